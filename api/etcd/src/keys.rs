@@ -1,0 +1,85 @@
+//! Key intervals as etcd reads them (`reference` table: etcd's RangeRequest.range_end).
+
+use std::ops::Bound;
+
+/// The `range_end` that selects every key with `prefix`: trailing `0xff` bytes dropped, the last
+/// remaining byte plus one; `\0` ("to the end") when nothing remains or the prefix is empty.
+pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+    match prefix.iter().rposition(|&b| b != 0xff) {
+        Some(last) => {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            end
+        }
+        None => vec![0],
+    }
+}
+
+/// The keys that a `(key, range_end)` pair of a request selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyRange<'a> {
+    /// `range_end` was empty: one key.
+    One(&'a [u8]),
+    /// Half-open, bytewise `[start, end)`; selects nothing when `end <= start`.
+    Between(&'a [u8], &'a [u8]),
+    /// `range_end` was `\0`: every key from here on.
+    From(&'a [u8]),
+}
+
+impl<'a> KeyRange<'a> {
+    /// Reads the pair the way every etcd request does.
+    pub fn new(key: &'a [u8], range_end: &'a [u8]) -> Self {
+        match range_end {
+            [] => Self::One(key),
+            [0] => Self::From(key),
+            end => Self::Between(key, end),
+        }
+    }
+
+    /// First key that could be selected.
+    pub fn start(&self) -> &'a [u8] {
+        match self {
+            Self::One(k) | Self::Between(k, _) | Self::From(k) => k,
+        }
+    }
+
+    /// Where the interval ends.
+    pub fn end(&self) -> Bound<&'a [u8]> {
+        match self {
+            Self::One(k) => Bound::Included(k),
+            Self::Between(_, e) => Bound::Excluded(e),
+            Self::From(_) => Bound::Unbounded,
+        }
+    }
+
+    /// Whether `key` is selected.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        match self {
+            Self::One(k) => key == *k,
+            Self::Between(s, e) => *s <= key && key < *e,
+            Self::From(s) => *s <= key,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_end_drops_trailing_ff_and_adds_one() {
+        assert_eq!(prefix_end(b"/registry/pods/"), b"/registry/pods0");
+        assert_eq!(prefix_end(b"a\xff\xff"), b"b");
+        assert_eq!(prefix_end(b"\xff\xff"), b"\0");
+        assert_eq!(prefix_end(b""), b"\0");
+    }
+
+    #[test]
+    fn intervals_follow_the_table() {
+        assert!(KeyRange::new(b"a", b"").contains(b"a"));
+        assert!(!KeyRange::new(b"a", b"").contains(b"a\0"));
+        assert!(!KeyRange::new(b"b", b"a").contains(b"b"));
+        assert!(KeyRange::new(b"b", b"\0").contains(b"zzz"));
+        assert!(!KeyRange::new(b"b", b"\0").contains(b"a"));
+    }
+}

@@ -1,0 +1,1 @@
+//! Kubernetes list and watch vocabulary, shared by server and generator.

@@ -1,0 +1,1 @@
+//! What is replayed: object generators, data sets, scenario files.
