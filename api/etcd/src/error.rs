@@ -72,9 +72,9 @@ refusals! {
     /// Member does not exist.
     MemberNotFound = NotFound, "etcdserver: member not found";
     /// Watch stream ended by the client.
-    WatchCanceled = Canceled, "etcdserver: watch canceled";
+    WatchCanceled = Cancelled, "etcdserver: watch canceled";
     /// Request context cancelled inside the server.
-    RequestCanceled = Canceled, "etcdserver: request canceled";
+    RequestCanceled = Cancelled, "etcdserver: request canceled";
     /// Deadline passed inside the server.
     DeadlineExceeded = DeadlineExceeded, "etcdserver: context deadline exceeded";
     /// No leader, and the client requires one.
