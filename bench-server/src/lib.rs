@@ -1,1 +1,7 @@
-//! The server under test.
+//! The server under test: an MVCC store, an etcd v3 gRPC tier, a Kubernetes HTTP tier.
+//!
+//! A LIST is followed by reading folder names: `store` (index, history, watch hub) → `wire`
+//! (pre-encoded bytes and frames) → `etcd` (one file per gRPC service) and `kube` (list, watch,
+//! cache).
+
+pub mod flags;

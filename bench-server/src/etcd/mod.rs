@@ -1,0 +1,80 @@
+//! The etcd tier: etcd v3's gRPC services over the store, one file per service.
+//!
+//! [`listener`] accepts connections and hands them to worker threads; [`service`] answers KV itself
+//! (the measured path) and passes everything else to tonic's routes; [`http`] answers the plain
+//! HTTP/1.1 paths on the same port.
+
+use std::time::Duration;
+
+use etcd_api::proto::etcdserverpb::ResponseHeader;
+
+use crate::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
+use crate::store::Store;
+
+/// Request bytes that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
+pub const GRPC_OVERHEAD_BYTES: usize = 512 * 1024;
+
+/// One single-member cluster: the store and what every service needs to answer for it.
+#[derive(Debug)]
+pub struct Node {
+    /// The data.
+    pub store: Store,
+    /// Constant, non-zero.
+    pub cluster_id: u64,
+    /// Constant, non-zero.
+    pub member_id: u64,
+    /// Constant, at least 2 as after a first election.
+    pub raft_term: u64,
+    /// `--name`.
+    pub name: String,
+    /// URLs that clients are told to use.
+    pub client_urls: Vec<String>,
+    /// `--max-request-bytes`.
+    pub max_request_bytes: usize,
+    /// `--quota-backend-bytes` as reported by Status, bytes.
+    pub quota_bytes: i64,
+    /// `--range-encoding`.
+    pub range_encoding: RangeEncoding,
+    /// `--emulate-version`.
+    pub version: EmulatedVersion,
+    /// `--watch-progress-notify-interval`.
+    pub progress_notify_interval: Duration,
+}
+
+impl Node {
+    /// A node over `store` that tells clients to use `client_urls`.
+    pub fn new(store: Store, flags: &EtcdFlags, client_urls: Vec<String>) -> Self {
+        Self {
+            store,
+            cluster_id: 0xbe5c_0000_0000_0001,
+            member_id: 0xbe5c_0000_0000_0101,
+            raft_term: 2,
+            name: flags.name.clone(),
+            client_urls,
+            max_request_bytes: flags.max_request_bytes,
+            quota_bytes: effective_quota(flags.quota_backend_bytes),
+            range_encoding: flags.range_encoding,
+            version: flags.emulate_version,
+            progress_notify_interval: flags.watch_progress_notify_interval,
+        }
+    }
+
+    /// A response header at `revision`.
+    pub fn header(&self, revision: i64) -> ResponseHeader {
+        ResponseHeader {
+            cluster_id: self.cluster_id,
+            member_id: self.member_id,
+            revision,
+            raft_term: self.raft_term,
+        }
+    }
+}
+
+/// etcd's reading of `--quota-backend-bytes`: 0 is the default of 2 GiB, negative is no quota (0).
+pub fn effective_quota(flag: i64) -> i64 {
+    match flag {
+        0 => 2 * 1024 * 1024 * 1024,
+        n if n < 0 => 0,
+        n => n,
+    }
+}

@@ -1,0 +1,179 @@
+//! The command line of both tiers. Flags that etcd or kube-apiserver have keep their names.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, ValueEnum};
+
+/// A server that shows how cheap a list can be: etcd's API over an in-memory store, or the
+/// Kubernetes list API in front of any etcd.
+///
+/// Prints `ready etcd=URL` (or `ready kube=URL`) on standard output once it accepts connections.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "bench-server", version)]
+pub struct Flags {
+    /// The etcd tier.
+    #[command(flatten)]
+    pub etcd: EtcdFlags,
+    /// What both tiers share.
+    #[command(flatten)]
+    pub common: CommonFlags,
+}
+
+/// Flags that both tiers have.
+#[derive(Debug, Clone, Args)]
+pub struct CommonFlags {
+    /// Log level or filter (error, warn, info, debug, trace); logs go to standard error.
+    #[arg(long, default_value = "info", env = "BENCH_SERVER_LOG")]
+    pub log_level: String,
+
+    /// Threads that serve connections; 0 means one per core.
+    #[arg(long, default_value_t = 0)]
+    pub worker_threads: usize,
+}
+
+/// Flags of the etcd tier.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "etcd tier")]
+pub struct EtcdFlags {
+    /// Where etcd's API is served: http:// or https:// URLs, comma separated; port 0 picks one.
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    pub listen_client_urls: Vec<String>,
+
+    /// URLs told to clients that ask for the member list (default: the listen URLs).
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    pub advertise_client_urls: Vec<String>,
+
+    /// Where only /metrics and health are served, over HTTP.
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    pub listen_metrics_urls: Vec<String>,
+
+    /// Name of this member.
+    #[arg(long, default_value = "default")]
+    pub name: String,
+
+    /// Largest write request, bytes; RangeStream aims at chunks of this size.
+    #[arg(long, default_value_t = 1_572_864, value_name = "BYTES")]
+    pub max_request_bytes: usize,
+
+    /// Largest number of operations in a transaction.
+    #[arg(long, default_value_t = 128)]
+    pub max_txn_ops: usize,
+
+    /// Size at which the NOSPACE alarm is raised, bytes; 0 means etcd's default of 2 GiB, negative
+    /// none.
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "BYTES",
+        allow_negative_numbers = true
+    )]
+    pub quota_backend_bytes: i64,
+
+    /// How the retention below is read.
+    #[arg(long, value_enum, default_value_t = CompactionMode::Periodic)]
+    pub auto_compaction_mode: CompactionMode,
+
+    /// History to keep: a duration (periodic; a bare number means hours) or a number of revisions;
+    /// 0 turns automatic compaction off.
+    #[arg(long, default_value = "0", value_name = "RETENTION")]
+    pub auto_compaction_retention: String,
+
+    /// How unary Range answers are made: `buffered` gathers the whole message first, as etcd does;
+    /// `incremental` sends it while it is being read.
+    #[arg(long, value_enum, default_value_t = RangeEncoding::Incremental)]
+    pub range_encoding: RangeEncoding,
+
+    /// Behave as this etcd minor version: below 3.7 there is no RangeStream.
+    #[arg(long, default_value = "3.7", value_name = "MAJOR.MINOR")]
+    pub emulate_version: EmulatedVersion,
+
+    /// Period of watch progress notifications.
+    #[arg(long, value_parser = parse_duration, default_value = "10m", value_name = "DURATION")]
+    pub watch_progress_notify_interval: Duration,
+
+    /// Server certificate (PEM) for https:// listen URLs.
+    #[arg(long, value_name = "FILE")]
+    pub cert_file: Option<PathBuf>,
+
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+
+    /// CA that client certificates are checked against (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub trusted_ca_file: Option<PathBuf>,
+
+    /// Refuse clients without a certificate of that CA.
+    #[arg(long)]
+    pub client_cert_auth: bool,
+}
+
+/// How unary Range answers are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RangeEncoding {
+    /// The whole message in memory before the first byte is sent.
+    Buffered,
+    /// Sent while it is read; the length prefix comes from the index's byte sums.
+    Incremental,
+}
+
+/// How automatic compaction counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompactionMode {
+    /// Keep a span of time.
+    Periodic,
+    /// Keep a number of revisions.
+    Revision,
+}
+
+/// An etcd version to behave as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EmulatedVersion {
+    /// Minor version of etcd 3.
+    pub minor: u32,
+}
+
+impl EmulatedVersion {
+    /// Whether this version has the RangeStream RPC.
+    pub fn has_range_stream(self) -> bool {
+        self.minor >= 7
+    }
+
+    /// Whether Status reports storage version and quota.
+    pub fn has_storage_version(self) -> bool {
+        self.minor >= 6
+    }
+
+    /// The full version text, as in `/version` and `Status.version`.
+    pub fn server_version(self) -> String {
+        match self.minor {
+            7 => "3.7.1".to_owned(),
+            minor => format!("3.{minor}.99"),
+        }
+    }
+
+    /// The cluster version text.
+    pub fn cluster_version(self) -> String {
+        format!("3.{}.0", self.minor)
+    }
+}
+
+impl std::str::FromStr for EmulatedVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "3.4" => Ok(Self { minor: 4 }),
+            "3.5" => Ok(Self { minor: 5 }),
+            "3.6" => Ok(Self { minor: 6 }),
+            "3.7" => Ok(Self { minor: 7 }),
+            other => Err(format!("{other:?} is none of 3.4, 3.5, 3.6, 3.7")),
+        }
+    }
+}
+
+/// Reads `300ms`, `5s`, `10m`, `1h30m`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|e| e.to_string())
+}
