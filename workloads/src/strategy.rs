@@ -1,0 +1,172 @@
+//! The ways to list: the rows of a report, by the names that scenario files and `--strategies` use.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::nearest::nearest;
+
+/// Which of the two servers a strategy talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// An etcd v3 endpoint, over gRPC.
+    Etcd,
+    /// A Kubernetes API endpoint, over HTTP.
+    Kube,
+}
+
+impl Tier {
+    /// The name in scenario files and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Kube => "kube",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One way to list a whole data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Strategy {
+    /// etcd: one Range, which the server builds whole before it sends (`unary`).
+    Unary,
+    /// etcd: one Range, sent while it is read (`unary-incremental`).
+    UnaryIncremental,
+    /// etcd: RangeStream, KEP-5966 (`stream`).
+    Stream,
+    /// Both tiers: limit and continue, this many objects a page (`paged:N`).
+    Paged(NonZeroU32),
+    /// Kubernetes: `resourceVersion=0`, whatever the watch cache holds (`cached`).
+    Cached,
+    /// Kubernetes: resourceVersion unset, KEP-2340 (`consistent`).
+    Consistent,
+}
+
+/// A strategy's name could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StrategyError {
+    /// No such name.
+    #[error("unknown strategy `{name}`, did you mean `{nearest}`? (known: {})", Strategy::NAMES.join(", "))]
+    Unknown {
+        /// What was written.
+        name: String,
+        /// The known name that is closest to it.
+        nearest: &'static str,
+    },
+    /// `paged:` without a usable page size.
+    #[error("`{0}` needs a page size from 1 to 4294967295, as in `paged:500`")]
+    PageSize(String),
+}
+
+impl Strategy {
+    /// Every name, with `N` for the page size.
+    pub const NAMES: [&'static str; 6] = [
+        "unary",
+        "unary-incremental",
+        "stream",
+        "paged:N",
+        "cached",
+        "consistent",
+    ];
+
+    /// Whether a tier has this strategy at all.
+    pub fn runs_on(self, tier: Tier) -> bool {
+        match self {
+            Self::Unary | Self::UnaryIncremental | Self::Stream => tier == Tier::Etcd,
+            Self::Cached | Self::Consistent => tier == Tier::Kube,
+            Self::Paged(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unary => "unary",
+            Self::UnaryIncremental => "unary-incremental",
+            Self::Stream => "stream",
+            Self::Paged(size) => return write!(f, "paged:{size}"),
+            Self::Cached => "cached",
+            Self::Consistent => "consistent",
+        })
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = StrategyError;
+
+    fn from_str(name: &str) -> Result<Self, StrategyError> {
+        Ok(match name {
+            "unary" => Self::Unary,
+            "unary-incremental" => Self::UnaryIncremental,
+            "stream" => Self::Stream,
+            "cached" => Self::Cached,
+            "consistent" => Self::Consistent,
+            _ => match name.split_once(':') {
+                Some(("paged", size)) => Self::Paged(
+                    size.parse()
+                        .map_err(|_| StrategyError::PageSize(name.to_owned()))?,
+                ),
+                _ if name == "paged" => return Err(StrategyError::PageSize(name.to_owned())),
+                _ => {
+                    return Err(StrategyError::Unknown {
+                        name: name.to_owned(),
+                        nearest: nearest(name, &Self::NAMES).unwrap_or(Self::NAMES[0]),
+                    });
+                }
+            },
+        })
+    }
+}
+
+impl TryFrom<String> for Strategy {
+    type Error = StrategyError;
+
+    fn try_from(name: String) -> Result<Self, StrategyError> {
+        name.parse()
+    }
+}
+
+impl From<Strategy> for String {
+    fn from(strategy: Strategy) -> Self {
+        strategy.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_a_round_trip() {
+        for name in Strategy::NAMES {
+            let name = name.replace('N', "500");
+            let strategy: Strategy = name.parse().expect("a known name");
+            assert_eq!(strategy.to_string(), name);
+            assert!(strategy.runs_on(Tier::Etcd) || strategy.runs_on(Tier::Kube));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_its_neighbour() {
+        let error = "steam".parse::<Strategy>().expect_err("no such strategy");
+        assert!(
+            error.to_string().contains("did you mean `stream`"),
+            "{error}"
+        );
+        for bad in ["paged", "paged:0", "paged:-1", "paged:x", "paged:"] {
+            let error = bad.parse::<Strategy>().expect_err("no page size");
+            assert_eq!(error, StrategyError::PageSize(bad.to_owned()));
+        }
+    }
+}
