@@ -1,0 +1,197 @@
+//! A latency histogram, and the rule for which quantiles a sample of its size may claim.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::result::Quantiles;
+
+/// Nothing above this is told apart: a list that takes an hour is a failure, not a measurement.
+const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// Significant decimal digits that a value keeps.
+const DIGITS: u8 = 3;
+const NS_PER_MS: f64 = 1e6;
+
+/// Latencies of one worker, in nanoseconds with three significant digits, up to an hour.
+///
+/// Each worker owns one; [`LatencyHistogram::add`] merges them, so that nothing is shared while load runs. It grows with the
+/// largest value (88 KiB at a millisecond, 260 KiB at an hour).
+#[derive(Debug, Clone)]
+pub struct LatencyHistogram {
+    histogram_ns: Histogram<u64>,
+    clamped: u64,
+}
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        let mut histogram_ns = Histogram::new_with_bounds(1, 2, DIGITS)
+            .expect("1 to 2 at three digits are valid bounds");
+        histogram_ns.auto(true);
+        Self {
+            histogram_ns,
+            clamped: 0,
+        }
+    }
+}
+
+impl LatencyHistogram {
+    /// Records one latency. Above an hour it is counted at the bound and as clamped. Costs some nanoseconds; allocates only
+    /// when the value is larger than all before it.
+    pub fn record(&mut self, latency: Duration) {
+        let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if latency_ns > HIGHEST_NS {
+            self.clamped += 1;
+        }
+        // Not `saturating_record`: it saturates at the present size instead of growing.
+        self.histogram_ns
+            .record(latency_ns.clamp(1, HIGHEST_NS))
+            .expect("an auto-resizing histogram takes any value");
+    }
+
+    /// Adds another worker's values.
+    pub fn add(&mut self, other: &Self) {
+        self.histogram_ns
+            .add(&other.histogram_ns)
+            .expect("an auto-resizing histogram takes any other of its precision");
+        self.clamped += other.clamped;
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn n(&self) -> u64 {
+        self.histogram_ns.len()
+    }
+
+    /// The distribution in milliseconds, with null for every quantile that so few values cannot carry.
+    #[must_use]
+    pub fn quantiles_ms(&self) -> Quantiles {
+        let n = self.n();
+        let quantile = |q: f64| {
+            (n >= quantile_needs(q))
+                .then(|| self.histogram_ns.value_at_quantile(q) as f64 / NS_PER_MS)
+        };
+        let if_any = |value: f64| (n > 0).then_some(value / NS_PER_MS);
+        Quantiles {
+            n,
+            clamped: self.clamped,
+            min: if_any(self.histogram_ns.min() as f64),
+            mean: if_any(self.histogram_ns.mean()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: if_any(self.histogram_ns.max() as f64),
+        }
+    }
+
+    /// The distinct recorded values in milliseconds, ascending, each with its count.
+    pub fn counted_ms(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        self.histogram_ns.iter_recorded().map(|step| {
+            (
+                self.histogram_ns
+                    .median_equivalent(step.value_iterated_to()) as f64
+                    / NS_PER_MS,
+                step.count_at_value(),
+            )
+        })
+    }
+
+    pub(super) fn histogram_ns(&self) -> &Histogram<u64> {
+        &self.histogram_ns
+    }
+
+    pub(super) fn from_histogram_ns(histogram_ns: Histogram<u64>) -> Self {
+        Self {
+            histogram_ns,
+            clamped: 0,
+        }
+    }
+}
+
+/// How many values a quantile needs before it says anything: 3 for the median (it is given with minimum and maximum beside
+/// it), 10/(1−q) above, so that about ten values lie beyond it.
+#[must_use]
+pub fn quantile_needs(q: f64) -> u64 {
+    if q <= 0.5 {
+        return 3;
+    }
+    // The small subtrahend: in binary, 1 − 0.999 is not quite a thousandth.
+    (10.0 / (1.0 - q) - 1e-6).ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_ms(values: impl IntoIterator<Item = u64>) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::default();
+        for ms in values {
+            histogram.record(Duration::from_millis(ms));
+        }
+        histogram
+    }
+
+    #[track_caller]
+    fn assert_near(found: Option<f64>, expected: f64) {
+        let found = found.expect("a value");
+        assert!(
+            (found - expected).abs() <= expected * 0.001,
+            "{found} is not within three digits of {expected}"
+        );
+    }
+
+    #[test]
+    fn a_quantile_needs_ten_values_beyond_it() {
+        assert_eq!(
+            [0.5, 0.9, 0.99, 0.999].map(quantile_needs),
+            [3, 100, 1_000, 10_000]
+        );
+    }
+
+    #[test]
+    fn too_few_values_give_null_instead_of_a_guess() {
+        let two = of_ms([5, 7]).quantiles_ms();
+        assert_eq!((two.n, two.p50), (2, None));
+        assert_near(two.min, 5.0);
+        assert_near(two.max, 7.0);
+        let three = of_ms([5, 900, 7]).quantiles_ms();
+        assert_near(three.p50, 7.0);
+        assert_eq!((three.p90, three.p99), (None, None));
+        assert_eq!(of_ms(1..=99).quantiles_ms().p90, None);
+        assert_near(of_ms(1..=100).quantiles_ms().p90, 90.0);
+        assert_near(of_ms(1..=1_000).quantiles_ms().p99, 990.0);
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_extremes() {
+        assert_eq!(
+            LatencyHistogram::default().quantiles_ms(),
+            Quantiles::default()
+        );
+    }
+
+    #[test]
+    fn workers_merge_into_what_one_would_have_seen() {
+        let mut merged = of_ms(1..=500);
+        merged.add(&of_ms(501..=1_000));
+        assert_eq!(merged.quantiles_ms(), of_ms(1..=1_000).quantiles_ms());
+    }
+
+    #[test]
+    fn values_beyond_the_bound_are_kept_and_counted() {
+        let mut histogram = of_ms([1]);
+        histogram.record(Duration::from_secs(7_200));
+        let quantiles = histogram.quantiles_ms();
+        assert_eq!((quantiles.n, quantiles.clamped), (2, 1));
+        assert_near(quantiles.max, 3_600_000.0);
+    }
+
+    #[test]
+    fn counted_values_keep_their_number() {
+        let counted: Vec<(u64, u64)> = of_ms([4, 4, 9])
+            .counted_ms()
+            .map(|(ms, count)| (ms.round() as u64, count))
+            .collect();
+        assert_eq!(counted, [(4, 2), (9, 1)]);
+    }
+}

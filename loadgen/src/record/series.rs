@@ -1,0 +1,154 @@
+//! `series.csv`: memory and CPU of a process over time, one line per sample.
+
+use std::io::{Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// A process at one moment. Sizes are in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the series began.
+    pub elapsed_s: f64,
+    /// Resident size.
+    pub rss: u64,
+    /// Its anonymous part.
+    pub anon: u64,
+    /// Its file-mapped part.
+    pub file: u64,
+    /// CPU time that the process has used since it started.
+    pub cpu_s: f64,
+    /// What its allocator says is allocated, as of the latest answer; null when nobody says.
+    pub allocated: Option<u64>,
+}
+
+/// The samples of one process during one case.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series {
+    /// [`crate::result::Case::id`].
+    pub case: String,
+    /// Which process: `etcd` or `kube` for the server's tiers, `loadgen` for the generator.
+    pub process: String,
+    /// In order of time.
+    pub samples: Vec<Sample>,
+}
+
+/// Why `series.csv` could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[error("series.csv: {0}")]
+pub struct SeriesError(#[from] csv::Error);
+
+#[derive(Serialize, Deserialize)]
+struct Row {
+    case: String,
+    process: String,
+    elapsed_s: f64,
+    rss: u64,
+    anon: u64,
+    file: u64,
+    cpu_s: f64,
+    allocated: Option<u64>,
+}
+
+/// Writes all series as CSV with a header line.
+///
+/// # Errors
+/// When `to` cannot be written.
+pub fn write_series(to: impl Write, all: &[Series]) -> Result<(), SeriesError> {
+    let mut csv = csv::Writer::from_writer(to);
+    for series in all {
+        for &Sample {
+            elapsed_s,
+            rss,
+            anon,
+            file,
+            cpu_s,
+            allocated,
+        } in &series.samples
+        {
+            csv.serialize(Row {
+                case: series.case.clone(),
+                process: series.process.clone(),
+                elapsed_s,
+                rss,
+                anon,
+                file,
+                cpu_s,
+                allocated,
+            })?;
+        }
+    }
+    csv.flush().map_err(csv::Error::from)?;
+    Ok(())
+}
+
+/// Reads what [`write_series`] wrote. Neighbouring lines of the same case and process make one series.
+///
+/// # Errors
+/// When a line is not of that shape.
+pub fn read_series(from: impl Read) -> Result<Vec<Series>, SeriesError> {
+    let mut all: Vec<Series> = Vec::new();
+    for row in csv::Reader::from_reader(from).deserialize() {
+        let Row {
+            case,
+            process,
+            elapsed_s,
+            rss,
+            anon,
+            file,
+            cpu_s,
+            allocated,
+        } = row?;
+        let sample = Sample {
+            elapsed_s,
+            rss,
+            anon,
+            file,
+            cpu_s,
+            allocated,
+        };
+        match all.last_mut() {
+            Some(last) if last.case == case && last.process == process => last.samples.push(sample),
+            _ => all.push(Series {
+                case,
+                process,
+                samples: vec![sample],
+            }),
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_survive_the_file() {
+        let sample = |elapsed_s, allocated| Sample {
+            elapsed_s,
+            rss: 10,
+            anon: 7,
+            file: 3,
+            cpu_s: 0.25,
+            allocated,
+        };
+        let all = vec![
+            Series {
+                case: "a,b/stream".into(),
+                process: "etcd".into(),
+                samples: vec![sample(0.0, None), sample(0.02, Some(5))],
+            },
+            Series {
+                case: "a,b/stream".into(),
+                process: "loadgen".into(),
+                samples: vec![sample(0.0, Some(4))],
+            },
+        ];
+        let mut csv = Vec::new();
+        write_series(&mut csv, &all).expect("a vector takes everything");
+        assert_eq!(
+            read_series(csv.as_slice()).expect("the file that was just written"),
+            all
+        );
+    }
+}

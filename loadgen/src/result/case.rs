@@ -1,0 +1,268 @@
+//! One row of the report: a strategy on a target, with everything that was measured about it or the reason why nothing was.
+
+use serde::{Deserialize, Serialize};
+
+use super::ServerFigures;
+
+/// How far the checking client may be above the null sink's median before a row counts as limited by the client.
+const CLIENT_LIMIT: f64 = 1.10;
+
+/// One strategy on one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// The target's name, as in [`super::ServerSetup::target`].
+    pub target: String,
+    /// Which protocol was spoken.
+    pub tier: Tier,
+    /// `unary`, `stream`, `paged:500`, …
+    pub strategy: String,
+    /// How the server encoded what it sent: `buffered`, `incremental`, `stream`, `json`, `protobuf`. Null when nothing was served.
+    pub encoding: Option<String>,
+    /// Which part of the server answered.
+    pub served_from: ServedFrom,
+    /// Clients listing at the same time.
+    pub clients: u32,
+    /// Whether this row was measured, and if not, why.
+    pub outcome: Outcome,
+    /// Objects in one list.
+    pub objects: u64,
+    /// Bytes of one list as received: keys, values and envelopes, before transport framing.
+    pub bytes: u64,
+    /// Lists completed in the measured phase, failed ones included.
+    pub requests: u64,
+    /// Lists that failed, or whose answer was wrong.
+    pub errors: u64,
+    /// True when every measured list passed its checks and the generator kept up.
+    pub valid: bool,
+    /// True when checking the answers, not the server, set the time: see [`Case::mark_client_limited`].
+    pub client_limited: bool,
+    /// Time of one whole list, from its intended start to its checked end.
+    pub latency_ms: Option<Quantiles>,
+    /// The same list drained by a client that checks nothing.
+    pub null_sink_ms: Option<Quantiles>,
+    /// Time from the start of a list to its first chunk with an object, from lists cancelled after it.
+    pub first_chunk_ms: Option<Quantiles>,
+    /// Chunks, pages or frames with objects in one list.
+    pub chunks: Option<u64>,
+    /// `bytes` of all measured lists over the wall-clock time of the measured phase.
+    pub throughput_bytes_per_s: Option<f64>,
+    /// What it cost the server.
+    pub server: Option<ServerFigures>,
+    /// What it cost the generator.
+    pub client: Option<ClientFigures>,
+    /// What was received and checked in one list.
+    pub verified: Option<Verified>,
+    /// Error texts seen, most frequent first, at most a few.
+    pub error_samples: Vec<String>,
+}
+
+impl Case {
+    /// A row that has not been measured: every figure absent. The driver fills in what it learns.
+    #[must_use]
+    pub fn new(target: &str, tier: Tier, strategy: &str, outcome: Outcome) -> Self {
+        Self {
+            target: target.to_owned(),
+            tier,
+            strategy: strategy.to_owned(),
+            encoding: None,
+            served_from: ServedFrom::Unknown,
+            clients: 1,
+            outcome,
+            objects: 0,
+            bytes: 0,
+            requests: 0,
+            errors: 0,
+            valid: false,
+            client_limited: false,
+            latency_ms: None,
+            null_sink_ms: None,
+            first_chunk_ms: None,
+            chunks: None,
+            throughput_bytes_per_s: None,
+            server: None,
+            client: None,
+            verified: None,
+            error_samples: Vec::new(),
+        }
+    }
+
+    /// Sets `client_limited` by comparing the two medians: true when checking adds more than 10 % to draining.
+    pub fn mark_client_limited(&mut self) {
+        let median = |quantiles: &Option<Quantiles>| quantiles.as_ref().and_then(|q| q.p50);
+        self.client_limited = match (median(&self.latency_ms), median(&self.null_sink_ms)) {
+            (Some(checked), Some(drained)) => checked > drained * CLIENT_LIMIT,
+            _ => false,
+        };
+    }
+
+    /// True when the row has numbers that may be ranked against others.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.valid && self.outcome == Outcome::Measured
+    }
+
+    /// What identifies the row within its run: `target/strategy`, and the clients where there are several.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match self.clients {
+            0 | 1 => format!("{}/{}", self.target, self.strategy),
+            clients => format!("{}/{}/{clients}-clients", self.target, self.strategy),
+        }
+    }
+}
+
+/// The protocol that a case speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// etcd's gRPC.
+    Etcd,
+    /// Kubernetes' HTTP.
+    Kube,
+}
+
+/// Which part of the server answered, as the server itself says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServedFrom {
+    /// The store that holds the data.
+    Store,
+    /// A watch cache in front of it.
+    WatchCache,
+    /// The server does not tell.
+    Unknown,
+}
+
+/// Whether a row was measured, and if not, why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ran to its end.
+    Measured,
+    /// The target cannot do it, or this machine cannot hold it.
+    NotApplicable {
+        /// Why, with the figure that decided.
+        reason: String,
+    },
+    /// The target answered wrongly, or died.
+    Failed {
+        /// What happened first.
+        reason: String,
+    },
+    /// It ran, but the figures say nothing about the target.
+    Invalid {
+        /// What spoiled them.
+        reason: String,
+    },
+    /// The run was stopped from outside while this row was measured.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The reason, where there is one.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::NotApplicable { reason } | Self::Failed { reason } | Self::Invalid { reason } => {
+                Some(reason)
+            }
+            Self::Measured => None,
+            Self::Interrupted => Some("interrupted"),
+        }
+    }
+}
+
+/// A distribution in milliseconds, from a histogram with three significant digits.
+///
+/// A quantile is null when the sample is too small to carry it: the median needs 3 values, a higher quantile q needs
+/// 10/(1−q). Minimum and maximum are exact within the histogram's resolution and null only when `n` is 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Number of values.
+    pub n: u64,
+    /// Values above the histogram's bound, counted there instead of where they were.
+    pub clamped: u64,
+    /// Smallest value.
+    pub min: Option<f64>,
+    /// Arithmetic mean.
+    pub mean: Option<f64>,
+    /// Median, from n = 3.
+    pub p50: Option<f64>,
+    /// 90th percentile, from n = 100.
+    pub p90: Option<f64>,
+    /// 99th percentile, from n = 1,000.
+    pub p99: Option<f64>,
+    /// 99.9th percentile, from n = 10,000.
+    pub p999: Option<f64>,
+    /// Largest value.
+    pub max: Option<f64>,
+}
+
+/// What a case cost the generator's own process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientFigures {
+    /// CPU time of the generator during the measured phase.
+    pub cpu_s: f64,
+    /// Its highest resident size in that phase, in bytes.
+    pub rss_peak: u64,
+    /// How late requests were sent after their intended time; null in a closed loop, which intends none.
+    pub lag_ms: Option<Quantiles>,
+}
+
+/// What one list was found to hold, computed from what was received.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Objects received.
+    pub objects: u64,
+    /// Keys and values received, in bytes.
+    pub bytes: u64,
+    /// Fingerprint of the keys and values, in hexadecimal, to be held against [`super::DataSet::fingerprint`].
+    pub fingerprint: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn median(p50: f64) -> Option<Quantiles> {
+        Some(Quantiles {
+            n: 5,
+            p50: Some(p50),
+            ..Quantiles::default()
+        })
+    }
+
+    #[test]
+    fn a_row_is_client_limited_when_checking_adds_more_than_a_tenth() {
+        let mut case = Case::new("bench", Tier::Etcd, "stream", Outcome::Measured);
+        case.latency_ms = median(112.0);
+        case.null_sink_ms = median(100.0);
+        case.mark_client_limited();
+        assert!(case.client_limited);
+        case.latency_ms = median(109.0);
+        case.mark_client_limited();
+        assert!(!case.client_limited);
+        case.null_sink_ms = None;
+        case.mark_client_limited();
+        assert!(
+            !case.client_limited,
+            "without a null sink nothing can be said"
+        );
+    }
+
+    #[test]
+    fn outcomes_are_told_apart_by_their_state() {
+        let json = serde_json::to_value(Outcome::NotApplicable {
+            reason: "no RangeStream".into(),
+        })
+        .expect("plain data");
+        assert_eq!(
+            json,
+            serde_json::json!({"state": "not_applicable", "reason": "no RangeStream"})
+        );
+        assert_eq!(
+            serde_json::to_value(Outcome::Measured).expect("plain data"),
+            serde_json::json!({"state": "measured"})
+        );
+    }
+}

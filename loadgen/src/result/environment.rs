@@ -1,0 +1,81 @@
+//! Where and with what a run was made: without it a number cannot be compared with another.
+
+use serde::{Deserialize, Serialize};
+
+/// Machine, program and servers of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Host name.
+    pub host: String,
+    /// CPU architecture, as `x86_64`.
+    pub machine: String,
+    /// CPU model as the kernel names it.
+    pub cpu_model: String,
+    /// Logical CPUs that this process may use.
+    pub cores: u32,
+    /// Physical memory, in bytes.
+    pub memory_bytes: u64,
+    /// Operating system's name and version.
+    pub os: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// `loadgen`'s version.
+    pub version: String,
+    /// The commit that it was built from, `-dirty` when the tree had changes; null outside a repository.
+    pub commit: Option<String>,
+    /// `release` or `debug`: a debug build's figures mean nothing.
+    pub profile: String,
+    /// The command line, argument by argument. Secrets are replaced before they get here.
+    pub command: Vec<String>,
+    /// Each target of the run.
+    pub servers: Vec<ServerSetup>,
+    /// The generator's side of the connection.
+    pub client: ClientSettings,
+    /// The disk that servers started by this run keep their data on; null when they keep it in memory or run elsewhere.
+    pub disk: Option<Disk>,
+}
+
+/// How one target was set up. What a foreign endpoint does not tell is null.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerSetup {
+    /// The name by which cases refer to it.
+    pub target: String,
+    /// Program and version, as `etcd 3.7.1`.
+    pub program: String,
+    /// Every flag that it was started with.
+    pub flags: Vec<String>,
+    /// The allocator and its settings, as `jemalloc dirty_decay_ms:1000`, or `go`.
+    pub allocator: Option<String>,
+    /// Whether a write waits for the disk; null when there is no disk or nobody says.
+    pub fsync: Option<bool>,
+    /// Quota of the database, in bytes.
+    pub quota_bytes: Option<u64>,
+}
+
+/// The generator's transport settings, which govern what servers may send.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientSettings {
+    /// HTTP/2 flow-control window of a stream, in bytes.
+    pub stream_window_bytes: u32,
+    /// HTTP/2 flow-control window of a connection, in bytes.
+    pub connection_window_bytes: u32,
+    /// Largest HTTP/2 frame that the generator accepts, in bytes.
+    pub max_frame_bytes: u32,
+    /// How lists are decoded: `raw` (checked on the wire bytes) or `typed`.
+    pub decode_mode: String,
+    /// The generator's allocator.
+    pub allocator: String,
+}
+
+/// A disk that servers keep their data on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// The folder that was asked about.
+    pub path: String,
+    /// File system type, as `ext4` or `tmpfs`.
+    pub file_system: String,
+    /// The mounted device or source.
+    pub device: String,
+    /// Free bytes when the run began.
+    pub free_bytes: u64,
+}

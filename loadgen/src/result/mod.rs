@@ -1,0 +1,53 @@
+//! What a run found, as it is kept on disk: the structs of `report.json`, the folder around it, and the
+//! environment that the numbers were made in. The run driver fills these; `report` and `compare` read only what was saved.
+
+mod case;
+mod environment;
+mod folder;
+mod server;
+
+pub use case::{Case, ClientFigures, Outcome, Quantiles, ServedFrom, Tier, Verified};
+pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
+pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
+pub use server::ServerFigures;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new fields do not count.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// `report.json`, whole. Its published JSON Schema is `loadgen/schema/report.schema.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA_VERSION`] of the program that wrote it.
+    pub schema_version: u32,
+    /// Name of the scenario, or `prefix` when what was there was read.
+    pub scenario: String,
+    /// When the run began: RFC 3339, UTC.
+    pub started: String,
+    /// Wall-clock length of the whole run, seeding and settling included.
+    pub elapsed_s: f64,
+    /// True when the run was stopped from outside: the cases hold what was measured up to then.
+    pub interrupted: bool,
+    /// Where and with what it ran.
+    pub environment: Environment,
+    /// What was listed.
+    pub data_set: DataSet,
+    /// One entry per strategy and target, in the order in which they ran. What could not run is here too, with its reason.
+    pub cases: Vec<Case>,
+}
+
+/// What was listed: enough to make the same bytes again anywhere.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataSet {
+    /// Name of the generator of the objects, or `prefix:…` for what was found on an endpoint.
+    pub name: String,
+    /// Seed of the generator; null when the data was not ours.
+    pub seed: Option<u64>,
+    /// Number of objects.
+    pub objects: u64,
+    /// Keys and values together, without any envelope.
+    pub bytes: u64,
+    /// The fingerprint of the whole set, which every case must have received; null when the data was not ours.
+    pub fingerprint: Option<String>,
+}

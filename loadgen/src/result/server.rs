@@ -1,0 +1,83 @@
+//! What a case cost the server: memory as three numbers, CPU from the process's clock, and the server's own counters.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a case cost the server's process (all its processes, where a target has several). Sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerFigures {
+    /// Resident after the server settled, before the measured phase.
+    pub rss_idle: u64,
+    /// The kernel's high-water mark of the measured phase, which was reset before it.
+    pub rss_peak: u64,
+    /// Highest anonymous resident size that the sampler saw.
+    pub rss_anon_peak: u64,
+    /// Highest file-mapped resident size that the sampler saw.
+    pub rss_file_peak: u64,
+    /// Allocated bytes after the server settled, from its allocator or its own metrics; null when it does not say.
+    pub allocated_idle: Option<u64>,
+    /// Highest allocated bytes that the sampler saw.
+    pub allocated_peak: Option<u64>,
+    /// The larger of resident growth and allocated growth: see [`ServerFigures::settle`].
+    pub peak_above_idle: u64,
+    /// `peak_above_idle` over the bytes of the lists in flight (one list per client).
+    pub peak_per_listed_byte: Option<f64>,
+    /// The same figure for each repeat apart, where the peak was reset before each: what `compare` tests.
+    pub peaks_above_idle: Vec<u64>,
+    /// User and system CPU time of the measured phase.
+    pub cpu_s: f64,
+    /// `cpu_s` over the lists of that phase.
+    pub cpu_s_per_request: Option<f64>,
+    /// The server's own counters over the measured phase: revision reads, progress requests, fallbacks, who served.
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl ServerFigures {
+    /// Computes what follows from the other fields: growth above idle, per byte in flight, CPU per request.
+    ///
+    /// "Above idle" is the larger of resident and allocated growth, so that memory which was freed after seeding, stayed
+    /// resident and is used again does not hide.
+    pub fn settle(&mut self, bytes_in_flight: u64, requests: u64) {
+        let resident = self.rss_peak.saturating_sub(self.rss_idle);
+        let allocated = match (self.allocated_peak, self.allocated_idle) {
+            (Some(peak), Some(idle)) => peak.saturating_sub(idle),
+            _ => 0,
+        };
+        self.peak_above_idle = resident.max(allocated);
+        self.peak_per_listed_byte =
+            (bytes_in_flight > 0).then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);
+        self.cpu_s_per_request = (requests > 0).then(|| self.cpu_s / requests as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reused_memory_does_not_hide_behind_a_flat_resident_size() {
+        let mut server = ServerFigures {
+            rss_idle: 1_000,
+            rss_peak: 1_100,
+            allocated_idle: Some(200),
+            allocated_peak: Some(900),
+            cpu_s: 3.0,
+            ..ServerFigures::default()
+        };
+        server.settle(1_400, 6);
+        assert_eq!(server.peak_above_idle, 700);
+        assert_eq!(server.peak_per_listed_byte, Some(0.5));
+        assert_eq!(server.cpu_s_per_request, Some(0.5));
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        let mut server = ServerFigures::default();
+        server.settle(0, 0);
+        assert_eq!(
+            (server.peak_per_listed_byte, server.cpu_s_per_request),
+            (None, None)
+        );
+    }
+}
