@@ -249,3 +249,37 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
     /// Asks for a [`WatchItem::Progress`] on every watch of the stream key. Fire and forget.
     async fn request_progress(&self, stream_key: &str) -> Result<(), Error>;
 }
+
+/// One object of a [`ListBatch::Objects`] run.
+#[derive(Debug, Clone, Copy)]
+pub struct RawObject<'a> {
+    /// Key, never empty.
+    pub key: &'a [u8],
+    /// Value.
+    pub value: &'a [u8],
+    /// Revision of its last change.
+    pub mod_revision: i64,
+    /// Revision of its creation.
+    pub create_revision: i64,
+    /// Its whole record: tag, length, `KeyValue`.
+    pub record: &'a [u8],
+}
+
+/// Walks a run of encoded objects in place.
+///
+/// # Errors
+/// An item is [`Error::Protocol`] where the bytes are not whole `RangeResponse.kvs` fields; it is
+/// the last one.
+pub fn raw_objects(run: &[u8]) -> impl Iterator<Item = Result<RawObject<'_>, Error>> {
+    crate::client::walk::objects(run).map(|item| {
+        let (object, record) =
+            item.ok_or_else(|| Error::Protocol("malformed object in a streamed list".into()))?;
+        Ok(RawObject {
+            key: object.key,
+            value: object.value,
+            mod_revision: object.mod_revision,
+            create_revision: object.create_revision,
+            record,
+        })
+    })
+}

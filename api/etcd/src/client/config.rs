@@ -1,0 +1,344 @@
+//! How to reach an etcd: endpoints, HTTP/2 settings, TLS files, user.
+//!
+//! The receiver's windows and frame size govern how fast a list can come in, so they are explicit
+//! here and belong into every result (`Http2`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use crate::error::Error;
+
+/// The shortest ping interval: etcd answers faster ones with GOAWAY (`too_many_pings`).
+pub const MIN_KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// Where distributions keep their trusted roots, tried in this order for `https` without `--cacert`.
+const SYSTEM_ROOTS: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
+
+/// HTTP/2 settings that this client announces, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http2 {
+    /// Flow-control window of one stream. Default 2 MiB: more buys nothing on loopback; over a
+    /// real network it must cover bandwidth × delay.
+    pub stream_window_bytes: u32,
+    /// Flow-control window of a connection. Default 8 MiB.
+    pub connection_window_bytes: u32,
+    /// Largest frame accepted (16 KiB to 16 MiB − 1). Default 256 KiB: a frame is about one system
+    /// call at the sender.
+    pub max_frame_bytes: u32,
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Self {
+            stream_window_bytes: 2 << 20,
+            connection_window_bytes: 8 << 20,
+            max_frame_bytes: 256 << 10,
+        }
+    }
+}
+
+/// PEM files for `https` endpoints, named as etcdctl's flags.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// `--cacert`: trusted roots; the system's when absent.
+    pub ca: Option<PathBuf>,
+    /// `--cert`: client certificate chain.
+    pub cert: Option<PathBuf>,
+    /// `--key`: client key.
+    pub key: Option<PathBuf>,
+}
+
+/// `--user NAME[:PASSWORD]`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    /// User name.
+    pub name: String,
+    /// Password, possibly empty.
+    pub password: String,
+}
+
+impl User {
+    /// Reads `NAME[:PASSWORD]`; everything after the first colon is the password.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when the name is empty.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let (name, password) = text.split_once(':').unwrap_or((text, ""));
+        if name.is_empty() {
+            return Err(Error::Config("user name is empty".into()));
+        }
+        Ok(Self {
+            name: name.into(),
+            password: password.into(),
+        })
+    }
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "User({:?}, password hidden)", self.name)
+    }
+}
+
+/// Everything a [`super::Client`] and a [`super::raw_list::RawConnection`] need to know.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// `http://HOST:PORT` or `https://HOST:PORT`; all of one cluster.
+    pub endpoints: Vec<Uri>,
+    /// HTTP/2 settings.
+    pub http2: Http2,
+    /// Largest message accepted, in bytes (default 2 GiB − 1, as Go's etcd client).
+    pub max_message_bytes: usize,
+    /// TLS files.
+    pub tls: TlsFiles,
+    /// Who to authenticate as; nobody by default.
+    pub user: Option<User>,
+    /// HTTP/2 pings while a request is in flight, at least [`MIN_KEEP_ALIVE`] apart; none by default.
+    pub keep_alive: Option<Duration>,
+    /// Time allowed for one connection attempt. Default 5 s.
+    pub connect_timeout: Duration,
+}
+
+impl ClientConfig {
+    /// Reads a comma-separated endpoint list as `--endpoints` has it; a missing scheme is `http`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] naming the part that is not a URL, or when the list is empty.
+    pub fn new(endpoints: &str) -> Result<Self, Error> {
+        let parsed = endpoints
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(parse_endpoint)
+            .collect::<Result<Vec<_>, _>>()?;
+        if parsed.is_empty() {
+            return Err(Error::Config("no endpoint given".into()));
+        }
+        Ok(Self {
+            endpoints: parsed,
+            http2: Http2::default(),
+            max_message_bytes: i32::MAX as usize,
+            tls: TlsFiles::default(),
+            user: None,
+            keep_alive: None,
+            connect_timeout: Duration::from_secs(5),
+        })
+    }
+
+    /// The tonic endpoint of one URL with every setting applied.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for unreadable TLS files or a ping interval that etcd would punish.
+    pub(super) fn tonic_endpoint(&self, uri: &Uri) -> Result<Endpoint, Error> {
+        let mut endpoint = Endpoint::from(uri.clone())
+            .connect_timeout(self.connect_timeout)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(self.http2.stream_window_bytes)
+            .initial_connection_window_size(self.http2.connection_window_bytes)
+            .max_frame_size(self.http2.max_frame_bytes)
+            .keep_alive_while_idle(false);
+        if let Some(interval) = self.keep_alive_checked()? {
+            endpoint = endpoint.http2_keep_alive_interval(interval);
+        }
+        if is_tls(uri) {
+            let mut tls = ClientTlsConfig::new()
+                .ca_certificate(Certificate::from_pem(read(&self.roots_path()?)?));
+            if let Some((cert, key)) = self.identity_paths()? {
+                tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+            }
+            endpoint = endpoint
+                .tls_config(tls)
+                .map_err(|e| Error::Config(format!("TLS for {uri}: {}", chain(&e))))?;
+        }
+        Ok(endpoint)
+    }
+
+    /// The rustls settings for connections that do not go through tonic; ALPN `h2`, ring.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for files that cannot be read or hold no certificate.
+    pub(super) fn rustls(&self) -> Result<Arc<rustls::ClientConfig>, Error> {
+        let ca_path = self.roots_path()?;
+        let mut roots = rustls::RootCertStore::empty();
+        for cert in certificates(&ca_path)? {
+            // A system bundle may hold roots that rustls rejects; one good root is enough.
+            if let Err(e) = roots.add(cert) {
+                tracing::debug!("root in {} skipped: {e}", ca_path.display());
+            }
+        }
+        if roots.is_empty() {
+            return Err(Error::Config(format!(
+                "no usable certificate in {}",
+                ca_path.display()
+            )));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| Error::Config(e.to_string()))?
+            .with_root_certificates(roots);
+        let mut config = match self.identity_paths()? {
+            Some((cert, key)) => builder
+                .with_client_auth_cert(certificates(cert)?, private_key(key)?)
+                .map_err(|e| Error::Config(format!("client certificate: {e}")))?,
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// The ping interval, refused below what etcd tolerates.
+    pub(super) fn keep_alive_checked(&self) -> Result<Option<Duration>, Error> {
+        match self.keep_alive {
+            Some(interval) if interval < MIN_KEEP_ALIVE => Err(Error::Config(format!(
+                "keep-alive pings {interval:?} apart; etcd closes connections below {MIN_KEEP_ALIVE:?}"
+            ))),
+            other => Ok(other),
+        }
+    }
+
+    fn roots_path(&self) -> Result<PathBuf, Error> {
+        if let Some(path) = &self.tls.ca {
+            return Ok(path.clone());
+        }
+        SYSTEM_ROOTS
+            .iter()
+            .map(PathBuf::from)
+            .find(|path| path.exists())
+            .ok_or_else(|| Error::Config("https without --cacert, and no system roots".into()))
+    }
+
+    fn identity_paths(&self) -> Result<Option<(&Path, &Path)>, Error> {
+        match (&self.tls.cert, &self.tls.key) {
+            (Some(cert), Some(key)) => Ok(Some((cert, key))),
+            (None, None) => Ok(None),
+            _ => Err(Error::Config("--cert and --key go together".into())),
+        }
+    }
+}
+
+/// Whether an endpoint speaks TLS.
+pub(super) fn is_tls(uri: &Uri) -> bool {
+    uri.scheme_str() == Some("https")
+}
+
+/// Host and port to dial; etcd's client port when none is given.
+pub(super) fn host_port(uri: &Uri) -> (String, u16) {
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (host.to_owned(), uri.port_u16().unwrap_or(2379))
+}
+
+/// An error with its causes on one line; tonic's own text is only "transport error".
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn parse_endpoint(text: &str) -> Result<Uri, Error> {
+    let full = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
+    let bad = |why: &str| Error::Config(format!("endpoint {text:?}: {why}"));
+    let uri: Uri = full.parse().map_err(|_| bad("not a URL"))?;
+    match uri.scheme_str() {
+        Some("http" | "https") => {}
+        _ => return Err(bad("only http:// and https:// are spoken")),
+    }
+    if uri.host().is_none_or(str::is_empty) {
+        return Err(bad("no host"));
+    }
+    let authority = match uri.port_u16() {
+        Some(_) => uri.authority().map(|a| a.as_str().to_owned()),
+        None => uri.host().map(|host| format!("{host}:2379")),
+    };
+    let (scheme, authority) = (
+        uri.scheme_str().unwrap_or("http"),
+        authority.unwrap_or_default(),
+    );
+    format!("{scheme}://{authority}")
+        .parse()
+        .map_err(|_| bad("not a URL"))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|e| Error::Config(format!("{}: {e}", path.display())))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let pem = read(path)?;
+    CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|e| Error::Config(format!("{}: {e}", path.display())))
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(&read(path)?)
+        .map_err(|e| Error::Config(format!("{}: {e}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_split_and_completed() {
+        let config = ClientConfig::new("http://a:1, https://b ,c:3").expect("valid list");
+        let texts: Vec<_> = config.endpoints.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["http://a:1/", "https://b:2379/", "http://c:3/"]);
+        let v6 = ClientConfig::new("http://[::1]:2379").expect("valid IPv6");
+        assert_eq!(host_port(&v6.endpoints[0]), ("::1".to_owned(), 2379));
+    }
+
+    #[test]
+    fn bad_endpoints_are_named() {
+        for bad in ["", " , ", "ftp://a:1", "http://", "http://a b"] {
+            assert!(
+                matches!(ClientConfig::new(bad), Err(Error::Config(_))),
+                "{bad:?} must be refused"
+            );
+        }
+    }
+
+    #[test]
+    fn pings_faster_than_etcd_allows_are_refused() {
+        let mut config = ClientConfig::new("a:1").expect("valid");
+        config.keep_alive = Some(Duration::from_secs(1));
+        assert!(config.tonic_endpoint(&config.endpoints[0]).is_err());
+        config.keep_alive = Some(MIN_KEEP_ALIVE);
+        assert!(config.tonic_endpoint(&config.endpoints[0]).is_ok());
+    }
+
+    #[test]
+    fn a_user_keeps_colons_in_the_password_and_hides_it() {
+        let user = User::parse("root:a:b").expect("valid");
+        assert_eq!(
+            (user.name.as_str(), user.password.as_str()),
+            ("root", "a:b")
+        );
+        assert!(!format!("{user:?}").contains("a:b"));
+        assert!(User::parse(":x").is_err());
+    }
+}

@@ -1,0 +1,479 @@
+//! The Kubernetes-etcd interface (KEP-4743) over any etcd endpoint list.
+//!
+//! Requests are those of etcd's `clientv3/kubernetes` package, so a server sees exactly what an
+//! apiserver would send. The streamed list comes from [`super::raw_list`]: its batches point into
+//! the received frames, and only objects that straddle two frames are copied.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, StreamExt};
+use tokio::sync::Mutex;
+use tonic::Code;
+
+use super::Client;
+use super::raw_list::{ListRpc, RawConnection, RawList};
+use super::walk::{Object, Visitor, Walker};
+use super::watch::Streams;
+use crate::error::Error;
+use crate::keys::prefix_end;
+use crate::kubernetes::{
+    DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch, ListOptions,
+    ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchOptions,
+};
+use crate::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use crate::proto::etcdserverpb::request_op::Request as Op;
+use crate::proto::etcdserverpb::response_op::Response as OpResponse;
+use crate::proto::etcdserverpb::{
+    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
+    RangeResponse, RequestOp, StatusRequest, TxnRequest, TxnResponse, WatchCreateRequest,
+};
+
+/// Where kube-apiservers agree on compaction; its value is the revision compacted last.
+const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
+
+/// Whether RangeStream was tried, and how that went.
+const UNTRIED: u8 = 0;
+const SUPPORTED: u8 = 1;
+const UNSUPPORTED: u8 = 2;
+
+/// Storage behind an endpoint list. Cheap to clone; clones share connections and watch streams.
+#[derive(Debug, Clone)]
+pub struct KubernetesClient {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    client: Client,
+    /// The connection for streamed lists, made by the first of them.
+    lists: Mutex<Option<RawConnection>>,
+    streams: Streams,
+    /// Highest revision known to be compacted.
+    compacted: AtomicI64,
+    range_stream: AtomicU8,
+}
+
+impl KubernetesClient {
+    /// The interface over a connected client.
+    pub fn new(client: Client) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                client,
+                lists: Mutex::new(None),
+                streams: Streams::default(),
+                compacted: AtomicI64::new(0),
+                range_stream: AtomicU8::new(UNTRIED),
+            }),
+        }
+    }
+
+    /// The client underneath.
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Error> {
+        let response = self.shared.client.kv().range(request).await?;
+        Ok(response.into_inner())
+    }
+
+    /// A compare-and-write: `write` when the key's mod revision is `expected_revision`, else a read
+    /// of the key when `get_on_failure`.
+    async fn optimistic(
+        &self,
+        key: &[u8],
+        expected_revision: i64,
+        write: Op,
+        get_on_failure: bool,
+    ) -> Result<OptimisticResponse, Error> {
+        let key = Bytes::copy_from_slice(key);
+        let compare = Compare {
+            result: CompareResult::Equal.into(),
+            target: CompareTarget::Mod.into(),
+            key: key.clone(),
+            range_end: Bytes::new(),
+            target_union: Some(TargetUnion::ModRevision(expected_revision)),
+        };
+        let read = Op::RequestRange(RangeRequest {
+            key,
+            ..Default::default()
+        });
+        let op = |request| RequestOp {
+            request: Some(request),
+        };
+        let request = TxnRequest {
+            compare: vec![compare],
+            success: vec![op(write)],
+            failure: get_on_failure.then(|| op(read)).into_iter().collect(),
+        };
+        let response = self.shared.client.kv().txn(request).await?.into_inner();
+        Ok(optimistic_response(response))
+    }
+
+    /// Opens a RangeStream on the kept connection, or on a new one when that has gone.
+    async fn open_list(&self, request: &RangeRequest) -> Result<RawList, Error> {
+        let kept = self.shared.lists.lock().await.clone();
+        if let Some(connection) = kept {
+            match connection.open(ListRpc::RangeStream, request).await {
+                Err(Error::Status {
+                    code: Code::Unavailable,
+                    message,
+                }) => tracing::debug!("list connection is gone ({message}), making a new one"),
+                other => return other,
+            }
+        }
+        let connection = self.shared.client.raw().await?;
+        *self.shared.lists.lock().await = Some(connection.clone());
+        connection.open(ListRpc::RangeStream, request).await
+    }
+}
+
+impl Shared {
+    /// Remembers what an attempt at RangeStream taught.
+    fn note_range_stream<T>(&self, result: &Result<T, Error>) {
+        let learned = match result {
+            Ok(_) => SUPPORTED,
+            Err(Error::Unimplemented(_)) => UNSUPPORTED,
+            Err(_) => return,
+        };
+        self.range_stream.store(learned, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl KubernetesEtcd for KubernetesClient {
+    async fn get(&self, key: &[u8], options: GetOptions) -> Result<GetResponse, Error> {
+        let response = self
+            .range(RangeRequest {
+                key: Bytes::copy_from_slice(key),
+                revision: options.revision,
+                limit: 1,
+                ..Default::default()
+            })
+            .await?;
+        Ok(GetResponse {
+            revision: revision_of(&response),
+            kv: response.kvs.into_iter().next(),
+        })
+    }
+
+    async fn list(&self, prefix: &[u8], options: ListOptions) -> Result<ListResponse, Error> {
+        let response = self.range(list_request(prefix, options)).await?;
+        Ok(ListResponse {
+            revision: revision_of(&response),
+            count: response.count,
+            kvs: response.kvs,
+        })
+    }
+
+    async fn list_stream(
+        &self,
+        prefix: &[u8],
+        options: ListOptions,
+    ) -> Result<BoxStream<'static, Result<ListBatch, Error>>, Error> {
+        let opened = self.open_list(&list_request(prefix, options)).await;
+        if opened.is_err() {
+            self.shared.note_range_stream(&opened);
+        }
+        let state = Some((opened?, Walker::new(ListRpc::RangeStream)));
+        let shared = Arc::clone(&self.shared);
+        let batches = stream::unfold(state, move |state| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let (mut list, mut walker) = state?;
+                let batch = next_batch(&mut list, &mut walker).await;
+                shared.note_range_stream(&batch);
+                let goes_on = matches!(batch, Ok(ListBatch::Objects(_)));
+                Some((batch, goes_on.then_some((list, walker))))
+            }
+        });
+        Ok(batches.boxed())
+    }
+
+    async fn count(&self, prefix: &[u8]) -> Result<i64, Error> {
+        let request = RangeRequest {
+            count_only: true,
+            ..list_request(prefix, ListOptions::default())
+        };
+        Ok(self.range(request).await?.count)
+    }
+
+    async fn optimistic_put(
+        &self,
+        key: &[u8],
+        value: Bytes,
+        expected_revision: i64,
+        options: PutOptions,
+    ) -> Result<OptimisticResponse, Error> {
+        let put = Op::RequestPut(PutRequest {
+            key: Bytes::copy_from_slice(key),
+            value,
+            lease: options.lease_id,
+            ..Default::default()
+        });
+        self.optimistic(key, expected_revision, put, options.get_on_failure)
+            .await
+    }
+
+    async fn optimistic_delete(
+        &self,
+        key: &[u8],
+        expected_revision: i64,
+        options: DeleteOptions,
+    ) -> Result<OptimisticResponse, Error> {
+        let delete = Op::RequestDeleteRange(DeleteRangeRequest {
+            key: Bytes::copy_from_slice(key),
+            ..Default::default()
+        });
+        self.optimistic(key, expected_revision, delete, options.get_on_failure)
+            .await
+    }
+
+    async fn current_revision(&self, key: &[u8]) -> Result<i64, Error> {
+        match self.get(key, GetOptions::default()).await?.revision {
+            0 => Err(Error::Protocol("Range answered without a revision".into())),
+            revision => Ok(revision),
+        }
+    }
+
+    async fn lease_grant(&self, ttl_s: i64) -> Result<i64, Error> {
+        let request = LeaseGrantRequest { ttl: ttl_s, id: 0 };
+        let response = self.shared.client.lease().lease_grant(request).await?;
+        Ok(response.into_inner().id)
+    }
+
+    async fn compact(&self, revision: i64) -> Result<(), Error> {
+        let request = CompactionRequest {
+            revision,
+            physical: false,
+        };
+        self.shared.client.kv().compact(request).await?;
+        self.shared.compacted.fetch_max(revision, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// etcd has no call for it: the highest of what this handle compacted itself, what a cancelled
+    /// watch told, and what apiservers wrote into `compact_rev_key`.
+    async fn compacted_revision(&self) -> Result<i64, Error> {
+        let agreed = self.get(COMPACT_REV_KEY, GetOptions::default()).await?.kv;
+        let agreed = agreed
+            .and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok())
+            .unwrap_or(0);
+        let before = self.shared.compacted.fetch_max(agreed, Ordering::Relaxed);
+        Ok(before.max(agreed))
+    }
+
+    async fn features(&self) -> Result<Features, Error> {
+        let mut lowest: Option<(Version, String)> = None;
+        let mut request_progress = true;
+        for endpoint in &self.shared.client.config().endpoints {
+            let mut maintenance = self.shared.client.maintenance_of(endpoint)?;
+            let text = maintenance
+                .status(StatusRequest {})
+                .await?
+                .into_inner()
+                .version;
+            let version = Version::parse(&text).unwrap_or_default();
+            request_progress &= version.has_safe_progress();
+            if lowest.as_ref().is_none_or(|(least, _)| version < *least) {
+                lowest = Some((version, text));
+            }
+        }
+        Ok(Features {
+            version: lowest.map(|(_, text)| text).unwrap_or_default(),
+            request_progress,
+            range_stream: match self.shared.range_stream.load(Ordering::Relaxed) {
+                SUPPORTED => Some(true),
+                UNSUPPORTED => Some(false),
+                _ => None,
+            },
+        })
+    }
+
+    async fn watch(
+        &self,
+        prefix: &[u8],
+        options: WatchOptions,
+    ) -> Result<Box<dyn Watch>, WatchError> {
+        let range_end = if options.single_key {
+            Bytes::new()
+        } else {
+            prefix_end(prefix).into()
+        };
+        let request = WatchCreateRequest {
+            key: Bytes::copy_from_slice(prefix),
+            range_end,
+            start_revision: options.start_revision,
+            progress_notify: options.progress_notify,
+            prev_kv: options.prev_kv,
+            fragment: true,
+            ..Default::default()
+        };
+        let streams = &self.shared.streams;
+        let watched = streams
+            .watch(&self.shared.client, &options.stream_key, request)
+            .await;
+        if let Err(WatchError::Compacted { compact_revision }) = &watched {
+            self.shared
+                .compacted
+                .fetch_max(*compact_revision, Ordering::Relaxed);
+        }
+        watched
+    }
+
+    async fn request_progress(&self, stream_key: &str) -> Result<(), Error> {
+        self.shared.streams.request_progress(stream_key);
+        Ok(())
+    }
+}
+
+/// The Range of a list: from the continue key, when there is one, to the end of the prefix.
+fn list_request(prefix: &[u8], options: ListOptions) -> RangeRequest {
+    let key = if options.continue_key.is_empty() {
+        // An empty prefix means everything, which etcd spells as the key `\0`.
+        Bytes::copy_from_slice(if prefix.is_empty() { b"\0" } else { prefix })
+    } else {
+        options.continue_key
+    };
+    RangeRequest {
+        key,
+        range_end: prefix_end(prefix).into(),
+        limit: options.limit,
+        revision: options.revision,
+        ..Default::default()
+    }
+}
+
+fn revision_of(response: &RangeResponse) -> i64 {
+    response.header.as_ref().map_or(0, |header| header.revision)
+}
+
+fn optimistic_response(response: TxnResponse) -> OptimisticResponse {
+    let read = response.responses.into_iter().next();
+    let kv = match read.and_then(|op| op.response) {
+        Some(OpResponse::ResponseRange(range)) => range.kvs.into_iter().next(),
+        _ => None,
+    };
+    OptimisticResponse {
+        succeeded: response.succeeded,
+        kv,
+        revision: response.header.map_or(0, |header| header.revision),
+    }
+}
+
+/// Reads frames until one completes an object, or the list ends.
+async fn next_batch(list: &mut RawList, walker: &mut Walker) -> Result<ListBatch, Error> {
+    while let Some(frame) = list.data().await? {
+        let mut runs = Runs {
+            frame: &frame,
+            open: None,
+            runs: Vec::new(),
+        };
+        walker.feed(&frame, &mut runs)?;
+        let runs = runs.finish();
+        if !runs.is_empty() {
+            return Ok(ListBatch::Objects(runs));
+        }
+    }
+    let summary = walker.finish()?;
+    Ok(ListBatch::End {
+        revision: summary.revision,
+        count: summary.count,
+        more: summary.more,
+    })
+}
+
+/// Gathers neighbouring records of a frame into runs that point into it.
+struct Runs<'a> {
+    frame: &'a Bytes,
+    /// The run being extended, as `start..end` in the frame.
+    open: Option<(usize, usize)>,
+    runs: Vec<Bytes>,
+}
+
+impl Runs<'_> {
+    fn close(&mut self) {
+        if let Some((start, end)) = self.open.take() {
+            self.runs.push(self.frame.slice(start..end));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Bytes> {
+        self.close();
+        self.runs
+    }
+}
+
+impl Visitor for Runs<'_> {
+    fn on_object(&mut self, _object: Object<'_>, record: &[u8], offset: Option<usize>) {
+        match (offset, self.open.as_mut()) {
+            (Some(start), Some((_, end))) if *end == start => *end += record.len(),
+            (Some(start), _) => {
+                self.close();
+                self.open = Some((start, start + record.len()));
+            }
+            (None, _) => {
+                self.close();
+                self.runs.push(Bytes::copy_from_slice(record));
+            }
+        }
+    }
+}
+
+/// A server version as far as features depend on it; unreadable ones are below all others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(u64, u64, u64);
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        let core = text.split(['-', '+']).next()?;
+        let mut parts = core.split('.').map(|part| part.parse().ok());
+        let version = Self(parts.next()??, parts.next()??, parts.next()??);
+        parts.next().is_none().then_some(version)
+    }
+
+    /// Whether manual progress never overtakes events (etcd #15220) and works on fresh watches
+    /// (#17507).
+    fn has_safe_progress(self) -> bool {
+        self >= Self(3, 4, 31) && !(Self(3, 5, 0)..Self(3, 5, 13)).contains(&self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_safe_where_upstream_says_so() {
+        let safe = |text| Version::parse(text).unwrap_or_default().has_safe_progress();
+        for good in ["3.4.31", "3.5.13", "3.6.0", "3.7.1", "3.8.0-alpha.0"] {
+            assert!(safe(good), "{good} is safe");
+        }
+        for bad in ["3.4.30", "3.5.0", "3.5.12", "3.3.27", "", "3.7", "devel"] {
+            assert!(!safe(bad), "{bad} is not safe");
+        }
+    }
+
+    #[test]
+    fn lists_start_at_the_prefix_or_where_they_left_off() {
+        let first = list_request(b"/a/", ListOptions::default());
+        assert_eq!(
+            (&first.key[..], &first.range_end[..]),
+            (&b"/a/"[..], &b"/a0"[..])
+        );
+        let options = ListOptions {
+            continue_key: Bytes::from_static(b"/a/x\0"),
+            ..Default::default()
+        };
+        let next = list_request(b"/a/", options);
+        assert_eq!(
+            (&next.key[..], &next.range_end[..]),
+            (&b"/a/x\0"[..], &b"/a0"[..])
+        );
+        let all = list_request(b"", ListOptions::default());
+        assert_eq!((&all.key[..], &all.range_end[..]), (&b"\0"[..], &b"\0"[..]));
+    }
+}

@@ -1,0 +1,266 @@
+//! Range and RangeStream on bare HTTP/2: DATA frames are handed out as they arrive.
+//!
+//! Nothing is gathered: a frame's flow control is released as it is handed out, so memory stays at
+//! about one stream window whatever the list's size. Dropping a [`RawList`] resets its stream,
+//! which is how a client cancels.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use h2::RecvStream;
+use h2::client::SendRequest;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
+use prost::Message;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::{Code, Status};
+
+use super::config::{ClientConfig, chain, host_port, is_tls};
+pub use super::walk::ListRpc;
+use super::walk::{ListSummary, Visitor, Walker};
+use crate::error::Error;
+use crate::proto::etcdserverpb::RangeRequest;
+
+/// One HTTP/2 connection for lists. Cheap to clone; clones share the connection, which closes when
+/// the last clone and the last open list are gone.
+#[derive(Debug, Clone)]
+pub struct RawConnection {
+    send: SendRequest<Bytes>,
+    endpoint: Uri,
+    token: Option<HeaderValue>,
+}
+
+impl RawConnection {
+    /// Connects to the first endpoint that accepts.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.
+    pub async fn connect(config: &ClientConfig, token: Option<HeaderValue>) -> Result<Self, Error> {
+        let mut last = Error::Config("no endpoint given".into());
+        for endpoint in &config.endpoints {
+            let attempt = dial(config, endpoint);
+            let reason = match tokio::time::timeout(config.connect_timeout, attempt).await {
+                Ok(Ok(send)) => {
+                    return Ok(Self {
+                        send,
+                        endpoint: endpoint.clone(),
+                        token,
+                    });
+                }
+                Ok(Err(Dial::Config(error))) => return Err(error),
+                Ok(Err(Dial::Network(reason))) => reason,
+                Err(_) => format!("no answer within {}", seconds(config.connect_timeout)),
+            };
+            last = Error::Unreachable {
+                endpoint: endpoint.to_string(),
+                reason,
+            };
+        }
+        Err(last)
+    }
+
+    /// Which endpoint it reached.
+    pub fn endpoint(&self) -> &Uri {
+        &self.endpoint
+    }
+
+    /// Sends a request and waits for the response's head.
+    ///
+    /// # Errors
+    /// The server's status when it answered with one at once (RangeStream before etcd 3.7 is
+    /// [`Error::Unimplemented`]), [`Error::Status`] with `Unavailable` when the connection failed,
+    /// [`Error::Protocol`] when the answer is not gRPC.
+    pub async fn open(&self, rpc: ListRpc, request: &RangeRequest) -> Result<RawList, Error> {
+        let mut send = self.send.clone().ready().await.map_err(unavailable)?;
+        let (response, mut body) = send
+            .send_request(self.head(rpc)?, false)
+            .map_err(unavailable)?;
+        body.send_data(encode(request), true).map_err(unavailable)?;
+        let (head, body) = response.await.map_err(unavailable)?.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(Error::Protocol(format!(
+                "HTTP status {} where gRPC answers 200",
+                head.status
+            )));
+        }
+        if let Some(status) = Status::from_header_map(&head.headers) {
+            ok_or_error(status)?;
+        }
+        Ok(RawList {
+            status: head.headers,
+            body,
+        })
+    }
+
+    /// Lists and checks, feeding `visitor`; `on_first_object` runs once, as soon as the first
+    /// object has come in whole.
+    ///
+    /// # Errors
+    /// As [`RawConnection::open`], and [`Error::Protocol`] for any
+    /// [`WalkError`](super::walk::WalkError).
+    pub async fn walk(
+        &self,
+        rpc: ListRpc,
+        request: &RangeRequest,
+        visitor: &mut (impl Visitor + Send),
+        on_first_object: impl FnOnce() + Send,
+    ) -> Result<ListSummary, Error> {
+        let mut list = self.open(rpc, request).await?;
+        let mut walker = Walker::new(rpc);
+        let mut on_first_object = Some(on_first_object);
+        while let Some(frame) = list.data().await? {
+            walker.feed(&frame, visitor)?;
+            if walker.so_far().objects > 0
+                && let Some(callback) = on_first_object.take()
+            {
+                callback();
+            }
+        }
+        Ok(walker.finish()?)
+    }
+
+    /// Lists and only counts bytes: what the transport alone costs. Nothing but the final status
+    /// is checked.
+    ///
+    /// # Errors
+    /// As [`RawConnection::open`].
+    pub async fn drain(&self, rpc: ListRpc, request: &RangeRequest) -> Result<u64, Error> {
+        let mut list = self.open(rpc, request).await?;
+        let mut bytes = 0;
+        while let Some(frame) = list.data().await? {
+            bytes += frame.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    fn head(&self, rpc: ListRpc) -> Result<Request<()>, Error> {
+        let path = match rpc {
+            ListRpc::Range => "/etcdserverpb.KV/Range",
+            ListRpc::RangeStream => "/etcdserverpb.KV/RangeStream",
+        };
+        let mut parts = self.endpoint.clone().into_parts();
+        parts.path_and_query = Some(http::uri::PathAndQuery::from_static(path));
+        let uri = Uri::from_parts(parts).map_err(|e| Error::Config(e.to_string()))?;
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .version(Version::HTTP_2)
+            .uri(uri)
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        if let Some(token) = &self.token {
+            request = request.header("token", token.clone());
+        }
+        request.body(()).map_err(|e| Error::Config(e.to_string()))
+    }
+}
+
+/// A response being received.
+#[derive(Debug)]
+pub struct RawList {
+    /// Headers, kept because a trailers-only answer carries its status there.
+    status: HeaderMap,
+    body: RecvStream,
+}
+
+impl RawList {
+    /// The next DATA frame; `None` once the server ended the call with status OK.
+    ///
+    /// # Errors
+    /// The call's status, [`Error::Status`] with `Unavailable` when the connection broke, or
+    /// [`Error::Protocol`] when it ended without a status.
+    pub async fn data(&mut self) -> Result<Option<Bytes>, Error> {
+        if let Some(frame) = poll_fn(|cx| self.body.poll_data(cx)).await {
+            let frame = frame.map_err(unavailable)?;
+            self.body
+                .flow_control()
+                .release_capacity(frame.len())
+                .map_err(unavailable)?;
+            return Ok(Some(frame));
+        }
+        let trailers = poll_fn(|cx| self.body.poll_trailers(cx))
+            .await
+            .map_err(unavailable)?;
+        let status = trailers.as_ref().unwrap_or(&self.status);
+        let status = Status::from_header_map(status)
+            .ok_or_else(|| Error::Protocol("call ended without a grpc-status".into()))?;
+        ok_or_error(status)?;
+        Ok(None)
+    }
+}
+
+/// Why an attempt failed: settings (another endpoint will not help) or network.
+enum Dial {
+    Config(Error),
+    Network(String),
+}
+
+async fn dial(config: &ClientConfig, endpoint: &Uri) -> Result<SendRequest<Bytes>, Dial> {
+    let network = |e: &dyn std::error::Error| Dial::Network(chain(e));
+    let (host, port) = host_port(endpoint);
+    let tcp = TcpStream::connect((host.as_str(), port))
+        .await
+        .map_err(|e| network(&e))?;
+    tcp.set_nodelay(true).map_err(|e| network(&e))?;
+    if !is_tls(endpoint) {
+        return handshake(config, tcp).await.map_err(|e| network(&e));
+    }
+    let connector = TlsConnector::from(config.rustls().map_err(Dial::Config)?);
+    let name = ServerName::try_from(host.clone())
+        .map_err(|_| Dial::Config(Error::Config(format!("{host:?} is not a server name"))))?;
+    let tls = connector
+        .connect(name, tcp)
+        .await
+        .map_err(|e| network(&e))?;
+    handshake(config, tls).await.map_err(|e| network(&e))
+}
+
+async fn handshake<IO>(config: &ClientConfig, io: IO) -> Result<SendRequest<Bytes>, h2::Error>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (send, connection) = h2::client::Builder::new()
+        .initial_window_size(config.http2.stream_window_bytes)
+        .initial_connection_window_size(config.http2.connection_window_bytes)
+        .max_frame_size(config.http2.max_frame_bytes)
+        .enable_push(false)
+        .handshake(io)
+        .await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("list connection ended: {error}");
+        }
+    });
+    Ok(send)
+}
+
+/// A message with gRPC's five-byte prefix.
+fn encode(request: &RangeRequest) -> Bytes {
+    let len = request.encoded_len();
+    let mut buffer = BytesMut::with_capacity(5 + len);
+    buffer.put_u8(0);
+    // Requests are a key interval and flags: far below 4 GiB.
+    buffer.put_u32(len as u32);
+    buffer.put(request.encode_to_vec().as_slice());
+    buffer.freeze()
+}
+
+fn ok_or_error(status: Status) -> Result<(), Error> {
+    match status.code() {
+        Code::Ok => Ok(()),
+        _ => Err(status.into()),
+    }
+}
+
+fn unavailable(error: h2::Error) -> Error {
+    Error::Status {
+        code: Code::Unavailable,
+        message: format!("connection: {error}"),
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}

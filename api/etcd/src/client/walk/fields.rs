@@ -1,0 +1,177 @@
+//! Protobuf fields read in place: heads, `KeyValue`s, response headers.
+
+/// What became of a unit: taken with its length, or the length that it needs to be looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Taken(usize),
+    Need(usize),
+}
+
+/// A field's head.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scan {
+    pub(super) field: u64,
+    pub(super) wire_type: u64,
+    /// The value of a varint field, else 0.
+    pub(super) value: u64,
+    /// Bytes of tag and length (of tag and value, for a varint).
+    pub(super) head: usize,
+    /// Bytes that follow the head.
+    pub(super) payload: u64,
+}
+
+impl Scan {
+    /// Length of the whole field; only asked for once it is known to fit into its message, whose
+    /// length is a u32.
+    pub(super) fn total(&self) -> usize {
+        self.head + self.payload as usize
+    }
+}
+
+/// Why a head cannot be read, however many bytes follow.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum BadField {
+    Varint,
+    WireType { field: u64, wire_type: u64 },
+}
+
+/// One object of a list, borrowed from the bytes that came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Object<'a> {
+    /// Key, never empty.
+    pub key: &'a [u8],
+    /// Value.
+    pub value: &'a [u8],
+    /// Revision of its last change.
+    pub mod_revision: i64,
+    /// Revision of its creation.
+    pub create_revision: i64,
+}
+
+/// Reads a varint: `Ok(None)` when the input ends inside it, `Err` when it is too long.
+#[inline]
+fn varint(input: &[u8]) -> Result<Option<(u64, usize)>, BadField> {
+    let mut value = 0u64;
+    for (i, &byte) in input.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * i);
+        if byte < 0x80 {
+            // The tenth byte holds one bit.
+            return if i == 9 && byte > 1 {
+                Err(BadField::Varint)
+            } else {
+                Ok(Some((value, i + 1)))
+            };
+        }
+    }
+    if input.len() < 10 {
+        Ok(None)
+    } else {
+        Err(BadField::Varint)
+    }
+}
+
+/// Reads the head of the field at the start of `input`; `Ok(None)` when it is incomplete.
+#[inline]
+pub(super) fn scan_field(input: &[u8]) -> Result<Option<Scan>, BadField> {
+    let Some((tag, tag_len)) = varint(input)? else {
+        return Ok(None);
+    };
+    let (field, wire_type) = (tag >> 3, tag & 7);
+    let mut scan = Scan {
+        field,
+        wire_type,
+        value: 0,
+        head: tag_len,
+        payload: 0,
+    };
+    match wire_type {
+        _ if field == 0 => return Err(BadField::WireType { field, wire_type }),
+        0 | 2 => {
+            let Some((value, len)) = varint(&input[tag_len..])? else {
+                return Ok(None);
+            };
+            scan.head += len;
+            if wire_type == 0 {
+                scan.value = value;
+            } else {
+                scan.payload = value;
+            }
+        }
+        1 => scan.payload = 8,
+        5 => scan.payload = 4,
+        _ => return Err(BadField::WireType { field, wire_type }),
+    }
+    Ok(Some(scan))
+}
+
+/// The field at the start of a complete message, and its payload; `None` when it does not fit.
+#[inline]
+fn next_field<'a>(message: &mut &'a [u8]) -> Option<(Scan, &'a [u8])> {
+    let scan = scan_field(message).ok()??;
+    let rest = &message[scan.head..];
+    let len = usize::try_from(scan.payload).ok()?;
+    let payload = rest.get(..len)?;
+    *message = &rest[len..];
+    Some((scan, payload))
+}
+
+/// Reads a `KeyValue`; `None` when it is malformed or has no key.
+#[inline]
+pub(super) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> {
+    let mut object = Object {
+        key: &[],
+        value: &[],
+        mod_revision: 0,
+        create_revision: 0,
+    };
+    while !message.is_empty() {
+        let (scan, payload) = next_field(&mut message)?;
+        match (scan.field, scan.wire_type) {
+            (1, 2) => object.key = payload,
+            (5, 2) => object.value = payload,
+            (2, 0) => object.create_revision = scan.value.cast_signed(),
+            (3, 0) => object.mod_revision = scan.value.cast_signed(),
+            (1..=6, 0) if scan.field != 1 && scan.field != 5 => {}
+            (1..=6, _) => return None,
+            _ => {}
+        }
+    }
+    (!object.key.is_empty()).then_some(object)
+}
+
+/// The revision in a `ResponseHeader` (0 when it has none); `None` when it is malformed.
+pub(super) fn parse_header_revision(mut message: &[u8]) -> Option<i64> {
+    let mut revision = 0;
+    while !message.is_empty() {
+        let (scan, _) = next_field(&mut message)?;
+        if (scan.field, scan.wire_type) == (3, 0) {
+            revision = scan.value.cast_signed();
+        }
+    }
+    Some(revision)
+}
+
+/// Walks a run of encoded objects (`RangeResponse.kvs` fields, whole ones only), as
+/// [`ListBatch::Objects`](crate::kubernetes::ListBatch::Objects) holds them. Yields each object
+/// with its whole record (tag and length included); ends early with `None` for malformed bytes.
+pub(crate) fn objects(run: &[u8]) -> impl Iterator<Item = Option<(Object<'_>, &[u8])>> {
+    let mut rest = run;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let whole = rest;
+        let parsed = next_field(&mut rest).and_then(|(scan, payload)| {
+            ((scan.field, scan.wire_type) == (2, 2))
+                .then(|| parse_object(payload))
+                .flatten()
+        });
+        match parsed {
+            Some(object) => Some(Some((object, &whole[..whole.len() - rest.len()]))),
+            None => {
+                rest = &[];
+                Some(None)
+            }
+        }
+    })
+}

@@ -1,0 +1,402 @@
+//! Watches over shared streams: one gRPC stream per stream key, any number of watches on it.
+//!
+//! A task per stream owns both directions. It hands each watch its items through a bounded queue,
+//! in the order in which the server sent them, progress included, so progress cannot overtake
+//! events. Watches that share a stream share back-pressure: one that is not read holds up the
+//! others, and a creation on the same stream waits with them; a cache gives its watch a stream key
+//! of its own. Nothing is resumed here: when the stream breaks, every watch on it ends with
+//! [`WatchError::Transport`] and its owner lists again.
+
+use std::collections::{HashMap, VecDeque};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Code, Status, Streaming};
+
+use super::Client;
+use crate::error::Error;
+use crate::kubernetes::{EventKind, Watch, WatchError, WatchEvent, WatchItem};
+use crate::proto::etcdserverpb::watch_request::RequestUnion;
+use crate::proto::etcdserverpb::{
+    WatchCancelRequest, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
+};
+use crate::proto::mvccpb::{Event, event::EventType};
+
+/// Items queued per watch before its stream is no longer read.
+const QUEUE: usize = 1024;
+/// The watch id of an answer to a progress request: it concerns every watch of the stream.
+const ALL_WATCHES: i64 = -1;
+
+type Item = Result<WatchItem, WatchError>;
+type Created = oneshot::Sender<Result<(i64, mpsc::Receiver<Item>), WatchError>>;
+
+/// The open watch streams of one client, by stream key.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    by_key: Mutex<HashMap<String, mpsc::UnboundedSender<Command>>>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Create(WatchCreateRequest, Created),
+    Cancel(i64),
+    Progress,
+}
+
+impl Streams {
+    /// Creates a watch on the stream of `key`, opening the stream when there is none. Returns once
+    /// the server confirmed it.
+    pub(super) async fn watch(
+        &self,
+        client: &Client,
+        key: &str,
+        request: WatchCreateRequest,
+    ) -> Result<Box<dyn Watch>, WatchError> {
+        let (created, answer) = oneshot::channel();
+        let commands = self.send(client, key, Command::Create(request, created));
+        let (watch_id, items) = answer
+            .await
+            .unwrap_or_else(|_| Err(ended_by(&Status::unavailable("watch stream ended"))))?;
+        Ok(Box::new(EndpointWatch {
+            watch_id,
+            items,
+            commands,
+        }))
+    }
+
+    /// Sends a progress request on the stream of `key`; nothing happens when there is none.
+    pub(super) fn request_progress(&self, key: &str) {
+        if let Some(commands) = self.by_key.lock().get(key) {
+            // A stream that has just ended has nobody who could wait for progress.
+            commands.send(Command::Progress).ok();
+        }
+    }
+
+    /// Hands a command to the stream of `key`, starting one where none takes it.
+    fn send(
+        &self,
+        client: &Client,
+        key: &str,
+        mut command: Command,
+    ) -> mpsc::UnboundedSender<Command> {
+        let mut by_key = self.by_key.lock();
+        if let Some(commands) = by_key.get(key) {
+            match commands.send(command) {
+                Ok(()) => return commands.clone(),
+                Err(refused) => command = refused.0,
+            }
+        }
+        by_key.retain(|_, commands| !commands.is_closed());
+        let (commands, receiver) = mpsc::unbounded_channel();
+        by_key.insert(key.to_owned(), commands.clone());
+        tokio::spawn(Stream::run(client.clone(), command, receiver));
+        commands
+    }
+}
+
+/// A watch of an endpoint; dropping it cancels it at the server.
+#[derive(Debug)]
+struct EndpointWatch {
+    watch_id: i64,
+    items: mpsc::Receiver<Item>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+#[async_trait]
+impl Watch for EndpointWatch {
+    async fn next(&mut self) -> Option<Item> {
+        self.items.recv().await
+    }
+}
+
+impl Drop for EndpointWatch {
+    fn drop(&mut self) {
+        // Fails only when the stream has ended, and the watch with it.
+        self.commands.send(Command::Cancel(self.watch_id)).ok();
+    }
+}
+
+/// One watch as its stream sees it.
+#[derive(Debug)]
+struct Watcher {
+    items: mpsc::Sender<Item>,
+    /// Events of a response whose last fragment has not come yet.
+    fragments: Vec<Event>,
+}
+
+/// State of the task behind one stream.
+struct Stream {
+    requests: mpsc::UnboundedSender<WatchRequest>,
+    watchers: HashMap<i64, Watcher>,
+    /// Creations in the order they were sent, which is the order of the server's replies.
+    creating: VecDeque<Created>,
+    /// Items of the last response that still wait for room in their queue.
+    undelivered: VecDeque<(mpsc::Sender<Item>, Item)>,
+}
+
+impl Stream {
+    async fn run(client: Client, first: Command, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let (requests, outgoing) = mpsc::unbounded_channel();
+        let mut stream = Self {
+            requests,
+            watchers: HashMap::new(),
+            creating: VecDeque::new(),
+            undelivered: VecDeque::new(),
+        };
+        // Queued before the stream opens: some servers answer the call only after a first message.
+        stream.on_command(first);
+        let outgoing = UnboundedReceiverStream::new(outgoing);
+        let status = match client.watch().watch(outgoing).await {
+            Ok(response) => stream.serve(response.into_inner(), &mut commands).await,
+            Err(status) => Some(status),
+        };
+        commands.close();
+        if let Some(status) = status {
+            stream.fail(&status, &mut commands).await;
+        }
+    }
+
+    /// Runs until the stream ends (its status) or nobody watches any more (`None`).
+    async fn serve(
+        &mut self,
+        mut responses: Streaming<WatchResponse>,
+        commands: &mut mpsc::UnboundedReceiver<Command>,
+    ) -> Option<Status> {
+        loop {
+            let waiting = self.undelivered.front().map(|(items, _)| items.clone());
+            let idle = waiting.is_none();
+            tokio::select! {
+                room = reserve(waiting), if !idle => {
+                    // No room ever again: that watch was dropped, and its item with it.
+                    if let (Some((_, item)), Some(room)) = (self.undelivered.pop_front(), room) {
+                        room.send(item);
+                    }
+                }
+                response = responses.message(), if idle => match response {
+                    Ok(Some(response)) => self.on_response(response),
+                    Ok(None) => return Some(Status::unavailable("the server ended the watch stream")),
+                    Err(status) => return Some(status),
+                },
+                command = commands.recv() => match command {
+                    Some(command) => self.on_command(command),
+                    None => return None,
+                },
+            }
+            if self.watchers.is_empty() && self.creating.is_empty() {
+                // Later creations find the channel closed and open a new stream; what was sent
+                // before this line is still served.
+                commands.close();
+            }
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Create(request, created) => {
+                self.creating.push_back(created);
+                self.request(RequestUnion::CreateRequest(request));
+            }
+            Command::Cancel(watch_id) => {
+                self.watchers.remove(&watch_id);
+                self.cancel(watch_id);
+            }
+            Command::Progress => {
+                self.request(RequestUnion::ProgressRequest(WatchProgressRequest {}));
+            }
+        }
+    }
+
+    fn on_response(&mut self, response: WatchResponse) {
+        if response.created {
+            return self.on_created(response);
+        }
+        if response.canceled {
+            return self.on_canceled(&response);
+        }
+        let revision = response.header.map_or(0, |header| header.revision);
+        if response.watch_id == ALL_WATCHES {
+            let watchers = self.watchers.values();
+            let progress =
+                watchers.map(|w| (w.items.clone(), Ok(WatchItem::Progress { revision })));
+            self.undelivered.extend(progress);
+            return;
+        }
+        let Some(watcher) = self.watchers.get_mut(&response.watch_id) else {
+            return;
+        };
+        watcher.fragments.extend(response.events);
+        if response.fragment {
+            return;
+        }
+        let events = std::mem::take(&mut watcher.fragments);
+        let items = if events.is_empty() {
+            vec![Ok(WatchItem::Progress { revision })]
+        } else {
+            by_revision(events)
+        };
+        let queue = watcher.items.clone();
+        let items = items.into_iter().map(|item| (queue.clone(), item));
+        self.undelivered.extend(items);
+    }
+
+    fn on_created(&mut self, response: WatchResponse) {
+        let Some(created) = self.creating.pop_front() else {
+            return;
+        };
+        if response.canceled {
+            // The caller may have given up waiting; then nobody wants the reason.
+            created.send(Err(cancel_error(&response))).ok();
+            return;
+        }
+        let (items, receiver) = mpsc::channel(QUEUE);
+        if created.send(Ok((response.watch_id, receiver))).is_err() {
+            return self.cancel(response.watch_id);
+        }
+        let fragments = Vec::new();
+        self.watchers
+            .insert(response.watch_id, Watcher { items, fragments });
+    }
+
+    fn on_canceled(&mut self, response: &WatchResponse) {
+        if let Some(watcher) = self.watchers.remove(&response.watch_id) {
+            let error = cancel_error(response);
+            self.undelivered.push_back((watcher.items, Err(error)));
+            // After a cancel by compaction etcd keeps the id, and withholds manual progress from
+            // the whole stream, until the client cancels it too.
+            self.cancel(response.watch_id);
+        }
+    }
+
+    fn cancel(&self, watch_id: i64) {
+        self.request(RequestUnion::CancelRequest(WatchCancelRequest { watch_id }));
+    }
+
+    fn request(&self, union: RequestUnion) {
+        // Fails only when the call has ended, which `serve` sees on its own.
+        self.requests
+            .send(WatchRequest {
+                request_union: Some(union),
+            })
+            .ok();
+    }
+
+    /// Ends every watch and creation with the stream's status, after what was already received.
+    async fn fail(mut self, status: &Status, commands: &mut mpsc::UnboundedReceiver<Command>) {
+        while let Ok(command) = commands.try_recv() {
+            self.on_command(command);
+        }
+        for created in self.creating.drain(..) {
+            created.send(Err(ended_by(status))).ok();
+        }
+        for (items, item) in self.undelivered.drain(..) {
+            items.send(item).await.ok();
+        }
+        let ends = self.watchers.into_values().map(|watcher| async move {
+            watcher.items.send(Err(ended_by(status))).await.ok();
+        });
+        join_all(ends).await;
+    }
+}
+
+/// Room in a watch's queue; `None` when the watch is gone.
+async fn reserve(items: Option<mpsc::Sender<Item>>) -> Option<mpsc::OwnedPermit<Item>> {
+    items?.reserve_owned().await.ok()
+}
+
+/// Splits a response's events into whole revisions; etcd never cuts one across responses.
+fn by_revision(events: Vec<Event>) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    for event in events {
+        let kind = match event.r#type() {
+            EventType::Put => EventKind::Put,
+            EventType::Delete => EventKind::Delete,
+        };
+        let Some(kv) = event.kv else {
+            let error = Error::Protocol("watch event without a key".into());
+            items.push(Err(error.into()));
+            break;
+        };
+        let mod_revision = kv.mod_revision;
+        let event = WatchEvent {
+            kind,
+            kv,
+            prev_kv: event.prev_kv,
+        };
+        match items.last_mut() {
+            Some(Ok(WatchItem::Revision { revision, events })) if *revision == mod_revision => {
+                events.push(event);
+            }
+            _ => items.push(Ok(WatchItem::Revision {
+                revision: mod_revision,
+                events: vec![event],
+            })),
+        }
+    }
+    items
+}
+
+fn cancel_error(response: &WatchResponse) -> WatchError {
+    if response.compact_revision != 0 {
+        return WatchError::Compacted {
+            compact_revision: response.compact_revision,
+        };
+    }
+    let reason = match response.cancel_reason.as_str() {
+        "" => "no reason given",
+        reason => reason,
+    };
+    WatchError::Canceled(reason.to_owned())
+}
+
+fn ended_by(status: &Status) -> WatchError {
+    let status = match status.code() {
+        // An orderly end is still an end: the owner must list again.
+        Code::Ok => Status::unavailable("the server ended the watch stream"),
+        _ => status.clone(),
+    };
+    WatchError::Transport(status.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::mvccpb::KeyValue;
+
+    fn put(key: &'static str, mod_revision: i64) -> Event {
+        Event {
+            r#type: EventType::Put.into(),
+            kv: Some(KeyValue {
+                key: key.into(),
+                mod_revision,
+                ..Default::default()
+            }),
+            prev_kv: None,
+        }
+    }
+
+    #[test]
+    fn events_are_joined_by_revision() {
+        let items = by_revision(vec![put("a", 5), put("b", 5), put("a", 6)]);
+        let shape: Vec<_> = items
+            .iter()
+            .map(|item| match item {
+                Ok(WatchItem::Revision { revision, events }) => (*revision, events.len()),
+                other => panic!("expected whole revisions, got {other:?}"),
+            })
+            .collect();
+        assert_eq!(shape, [(5, 2), (6, 1)]);
+    }
+
+    #[test]
+    fn an_event_without_a_key_ends_in_an_error() {
+        let keyless = Event::default();
+        let items = by_revision(vec![put("a", 5), keyless]);
+        assert!(matches!(
+            items.last(),
+            Some(Err(WatchError::Transport(Error::Protocol(_))))
+        ));
+    }
+}
