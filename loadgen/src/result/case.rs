@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use workloads::strategy::Tier;
+
 use super::ServerFigures;
 
 /// How far the checking client may be above the null sink's median before a row counts as limited by the client.
@@ -109,16 +111,6 @@ impl Case {
             clients => format!("{}/{}/{clients}-clients", self.target, self.strategy),
         }
     }
-}
-
-/// The protocol that a case speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tier {
-    /// etcd's gRPC.
-    Etcd,
-    /// Kubernetes' HTTP.
-    Kube,
 }
 
 /// Which part of the server answered, as the server itself says.

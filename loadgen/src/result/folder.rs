@@ -249,8 +249,7 @@ struct Versioned {
 pub fn folder_name(started: SystemTime, host: &str, scenario: &str) -> String {
     let time = humantime::format_rfc3339_seconds(started)
         .to_string()
-        .replace(':', "")
-        .replace('Z', "");
+        .replace([':', 'Z'], "");
     let plain = |text: &str| {
         text.replace(
             |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)),

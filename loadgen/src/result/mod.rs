@@ -6,10 +6,11 @@ mod environment;
 mod folder;
 mod server;
 
-pub use case::{Case, ClientFigures, Outcome, Quantiles, ServedFrom, Tier, Verified};
+pub use case::{Case, ClientFigures, Outcome, Quantiles, ServedFrom, Verified};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
 pub use server::ServerFigures;
+pub use workloads::strategy::Tier;
 
 use serde::{Deserialize, Serialize};
 

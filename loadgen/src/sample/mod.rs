@@ -1,1 +1,11 @@
 //! Memory and CPU of a process, the server's and the generator's own, as exactly as the kernel and the allocator tell.
+
+mod machine;
+mod metrics;
+mod process;
+mod sampler;
+
+pub use machine::{MachineError, disk, environment, free_disk_bytes, free_memory_bytes};
+pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText};
+pub use process::{Memory, Process, ProcessError};
+pub use sampler::{SAMPLE_EVERY, Sampler, Watched};

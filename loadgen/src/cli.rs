@@ -1,0 +1,170 @@
+//! The command line. Scripts and other people's CI call it: names stay, and what is not built is not here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Exit;
+
+/// Measures what it costs to list large sets of objects from etcd and Kubernetes.
+///
+/// Without a command: `loadgen run pods-150k`.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "loadgen", version, after_help = Exit::HELP)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+impl Cli {
+    /// The command that was given, or the default one.
+    #[must_use]
+    pub fn into_command(self) -> Command {
+        // Parsed again rather than built, so that every argument has the default that its help names.
+        self.command
+            .or_else(|| Self::parse_from(["loadgen", "run"]).command)
+            .expect("the second line names a command")
+    }
+}
+
+/// The commands.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
+    #[command(after_help = Exit::HELP)]
+    Run(RunArgs),
+}
+
+/// The scenario that runs when none is named.
+pub const DEFAULT_SCENARIO: &str = "pods-150k";
+
+/// What `loadgen run` takes.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct RunArgs {
+    /// Names of built-in scenarios, or paths of scenario files [default: pods-150k]
+    #[arg(value_name = "SCENARIO|FILE.toml")]
+    pub scenarios: Vec<String>,
+
+    /// What to measure, repeatable [default: bench]:
+    /// `bench` (our servers, started fresh for each strategy), `etcd:PATH` (an etcd binary, likewise, in a temporary folder),
+    /// `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is there), `kube:URL` (a Kubernetes API that is there)
+    #[arg(long = "target", value_name = "TARGET", verbatim_doc_comment)]
+    pub targets: Vec<String>,
+
+    /// An etcd that is there, all its endpoints comma separated: short for --target
+    #[arg(long, value_name = "URL[,URL]")]
+    pub etcd: Option<String>,
+
+    /// A Kubernetes API that is there: short for --target kube:URL
+    #[arg(long, value_name = "URL")]
+    pub kube: Option<String>,
+
+    /// List what is there under this prefix and write nothing; needs no scenario
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["seed_data", "scenarios"])]
+    pub prefix: Option<String>,
+
+    /// Allow writing to an endpoint that already holds keys, under a prefix of our own
+    #[arg(long)]
+    pub seed_data: bool,
+
+    /// How to connect.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+
+    /// Only these strategies, comma separated, instead of the scenario's
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub strategies: Vec<String>,
+
+    /// Number of objects, instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub objects: Option<u64>,
+
+    /// Bytes of each object, instead of the scenario's
+    #[arg(long, value_name = "BYTES")]
+    pub object_size: Option<u64>,
+
+    /// Lists that are measured per strategy, instead of the scenario's number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: Option<u32>,
+
+    /// Clients that list at the same time, instead of the scenario's number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub clients: Option<u32>,
+
+    /// Seed of the data set, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Where the result folder goes
+    #[arg(long, value_name = "DIR", default_value = "scratch")]
+    pub out: PathBuf,
+
+    /// What is printed on standard output at the end
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Leave what was seeded on the endpoint
+    #[arg(long)]
+    pub keep_data: bool,
+
+    /// Say what would be done, and what it needs in memory and disk, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// How to connect to an endpoint that is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct ConnectArgs {
+    /// Certificate authority that signed the server's certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+
+    /// Our certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+
+    /// Its key, PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+
+    /// etcd user
+    #[arg(long, value_name = "NAME[:PASSWORD]")]
+    #[serde(skip)]
+    pub user: Option<String>,
+}
+
+/// What is printed at the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// A table for people.
+    #[default]
+    Text,
+    /// `report.json`.
+    Json,
+}
+
+/// The command line as a result may show it: the password is gone.
+#[must_use]
+pub fn shown_command(args: impl IntoIterator<Item = String>) -> Vec<String> {
+    let hidden = |user: &str| match user.split_once(':') {
+        Some((name, _)) => format!("{name}:***"),
+        None => user.to_owned(),
+    };
+    let mut after_user = false;
+    args.into_iter()
+        .map(|arg| {
+            let is_value = std::mem::replace(&mut after_user, arg == "--user");
+            match arg.strip_prefix("--user=") {
+                Some(user) => format!("--user={}", hidden(user)),
+                None if is_value => hidden(&arg),
+                None => arg,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! The command line as scripts type it.
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
+use super::*;
+
+fn run_args(line: &str) -> RunArgs {
+    let Command::Run(args) = Cli::try_parse_from(line.split(' '))
+        .expect(line)
+        .into_command();
+    args
+}
+
+#[track_caller]
+fn refused(line: &str) -> String {
+    let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
+    assert_eq!(error.exit_code(), Exit::Usage as i32, "{line}");
+    error.to_string()
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn no_command_is_the_default_run() {
+    let default = run_args("loadgen");
+    assert_eq!(
+        default,
+        run_args("loadgen run"),
+        "defaults must not depend on which way they are reached"
+    );
+    assert_eq!(default.out, PathBuf::from("scratch"));
+}
+
+#[test]
+fn a_run_takes_what_the_design_names() {
+    let args = run_args(
+        "loadgen run pods-150k my.toml --target bench --target etcd:/usr/bin/etcd --strategies stream,paged:500 \
+--objects 10000 --clients 5 --repeats 3 --seed 7 --out results --format json --dry-run",
+    );
+    assert_eq!(args.scenarios, ["pods-150k", "my.toml"]);
+    assert_eq!(args.targets, ["bench", "etcd:/usr/bin/etcd"]);
+    assert_eq!(args.strategies, ["stream", "paged:500"]);
+    assert_eq!(
+        (args.objects, args.clients, args.repeats, args.seed),
+        (Some(10_000), Some(5), Some(3), Some(7))
+    );
+    assert_eq!(
+        (args.format, args.dry_run, args.seed_data),
+        (Format::Json, true, false)
+    );
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    refused("loadgen run --prefix /registry/ --seed-data");
+    refused("loadgen run --objects 0");
+    refused("loadgen run --cert a.pem");
+    refused("loadgen run --format yaml");
+}
+
+#[test]
+fn what_is_not_built_is_not_there() {
+    for line in [
+        "loadgen ab --base a --new b",
+        "loadgen merge a b",
+        "loadgen run --rate 100",
+    ] {
+        refused(line);
+    }
+    let help = Cli::command().render_long_help().to_string();
+    assert!(
+        !help.contains("interleaved") && !help.contains("merge"),
+        "{help}"
+    );
+    assert!(help.contains(Exit::HELP), "{help}");
+}
+
+#[test]
+fn help_is_no_error() {
+    let error = Cli::try_parse_from(["loadgen", "--help"]).expect_err("help is asked for");
+    assert_eq!(
+        (error.kind(), error.exit_code()),
+        (ErrorKind::DisplayHelp, 0)
+    );
+}
+
+#[test]
+fn a_password_does_not_get_into_a_result() {
+    let shown = |line: &str| shown_command(line.split(' ').map(str::to_owned)).join(" ");
+    assert_eq!(
+        shown("loadgen run --user root:secret --etcd http://a:1"),
+        "loadgen run --user root:*** --etcd http://a:1"
+    );
+    assert_eq!(
+        shown("loadgen run --user=root:secret"),
+        "loadgen run --user=root:***"
+    );
+    assert_eq!(shown("loadgen run --user root"), "loadgen run --user root");
+}

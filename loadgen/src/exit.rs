@@ -1,0 +1,156 @@
+//! How the program ends: one place where outcomes and errors become exit codes.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// How a command ended. Scripts depend on the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All that was asked for was done; rows that a target cannot do are part of that.
+    Done = 0,
+    /// The target failed a check, died, or lost the comparison.
+    TargetFailed = 1,
+    /// The command line cannot be carried out, or the target cannot be reached.
+    Usage = 2,
+    /// The run says nothing about the target: the generator was late or out of CPU, or there were too many errors.
+    Invalid = 3,
+    /// Stopped from outside. What was measured is kept.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The codes as the help lists them.
+    pub const HELP: &str = "\
+Exit codes:
+    0  done; rows that the target cannot do (N/A) included
+    1  the target failed a check, died, or lost the comparison
+    2  wrong usage, or the target cannot be reached
+    3  the run is invalid: the generator could not keep up, or too much failed
+  130  interrupted; what was measured is kept and marked";
+
+    /// Of two parts of a run, the end that the whole has: interrupted over failed over unusable over invalid over done.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let rank = |exit| match exit {
+            Self::Done => 0,
+            Self::Invalid => 1,
+            Self::Usage => 2,
+            Self::TargetFailed => 3,
+            Self::Interrupted => 4,
+        };
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error on its way out of the program, and the exit code that it means.
+#[derive(Debug)]
+pub struct Failure {
+    /// What the process will end with.
+    pub exit: Exit,
+    cause: anyhow::Error,
+}
+
+impl Failure {
+    /// Of that kind, for this reason.
+    pub fn new(exit: Exit, cause: impl Into<anyhow::Error>) -> Self {
+        Self {
+            exit,
+            cause: cause.into(),
+        }
+    }
+
+    /// The user has to change something: the command line, a file, or what can be reached.
+    pub fn usage(cause: impl Into<anyhow::Error>) -> Self {
+        Self::new(Exit::Usage, cause)
+    }
+
+    /// The target did something wrong.
+    pub fn target(cause: impl Into<anyhow::Error>) -> Self {
+        Self::new(Exit::TargetFailed, cause)
+    }
+
+    /// True when nobody reads our output any more, which is how `loadgen … | head` ends: a success.
+    #[must_use]
+    pub fn is_broken_pipe(&self) -> bool {
+        self.cause
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// One line: the error and what caused it, without what an outer error already repeats.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = String::new();
+        for cause in self.cause.chain() {
+            let text = cause.to_string().replace('\n', " ");
+            if said.is_empty() {
+                said = text;
+            } else if !said.contains(&text) {
+                said = format!("{said}: {text}");
+            }
+        }
+        f.write_str(&said)
+    }
+}
+
+/// Output that cannot be written is reported as such; who it was meant for is not our fault.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::usage(anyhow::Error::new(error).context("cannot write the output"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_code() {
+        for exit in [
+            Exit::Done,
+            Exit::TargetFailed,
+            Exit::Usage,
+            Exit::Invalid,
+            Exit::Interrupted,
+        ] {
+            let code = format!("{:>5}  ", exit as u8);
+            assert!(
+                Exit::HELP.lines().any(|line| line.starts_with(&code)),
+                "{code} is missing"
+            );
+        }
+    }
+
+    #[test]
+    fn the_worse_of_two_ends_is_kept() {
+        assert_eq!(Exit::Done.and(Exit::Invalid), Exit::Invalid);
+        assert_eq!(Exit::TargetFailed.and(Exit::Invalid), Exit::TargetFailed);
+        assert_eq!(Exit::TargetFailed.and(Exit::Interrupted), Exit::Interrupted);
+    }
+
+    #[test]
+    fn a_failure_is_one_line_that_repeats_nothing() {
+        let inner = io::Error::other("disk\nfull");
+        let failure = Failure::usage(
+            anyhow::Error::new(inner)
+                .context("results/a: disk full")
+                .context("cannot save"),
+        );
+        assert_eq!(failure.to_string(), "cannot save: results/a: disk full");
+        assert!(!failure.is_broken_pipe());
+        assert!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_broken_pipe());
+    }
+}

@@ -1,0 +1,138 @@
+//! What a person sees while a run goes on, on standard error: bars on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Redraws per second of a bar.
+const REDRAWS_HZ: u8 = 8;
+
+/// What a phase counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Objects written or read.
+    Objects,
+    /// Whole lists.
+    Lists,
+    /// Bytes.
+    Bytes,
+}
+
+/// The run's voice. Clones speak through the same terminal.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    bars: Option<MultiProgress>,
+    quiet: bool,
+}
+
+/// One phase being shown. Dropped without [`Phase::done`], it just goes away.
+#[derive(Debug, Clone)]
+pub struct Phase {
+    bar: ProgressBar,
+    progress: Progress,
+    title: String,
+}
+
+impl Progress {
+    /// Bars when standard error is a terminal, lines otherwise. `NO_COLOR` and `TERM=dumb` are honoured.
+    #[must_use]
+    pub fn new() -> Self {
+        let bars = std::io::stderr().is_terminal().then(|| {
+            MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ))
+        });
+        Self { bars, quiet: false }
+    }
+
+    /// Says nothing: for tests and benches.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self {
+            bars: None,
+            quiet: true,
+        }
+    }
+
+    /// Begins a phase of `total` things. Counting is cheap enough for every chunk, not for every object.
+    #[must_use]
+    pub fn phase(&self, title: &str, total: u64, counted: Counted) -> Phase {
+        let bar = match &self.bars {
+            Some(bars) => bars.add(ProgressBar::new(total)),
+            None => ProgressBar::hidden(),
+        };
+        bar.set_length(total);
+        bar.set_style(style(counted));
+        bar.set_message(title.to_owned());
+        if self.bars.is_some() {
+            bar.enable_steady_tick(Duration::from_secs(1) / u32::from(REDRAWS_HZ));
+        } else {
+            self.say(&format!("{title} …"));
+        }
+        Phase {
+            bar,
+            progress: self.clone(),
+            title: title.to_owned(),
+        }
+    }
+
+    /// A line that stays.
+    pub fn say(&self, line: &str) {
+        match &self.bars {
+            _ if self.quiet => {}
+            // A terminal that went away must not end a run.
+            Some(bars) => bars.println(line).unwrap_or_default(),
+            None => eprintln!("{line}"),
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Phase {
+    /// So many more are done.
+    pub fn advance(&self, by: u64) {
+        self.bar.inc(by);
+    }
+
+    /// How many are done.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.bar.position()
+    }
+
+    /// Ends the phase and leaves a line: its title and what came of it.
+    pub fn done(self, outcome: &str) {
+        self.bar.finish_and_clear();
+        self.progress.say(&format!("{}: {outcome}", self.title));
+    }
+}
+
+fn style(counted: Counted) -> ProgressStyle {
+    let count = match counted {
+        Counted::Objects => "{human_pos}/{human_len} objects, {per_sec}",
+        Counted::Lists => "{human_pos}/{human_len} lists",
+        Counted::Bytes => "{binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}",
+    };
+    let template = format!("{{spinner}} {{msg:<40!}} {{bar:28.cyan}} {count} {{elapsed}}");
+    ProgressStyle::with_template(&template).expect("the template is constant but for its count")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_is_well_formed_and_counts() {
+        for counted in [Counted::Objects, Counted::Lists, Counted::Bytes] {
+            let phase = Progress::silent().phase("seeding", 10, counted);
+            phase.advance(4);
+            phase.clone().advance(3);
+            assert_eq!(phase.position(), 7);
+            phase.done("7 of 10");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The machine that a run is made on: what it is, and how much memory and disk it has left.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::statvfs;
+use procfs::{CpuInfo, Current as _, Meminfo};
+use sysinfo::System;
+
+use crate::result::{Disk, Environment};
+
+/// Why the machine did not tell.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The kernel's memory figures cannot be read.
+    #[error("free memory cannot be read: {0}")]
+    Memory(procfs::ProcError),
+    /// The file system of a path cannot be asked.
+    #[error("free space of {}: {source}", path.display())]
+    Disk {
+        /// The path.
+        path: PathBuf,
+        /// What the kernel said.
+        source: nix::Error,
+    },
+}
+
+/// Everything about machine and program that can be known before a run; servers, client and disk are the driver's to fill in.
+/// `command` is the command line as the result shall show it.
+#[must_use]
+pub fn environment(command: Vec<String>) -> Environment {
+    const UNKNOWN: &str = "unknown";
+    let or_unknown =
+        |found: Result<String, sysinfo::Error>| found.unwrap_or_else(|_| UNKNOWN.to_owned());
+    Environment {
+        host: or_unknown(System::host_name()),
+        machine: System::cpu_arch(),
+        cpu_model: CpuInfo::current()
+            .ok()
+            .and_then(|cpu| cpu.model_name(0).map(str::to_owned))
+            .unwrap_or_else(|| UNKNOWN.to_owned()),
+        cores: std::thread::available_parallelism()
+            .map_or(0, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+        memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
+        os: or_unknown(System::long_os_version()),
+        kernel: or_unknown(System::kernel_version()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("LOADGEN_COMMIT")
+            .filter(|commit| !commit.is_empty())
+            .map(str::to_owned),
+        profile: if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        }
+        .to_owned(),
+        command,
+        ..Environment::default()
+    }
+}
+
+/// Memory that can be had without swapping, in bytes: what the kernel calls available.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn free_memory_bytes() -> Result<u64, MachineError> {
+    let memory = Meminfo::current().map_err(MachineError::Memory)?;
+    Ok(memory.mem_available.unwrap_or(memory.mem_free))
+}
+
+/// Bytes that may still be written to the file system under `path`, which must exist.
+///
+/// # Errors
+/// When it does not exist or cannot be asked.
+pub fn free_disk_bytes(path: &Path) -> Result<u64, MachineError> {
+    let of = statvfs(path).map_err(|source| MachineError::Disk {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(of.blocks_available() * of.fragment_size())
+}
+
+/// The disk under `path`: its file system, device and free space.
+///
+/// # Errors
+/// When the path does not exist or cannot be asked.
+pub fn disk(path: &Path) -> Result<Disk, MachineError> {
+    let free_bytes = free_disk_bytes(path)?;
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mounts = procfs::process::Process::myself().and_then(|own| own.mountinfo());
+    // Of the mount points above a path the longest is its own; of two at the same place the later covers the earlier.
+    let mount = mounts
+        .into_iter()
+        .flatten()
+        .filter(|mount| whole.starts_with(&mount.mount_point))
+        .max_by_key(|mount| mount.mount_point.as_os_str().len());
+    let (file_system, device) = mount.map_or_else(
+        || ("unknown".to_owned(), "unknown".to_owned()),
+        |mount| {
+            (
+                mount.fs_type,
+                mount.mount_source.unwrap_or_else(|| "none".to_owned()),
+            )
+        },
+    );
+    Ok(Disk {
+        path: path.display().to_string(),
+        file_system,
+        device,
+        free_bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_described() {
+        let environment = environment(vec!["loadgen".into()]);
+        assert!(environment.cores > 0 && environment.memory_bytes > 0);
+        assert_ne!(environment.kernel, "unknown");
+    }
+
+    #[test]
+    fn a_path_has_a_disk_and_a_missing_one_is_an_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let disk = disk(folder.path()).expect("the folder exists");
+        assert_ne!(disk.file_system, "unknown");
+        let missing = folder.path().join("missing");
+        assert!(
+            free_disk_bytes(&missing)
+                .expect_err("no such path")
+                .to_string()
+                .contains("missing")
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! What a server tells about itself: its Prometheus page, fetched by a small HTTP/1.1 client over one kept connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// How long a server may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// A page beyond this is not read to its end. etcd's has some 100 KiB.
+const LARGEST_PAGE: usize = 16 << 20;
+
+/// The gauges that tell what is allocated, by allocator: jemalloc in our servers, Go's heap in etcd and kube-apiserver.
+const ALLOCATED: [&str; 2] = ["jemalloc_allocated_bytes", "go_memstats_heap_inuse_bytes"];
+
+/// A connection to a server's plain-text pages, opened when first needed and again when it was lost.
+#[derive(Debug)]
+pub struct MetricsClient {
+    authority: String,
+    connection: Option<SendRequest<Empty<Bytes>>>,
+}
+
+/// Why a page could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// Not a URL that this client can fetch.
+    #[error("`{0}` is not an http:// URL with a host and a port")]
+    Url(String),
+    /// The connection could not be made, or broke.
+    #[error("{method} http://{authority}{path}: {reason}")]
+    Connection {
+        /// `GET` or `POST`.
+        method: Method,
+        /// Host and port.
+        authority: String,
+        /// The page.
+        path: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The server answered something else than 200.
+    #[error("http://{authority}{path} answers {status}")]
+    Status {
+        /// Host and port.
+        authority: String,
+        /// The page.
+        path: String,
+        /// What it answered.
+        status: StatusCode,
+    },
+}
+
+impl MetricsClient {
+    /// A client for the pages of `url`, whose path is ignored. Opens nothing yet.
+    ///
+    /// # Errors
+    /// When `url` is not `http://HOST:PORT`.
+    pub fn new(url: &str) -> Result<Self, MetricsError> {
+        let refused = || MetricsError::Url(url.to_owned());
+        let uri: Uri = url.parse().map_err(|_| refused())?;
+        let authority = uri
+            .authority()
+            .filter(|authority| authority.port().is_some())
+            .ok_or_else(refused)?;
+        if uri.scheme_str() != Some("http") {
+            return Err(refused());
+        }
+        Ok(Self {
+            authority: authority.to_string(),
+            connection: None,
+        })
+    }
+
+    /// The server's figures as of now.
+    ///
+    /// # Errors
+    /// When the page cannot be had.
+    pub async fn metrics(&mut self) -> Result<MetricsText, MetricsError> {
+        Ok(MetricsText(self.text(Method::GET, "/metrics").await?))
+    }
+
+    /// Any page's text.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, answers anything but 200, or takes longer than ten seconds.
+    pub async fn text(&mut self, method: Method, path: &str) -> Result<String, MetricsError> {
+        let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path)).await;
+        let (status, body) = match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(reason)) => return Err(self.lost(method, path, reason)),
+            Err(_) => {
+                return Err(self.lost(method, path, format!("no answer within {ANSWER_WITHIN:?}")));
+            }
+        };
+        if status != StatusCode::OK {
+            return Err(MetricsError::Status {
+                authority: self.authority.clone(),
+                path: path.to_owned(),
+                status,
+            });
+        }
+        Ok(body)
+    }
+
+    async fn exchange(
+        &mut self,
+        method: &Method,
+        path: &str,
+    ) -> Result<(StatusCode, String), String> {
+        let mut connection = match self.connection.take() {
+            Some(connection) if !connection.is_closed() => connection,
+            _ => self.connect().await?,
+        };
+        connection
+            .ready()
+            .await
+            .map_err(|error| error.to_string())?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, &self.authority)
+            .body(Empty::new())
+            .map_err(|error| error.to_string())?;
+        let response = connection
+            .send_request(request)
+            .await
+            .map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LARGEST_PAGE)
+            .collect()
+            .await
+            .map_err(|error| error.to_string())?;
+        self.connection = Some(connection);
+        Ok((
+            status,
+            String::from_utf8_lossy(&body.to_bytes()).into_owned(),
+        ))
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
+        let socket = TcpStream::connect(&self.authority)
+            .await
+            .map_err(|error| error.to_string())?;
+        socket
+            .set_nodelay(true)
+            .map_err(|error| error.to_string())?;
+        let (sender, connection) = handshake(TokioIo::new(socket))
+            .await
+            .map_err(|error| error.to_string())?;
+        // Ends by itself when the sender is dropped. Its error is the sender's too, which reports it.
+        tokio::spawn(async move { connection.await.unwrap_or_default() });
+        Ok(sender)
+    }
+
+    fn lost(&mut self, method: Method, path: &str, reason: String) -> MetricsError {
+        self.connection = None;
+        MetricsError::Connection {
+            method,
+            authority: self.authority.clone(),
+            path: path.to_owned(),
+            reason,
+        }
+    }
+}
+
+/// A Prometheus page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MetricsText(String);
+
+impl MetricsText {
+    /// A page's text, as it came.
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The sum of a metric over all its labels; `None` when the page does not have it.
+    #[must_use]
+    pub fn sum(&self, name: &str) -> Option<f64> {
+        self.samples()
+            .filter(|(found, _, _)| *found == name)
+            .map(|(_, _, value)| value)
+            .reduce(|sum, value| sum + value)
+    }
+
+    /// A metric's value where `label` has `value`, summed over the other labels.
+    #[must_use]
+    pub fn sum_where(&self, name: &str, label: &str, value: &str) -> Option<f64> {
+        let pair = format!("{label}=\"{value}\"");
+        self.samples()
+            .filter(|(found, labels, _)| {
+                *found == name && labels.split(',').any(|label| label == pair)
+            })
+            .map(|(_, _, value)| value)
+            .reduce(|sum, value| sum + value)
+    }
+
+    /// Bytes that the server's allocator has handed out, by the first gauge that we know; `None` when there is none.
+    #[must_use]
+    pub fn allocated(&self) -> Option<u64> {
+        ALLOCATED
+            .iter()
+            .find_map(|name| self.sum(name))
+            .map(|bytes| bytes as u64)
+    }
+
+    /// Name, labels without braces, and value of each line.
+    fn samples(&self) -> impl Iterator<Item = (&str, &str, f64)> {
+        self.0
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| {
+                let (series, rest) = match line.rfind('}') {
+                    Some(end) => (&line[..end], &line[end + 1..]),
+                    None => line.split_at(line.find(' ')?),
+                };
+                let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+                Some((name, labels, rest.split_whitespace().next()?.parse().ok()?))
+            })
+    }
+}
+
+/// Asks a server again and again what is allocated, so that a sampler, which may not wait, always has the latest answer.
+///
+/// Each question costs the server what building its page costs, and that is part of its measured CPU time.
+#[derive(Debug)]
+pub struct AllocatedWatch {
+    latest: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+}
+
+impl AllocatedWatch {
+    /// Asks now, and from then on at most once per `every`. `None` when the server does not tell what is allocated. Must be
+    /// called within a runtime.
+    pub async fn start(mut client: MetricsClient, every: Duration) -> Option<Self> {
+        let first = client.metrics().await.ok()?.allocated()?;
+        let latest = Arc::new(AtomicU64::new(first));
+        let store = Arc::clone(&latest);
+        let task = tokio::spawn(async move {
+            let mut ticks = interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                // A server that is too busy to answer has no new figure; the old one stays.
+                if let Ok(page) = client.metrics().await
+                    && let Some(bytes) = page.allocated()
+                {
+                    store.store(bytes, Ordering::Relaxed);
+                }
+            }
+        });
+        Some(Self { latest, task })
+    }
+
+    /// The latest answer, in bytes.
+    #[must_use]
+    pub fn latest(&self) -> u64 {
+        self.latest.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for AllocatedWatch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests;
