@@ -12,6 +12,8 @@ const CLIENT_LIMIT: f64 = 1.10;
 /// One strategy on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
+    /// What was listed: [`super::DataSet::name`].
+    pub data_set: String,
     /// The target's name, as in [`super::ServerSetup::target`].
     pub target: String,
     /// Which protocol was spoken.
@@ -61,8 +63,9 @@ pub struct Case {
 impl Case {
     /// A row that has not been measured: every figure absent. The driver fills in what it learns.
     #[must_use]
-    pub fn new(target: &str, tier: Tier, strategy: &str, outcome: Outcome) -> Self {
+    pub fn new(data_set: &str, target: &str, tier: Tier, strategy: &str, outcome: Outcome) -> Self {
         Self {
+            data_set: data_set.to_owned(),
             target: target.to_owned(),
             tier,
             strategy: strategy.to_owned(),
@@ -103,12 +106,20 @@ impl Case {
         self.valid && self.outcome == Outcome::Measured
     }
 
-    /// What identifies the row within its run: `target/strategy`, and the clients where there are several.
+    /// What identifies the row within its run: `data set/target/tier/strategy`, and the clients where there are several.
     #[must_use]
     pub fn id(&self) -> String {
-        match self.clients {
-            0 | 1 => format!("{}/{}", self.target, self.strategy),
-            clients => format!("{}/{}/{clients}-clients", self.target, self.strategy),
+        let Self {
+            data_set,
+            target,
+            tier,
+            strategy,
+            clients,
+            ..
+        } = self;
+        match clients {
+            0 | 1 => format!("{data_set}/{target}/{tier}/{strategy}"),
+            _ => format!("{data_set}/{target}/{tier}/{strategy}/{clients}-clients"),
         }
     }
 }
@@ -226,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_row_is_client_limited_when_checking_adds_more_than_a_tenth() {
-        let mut case = Case::new("bench", Tier::Etcd, "stream", Outcome::Measured);
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
         case.latency_ms = median(112.0);
         case.null_sink_ms = median(100.0);
         case.mark_client_limited();

@@ -32,16 +32,16 @@ pub struct Report {
     pub interrupted: bool,
     /// Where and with what it ran.
     pub environment: Environment,
-    /// What was listed.
-    pub data_set: DataSet,
-    /// One entry per strategy and target, in the order in which they ran. What could not run is here too, with its reason.
+    /// What was listed, each by itself.
+    pub data_sets: Vec<DataSet>,
+    /// One entry per data set, target and strategy, in the order in which they ran. What could not run is here too, with its reason.
     pub cases: Vec<Case>,
 }
 
 /// What was listed: enough to make the same bytes again anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataSet {
-    /// Name of the generator of the objects, or `prefix:…` for what was found on an endpoint.
+    /// Its name in the scenario, or `prefix:…` for what was found on an endpoint.
     pub name: String,
     /// Seed of the generator; null when the data was not ours.
     pub seed: Option<u64>,
