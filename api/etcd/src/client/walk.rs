@@ -8,6 +8,8 @@
 //! handful of varints per object and a copy of each key (for the order check); values are not read.
 
 mod fields;
+#[cfg(test)]
+mod tests;
 
 use crate::error::Error;
 pub use fields::Object;

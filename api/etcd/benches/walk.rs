@@ -1,0 +1,80 @@
+//! How fast a list response is checked: bytes per second of one core, frames of 256 KiB and 16 KiB.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use etcd_api::client::raw_list::ListRpc;
+use etcd_api::client::walk::{Object, Walker};
+use etcd_api::proto::etcdserverpb::{RangeResponse, RangeStreamResponse, ResponseHeader};
+use etcd_api::proto::mvccpb::KeyValue;
+use prost::Message;
+
+/// A stream of `objects` values of `value_bytes`, chunks of about 1 MiB.
+fn stream(objects: usize, value_bytes: usize) -> Vec<u8> {
+    let per_chunk = ((1 << 20) / value_bytes).max(1);
+    let mut bytes = Vec::new();
+    let indexes: Vec<_> = (0..objects).collect();
+    for (chunk, indexes) in indexes.chunks(per_chunk).enumerate() {
+        let kvs = indexes.iter().map(|i| KeyValue {
+            key: format!("/registry/pods/namespace/pod-{i:010}").into(),
+            create_revision: 1000,
+            mod_revision: 1000,
+            version: 1,
+            value: vec![b'x'; value_bytes].into(),
+            lease: 0,
+        });
+        let last = (chunk + 1) * per_chunk >= objects;
+        let message = RangeStreamResponse {
+            range_response: Some(RangeResponse {
+                header: last.then(|| ResponseHeader {
+                    revision: 5,
+                    ..Default::default()
+                }),
+                kvs: kvs.collect(),
+                more: false,
+                count: if last { objects as i64 } else { 0 },
+            }),
+        };
+        bytes.push(0);
+        bytes.extend((message.encoded_len() as u32).to_be_bytes());
+        bytes.extend(message.encode_to_vec());
+    }
+    bytes
+}
+
+fn walk(c: &mut Criterion) {
+    let mut group = c.benchmark_group("walk");
+    group.sample_size(20);
+    for (objects, value_bytes) in [
+        (200_000, 100),
+        (20_000, 1_000),
+        (5_000, 10_000),
+        (500, 100_000),
+    ] {
+        let bytes = stream(objects, value_bytes);
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        for frame in [256 << 10, 16 << 10] {
+            let id = BenchmarkId::new(
+                format!("{objects}x{value_bytes}B"),
+                format!("{}KiB-frames", frame >> 10),
+            );
+            group.bench_function(id, |b| {
+                b.iter(|| {
+                    let mut walker = Walker::new(ListRpc::RangeStream);
+                    let mut seen = 0u64;
+                    let mut visitor = |o: Object<'_>| seen += o.value.len() as u64;
+                    for frame in bytes.chunks(frame) {
+                        walker.feed(frame, &mut visitor).expect("valid stream");
+                    }
+                    let summary = walker.finish().expect("complete stream");
+                    assert_eq!(summary.objects, objects as u64);
+                    black_box(seen)
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, walk);
+criterion_main!(benches);
