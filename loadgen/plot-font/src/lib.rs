@@ -1,0 +1,57 @@
+//! The font that every chart is drawn with, registered with plotters.
+//!
+//! With its `ab_glyph` feature plotters knows no fonts but those that a program registers, and cargo's feature unification
+//! gives that feature to everybody in the workspace: criterion's own plots too then end in a panic after measuring. So every
+//! bench configures its groups with this:
+//!
+//! ```ignore
+//! criterion_group! {
+//!     name = benches;
+//!     config = { plot_font::register(); Criterion::default() };
+//!     targets = …
+//! }
+//! ```
+//!
+//! The font is Noto Sans, under the SIL Open Font License 1.1: `loadgen/assets/NotoSans-OFL.txt`.
+
+use plotters::style::{FontStyle, register_font};
+
+/// The family under which the font is registered: plotters' and criterion's default.
+pub const FAMILY: &str = "sans-serif";
+
+/// Registers the font in the styles that charts use. Calling it again changes nothing.
+pub fn register() {
+    for (style, font) in [
+        (FontStyle::Normal, notosans::REGULAR_TTF),
+        (FontStyle::Bold, notosans::BOLD_TTF),
+        (FontStyle::Italic, notosans::ITALIC_TTF),
+        (FontStyle::Oblique, notosans::ITALIC_TTF),
+    ] {
+        // The error has neither text nor Debug; the fonts are constants that the test below draws with.
+        assert!(
+            register_font(FAMILY, style, font).is_ok(),
+            "the embedded Noto Sans is a font"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plotters::style::{FontStyle, IntoFont as _};
+
+    #[test]
+    fn text_has_a_size_in_every_style_once_the_font_is_there() {
+        super::register();
+        super::register();
+        for style in [
+            FontStyle::Normal,
+            FontStyle::Bold,
+            FontStyle::Italic,
+            FontStyle::Oblique,
+        ] {
+            let font = (super::FAMILY, 20.0).into_font().style(style);
+            let (width, height) = font.box_size("µs – 150,000").expect("a registered font");
+            assert!(width > 50 && height > 10, "{width} × {height}");
+        }
+    }
+}
