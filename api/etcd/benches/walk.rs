@@ -76,5 +76,9 @@ fn walk(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, walk);
+criterion_group! {
+    name = benches;
+    config = { plot_font::register(); Criterion::default() };
+    targets = walk
+}
 criterion_main!(benches);
