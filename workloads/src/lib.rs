@@ -2,8 +2,22 @@
 //!
 //! - [`scenario`]: scenario files, the built-in ones included
 //! - [`strategy`]: the ways to list, by name
+//! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
+//! - [`fingerprint`]: one number for a whole data set, from what was received
 
+pub mod data_set;
+pub mod fingerprint;
 pub mod scenario;
 pub mod strategy;
 
+mod config_maps;
+mod names;
 mod nearest;
+mod pods;
+mod random;
+mod template;
+
+pub use data_set::DataSet;
+pub use fingerprint::Fingerprint;
+pub use scenario::{DataSetSpec, Kind, Overrides, Scenario, ScenarioError};
+pub use strategy::{Strategy, Tier};

@@ -1,0 +1,109 @@
+//! The envelope of stored and transmitted protobuf objects: `k8s\0`, then a `runtime.Unknown`.
+
+use crate::protobuf::{
+    Fields, Malformed, bytes_field_len, find_bytes, put_bytes, put_bytes_header,
+};
+
+/// The first four bytes of every protobuf object.
+pub const MAGIC: &[u8; 4] = b"k8s\0";
+
+/// Media type of enveloped objects.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// What follows the object: `contentEncoding` and `contentType`, both empty and both written.
+pub const TAIL: &[u8; 4] = &[0x1a, 0x00, 0x22, 0x00];
+
+/// A value that is no protobuf object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// It does not begin with [`MAGIC`] (custom resources are stored as JSON).
+    #[error("value does not begin with the protobuf magic `k8s\\0`")]
+    Magic,
+    /// What follows the magic is no `runtime.Unknown`.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// There is no object in it.
+    #[error("envelope holds no object")]
+    Empty,
+}
+
+/// The object inside an envelope, as a part of `value`.
+///
+/// # Errors
+/// See [`EnvelopeError`].
+pub fn open(value: &[u8]) -> Result<&[u8], EnvelopeError> {
+    let unknown = value.strip_prefix(MAGIC).ok_or(EnvelopeError::Magic)?;
+    find_bytes(unknown, 2)?.ok_or(EnvelopeError::Empty)
+}
+
+/// `apiVersion` and `kind` that an envelope names; empty text where it names none.
+///
+/// # Errors
+/// See [`EnvelopeError`].
+pub fn type_meta(value: &[u8]) -> Result<(&[u8], &[u8]), EnvelopeError> {
+    let unknown = value.strip_prefix(MAGIC).ok_or(EnvelopeError::Magic)?;
+    let mut found: (&[u8], &[u8]) = (b"", b"");
+    if let Some(meta) = find_bytes(unknown, 1)? {
+        for field in Fields::new(meta) {
+            let field = field?;
+            match (field.number, field.wire.bytes()) {
+                (1, Some(text)) => found.0 = text,
+                (2, Some(text)) => found.1 = text,
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Appends everything that stands before an object of `raw_len` bytes.
+pub fn put_head(out: &mut Vec<u8>, api_version: &str, kind: &str, raw_len: usize) {
+    out.extend_from_slice(MAGIC);
+    let meta = bytes_field_len(1, api_version.len()) + bytes_field_len(2, kind.len());
+    put_bytes_header(out, 1, meta);
+    put_bytes(out, 1, api_version.as_bytes());
+    put_bytes(out, 2, kind.as_bytes());
+    put_bytes_header(out, 2, raw_len);
+}
+
+/// Size of a whole envelope around `raw_len` bytes.
+pub fn sealed_len(api_version: &str, kind: &str, raw_len: usize) -> usize {
+    let meta = bytes_field_len(1, api_version.len()) + bytes_field_len(2, kind.len());
+    MAGIC.len() + bytes_field_len(1, meta) + bytes_field_len(2, raw_len) + TAIL.len()
+}
+
+/// Puts an object into its envelope.
+pub fn seal(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(sealed_len(api_version, kind, raw.len()));
+    put_head(&mut out, api_version, kind, raw.len());
+    out.extend_from_slice(raw);
+    out.extend_from_slice(TAIL);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_is_opened() {
+        for length in [0, 1, 127, 128, 20_000] {
+            let raw = vec![7; length];
+            let value = seal("v1", "Pod", &raw);
+            assert_eq!(value.len(), sealed_len("v1", "Pod", length));
+            assert_eq!(value.capacity(), value.len(), "one exact allocation");
+            assert_eq!(open(&value), Ok(&raw[..]));
+            assert_eq!(type_meta(&value), Ok((&b"v1"[..], &b"Pod"[..])));
+        }
+    }
+
+    #[test]
+    fn other_values_are_refused() {
+        assert_eq!(open(br#"{"kind":"Pod"}"#), Err(EnvelopeError::Magic));
+        assert_eq!(open(b"k8s\0"), Err(EnvelopeError::Empty));
+        assert!(matches!(
+            open(b"k8s\0\x12\x05abc"),
+            Err(EnvelopeError::Malformed(_))
+        ));
+    }
+}

@@ -1,0 +1,263 @@
+//! JSON objects as the protobuf that an apiserver would store for them: the way back of
+//! [`crate::to_json`], by the same schema and with Kubernetes' rule that non-pointer scalars are always
+//! written.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use crate::protobuf::{put_bytes, put_int};
+use crate::schema::{Field, Kind, Message, Rule};
+use crate::time;
+
+/// JSON that does not fit the schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FromJsonError {
+    /// A value has another type than its field.
+    #[error("{path}: expected {expected}")]
+    Type {
+        /// Where, as `spec.containers[0].image`.
+        path: String,
+        /// What should stand there.
+        expected: &'static str,
+    },
+    /// The schema knows no such field.
+    #[error("{path}: unknown field")]
+    Unknown {
+        /// Where.
+        path: String,
+    },
+}
+
+/// Appends the protobuf of an object of type `message`. `kind` and `apiVersion` at the top level belong
+/// to the envelope and are passed over.
+///
+/// # Errors
+/// A value of another type than its field's, or a field that the schema does not know.
+pub fn from_json(
+    message: &'static Message,
+    object: &Map<String, Value>,
+    out: &mut Vec<u8>,
+) -> Result<(), FromJsonError> {
+    let mut seen = 0;
+    let envelope = ["kind", "apiVersion"]
+        .iter()
+        .filter(|key| object.contains_key(**key))
+        .count();
+    fields(message, object, out, &mut seen).map_err(Path::finish)?;
+    if seen + envelope == object.len() {
+        return Ok(());
+    }
+    match unknown(message, object) {
+        Some(key) if key != "kind" && key != "apiVersion" => Err(FromJsonError::Unknown {
+            path: key.to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// An error on its way out of nested objects, which prepend where they are.
+struct Path {
+    path: String,
+    expected: Option<&'static str>,
+}
+
+impl Path {
+    fn expected(expected: &'static str) -> Self {
+        Self {
+            path: String::new(),
+            expected: Some(expected),
+        }
+    }
+
+    fn under(mut self, step: &str) -> Self {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') {
+            ""
+        } else {
+            "."
+        };
+        self.path = format!("{step}{dot}{}", self.path);
+        self
+    }
+
+    fn finish(self) -> FromJsonError {
+        match self.expected {
+            Some(expected) => FromJsonError::Type {
+                path: self.path,
+                expected,
+            },
+            None => FromJsonError::Unknown { path: self.path },
+        }
+    }
+}
+
+fn fields(
+    message: &'static Message,
+    object: &Map<String, Value>,
+    out: &mut Vec<u8>,
+    seen: &mut usize,
+) -> Result<(), Path> {
+    let mut by_number: Vec<&Field> = message.fields().iter().collect();
+    by_number.sort_by_key(|field| field.number);
+    for field in by_number {
+        if let (Rule::Inline, Kind::Object(inner)) = (field.rule, field.kind) {
+            let mut bytes = Vec::new();
+            fields(inner, object, &mut bytes, seen)?;
+            put_bytes(out, u32::from(field.number), &bytes);
+            continue;
+        }
+        let value = object.get(field.name());
+        *seen += usize::from(value.is_some());
+        let value = value.filter(|value| !value.is_null());
+        self::field(field, value, out).map_err(|path| path.under(field.name()))?;
+    }
+    Ok(())
+}
+
+/// The first key of `object` that neither `message` nor what stands inline in it has.
+fn unknown<'o>(message: &'static Message, object: &'o Map<String, Value>) -> Option<&'o str> {
+    fn knows(message: &'static Message, key: &str) -> bool {
+        message
+            .fields()
+            .iter()
+            .any(|field| match (field.rule, field.kind) {
+                (Rule::Inline, Kind::Object(inner)) => knows(inner, key),
+                _ => field.name() == key,
+            })
+    }
+    object
+        .keys()
+        .map(String::as_str)
+        .find(|key| !knows(message, key))
+}
+
+fn field(field: &'static Field, value: Option<&Value>, out: &mut Vec<u8>) -> Result<(), Path> {
+    let number = u32::from(field.number);
+    match (field.rule, field.kind, value) {
+        (Rule::List | Rule::ListOrNull, _, None) => Ok(()),
+        (Rule::List | Rule::ListOrNull, kind, Some(value)) => {
+            let items = value.as_array().ok_or_else(|| Path::expected("a list"))?;
+            items.iter().enumerate().try_for_each(|(i, item)| {
+                put_value(number, kind, Some(item), out)
+                    .map_err(|path| path.under(&format!("[{i}]")))
+            })
+        }
+        (_, Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, None) => Ok(()),
+        (_, kind @ (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity), Some(value)) => {
+            let map = value
+                .as_object()
+                .ok_or_else(|| Path::expected("an object"))?;
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| key.as_bytes());
+            entries.into_iter().try_for_each(|(key, value)| {
+                let mut entry = Vec::new();
+                put_bytes(&mut entry, 1, key.as_bytes());
+                match kind {
+                    Kind::MapQuantity => put_value(2, Kind::Quantity, Some(value), &mut entry),
+                    Kind::MapBytes => value
+                        .as_str()
+                        .and_then(|text| STANDARD.decode(text).ok())
+                        .map(|bytes| put_bytes(&mut entry, 2, &bytes))
+                        .ok_or_else(|| Path::expected("Base64 text")),
+                    _ => put_value(2, Kind::Str, Some(value), &mut entry),
+                }
+                .map_err(|path| path.under(key))?;
+                put_bytes(out, number, &entry);
+                Ok(())
+            })
+        }
+        (Rule::Optional | Rule::OptionalOrNull, _, None) => Ok(()),
+        (_, kind, value) => put_value(number, kind, value, out),
+    }
+}
+
+/// One value; `None` writes the zero of what is always written.
+fn put_value(
+    number: u32,
+    kind: Kind,
+    value: Option<&Value>,
+    out: &mut Vec<u8>,
+) -> Result<(), Path> {
+    let mut inner = Vec::new();
+    match kind {
+        Kind::Str => {
+            let text = value
+                .map_or(Some(""), Value::as_str)
+                .ok_or_else(|| Path::expected("text"))?;
+            inner.extend_from_slice(text.as_bytes());
+        }
+        Kind::Bool => {
+            let value = value
+                .map_or(Some(false), Value::as_bool)
+                .ok_or_else(|| Path::expected("true or false"))?;
+            put_int(out, number, i64::from(value));
+            return Ok(());
+        }
+        Kind::Int => {
+            let value = value
+                .map_or(Some(0), Value::as_i64)
+                .ok_or_else(|| Path::expected("an integer"))?;
+            put_int(out, number, value);
+            return Ok(());
+        }
+        Kind::Object(message) => {
+            let empty = Map::new();
+            let object = value
+                .map_or(Some(&empty), Value::as_object)
+                .ok_or_else(|| Path::expected("an object"))?;
+            let mut seen = 0;
+            fields(message, object, &mut inner, &mut seen)?;
+            if seen != object.len() {
+                let path = unknown(message, object).unwrap_or_default().to_owned();
+                return Err(Path {
+                    path,
+                    expected: None,
+                });
+            }
+        }
+        Kind::Time => {
+            if let Some(value) = value {
+                let seconds = value.as_str().and_then(time::parse_rfc3339);
+                put_int(
+                    &mut inner,
+                    1,
+                    seconds.ok_or_else(|| Path::expected("a time as 2026-01-31T09:05:00Z"))?,
+                );
+                put_int(&mut inner, 2, 0);
+            }
+        }
+        Kind::Quantity => {
+            let text = match value {
+                None => "0".to_owned(),
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Number(number)) => number.to_string(),
+                Some(_) => return Err(Path::expected("a quantity")),
+            };
+            put_bytes(&mut inner, 1, text.as_bytes());
+        }
+        Kind::IntOrString => {
+            let (int, text) = match value {
+                None => (0, None),
+                Some(Value::String(text)) => (0, Some(text.as_str())),
+                Some(value) => (
+                    value
+                        .as_i64()
+                        .ok_or_else(|| Path::expected("an integer or text"))?,
+                    None,
+                ),
+            };
+            put_int(&mut inner, 1, i64::from(text.is_some()));
+            put_int(&mut inner, 2, int);
+            put_bytes(&mut inner, 3, text.unwrap_or_default().as_bytes());
+        }
+        Kind::FieldsV1 => {
+            let text = value.map(Value::to_string).unwrap_or_default();
+            put_bytes(&mut inner, 1, text.as_bytes());
+        }
+        Kind::MapStr | Kind::MapBytes | Kind::MapQuantity => {
+            return Err(Path::expected("no list of maps"));
+        }
+    }
+    put_bytes(out, number, &inner);
+    Ok(())
+}

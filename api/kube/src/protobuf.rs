@@ -1,0 +1,255 @@
+//! Protobuf on the wire, as Kubernetes writes it: fields walked in place, lengths known before writing.
+//!
+//! Kubernetes' generated code always writes non-pointer scalars, zero and empty ones included, where
+//! proto3 libraries drop them. What must equal an apiserver's bytes is therefore written with these
+//! functions and not through a protobuf library.
+
+/// Bytes that are not a protobuf message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed protobuf at byte {at}: {what}")]
+pub struct Malformed {
+    /// Offset in the message where reading failed.
+    pub at: usize,
+    /// What is wrong there.
+    pub what: &'static str,
+}
+
+/// One field's value on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire<'a> {
+    /// Wire type 0: integers (negative ones sign-extended to 64 bits) and booleans.
+    Varint(u64),
+    /// Wire type 2: strings, bytes, messages, map entries.
+    Bytes(&'a [u8]),
+    /// Wire types 1 and 5, which no field here has.
+    Fixed(&'a [u8]),
+}
+
+impl<'a> Wire<'a> {
+    /// The bytes of a length-delimited field, `None` for any other wire type.
+    pub fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// One field of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Field number.
+    pub number: u32,
+    /// Its value.
+    pub wire: Wire<'a>,
+    /// Offset of its tag in the message.
+    pub start: usize,
+    /// Offset after its last byte.
+    pub end: usize,
+}
+
+/// Walks the fields of a message in the order of the wire; stops for good after an error.
+#[derive(Debug, Clone)]
+pub struct Fields<'a> {
+    message: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    /// Starts at the first byte of `message`.
+    pub fn new(message: &'a [u8]) -> Self {
+        Self { message, at: 0 }
+    }
+
+    fn fail(&mut self, what: &'static str) -> Malformed {
+        let at = std::mem::replace(&mut self.at, self.message.len());
+        Malformed { at, what }
+    }
+
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        match get_varint(&self.message[self.at..]) {
+            Some((value, length)) => {
+                self.at += length;
+                Ok(value)
+            }
+            None => Err(self.fail("varint is cut off or longer than 64 bits")),
+        }
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
+        let rest = &self.message[self.at..];
+        match usize::try_from(length)
+            .ok()
+            .and_then(|length| rest.get(..length))
+        {
+            Some(taken) => {
+                self.at += taken.len();
+                Ok(taken)
+            }
+            None => Err(self.fail("length reaches past the end")),
+        }
+    }
+
+    fn field(&mut self) -> Result<Field<'a>, Malformed> {
+        let start = self.at;
+        let tag = self.varint()?;
+        let number = match u32::try_from(tag >> 3) {
+            Ok(number) if number > 0 => number,
+            _ => return Err(self.fail("field number is 0 or too large")),
+        };
+        let wire = match tag & 7 {
+            0 => Wire::Varint(self.varint()?),
+            1 => Wire::Fixed(self.take(8)?),
+            2 => {
+                let length = self.varint()?;
+                Wire::Bytes(self.take(length)?)
+            }
+            5 => Wire::Fixed(self.take(4)?),
+            _ => return Err(self.fail("wire type is none that Kubernetes uses")),
+        };
+        Ok(Field {
+            number,
+            wire,
+            start,
+            end: self.at,
+        })
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (self.at < self.message.len()).then(|| self.field())
+    }
+}
+
+/// The first occurrence of a length-delimited field; `None` when absent. Cost: a walk up to it.
+///
+/// # Errors
+/// What is before the field is malformed, or the field has another wire type.
+pub fn find_bytes(message: &[u8], number: u32) -> Result<Option<&[u8]>, Malformed> {
+    for field in Fields::new(message) {
+        let field = field?;
+        if field.number == number {
+            return match field.wire {
+                Wire::Bytes(bytes) => Ok(Some(bytes)),
+                _ => Err(Malformed {
+                    at: field.start,
+                    what: "wire type is not length-delimited",
+                }),
+            };
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a varint at the start of `bytes`: value and length; `None` when cut off or over 64 bits.
+#[inline]
+pub fn get_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0u64;
+    for (i, &byte) in bytes.iter().take(10).enumerate() {
+        if i == 9 && byte > 1 {
+            return None;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * i);
+        if byte < 0x80 {
+            return Some((value, i + 1));
+        }
+    }
+    None
+}
+
+/// Bytes that [`put_varint`] writes: 1 to 10.
+#[inline]
+pub fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Appends a varint.
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends an integer or boolean field; negative integers sign-extended, zero written.
+pub fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
+    put_varint(out, u64::from(number) << 3);
+    put_varint(out, value as u64);
+}
+
+/// Appends a string, bytes or message field, empty written.
+pub fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_bytes_header(out, number, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends the tag and length of a length-delimited field whose bytes follow by other means.
+pub fn put_bytes_header(out: &mut Vec<u8>, number: u32, length: usize) {
+    put_varint(out, u64::from(number) << 3 | 2);
+    put_varint(out, length as u64);
+}
+
+/// Whole size of a length-delimited field: tag, length and `length` bytes.
+pub fn bytes_field_len(number: u32, length: usize) -> usize {
+    varint_len(u64::from(number) << 3) + varint_len(length as u64) + length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn malformed_messages_end_the_walk() {
+        let bad: [&[u8]; 7] = [
+            &[0x80],             // tag cut off
+            &[0x00, 0x01],       // field number 0
+            &[0x0a],             // length missing
+            &[0x0a, 0x05, b'a'], // length past the end
+            &[0x0b],             // a group
+            &[
+                0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
+            ], // over 64 bits
+            &[0x0d, 1, 2],       // fixed32 cut off
+        ];
+        for message in bad {
+            let mut fields = Fields::new(message);
+            assert!(matches!(fields.next(), Some(Err(_))), "{message:02x?}");
+            assert_eq!(fields.next(), None, "nothing follows an error");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(number in 1u32..1000, value: i64, bytes: Vec<u8>) {
+            let mut out = Vec::new();
+            put_int(&mut out, number, value);
+            let middle = out.len();
+            put_bytes(&mut out, number, &bytes);
+            prop_assert_eq!(out.len() - middle, bytes_field_len(number, bytes.len()));
+            let fields = Fields::new(&out).collect::<Result<Vec<_>, _>>().expect("well formed");
+            prop_assert_eq!(fields[0].wire, Wire::Varint(value as u64));
+            prop_assert_eq!(fields[1].wire.bytes(), Some(&bytes[..]));
+            prop_assert_eq!((fields[0].end, fields[1].start, fields[1].end), (middle, middle, out.len()));
+        }
+
+        #[test]
+        fn any_bytes_are_walked_to_an_end(message: Vec<u8>) {
+            let fields = Fields::new(&message).count();
+            prop_assert!(fields <= message.len());
+        }
+
+        #[test]
+        fn varint_lengths_agree(value: u64) {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            prop_assert_eq!(out.len(), varint_len(value));
+            prop_assert_eq!(get_varint(&out), Some((value, out.len())));
+        }
+    }
+}

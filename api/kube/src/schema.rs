@@ -1,0 +1,153 @@
+//! What Kubernetes' messages look like on both wires: field numbers for protobuf, names and the rules
+//! of Go's encoder for JSON.
+//!
+//! One catalogue drives both directions ([`crate::to_json`], [`crate::from_json`]), so another kind is a
+//! few more rows, not more code. Kinds that have no rows here cannot be served as JSON from protobuf.
+
+pub mod containers;
+pub mod meta;
+pub mod pod;
+pub mod status;
+pub mod volumes;
+
+pub use meta::OBJECT_META;
+pub use pod::{CONFIG_MAP, POD};
+
+/// A message type.
+#[derive(Debug)]
+pub struct Message {
+    name: &'static str,
+    fields: &'static [Field],
+    /// Position in `fields` plus one, by field number; 0 where there is none.
+    by_number: [u8; Message::NUMBERS],
+}
+
+/// A field of a [`Message`].
+#[derive(Debug)]
+pub struct Field {
+    /// Number on the protobuf wire.
+    pub number: u8,
+    /// `"name":`, ready to be written; `"":` for a message whose fields stand in its holder's object.
+    pub(crate) key: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// When it is written.
+    pub rule: Rule,
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// UTF-8 text.
+    Str,
+    /// Boolean.
+    Bool,
+    /// int32 or int64.
+    Int,
+    /// Another message.
+    Object(&'static Message),
+    /// `metav1.Time`: seconds and nanoseconds; RFC 3339 in JSON.
+    Time,
+    /// `resource.Quantity`: a message holding a string; a string in JSON.
+    Quantity,
+    /// `intstr.IntOrString`: a message of three; a number or a string in JSON.
+    IntOrString,
+    /// `metav1.FieldsV1`: a message holding JSON text; that text in JSON.
+    FieldsV1,
+    /// `map[string]string`.
+    MapStr,
+    /// `map[string][]byte`: Base64 in JSON.
+    MapBytes,
+    /// `map[string]resource.Quantity`.
+    MapQuantity,
+}
+
+/// When a field is written. Protobuf always writes what is not a pointer, a list or a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// JSON writes it even when zero.
+    Always,
+    /// JSON leaves it out when zero or empty.
+    OmitZero,
+    /// A pointer: both wires leave it out when absent and write it when zero.
+    Optional,
+    /// A pointer that JSON shows as `null` when absent.
+    OptionalOrNull,
+    /// Repeated; left out when empty.
+    List,
+    /// Repeated; JSON shows `null` when empty.
+    ListOrNull,
+    /// A message whose fields JSON shows in its holder's object.
+    Inline,
+}
+
+// === impl Message ===
+
+impl Message {
+    const NUMBERS: usize = 64;
+
+    const fn new(name: &'static str, fields: &'static [Field]) -> Self {
+        let mut by_number = [0; Self::NUMBERS];
+        let mut i = 0;
+        while i < fields.len() {
+            assert!(
+                by_number[fields[i].number as usize] == 0,
+                "field number is there twice"
+            );
+            i += 1;
+            by_number[fields[i - 1].number as usize] = i as u8;
+        }
+        Self {
+            name,
+            fields,
+            by_number,
+        }
+    }
+
+    /// The type's name, for errors.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its fields, in the order of JSON.
+    pub fn fields(&self) -> &'static [Field] {
+        self.fields
+    }
+
+    /// Position of a field number in [`Self::fields`].
+    #[inline]
+    pub(crate) fn position(&self, number: u32) -> Option<u8> {
+        match self.by_number.get(number as usize) {
+            Some(0) | None => None,
+            Some(&position) => Some(position - 1),
+        }
+    }
+}
+
+// === impl Field ===
+
+impl Field {
+    /// The name in JSON; empty for [`Rule::Inline`].
+    pub fn name(&self) -> &'static str {
+        &self.key[1..self.key.len() - 2]
+    }
+}
+
+macro_rules! messages {
+    ($($constant:ident = $name:literal {
+        $($number:literal $field:literal $kind:ident $(($object:ident))? $rule:ident,)*
+    })*) => {
+        $(
+            #[doc = concat!("`", $name, "`.")]
+            pub static $constant: $crate::schema::Message = $crate::schema::Message::new($name, &[
+                $($crate::schema::Field {
+                    number: $number,
+                    key: concat!("\"", $field, "\":"),
+                    kind: $crate::schema::Kind::$kind $((&$object))?,
+                    rule: $crate::schema::Rule::$rule,
+                },)*
+            ]);
+        )*
+    };
+}
+use messages;

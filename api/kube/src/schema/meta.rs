@@ -1,0 +1,70 @@
+//! Metadata and the small messages that several others hold.
+//!
+//! Rows are in the order of the fields in JSON; the numbers are the wire's (core/v1 of Kubernetes 1.37).
+
+use super::messages;
+
+messages! {
+    OWNER_REFERENCE = "OwnerReference" {
+         5 "apiVersion"         Str  Always,
+         1 "kind"               Str  Always,
+         3 "name"               Str  Always,
+         4 "uid"                Str  Always,
+         6 "controller"         Bool Optional,
+         7 "blockOwnerDeletion" Bool Optional,
+    }
+
+    MANAGED_FIELDS_ENTRY = "ManagedFieldsEntry" {
+         1 "manager"     Str      OmitZero,
+         2 "operation"   Str      OmitZero,
+         3 "apiVersion"  Str      OmitZero,
+         4 "time"        Time     Optional,
+         6 "fieldsType"  Str      OmitZero,
+         7 "fieldsV1"    FieldsV1 Optional,
+         8 "subresource" Str      OmitZero,
+    }
+
+    OBJECT_META = "ObjectMeta" {
+         1 "name"                       Str                          OmitZero,
+         2 "generateName"               Str                          OmitZero,
+         3 "namespace"                  Str                          OmitZero,
+         4 "selfLink"                   Str                          OmitZero,
+         5 "uid"                        Str                          OmitZero,
+         6 "resourceVersion"            Str                          OmitZero,
+         7 "generation"                 Int                          OmitZero,
+         8 "creationTimestamp"          Time                         OmitZero,
+         9 "deletionTimestamp"          Time                         Optional,
+        10 "deletionGracePeriodSeconds" Int                          Optional,
+        11 "labels"                     MapStr                       OmitZero,
+        12 "annotations"                MapStr                       OmitZero,
+        13 "ownerReferences"            Object(OWNER_REFERENCE)      List,
+        14 "finalizers"                 Str                          List,
+        17 "managedFields"              Object(MANAGED_FIELDS_ENTRY) List,
+    }
+
+    LOCAL_OBJECT_REFERENCE = "LocalObjectReference" {
+         1 "name" Str OmitZero,
+    }
+
+    OBJECT_FIELD_SELECTOR = "ObjectFieldSelector" {
+         1 "apiVersion" Str OmitZero,
+         2 "fieldPath"  Str Always,
+    }
+
+    RESOURCE_FIELD_SELECTOR = "ResourceFieldSelector" {
+         1 "containerName" Str      OmitZero,
+         2 "resource"      Str      Always,
+         3 "divisor"       Quantity Always,
+    }
+
+    LABEL_SELECTOR_REQUIREMENT = "LabelSelectorRequirement" {
+         1 "key"      Str Always,
+         2 "operator" Str Always,
+         3 "values"   Str List,
+    }
+
+    LABEL_SELECTOR = "LabelSelector" {
+         1 "matchLabels"      MapStr                             OmitZero,
+         2 "matchExpressions" Object(LABEL_SELECTOR_REQUIREMENT) List,
+    }
+}

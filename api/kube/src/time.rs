@@ -1,0 +1,120 @@
+//! Whole seconds as RFC 3339 text in UTC, the form of every `metav1.Time`.
+
+/// Appends `seconds` since 1970 as `2026-01-31T09:05:00Z`; years outside 0–9999 are clamped.
+pub fn put_rfc3339(out: &mut Vec<u8>, seconds: i64) {
+    const FIRST: i64 = -62_167_219_200;
+    const LAST: i64 = 253_402_300_799;
+    let seconds = seconds.clamp(FIRST, LAST);
+    let (year, month, day) = civil(seconds.div_euclid(86_400));
+    let of_day = seconds.rem_euclid(86_400);
+    let mut text = *b"0000-00-00T00:00:00Z";
+    let parts = [
+        (0, 4, year),
+        (5, 2, month),
+        (8, 2, day),
+        (11, 2, of_day / 3600),
+        (14, 2, of_day / 60 % 60),
+        (17, 2, of_day % 60),
+    ];
+    for (start, width, mut value) in parts {
+        for digit in text[start..start + width].iter_mut().rev() {
+            *digit = b'0' + (value % 10) as u8;
+            value /= 10;
+        }
+    }
+    out.extend_from_slice(&text);
+}
+
+/// Reads `2026-01-31T09:05:00Z` back; `None` for anything else, offsets and fractions included.
+pub fn parse_rfc3339(text: &str) -> Option<i64> {
+    let bytes = text.as_bytes();
+    let template = b"0000-00-00T00:00:00Z";
+    let fits = bytes.len() == template.len()
+        && bytes.iter().zip(template).all(|(byte, expected)| {
+            if *expected == b'0' {
+                byte.is_ascii_digit()
+            } else {
+                byte == expected
+            }
+        });
+    if !fits {
+        return None;
+    }
+    let number = |start: usize, end: usize| text[start..end].parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let days = days_from_civil(year, month, day);
+    if civil(days) != (year, month, day) {
+        return None;
+    }
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    (hour < 24 && minute < 60 && second < 60)
+        .then_some(days * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+/// Days since 1970 to the Gregorian date, counting in 400-year eras from 1 March.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(seconds: i64) -> String {
+        let mut out = Vec::new();
+        put_rfc3339(&mut out, seconds);
+        String::from_utf8(out).expect("digits")
+    }
+
+    #[test]
+    fn known_moments() {
+        assert_eq!(text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(text(1_767_225_599), "2025-12-31T23:59:59Z");
+        assert_eq!(text(-1), "1969-12-31T23:59:59Z");
+        assert_eq!(text(i64::MAX), "9999-12-31T23:59:59Z");
+        assert_eq!(text(i64::MIN), "0000-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_survives() {
+        for day in 0..146_097 {
+            let seconds = (day - 10_000) * 86_400 + 12_345;
+            assert_eq!(parse_rfc3339(&text(seconds)), Some(seconds));
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for bad in [
+            "",
+            "2026-02-30T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:00:00",
+            "2026-01-01 00:00:00Z",
+            "+026-01-01T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+        ] {
+            assert_eq!(parse_rfc3339(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What making an object costs, against the bytes it has, and what its fingerprint adds.
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use workloads::{DataSet, Fingerprint, Scenario};
+
+fn generation(criterion: &mut Criterion) {
+    for name in ["pods-150k", "list-large", "objects-1mb", "stream-shapes"] {
+        let scenario = Scenario::named(name).expect("built in");
+        let objects = DataSet::new(&scenario.data_sets[0]);
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::ElementsAndBytes {
+            elements: 1,
+            bytes: objects.value_len(0) as u64,
+        });
+        let mut value = Vec::new();
+        let mut i = 0;
+        group.bench_function("generate", |bencher| {
+            bencher.iter(|| {
+                value.clear();
+                objects.write_value(i, &mut value);
+                i = (i + 1) % objects.len();
+                black_box(&value);
+            });
+        });
+        let (key, value) = (objects.key(0), objects.value(0));
+        group.bench_function("fingerprint", |bencher| {
+            let mut fingerprint = Fingerprint::default();
+            bencher.iter(|| fingerprint.add(black_box(&key), black_box(&value)));
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, generation);
+criterion_main!(benches);

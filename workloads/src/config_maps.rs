@@ -1,0 +1,124 @@
+//! ConfigMaps of any size: real metadata around one value of random letters.
+
+use kube_api::envelope::{self, put_head, sealed_len};
+use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
+
+use crate::names::{Namespace, TEAMS, ascending, namespaces};
+use crate::random::{Stream, below, generator, put_letters, uuid};
+use crate::template::{Slot, Template};
+
+const JSON: &str = include_str!("../objects/config-map.json");
+const API_VERSION: &str = "v1";
+const KIND: &str = "ConfigMap";
+const NAME: &str = "settings-";
+const FIRST_CREATION: i64 = 1_769_904_000;
+/// The only key of `data`; the template holds what stands before it.
+const DATA_KEY: &[u8] = b"payload";
+
+/// ConfigMaps of a data set; object numbers ascend in the order of their keys.
+#[derive(Debug)]
+pub(crate) struct ConfigMaps {
+    seed: u64,
+    namespaces: Vec<Namespace>,
+    per_namespace: u64,
+    /// Per team: what stands before the payload, and the payload's length.
+    templates: Vec<(Template, usize)>,
+}
+
+impl ConfigMaps {
+    pub(crate) fn new(seed: u64, objects: u64, object_size: u64, namespace_count: u32) -> Self {
+        let namespaces = namespaces(seed, namespace_count);
+        let templates = TEAMS
+            .iter()
+            .map(|&(team, app)| {
+                let namespace = namespaces
+                    .iter()
+                    .find(|namespace| TEAMS[namespace.team].0 == team);
+                let namespace = namespace.map_or(2, |namespace| namespace.name.len());
+                let slots = [
+                    Slot {
+                        name: "name",
+                        length: NAME.len() + 10,
+                    },
+                    Slot {
+                        name: "namespace",
+                        length: namespace,
+                    },
+                    Slot {
+                        name: "uid",
+                        length: 36,
+                    },
+                ];
+                let constants = [("team", team), ("app", app)];
+                let metadata =
+                    Template::new(&kube_api::schema::CONFIG_MAP, JSON, &constants, &slots);
+                with_payload(metadata, object_size as usize)
+            })
+            .collect();
+        let per_namespace = objects.div_ceil(u64::from(namespace_count));
+        Self {
+            seed,
+            namespaces,
+            per_namespace,
+            templates,
+        }
+    }
+
+    fn namespace(&self, i: u64) -> &Namespace {
+        &self.namespaces[(i / self.per_namespace) as usize]
+    }
+
+    /// `settings-` and ten letters, with the generator for what is drawn next.
+    fn name(&self, i: u64) -> (Vec<u8>, rand_xoshiro::Xoshiro256PlusPlus) {
+        let mut rng = generator(self.seed, Stream::Objects, i);
+        let mut name = NAME.as_bytes().to_vec();
+        name.extend_from_slice(&ascending::<10>(
+            &mut rng,
+            i % self.per_namespace,
+            self.per_namespace,
+        ));
+        (name, rng)
+    }
+
+    /// `NAMESPACE/NAME`.
+    pub(crate) fn write_key(&self, i: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace(i).name.as_bytes());
+        out.push(b'/');
+        out.extend_from_slice(&self.name(i).0);
+    }
+
+    pub(crate) fn value_len(&self, i: u64) -> usize {
+        let (head, payload) = &self.templates[self.namespace(i).team];
+        head.len() + payload + envelope::TAIL.len()
+    }
+
+    pub(crate) fn write_value(&self, i: u64, out: &mut Vec<u8>) {
+        let namespace = self.namespace(i);
+        let (name, mut rng) = self.name(i);
+        let uid = uuid(&mut rng);
+        let created = FIRST_CREATION + below(&mut rng, 30 * 86_400) as i64;
+        let (head, payload) = &self.templates[namespace.team];
+        head.write(&[&name, namespace.name.as_bytes(), &uid], created, out);
+        put_letters(out, &mut generator(self.seed, Stream::Payload, i), *payload);
+        out.extend_from_slice(envelope::TAIL);
+    }
+}
+
+/// Everything before the payload of an object of `wanted` bytes, and the payload's length.
+///
+/// Length prefixes grow with the payload, so the length is found by trying; where a prefix grows exactly
+/// at the wanted size, no object has it, and one byte is missing.
+fn with_payload(metadata: Template, wanted: usize) -> (Template, usize) {
+    let entry_len = |payload| bytes_field_len(1, DATA_KEY.len()) + bytes_field_len(2, payload);
+    let raw_len = |payload| metadata.len() + bytes_field_len(2, entry_len(payload));
+    let mut payload = wanted;
+    while payload > 0 && sealed_len(API_VERSION, KIND, raw_len(payload)) > wanted {
+        payload -= 1;
+    }
+    let (mut before, mut behind) = (Vec::new(), Vec::new());
+    put_head(&mut before, API_VERSION, KIND, raw_len(payload));
+    put_bytes_header(&mut behind, 2, entry_len(payload));
+    put_bytes(&mut behind, 1, DATA_KEY);
+    put_bytes_header(&mut behind, 2, payload);
+    (metadata.enclose(&before, &behind), payload)
+}
