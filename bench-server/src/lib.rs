@@ -5,3 +5,4 @@
 //! cache).
 
 pub mod flags;
+pub mod store;

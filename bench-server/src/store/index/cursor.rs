@@ -1,0 +1,119 @@
+//! Walks an interval of a tree that nobody can change any more.
+
+use std::sync::Arc;
+
+use super::Item;
+use super::node::{Node, child_of, search};
+
+/// The items of an interval of one snapshot, in key order.
+///
+/// Owns the nodes on its path, so it outlives the tree value that it came from and is sent between
+/// threads; cloning it costs one reference count per level. It knows how many items are left, and
+/// so compares no keys on its way.
+#[derive(Debug, Clone)]
+pub struct Cursor<T> {
+    /// Branches from the root down, each with the child that the path takes.
+    branches: Vec<(Arc<Node<T>>, usize)>,
+    leaf: Arc<Node<T>>,
+    /// Next item in the leaf.
+    at: usize,
+    remaining: u64,
+}
+
+impl<T: Item> Cursor<T> {
+    /// The `remaining` items from `start` on; there must be that many.
+    pub(super) fn new(root: &Arc<Node<T>>, start: &[u8], remaining: u64) -> Self {
+        let mut branches = Vec::new();
+        let mut node = root.clone();
+        loop {
+            let next = match &*node {
+                Node::Branch(children) => {
+                    let at = child_of(children, start);
+                    (children[at].node.clone(), at)
+                }
+                Node::Leaf(items) => {
+                    let at = search(items, start).unwrap_or_else(|at| at);
+                    return Self {
+                        branches,
+                        leaf: node,
+                        at,
+                        remaining,
+                    };
+                }
+            };
+            branches.push((std::mem::replace(&mut node, next.0), next.1));
+        }
+    }
+
+    /// Items that are left.
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// The next item without taking it.
+    pub fn peek(&mut self) -> Option<&T> {
+        if self.remaining == 0 {
+            return None;
+        }
+        if self.at == self.leaf_len() {
+            self.next_leaf();
+        }
+        match &*self.leaf {
+            Node::Leaf(items) => items.get(self.at),
+            Node::Branch(_) => None,
+        }
+    }
+
+    /// The next item, borrowed from the tree: no reference count is touched.
+    pub fn next_ref(&mut self) -> Option<&T> {
+        self.peek()?;
+        self.remaining -= 1;
+        self.at += 1;
+        match &*self.leaf {
+            Node::Leaf(items) => items.get(self.at - 1),
+            Node::Branch(_) => None,
+        }
+    }
+
+    fn leaf_len(&self) -> usize {
+        match &*self.leaf {
+            Node::Leaf(items) => items.len(),
+            Node::Branch(_) => 0,
+        }
+    }
+
+    /// Climbs to the nearest branch with a child to the right, and down its left edge.
+    fn next_leaf(&mut self) {
+        while let Some((branch, at)) = self.branches.pop() {
+            let Node::Branch(children) = &*branch else {
+                unreachable!("only branches are on the path");
+            };
+            let Some(child) = children.get(at + 1) else {
+                continue;
+            };
+            let mut node = child.node.clone();
+            self.branches.push((branch, at + 1));
+            while let Node::Branch(children) = &*node {
+                let first = children[0].node.clone();
+                self.branches.push((std::mem::replace(&mut node, first), 0));
+            }
+            self.leaf = node;
+            self.at = 0;
+            return;
+        }
+        unreachable!("the remaining count ends the walk before the tree does")
+    }
+}
+
+impl<T: Item> Iterator for Cursor<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.next_ref().cloned()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let remaining = usize::try_from(self.remaining).unwrap_or(usize::MAX);
+        (remaining, Some(remaining))
+    }
+}

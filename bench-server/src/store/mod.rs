@@ -1,0 +1,228 @@
+//! The store: etcd's multi-version key space in memory, without any transport.
+//!
+//! It speaks etcd's messages (`etcd_api::proto`) and refuses in etcd's words, and knows neither
+//! gRPC nor HTTP nor an async runtime. What is in it, in the order that data flows:
+//!
+//! - [`record`]: one key as the exact bytes that go on the wire
+//! - [`index`]: the current keys, in a copy-on-write B+tree that counts
+//! - [`history`]: the log of revisions, and the index as it was
+//! - [`snapshot`]: an immutable view that reads run on
+//! - [`range`]: what a Range selects from a view
+//! - [`draft`]: the writes of one request before they are committed
+//!
+//! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index;
+//! nothing is locked while they filter, encode or send.
+
+#![allow(dead_code)]
+
+pub mod draft;
+pub mod history;
+pub mod index;
+pub mod range;
+pub mod record;
+pub mod snapshot;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use etcd_api::error::Refusal;
+use etcd_api::keys::KeyRange;
+use etcd_api::proto::etcdserverpb::{
+    DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, ResponseHeader,
+};
+use parking_lot::{Mutex, RwLock};
+
+use draft::Draft;
+use history::{HeldRoots, State};
+pub use index::Totals;
+pub use record::{Fields, Record};
+pub use snapshot::Snapshot;
+
+/// A cursor over records: see [`index::Cursor`].
+pub type Cursor = index::Cursor<Record>;
+
+/// Limits of a store; the defaults are etcd's.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// Bytes above which puts are refused with NOSPACE; 0 is etcd's default of 2 GiB, negative no
+    /// limit.
+    pub quota_backend_bytes: i64,
+    /// Most compares, and most operations per branch, of a Txn.
+    pub max_txn_ops: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            quota_backend_bytes: 0,
+            max_txn_ops: 128,
+        }
+    }
+}
+
+/// A handle on one store; clones share it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    /// Serialises writers; holds what only they need.
+    writer: Mutex<Writer>,
+    /// What readers see. Locked for writing only to publish a commit.
+    state: RwLock<State>,
+    /// Roots of past revisions.
+    roots: Mutex<HeldRoots>,
+    /// Copy of `State::compacted`, so that a running list checks it without a lock.
+    compacted: AtomicI64,
+}
+
+#[derive(Default)]
+struct Writer {}
+
+impl Store {
+    /// An empty store at revision 1.
+    pub fn new(config: Config) -> Self {
+        let state = State::default();
+        Self {
+            inner: Arc::new(Inner {
+                config,
+                writer: Mutex::default(),
+                compacted: AtomicI64::new(state.compacted()),
+                state: RwLock::new(state),
+                roots: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The limits that it was made with.
+    pub fn config(&self) -> Config {
+        self.inner.config
+    }
+
+    /// The latest revision. A fresh store is at 1; the first write makes 2.
+    pub fn revision(&self) -> i64 {
+        self.inner.state.read().revision()
+    }
+
+    /// The last compacted revision, −1 when none ever was.
+    pub fn compact_revision(&self) -> i64 {
+        self.inner.compacted.load(Ordering::Acquire)
+    }
+
+    /// The latest state, in constant time.
+    pub fn snapshot(&self) -> Snapshot {
+        let state = self.inner.state.read();
+        let revision = state.revision();
+        Snapshot::new(self.clone(), state.tree().clone(), revision, revision)
+    }
+
+    /// The state at a revision; `rev <= 0` is the latest. Constant time for the latest revision
+    /// and those that are held, otherwise O(changes since) in a copy of the index, which is then
+    /// held for the next call.
+    ///
+    /// # Errors
+    /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
+    pub fn snapshot_at(&self, rev: i64) -> Result<Snapshot, Refusal> {
+        if rev <= 0 {
+            return Ok(self.snapshot());
+        }
+        let (tree, head) = history::tree_at(&self.inner.state, &self.inner.roots, rev)?;
+        Ok(Snapshot::new(self.clone(), tree, rev, head))
+    }
+
+    /// Keeps a snapshot's root for the reads at its revision that are likely to follow (the next
+    /// pages of a limited read). A few are held at a time, the least recently used goes first.
+    pub fn hold(&self, snapshot: &Snapshot) {
+        let held = &mut *self.inner.roots.lock();
+        held.insert(snapshot.revision(), snapshot.tree().clone());
+    }
+
+    /// One key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper than
+    /// [`Store::snapshot_at`]: follows the key's own chain of versions where it can.
+    ///
+    /// # Errors
+    /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
+    pub fn get_at(&self, key: &[u8], rev: i64) -> Result<(Option<Record>, i64), Refusal> {
+        if let Some(found) = self.inner.state.read().get_at(key, rev)? {
+            return Ok(found);
+        }
+        let snapshot = self.snapshot_at(rev)?;
+        Ok((snapshot.get(key), snapshot.head_revision()))
+    }
+
+    /// Writes one key.
+    ///
+    /// # Errors
+    /// [`Refusal::EmptyKey`], [`Refusal::ValueProvided`], [`Refusal::LeaseProvided`],
+    /// [`Refusal::KeyNotFound`], [`Refusal::LeaseNotFound`], [`Refusal::NoSpace`].
+    pub fn put(&self, request: &PutRequest) -> Result<PutResponse, Refusal> {
+        let mut writer = self.inner.writer.lock();
+        let mut draft = Draft::new(&self.inner.state);
+        let mut response = draft.put(request)?;
+        response.header = Some(header(self.commit(&mut writer, draft)));
+        Ok(response)
+    }
+
+    /// Deletes the keys of an interval in one revision; no key found makes no revision.
+    ///
+    /// # Errors
+    /// [`Refusal::EmptyKey`].
+    pub fn delete_range(
+        &self,
+        request: &DeleteRangeRequest,
+    ) -> Result<DeleteRangeResponse, Refusal> {
+        if request.key.is_empty() {
+            return Err(Refusal::EmptyKey);
+        }
+        let mut writer = self.inner.writer.lock();
+        let mut draft = Draft::new(&self.inner.state);
+        let mut response = draft.delete_range(request);
+        response.header = Some(header(self.commit(&mut writer, draft)));
+        Ok(response)
+    }
+
+    /// Forgets history older than `rev` and returns the latest revision. What is freed is freed
+    /// after all locks are released.
+    ///
+    /// # Errors
+    /// [`Refusal::Compacted`] when `rev` is not above the last compacted revision (−1 at first),
+    /// [`Refusal::FutureRevision`].
+    pub fn compact(&self, rev: i64) -> Result<i64, Refusal> {
+        let writer = self.inner.writer.lock();
+        let mut state = self.inner.state.write();
+        let mut garbage = state.compact(rev)?;
+        self.inner.compacted.store(rev, Ordering::Release);
+        let revision = state.revision();
+        drop(state);
+        drop(writer);
+        self.inner.roots.lock().trim(rev, &mut garbage);
+        Ok(revision)
+    }
+
+    /// Publishes a draft and returns the revision that the store is at then.
+    fn commit(&self, _writer: &mut Writer, draft: Draft<'_>) -> i64 {
+        let edits = draft.into_edits();
+        let mut state = self.inner.state.write();
+        let replaced = state.commit(edits);
+        let revision = state.revision();
+        drop(state);
+        // Freeing what only the old root held is not the readers' business.
+        drop(replaced);
+        revision
+    }
+}
+
+/// A header with nothing but the revision; the service knows the rest.
+pub(crate) fn header(revision: i64) -> ResponseHeader {
+    ResponseHeader {
+        revision,
+        ..ResponseHeader::default()
+    }
+}
+
+/// The interval of a request.
+pub(crate) fn interval<'a>(key: &'a [u8], range_end: &'a [u8]) -> KeyRange<'a> {
+    KeyRange::new(key, range_end)
+}
