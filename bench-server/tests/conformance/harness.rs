@@ -1,0 +1,223 @@
+//! What a case is, what it is given, and how it becomes a test with a name and a time limit.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::auth_client::AuthClient;
+use etcd_api::proto::etcdserverpb::cluster_client::ClusterClient;
+use etcd_api::proto::etcdserverpb::kv_client::KvClient;
+use etcd_api::proto::etcdserverpb::lease_client::LeaseClient;
+use etcd_api::proto::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::proto::etcdserverpb::watch_client::WatchClient;
+use etcd_api::proto::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
+    RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
+use libtest_mimic::{Failed, Trial};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+
+use crate::peer::{Peer, Server, tool};
+use crate::request;
+
+/// No case may run longer than this, server start included.
+const CASE_LIMIT: Duration = Duration::from_secs(90);
+
+/// The peers that a case about today's protocol runs on.
+pub(crate) const CURRENT: &[Peer] = &[Peer::Bench, Peer::BenchBuffered, Peer::Etcd];
+/// For cases that the two Range encodings cannot touch.
+pub(crate) const ONE_ENCODING: &[Peer] = &[Peer::Bench, Peer::Etcd];
+
+/// One row of the conformance table.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    /// `file::function`.
+    pub(crate) name: &'static str,
+    /// Peers that it runs on.
+    pub(crate) on: &'static [Peer],
+    /// A program that it drives: variable and name (see [`crate::peer::tool`]).
+    pub(crate) needs: Option<(&'static str, &'static str)>,
+    /// Further flags of the server, spelled as etcd spells them.
+    pub(crate) flags: &'static [&'static str],
+    pub(crate) run: fn(Target) -> Pin<Box<dyn Future<Output = ()>>>,
+}
+
+/// Lists a file's cases: `cases![on PEERS; one, two with ["--flag=value"]]`; `needs TOOL` after the
+/// peers names a program that all of them drive.
+macro_rules! cases {
+    (on $on:expr, needs $needs:expr; $($case:tt)*) => {
+        $crate::harness::cases!(@ $on, Some($needs); $($case)*);
+    };
+    (on $on:expr; $($case:tt)*) => {
+        $crate::harness::cases!(@ $on, None; $($case)*);
+    };
+    (@ $on:expr, $needs:expr; $($name:ident $(with $flags:expr)?),* $(,)?) => {
+        pub(crate) fn cases() -> Vec<$crate::harness::Case> {
+            vec![$($crate::harness::Case {
+                name: concat!(module_path!(), "::", stringify!($name)),
+                on: $on,
+                needs: $needs,
+                flags: { let _flags: &'static [&'static str] = &[]; $(let _flags = &$flags;)? _flags },
+                run: |target| Box::pin($name(target)),
+            }),*]
+        }
+    };
+}
+pub(crate) use cases;
+
+/// The test that runs `case` on `peer`. A missing peer or tool costs its tests, by name; in CI that
+/// is a failure.
+pub(crate) fn trial(peer: Peer, case: Case) -> Trial {
+    let missing = peer.missing().or_else(|| {
+        case.needs
+            .and_then(|(variable, name)| tool(variable, name).err())
+    });
+    let name = case.name.trim_start_matches("conformance::");
+    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
+    let skipped = missing.is_some() && !in_ci;
+    Trial::test(format!("{}::{name}", peer.name()), move || match missing {
+        Some(reason) => Err(Failed::from(reason)),
+        None => run(peer, case),
+    })
+    .with_ignored_flag(skipped)
+}
+
+fn run(peer: Peer, case: Case) -> Result<(), Failed> {
+    let server = Server::start(peer, case.flags)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async move {
+        let channel = Endpoint::from_shared(server.url.clone())?.connect().await?;
+        let target = Target {
+            peer,
+            server,
+            channel,
+        };
+        match tokio::time::timeout(CASE_LIMIT, (case.run)(target)).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Failed::from(format!("not finished after {CASE_LIMIT:?}"))),
+        }
+    })
+}
+
+/// A fresh server and a connection to it. The server ends with this value.
+pub(crate) struct Target {
+    pub(crate) peer: Peer,
+    pub(crate) server: Server,
+    pub(crate) channel: Channel,
+}
+
+impl Target {
+    pub(crate) fn kv(&self) -> KvClient<Channel> {
+        KvClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) fn watch(&self) -> WatchClient<Channel> {
+        WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) fn lease(&self) -> LeaseClient<Channel> {
+        LeaseClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn maintenance(&self) -> MaintenanceClient<Channel> {
+        MaintenanceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn auth(&self) -> AuthClient<Channel> {
+        AuthClient::new(self.channel.clone())
+    }
+
+    pub(crate) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
+        self.kv().range(request).await.map(Response::into_inner)
+    }
+
+    pub(crate) async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
+        self.kv().put(request).await.map(Response::into_inner)
+    }
+
+    pub(crate) async fn delete(
+        &self,
+        request: DeleteRangeRequest,
+    ) -> Result<DeleteRangeResponse, Status> {
+        self.kv()
+            .delete_range(request)
+            .await
+            .map(Response::into_inner)
+    }
+
+    pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
+        self.kv().txn(request).await.map(Response::into_inner)
+    }
+
+    /// Compacts to `revision`; answers with the header's revision.
+    pub(crate) async fn compact(&self, revision: i64, physical: bool) -> Result<i64, Status> {
+        let response = self
+            .kv()
+            .compact(CompactionRequest { revision, physical })
+            .await?;
+        Ok(response.into_inner().header.unwrap_or_default().revision)
+    }
+
+    /// Puts a key that nothing stands in the way of; answers with its revision.
+    pub(crate) async fn set(&self, key: impl Into<String>, value: impl Into<String>) -> i64 {
+        let response = self
+            .put(request::put(key.into(), value.into()))
+            .await
+            .expect("a plain put succeeds");
+        response
+            .header
+            .expect("a put response has a header")
+            .revision
+    }
+
+    /// The keys of everything that is stored, in the order that the server gives.
+    pub(crate) async fn all_keys(&self) -> Vec<String> {
+        let response = self
+            .range(request::range("\0", "\0"))
+            .await
+            .expect("a plain range succeeds");
+        keys(&response)
+    }
+
+    /// The store's revision.
+    pub(crate) async fn revision(&self) -> i64 {
+        let response = self
+            .range(request::range("\0", ""))
+            .await
+            .expect("a plain range succeeds");
+        response
+            .header
+            .expect("a range response has a header")
+            .revision
+    }
+}
+
+/// The keys of a response, as text.
+pub(crate) fn keys(response: &RangeResponse) -> Vec<String> {
+    response
+        .kvs
+        .iter()
+        .map(|kv| String::from_utf8_lossy(&kv.key).into_owned())
+        .collect()
+}
+
+/// Asserts that a request was refused, with the code and the text that clients match.
+#[track_caller]
+pub(crate) fn assert_refused<T>(result: Result<T, Status>, refusal: Refusal) {
+    let Err(status) = result else {
+        panic!("expected {refusal:?}, but the request succeeded")
+    };
+    assert_eq!(
+        (status.code(), status.message()),
+        (refusal.code(), refusal.text()),
+        "expected {refusal:?}"
+    );
+}

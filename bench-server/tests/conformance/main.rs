@@ -1,0 +1,66 @@
+//! One table of cases that pins what an etcd v3 server does, run against ours and against etcd.
+//!
+//! Every case is an async function that gets a fresh server of its own and speaks gRPC to it; the
+//! same assertions hold for every peer, so etcd itself proves them right. Where this project
+//! departs from etcd on purpose, the case asks which peer it runs on and says why. A new case goes
+//! into the file of its service, and into the list at that file's end.
+//!
+//! Peers: `bench` and `bench-buffered` (our server, by its two ways to encode a Range), `etcd`
+//! (3.7.1, `ETCD_BIN`) and `etcd34` (Debian's 3.4, `ETCD34_BIN`, only cases about older servers).
+//! `cargo test -p bench-server --test conformance -- etcd::txn` runs the cases of one file on one peer.
+
+mod compaction;
+mod errors;
+mod etcdctl;
+mod harness;
+mod kv;
+mod lease;
+mod maintenance;
+mod older;
+mod peer;
+mod range_stream;
+mod request;
+mod txn;
+mod watch;
+mod watch_fragment;
+mod watch_progress;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+use crate::harness::Case;
+use crate::peer::Peer;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let cases: Vec<Case> = [
+        kv::cases(),
+        range_stream::cases(),
+        txn::cases(),
+        compaction::cases(),
+        watch::cases(),
+        watch_progress::cases(),
+        watch_fragment::cases(),
+        lease::cases(),
+        maintenance::cases(),
+        errors::cases(),
+        older::cases(),
+        etcdctl::cases(),
+    ]
+    .concat();
+
+    if !arguments.list {
+        for peer in Peer::ALL {
+            if let Some(reason) = peer.missing() {
+                eprintln!("no cases on {}: {reason}", peer.name());
+            }
+        }
+    }
+    let mut trials = Vec::new();
+    for &peer in Peer::ALL {
+        let run_there = cases.iter().filter(|case| case.on.contains(&peer));
+        trials.extend(run_there.map(|case| harness::trial(peer, *case)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

@@ -1,0 +1,206 @@
+//! The servers under test: which there are, and how one is started and stopped.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// How long a server may take to say where it listens.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How much of its log a failed case shows.
+const LOG_LINES: usize = 12;
+
+/// A kind of server that cases run against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Ours, answering Range while reading it.
+    Bench,
+    /// Ours, gathering a Range answer first as etcd does.
+    BenchBuffered,
+    /// etcd 3.7.1.
+    Etcd,
+    /// etcd 3.4: no RangeStream, no answer to a manual progress request before 3.4.25.
+    Etcd34,
+}
+
+impl Peer {
+    pub(crate) const ALL: &'static [Peer] =
+        &[Self::Bench, Self::BenchBuffered, Self::Etcd, Self::Etcd34];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bench => "bench",
+            Self::BenchBuffered => "bench-buffered",
+            Self::Etcd => "etcd",
+            Self::Etcd34 => "etcd34",
+        }
+    }
+
+    pub(crate) fn is_bench(self) -> bool {
+        matches!(self, Self::Bench | Self::BenchBuffered)
+    }
+
+    /// Why this peer cannot run here; `None` when it can.
+    pub(crate) fn missing(self) -> Option<String> {
+        self.binary().err()
+    }
+
+    fn binary(self) -> Result<PathBuf, String> {
+        match self {
+            Self::Bench | Self::BenchBuffered => {
+                Ok(PathBuf::from(env!("CARGO_BIN_EXE_bench-server")))
+            }
+            Self::Etcd => tool("ETCD_BIN", "etcd"),
+            Self::Etcd34 => tool("ETCD34_BIN", "etcd34"),
+        }
+    }
+}
+
+/// A program that `scripts/oracle` provides: named by `variable`, or lying where it is installed.
+pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os(variable) {
+        let path = PathBuf::from(path);
+        return match path.is_file() {
+            true => Ok(path),
+            false => Err(format!("{variable} names no file: {}", path.display())),
+        };
+    }
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../.tools/bin")
+        .join(name);
+    match installed.is_file() {
+        true => Ok(installed),
+        false => Err(format!(
+            "{variable} is not set; scripts/oracle provides {name}"
+        )),
+    }
+}
+
+/// A running server; killed and waited for when dropped.
+pub(crate) struct Server {
+    /// `http://127.0.0.1:PORT`.
+    pub(crate) url: String,
+    child: Child,
+    log: Arc<Mutex<VecDeque<String>>>,
+    _folder: TempDir,
+}
+
+impl Server {
+    /// Starts `peer` with `flags` (which every peer that the case runs on must have) on an empty
+    /// folder and a free port.
+    pub(crate) fn start(peer: Peer, flags: &[&str]) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
+        let mut command = Command::new(peer.binary()?);
+        command.arg("--listen-client-urls=http://127.0.0.1:0");
+        match peer {
+            Peer::Bench => command.arg("--range-encoding=incremental"),
+            Peer::BenchBuffered => command.arg("--range-encoding=buffered"),
+            Peer::Etcd | Peer::Etcd34 => command
+                .arg("--data-dir")
+                .arg(folder.path().join("data"))
+                .arg("--advertise-client-urls=http://127.0.0.1:0")
+                .arg("--listen-peer-urls=http://127.0.0.1:0")
+                .arg("--initial-advertise-peer-urls=http://127.0.0.1:0")
+                .arg("--initial-cluster=default=http://127.0.0.1:0")
+                .args(["--logger=zap", "--log-outputs=stderr"]),
+        };
+        if peer == Peer::Etcd {
+            command.arg("--unsafe-no-fsync");
+        }
+        command
+            .args(flags)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| format!("{command:?}: {e}"))?;
+
+        let log = Arc::new(Mutex::new(VecDeque::new()));
+        let (ready, address) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            follow(stdout, Arc::clone(&log), ready.clone());
+        }
+        if let Some(stderr) = child.stderr.take() {
+            follow(stderr, Arc::clone(&log), ready);
+        }
+        let mut server = Self {
+            url: String::new(),
+            child,
+            log,
+            _folder: folder,
+        };
+        match address.recv_timeout(START_LIMIT) {
+            Ok(url) => server.url = url,
+            Err(_) => {
+                return Err(format!(
+                    "{} did not start\n{}",
+                    peer.name(),
+                    server.log_tail()
+                ));
+            }
+        }
+        Ok(server)
+    }
+
+    /// The last lines that the server wrote.
+    pub(crate) fn log_tail(&self) -> String {
+        let lines = self
+            .log
+            .lock()
+            .expect("no reader panics while holding the log");
+        lines.iter().map(|line| format!("    | {line}\n")).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "last lines of the server at {}:\n{}",
+                self.url,
+                self.log_tail()
+            );
+        }
+        // It may be gone already; either way it must be reaped.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Keeps the last lines of `output`, and reports the address once the server tells it.
+fn follow(
+    output: impl Read + Send + 'static,
+    log: Arc<Mutex<VecDeque<String>>>,
+    ready: Sender<String>,
+) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some(url) = address_in(&line) {
+                ready.send(url).ok(); // nobody listens after the first
+            }
+            let mut lines = log.lock().expect("no reader panics while holding the log");
+            if lines.len() == LOG_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(line);
+        }
+    });
+}
+
+/// Our server prints `ready etcd=URL`; etcd logs the address that it serves clients on.
+fn address_in(line: &str) -> Option<String> {
+    if let Some(url) = line.strip_prefix("ready etcd=") {
+        return Some(url.trim().to_owned());
+    }
+    if !line.contains("serving client traffic insecurely") {
+        return None;
+    }
+    let (_, rest) = line.split_once(r#""address":""#)?;
+    let (address, _) = rest.split_once('"')?;
+    Some(format!("http://{address}"))
+}

@@ -1,0 +1,620 @@
+//! RangeStream: its merge equals Range, its chunks follow etcd's layout, its revision is pinned.
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse};
+use prost::Message;
+use tonic::{Code, Status, Streaming};
+
+use crate::harness::{CURRENT, Target, assert_refused, cases, keys};
+use crate::request::{delete, everything, put, range};
+
+cases![on CURRENT;
+    layout, chunks_double_until_half_the_target, large_values_come_in_several_chunks,
+    chunks_shrink_for_large_values with ["--max-request-bytes=65536"],
+    count_table, count_only_is_one_message, empty_result_is_one_message, keys_only_streams,
+    writes_between_chunks_are_invisible, old_revision_keeps_its_view, partial_then_compacted,
+    refused_before_the_first_message, accepted_options, unsorted_by_value_loses_nothing,
+    negative_revision_is_pinned, cancelled_stream_frees_the_server, many_streams_on_one_connection,
+];
+
+/// Every message of a stream.
+pub(crate) async fn collect(
+    t: &Target,
+    request: RangeRequest,
+) -> Result<Vec<RangeResponse>, Status> {
+    drain(t.kv().range_stream(request).await?.into_inner()).await
+}
+
+async fn drain(
+    mut stream: Streaming<etcd_api::proto::etcdserverpb::RangeStreamResponse>,
+) -> Result<Vec<RangeResponse>, Status> {
+    let mut chunks = Vec::new();
+    while let Some(message) = stream.message().await? {
+        chunks.push(
+            message
+                .range_response
+                .expect("every message carries a range response"),
+        );
+    }
+    Ok(chunks)
+}
+
+/// Merges messages as protobuf does: repeated fields concatenated, set scalars overwritten.
+fn merge(chunks: &[RangeResponse]) -> RangeResponse {
+    let mut merged = RangeResponse::default();
+    for chunk in chunks {
+        merged
+            .merge(&chunk.encode_to_vec()[..])
+            .expect("an encoded message decodes");
+    }
+    merged
+}
+
+/// Asserts that the stream of `request` merges to the `unary` answer, in etcd's layout.
+pub(crate) async fn assert_stream_agrees(
+    t: &Target,
+    request: &RangeRequest,
+    unary: &RangeResponse,
+    name: &str,
+) {
+    let chunks = collect(t, request.clone()).await.expect(name);
+    assert_eq!(
+        &merge(&chunks),
+        unary,
+        "the merged stream equals the unary answer: {name}"
+    );
+    assert_layout(&chunks, name);
+}
+
+/// Header, `more` and `count` on the last message only; no message without keys before the last.
+fn assert_layout(chunks: &[RangeResponse], name: &str) {
+    let (last, others) = chunks.split_last().expect("at least one message");
+    assert!(
+        last.header.is_some(),
+        "the last message has the header: {name}"
+    );
+    for (i, chunk) in others.iter().enumerate() {
+        assert!(chunk.header.is_none(), "message {i} has no header: {name}");
+        assert!(!chunk.kvs.is_empty(), "message {i} has keys: {name}");
+        assert_eq!(
+            (chunk.more, chunk.count),
+            (false, 0),
+            "message {i} leaves more and count: {name}"
+        );
+    }
+}
+
+fn sizes(chunks: &[RangeResponse]) -> Vec<usize> {
+    chunks.iter().map(|chunk| chunk.kvs.len()).collect()
+}
+
+/// Writes `n` keys `PREFIXnnnnn` with values of `size` bytes; answers with the last revision.
+async fn fill(t: &Target, prefix: &str, n: usize, size: usize) -> i64 {
+    let mut revision = 0;
+    let ops_per_txn = (48_000 / (size + 64)).clamp(1, 100);
+    for first in (0..n).step_by(ops_per_txn) {
+        let ops = (first..n.min(first + ops_per_txn))
+            .map(|i| crate::request::op(put(format!("{prefix}{i:05}"), vec![b'v'; size])))
+            .collect();
+        let response = t.txn(crate::request::txn(ops)).await.expect("filling");
+        revision = response.header.expect("header").revision;
+    }
+    revision
+}
+
+async fn layout(t: Target) {
+    fill(&t, "k", 60, 20).await;
+    let chunks = collect(&t, everything()).await.expect("stream");
+    assert_eq!(
+        sizes(&chunks),
+        [10, 20, 30],
+        "small keys: 10 at first, then twice as many each time"
+    );
+    assert_layout(&chunks, "60 keys");
+    let last = &chunks[2];
+    assert_eq!((last.more, last.count), (false, 60));
+    let unary = t.range(everything()).await.expect("range");
+    assert_eq!(last.header, unary.header);
+
+    let limited = RangeRequest {
+        limit: 35,
+        ..everything()
+    };
+    let chunks = collect(&t, limited).await.expect("stream");
+    assert_eq!(sizes(&chunks), [10, 20, 5]);
+    assert_eq!(
+        (chunks[2].more, chunks[2].count),
+        (true, 60),
+        "the count of a limited stream is the total"
+    );
+
+    // The first chunk is the whole of it, or exactly it.
+    for n in [1, 9, 10] {
+        let chunks = collect(
+            &t,
+            RangeRequest {
+                limit: n,
+                ..everything()
+            },
+        )
+        .await
+        .expect("stream");
+        assert_eq!(sizes(&chunks), [n as usize]);
+    }
+    let ten = collect(&t, range("k00050", "\0")).await.expect("stream");
+    assert_eq!(sizes(&ten), [10], "no empty message after a last full one");
+}
+
+async fn chunks_double_until_half_the_target(t: Target) {
+    fill(&t, "k", 400, 10_240).await;
+    let chunks = collect(&t, everything()).await.expect("stream");
+    assert_eq!(
+        sizes(&chunks),
+        [10, 20, 40, 80, 80, 80, 80, 10],
+        "80 keys of 10 KiB pass half of 1.5 MiB"
+    );
+    assert_layout(&chunks, "400 × 10 KiB");
+}
+
+/// etcd sends the first ten values whatever their size; ours cuts at twice the target.
+async fn large_values_come_in_several_chunks(t: Target) {
+    const TARGET: usize = 1_572_864;
+    const VALUE: usize = 1 << 20;
+    fill(&t, "k", 20, VALUE).await;
+    let unary = t.range(everything()).await.expect("range");
+    let chunks = collect(&t, everything()).await.expect("stream");
+    assert_eq!(merge(&chunks), unary);
+    assert_layout(&chunks, "20 × 1 MiB");
+    if t.peer.is_bench() {
+        let largest = chunks
+            .iter()
+            .map(|chunk| chunk.encoded_len())
+            .max()
+            .unwrap_or_default();
+        assert!(
+            largest <= 2 * TARGET + VALUE + 100,
+            "a chunk of {largest} B passes the cut"
+        );
+    } else {
+        assert_eq!(
+            sizes(&chunks)[..2],
+            [10, 5],
+            "halved while above twice the target"
+        );
+    }
+}
+
+async fn chunks_shrink_for_large_values(t: Target) {
+    // Small first, then large: the limit grows over the small ones and must come down again.
+    fill(&t, "a", 70, 100).await;
+    fill(&t, "b", 200, 20_000).await;
+    let unary = t.range(everything()).await.expect("range");
+    let chunks = collect(&t, everything()).await.expect("stream");
+    assert_eq!(merge(&chunks), unary);
+    assert_layout(&chunks, "70 small, 200 large");
+    assert_eq!(sizes(&chunks)[..3], [10, 20, 40], "the small ones");
+    let steady = &sizes(&chunks)[chunks.len() - 5..chunks.len() - 1];
+    assert!(
+        steady.iter().all(|&n| (2..=6).contains(&n)),
+        "chunks of about 64 KiB hold two to six values of 20,000 B, not {steady:?}"
+    );
+    if t.peer.is_bench() {
+        let largest = chunks
+            .iter()
+            .map(|chunk| chunk.encoded_len())
+            .max()
+            .unwrap_or_default();
+        assert!(
+            largest <= 2 * 65_536 + 20_100,
+            "a chunk of {largest} B passes the cut"
+        );
+    }
+}
+
+async fn count_table(t: Target) {
+    fill(&t, "k", 25, 10).await;
+    for (limit, more, messages) in [
+        (0, false, 2),
+        (25, false, 2),
+        (100, false, 2),
+        (5, true, 1),
+        (10, true, 1),
+        (24, true, 2),
+    ] {
+        let chunks = collect(
+            &t,
+            RangeRequest {
+                limit,
+                ..everything()
+            },
+        )
+        .await
+        .expect("stream");
+        let last = chunks.last().expect("a message");
+        assert_eq!(
+            (last.more, last.count, chunks.len()),
+            (more, 25, messages),
+            "limit {limit}"
+        );
+        assert_layout(&chunks, "25 keys");
+    }
+}
+
+async fn count_only_is_one_message(t: Target) {
+    fill(&t, "k", 25, 10).await;
+    for limit in [0, 5] {
+        let chunks = collect(
+            &t,
+            RangeRequest {
+                count_only: true,
+                limit,
+                ..everything()
+            },
+        )
+        .await
+        .expect("stream");
+        assert_eq!(chunks.len(), 1);
+        assert_eq!(
+            (chunks[0].kvs.len(), chunks[0].count, chunks[0].more),
+            (0, 25, false)
+        );
+        assert_layout(&chunks, "count only");
+    }
+}
+
+async fn empty_result_is_one_message(t: Target) {
+    t.set("k", "v").await;
+    for request in [
+        range("x", "z"),
+        range("missing", ""),
+        RangeRequest {
+            revision: 1,
+            ..everything()
+        },
+    ] {
+        let chunks = collect(&t, request).await.expect("stream");
+        assert_eq!(chunks.len(), 1);
+        assert_eq!(
+            (chunks[0].kvs.len(), chunks[0].count, chunks[0].more),
+            (0, 0, false)
+        );
+        assert_eq!(chunks[0].header.as_ref().map(|h| h.revision), Some(2));
+    }
+}
+
+async fn keys_only_streams(t: Target) {
+    let lease = crate::lease::grant(&t, 600, 0).await;
+    for i in 0..15 {
+        let mut request = put(format!("k{i:02}"), "value");
+        request.lease = lease;
+        t.put(request).await.expect("put");
+    }
+    let chunks = collect(
+        &t,
+        RangeRequest {
+            keys_only: true,
+            ..everything()
+        },
+    )
+    .await
+    .expect("stream");
+    assert_eq!(sizes(&chunks), [10, 5]);
+    let bare = chunks
+        .iter()
+        .flat_map(|chunk| &chunk.kvs)
+        .all(|kv| kv.value.is_empty() && kv.lease == 0 && kv.version == 1);
+    assert!(bare, "neither values nor leases, but versions");
+}
+
+async fn writes_between_chunks_are_invisible(t: Target) {
+    // 20 MB: far more than flow control lets the server send ahead of a client that does not read.
+    let revision = fill(&t, "k", 2_000, 10_240).await;
+    let mut stream = t
+        .kv()
+        .range_stream(everything())
+        .await
+        .expect("stream")
+        .into_inner();
+    let first = stream
+        .message()
+        .await
+        .expect("a first chunk")
+        .expect("a first chunk");
+    let mut chunks = vec![first.range_response.expect("a range response")];
+    t.set("k01999", "overwritten").await;
+    t.set("k01998x", "inserted").await;
+    t.delete(delete("k01500", "k01600")).await.expect("delete");
+    chunks.extend(drain(stream).await.expect("the rest"));
+    let merged = merge(&chunks);
+    assert_eq!(
+        (merged.kvs.len(), merged.count),
+        (2_000, 2_000),
+        "as many as when the stream began"
+    );
+    assert!(
+        merged.kvs.iter().all(|kv| kv.value.len() == 10_240),
+        "no later value shows"
+    );
+    assert_eq!(
+        merged.header.expect("header").revision,
+        revision,
+        "the revision when the stream began"
+    );
+    assert_layout(&chunks, "with writes between");
+}
+
+async fn old_revision_keeps_its_view(t: Target) {
+    let revision = fill(&t, "k", 30, 100).await;
+    t.delete(delete("k00000", "k00020")).await.expect("delete");
+    let latest = t.set("k00025", "new").await;
+    let request = RangeRequest {
+        revision,
+        ..everything()
+    };
+    let unary = t.range(request.clone()).await.expect("range");
+    assert_eq!((unary.kvs.len(), unary.count), (30, 30));
+    assert_eq!(
+        unary.header.as_ref().map(|h| h.revision),
+        Some(latest),
+        "the header tells the latest revision"
+    );
+    assert_stream_agrees(&t, &request, &unary, "an old revision").await;
+    let limited = RangeRequest {
+        limit: 12,
+        ..request
+    };
+    let unary = t.range(limited.clone()).await.expect("range");
+    assert_stream_agrees(&t, &limited, &unary, "an old revision with a limit").await;
+}
+
+async fn partial_then_compacted(t: Target) {
+    fill(&t, "k", 1_000, 10_240).await;
+    let mut stream = t
+        .kv()
+        .range_stream(everything())
+        .await
+        .expect("stream")
+        .into_inner();
+    let mut received = 0;
+    while received < 10 {
+        let message = stream.message().await.expect("a chunk").expect("a chunk");
+        received += message.range_response.expect("a range response").kvs.len();
+    }
+    let revision = t.set("other", "v").await;
+    t.compact(revision, true).await.expect("compact");
+    assert_refused(drain(stream).await, Refusal::Compacted);
+}
+
+async fn refused_before_the_first_message(t: Target) {
+    fill(&t, "k", 3, 10).await;
+    let revision = t.set("k", "v").await;
+    t.compact(revision, false).await.expect("compact");
+    let rows = [
+        ("empty key", range("", "z"), Refusal::EmptyKey),
+        (
+            "compacted",
+            RangeRequest {
+                revision: revision - 1,
+                ..everything()
+            },
+            Refusal::Compacted,
+        ),
+        (
+            "future",
+            RangeRequest {
+                revision: revision + 1,
+                ..everything()
+            },
+            Refusal::FutureRevision,
+        ),
+        (
+            "sort order",
+            RangeRequest {
+                sort_order: SortOrder::Descend.into(),
+                ..everything()
+            },
+            Refusal::StreamSortUnsupported,
+        ),
+        (
+            "sort target",
+            RangeRequest {
+                sort_order: SortOrder::Ascend.into(),
+                sort_target: SortTarget::Mod.into(),
+                ..everything()
+            },
+            Refusal::StreamSortUnsupported,
+        ),
+        (
+            "filter",
+            RangeRequest {
+                min_create_revision: 1,
+                ..everything()
+            },
+            Refusal::StreamFilterUnsupported,
+        ),
+        (
+            "unknown order",
+            RangeRequest {
+                sort_order: 9,
+                ..everything()
+            },
+            Refusal::InvalidSortOption,
+        ),
+        (
+            "unknown target",
+            RangeRequest {
+                sort_target: 9,
+                ..everything()
+            },
+            Refusal::InvalidSortOption,
+        ),
+        (
+            "the key is looked at first",
+            RangeRequest {
+                sort_order: 9,
+                max_mod_revision: 1,
+                ..range("", "")
+            },
+            Refusal::EmptyKey,
+        ),
+        (
+            "count only of a future revision",
+            RangeRequest {
+                count_only: true,
+                revision: revision + 5,
+                ..everything()
+            },
+            Refusal::FutureRevision,
+        ),
+    ];
+    for (name, request, refusal) in rows {
+        let status = collect(&t, request).await.expect_err(name);
+        assert_eq!(
+            (status.code(), status.message()),
+            (refusal.code(), refusal.text()),
+            "{name}"
+        );
+    }
+}
+
+/// Whatever is not refused must never be answered with Unimplemented: kube-apiserver would take
+/// the server for one without RangeStream.
+async fn accepted_options(t: Target) {
+    fill(&t, "k", 12, 10).await;
+    let rows = [
+        ("one key", range("k00003", ""), 1),
+        (
+            "serializable",
+            RangeRequest {
+                serializable: true,
+                ..everything()
+            },
+            12,
+        ),
+        (
+            "ascending by key",
+            RangeRequest {
+                sort_order: SortOrder::Ascend.into(),
+                ..everything()
+            },
+            12,
+        ),
+        (
+            "negative limit",
+            RangeRequest {
+                limit: -3,
+                ..everything()
+            },
+            12,
+        ),
+        ("a continue key", range("k00003\0", "l"), 8),
+    ];
+    for (name, request, n) in rows {
+        let unary = t.range(request.clone()).await.expect(name);
+        assert_eq!(unary.kvs.len(), n, "{name}");
+        assert_stream_agrees(&t, &request, &unary, name).await;
+    }
+}
+
+/// etcd 3.7.1 sorts each chunk by the target and goes on after the last *sorted* key, so keys are
+/// lost and doubled; ours takes no order to mean no order, for any target.
+async fn unsorted_by_value_loses_nothing(t: Target) {
+    for i in 0..60 {
+        t.set(format!("k{i:02}"), format!("{:02}", (i * 7) % 60))
+            .await;
+    }
+    let request = RangeRequest {
+        sort_target: SortTarget::Value.into(),
+        ..everything()
+    };
+    let merged = merge(&collect(&t, request).await.expect("stream"));
+    if t.peer.is_bench() {
+        assert_eq!(keys(&merged), t.all_keys().await);
+        assert_eq!(merged.count, 60);
+    } else {
+        assert_ne!(
+            merged.kvs.len(),
+            60,
+            "etcd has mended this: drop the difference from the docs"
+        );
+    }
+}
+
+/// etcd 3.7.1 takes a negative revision as the latest and forgets to pin it, so that chunks show
+/// different revisions; ours pins it.
+async fn negative_revision_is_pinned(t: Target) {
+    fill(&t, "k", 2_000, 10_240).await;
+    let request = RangeRequest {
+        revision: -1,
+        ..everything()
+    };
+    let mut stream = t
+        .kv()
+        .range_stream(request)
+        .await
+        .expect("stream")
+        .into_inner();
+    let first = stream
+        .message()
+        .await
+        .expect("a first chunk")
+        .expect("a first chunk");
+    t.delete(delete("k01900", "k01999")).await.expect("delete");
+    let mut chunks = vec![first.range_response.expect("a range response")];
+    chunks.extend(drain(stream).await.expect("the rest"));
+    let n = merge(&chunks).kvs.len();
+    if t.peer.is_bench() {
+        assert_eq!(n, 2_000);
+    } else {
+        assert_eq!(
+            n, 1_901,
+            "etcd has mended this: drop the difference from the docs"
+        );
+    }
+}
+
+async fn cancelled_stream_frees_the_server(t: Target) {
+    fill(&t, "k", 500, 10_240).await;
+    for _ in 0..50 {
+        let mut stream = t
+            .kv()
+            .range_stream(everything())
+            .await
+            .expect("stream")
+            .into_inner();
+        stream
+            .message()
+            .await
+            .expect("a first chunk")
+            .expect("a first chunk");
+        drop(stream);
+    }
+    assert_eq!(
+        collect(&t, everything())
+            .await
+            .expect("stream")
+            .last()
+            .expect("a message")
+            .count,
+        500
+    );
+}
+
+async fn many_streams_on_one_connection(t: Target) {
+    fill(&t, "k", 300, 1_000).await;
+    let streams = (0..100).map(|i| {
+        let t = &t;
+        async move {
+            let request = range(format!("k{:05}", i * 2), "l");
+            let chunks = collect(t, request).await?;
+            Ok::<_, Status>((merge(&chunks).kvs.len(), 300 - i * 2))
+        }
+    });
+    for result in futures::future::join_all(streams).await {
+        let (found, expected) = result
+            .map_err(|status| (status.code() == Code::Ok, status))
+            .expect("stream");
+        assert_eq!(found, expected);
+    }
+}
