@@ -3,15 +3,30 @@
 //! - [`protobuf`]: the wire, with the rules of Kubernetes' generated code
 //! - [`envelope`]: `k8s\0` and what is inside
 //! - [`schema`]: the messages, for both wires; [`to_json`] and [`from_json`] walk it
-//! - [`time`]: times as text
+//! - [`metadata`]: names and versions, read and written in the encoded object
+//! - [`list`]: lists sent in parts; [`continue_token`]: where the next part begins
+//! - [`list_options`]: the query of a list or watch
+//! - [`mod@status`]: errors and their bodies
+//! - [`mod@hash`] and [`mod@time`]: FNV-1a, RFC 3339
 
+pub mod continue_token;
 pub mod envelope;
+pub mod hash;
+pub mod list;
+pub mod list_options;
+pub mod metadata;
 pub mod protobuf;
 pub mod schema;
+pub mod status;
 pub mod time;
 
 mod from_json;
 mod to_json;
 
+pub use continue_token::{ContinueToken, ContinueTokenError};
 pub use from_json::{FromJsonError, from_json};
+pub use list::ListMeta;
+pub use list_options::{ListOptions, Match};
+pub use metadata::{Metadata, list_item};
+pub use status::Status;
 pub use to_json::{ToJsonError, put_string, to_json};

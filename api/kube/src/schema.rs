@@ -10,8 +10,8 @@ pub mod pod;
 pub mod status;
 pub mod volumes;
 
-pub use meta::OBJECT_META;
-pub use pod::{CONFIG_MAP, POD};
+pub use meta::{OBJECT_META, STATUS};
+pub use pod::{CONFIG_MAP, CONFIG_MAP_LIST, POD, POD_LIST};
 
 /// A message type.
 #[derive(Debug)]

@@ -67,4 +67,34 @@ messages! {
          1 "matchLabels"      MapStr                             OmitZero,
          2 "matchExpressions" Object(LABEL_SELECTOR_REQUIREMENT) List,
     }
+    LIST_META = "ListMeta" {
+         1 "selfLink"           Str OmitZero,
+         2 "resourceVersion"    Str OmitZero,
+         3 "continue"           Str OmitZero,
+         4 "remainingItemCount" Int Optional,
+    }
+
+    STATUS_CAUSE = "StatusCause" {
+         1 "reason"  Str OmitZero,
+         2 "message" Str OmitZero,
+         3 "field"   Str OmitZero,
+    }
+
+    STATUS_DETAILS = "StatusDetails" {
+         1 "name"              Str                  OmitZero,
+         2 "group"             Str                  OmitZero,
+         3 "kind"              Str                  OmitZero,
+         6 "uid"               Str                  OmitZero,
+         4 "causes"            Object(STATUS_CAUSE) List,
+         5 "retryAfterSeconds" Int                  OmitZero,
+    }
+
+    STATUS = "Status" {
+         1 "metadata" Object(LIST_META)      Always,
+         2 "status"   Str                    OmitZero,
+         3 "message"  Str                    OmitZero,
+         4 "reason"   Str                    OmitZero,
+         5 "details"  Object(STATUS_DETAILS) Optional,
+         6 "code"     Int                    OmitZero,
+    }
 }

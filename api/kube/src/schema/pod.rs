@@ -7,7 +7,7 @@ use super::containers::{
     SECCOMP_PROFILE, WINDOWS_SECURITY_CONTEXT_OPTIONS,
 };
 use super::messages;
-use super::meta::{LABEL_SELECTOR, LOCAL_OBJECT_REFERENCE, OBJECT_META};
+use super::meta::{LABEL_SELECTOR, LIST_META, LOCAL_OBJECT_REFERENCE, OBJECT_META};
 use super::status::POD_STATUS;
 use super::volumes::VOLUME;
 
@@ -207,5 +207,14 @@ messages! {
          4 "immutable"  Bool                Optional,
          2 "data"       MapStr              OmitZero,
          3 "binaryData" MapBytes            OmitZero,
+    }
+    POD_LIST = "PodList" {
+         1 "metadata" Object(LIST_META) Always,
+         2 "items"    Object(POD)       ListOrNull,
+    }
+
+    CONFIG_MAP_LIST = "ConfigMapList" {
+         1 "metadata" Object(LIST_META)  Always,
+         2 "items"    Object(CONFIG_MAP) ListOrNull,
     }
 }

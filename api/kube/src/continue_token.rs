@@ -1,0 +1,180 @@
+//! Continue tokens: where the next page begins, and at which revision. Any replica reads any other's.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+
+use crate::to_json::put_string;
+
+const VERSION: &str = "meta.k8s.io/v1";
+
+/// A page's beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContinueToken {
+    /// Revision of the first page; -1 means the latest, consistency given up.
+    pub resource_version: i64,
+    /// First key of the page, relative to the list's prefix: the last key of the page before and a NUL.
+    pub start: String,
+}
+
+/// A token that this server did not make, or that somebody changed. The texts are an apiserver's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContinueTokenError {
+    /// No Base64 in the URL alphabet without padding, or no JSON in it.
+    #[error("continue key is not valid: {0}")]
+    Encoding(String),
+    /// Another version's token.
+    #[error("continue key is not valid: server does not recognize this encoded version {0:?}")]
+    Version(String),
+    /// Revision 0, which no list has.
+    #[error(
+        "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+    )]
+    ResourceVersion,
+    /// No start key.
+    #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
+    EmptyStart,
+    /// A start key that could leave the list's prefix.
+    #[error("continue key is not valid: {0}")]
+    Path(String),
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Fields {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+impl ContinueToken {
+    /// The token of the page behind the key `last` (relative to the list's prefix).
+    pub fn after(resource_version: i64, last: &str) -> Self {
+        Self {
+            resource_version,
+            start: format!("{last}\0"),
+        }
+    }
+
+    /// Its text: Base64 without padding over compact JSON.
+    pub fn encode(&self) -> String {
+        let mut json = format!(
+            "{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":",
+            self.resource_version
+        )
+        .into_bytes();
+        put_string(&mut json, self.start.as_bytes());
+        json.push(b'}');
+        URL_SAFE_NO_PAD.encode(json)
+    }
+
+    /// Reads a token; `start` is safe to be appended to a prefix that ends in `/`.
+    ///
+    /// # Errors
+    /// See [`ContinueTokenError`]; the checks are made in its order.
+    pub fn decode(token: &str) -> Result<Self, ContinueTokenError> {
+        let json = URL_SAFE_NO_PAD
+            .decode(token)
+            .map_err(|error| ContinueTokenError::Encoding(error.to_string()))?;
+        let fields: Fields = serde_json::from_slice(&json)
+            .map_err(|error| ContinueTokenError::Encoding(error.to_string()))?;
+        if fields.v != VERSION {
+            return Err(ContinueTokenError::Version(fields.v));
+        }
+        if fields.rv == 0 {
+            return Err(ContinueTokenError::ResourceVersion);
+        }
+        if fields.start.is_empty() {
+            return Err(ContinueTokenError::EmptyStart);
+        }
+        let start = fields.start.strip_prefix('/').unwrap_or(&fields.start);
+        if start.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(ContinueTokenError::Path(fields.start));
+        }
+        Ok(Self {
+            resource_version: fields.rv,
+            start: start.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tokens_equal_an_apiservers() {
+        let vectors = [
+            (
+                147,
+                "default/pod-0499",
+                "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTQ3LCJzdGFydCI6ImRlZmF1bHQvcG9kLTA0OTlcdTAwMDAifQ",
+            ),
+            (
+                -1,
+                "default/pod-0499",
+                "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiZGVmYXVsdC9wb2QtMDQ5OVx1MDAwMCJ9",
+            ),
+            (
+                9_007_199_254_740_993,
+                "node-17",
+                "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6OTAwNzE5OTI1NDc0MDk5Mywic3RhcnQiOiJub2RlLTE3XHUwMDAwIn0",
+            ),
+        ];
+        for (resource_version, last, text) in vectors {
+            let token = ContinueToken::after(resource_version, last);
+            assert_eq!(token.encode(), text);
+            assert_eq!(ContinueToken::decode(text), Ok(token));
+        }
+    }
+
+    #[test]
+    fn forged_tokens_are_refused() {
+        let token =
+            |json: &str| ContinueToken::decode(&URL_SAFE_NO_PAD.encode(json)).expect_err("refused");
+        assert!(matches!(token("{"), ContinueTokenError::Encoding(_)));
+        assert!(matches!(
+            token(r#"{"v":"meta.k8s.io/v2","rv":1,"start":"a"}"#),
+            ContinueTokenError::Version(_)
+        ));
+        assert_eq!(
+            token(r#"{"v":"meta.k8s.io/v1","start":"a"}"#),
+            ContinueTokenError::ResourceVersion
+        );
+        assert_eq!(
+            token(r#"{"v":"meta.k8s.io/v1","rv":1}"#),
+            ContinueTokenError::EmptyStart
+        );
+        for start in ["../secrets/a", "a/../b", "a//b", "a/./b", "a/", "/", ".."] {
+            let json = format!(r#"{{"v":"meta.k8s.io/v1","rv":1,"start":"{start}"}}"#);
+            assert!(
+                matches!(token(&json), ContinueTokenError::Path(_)),
+                "{start}"
+            );
+        }
+        let valid = ContinueToken::after(1, "a").encode();
+        assert!(
+            ContinueToken::decode(&format!("{valid}==")).is_err(),
+            "padding"
+        );
+        assert!(ContinueToken::decode("%%%").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_survive(resource_version in prop::num::i64::ANY.prop_filter("0 is refused", |rv| *rv != 0), last in "[a-z0-9.-]{1,20}x/[a-z<>&\"]{1,20}") {
+            prop_assume!(!last.starts_with('.'));
+            let token = ContinueToken::after(resource_version, &last);
+            prop_assert_eq!(ContinueToken::decode(&token.encode()), Ok(token));
+        }
+
+        #[test]
+        fn any_text_is_answered(text in ".*") {
+            if let Ok(token) = ContinueToken::decode(&text) {
+                prop_assert!(!token.start.contains("//"));
+            }
+        }
+    }
+}

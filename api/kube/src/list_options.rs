@@ -1,0 +1,257 @@
+//! The query of a LIST or WATCH: read, then checked by the rules that an apiserver checks first.
+
+use form_urlencoded::parse;
+
+use crate::status::{Cause, Status};
+
+/// `resourceVersionMatch`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Match {
+    /// The list at exactly that revision.
+    Exact,
+    /// The list at that revision or a later one.
+    NotOlderThan,
+    /// Anything else, which validation refuses.
+    Other(String),
+}
+
+/// The query parameters, first values of repeated ones; unknown parameters are ignored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// `resourceVersion` as sent; absent and empty are the same.
+    pub resource_version: String,
+    /// `resourceVersionMatch`; absent and empty are the same.
+    pub resource_version_match: Option<Match>,
+    /// `limit`; 0 is none.
+    pub limit: u64,
+    /// `continue`; empty on a first page.
+    pub continue_token: String,
+    /// `labelSelector`.
+    pub label_selector: String,
+    /// `fieldSelector`.
+    pub field_selector: String,
+    /// `watch`: turns the list's URL into a watch.
+    pub watch: bool,
+    /// `sendInitialEvents`; absent differs from false.
+    pub send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// Reads the query of a URL (what stands behind `?`).
+    ///
+    /// # Errors
+    /// 400 when `limit` is no integer.
+    pub fn parse(query: &str) -> Result<Self, Status> {
+        let mut options = Self::default();
+        let mut seen = Vec::new();
+        for (name, value) in parse(query.as_bytes()) {
+            if seen.contains(&name) {
+                continue;
+            }
+            match &*name {
+                "resourceVersion" => options.resource_version = value.into_owned(),
+                "resourceVersionMatch" => {
+                    options.resource_version_match = match &*value {
+                        "" => None,
+                        "Exact" => Some(Match::Exact),
+                        "NotOlderThan" => Some(Match::NotOlderThan),
+                        other => Some(Match::Other(other.to_owned())),
+                    }
+                }
+                "limit" if value.is_empty() => {}
+                "limit" => {
+                    let limit = value.parse::<i64>().map_err(|_| {
+                        Status::bad_request(format!("invalid limit {value:?}: not an integer"))
+                    })?;
+                    options.limit = u64::try_from(limit).unwrap_or(0);
+                }
+                "continue" => options.continue_token = value.into_owned(),
+                "labelSelector" => options.label_selector = value.into_owned(),
+                "fieldSelector" => options.field_selector = value.into_owned(),
+                "watch" => options.watch = truth(&value),
+                "sendInitialEvents" => options.send_initial_events = Some(truth(&value)),
+                _ => {}
+            }
+            seen.push(name);
+        }
+        Ok(options)
+    }
+
+    /// Refuses what a LIST may not combine.
+    ///
+    /// # Errors
+    /// 422 with one cause for each rule that is broken; 400 for a continue token beside a revision.
+    pub fn validate_list(&self) -> Result<(), Status> {
+        let forbidden = |field, why: &str| Cause {
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {why}"),
+            field,
+        };
+        let mut causes = Vec::new();
+        if let Some(matching) = &self.resource_version_match {
+            if self.resource_version.is_empty() {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
+            }
+            if !self.continue_token.is_empty() {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+            if let Match::Other(other) = matching {
+                causes.push(Cause {
+                    reason: "FieldValueNotSupported",
+                    message: format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""),
+                    field: "resourceVersionMatch",
+                });
+            }
+            if *matching == Match::Exact && self.resource_version == "0" {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            causes.push(forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
+        }
+        if !causes.is_empty() {
+            return Err(Status::invalid_list_options(causes));
+        }
+        if !self.continue_token.is_empty() && !matches!(&*self.resource_version, "" | "0") {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The revision asked for: `None` when unset.
+    ///
+    /// # Errors
+    /// 400 when it is no number that a revision could be.
+    pub fn revision(&self) -> Result<Option<u64>, Status> {
+        match &*self.resource_version {
+            "" => Ok(None),
+            text => match text.parse::<u64>() {
+                Ok(revision) if i64::try_from(revision).is_ok() => Ok(Some(revision)),
+                _ => Err(Status::bad_request(format!(
+                    "invalid resource version: {text:?}"
+                ))),
+            },
+        }
+    }
+
+    /// Whether any selector is given; a list with one says nothing about what remains.
+    pub fn selects(&self) -> bool {
+        !self.label_selector.is_empty() || !self.field_selector.is_empty()
+    }
+}
+
+/// Booleans of a query: `0` and `false` are false, everything else that is there is true, empty included.
+fn truth(value: &str) -> bool {
+    !(value == "0" || value.eq_ignore_ascii_case("false"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(query: &str) -> ListOptions {
+        ListOptions::parse(query).expect("a query")
+    }
+
+    fn refusal(query: &str) -> Status {
+        options(query).validate_list().expect_err("refused")
+    }
+
+    #[test]
+    fn odd_queries_of_real_clients_are_read() {
+        assert_eq!(
+            options("&limit=2"),
+            ListOptions {
+                limit: 2,
+                ..ListOptions::default()
+            }
+        );
+        assert_eq!(
+            options("limit=-5&limit=7&unknown=1").limit,
+            0,
+            "the first value wins, and it means none"
+        );
+        assert_eq!(
+            options("labelSelector=app%3Dx%2Cb&fieldSelector=a%3db").label_selector,
+            "app=x,b"
+        );
+        for (query, watch) in [
+            ("watch=0", false),
+            ("watch=False", false),
+            ("", false),
+            ("watch", true),
+            ("watch=", true),
+            ("watch=1", true),
+        ] {
+            assert_eq!(options(query).watch, watch, "{query}");
+        }
+        assert_eq!(
+            options("sendInitialEvents=false").send_initial_events,
+            Some(false)
+        );
+        assert_eq!(
+            ListOptions::parse("limit=x").expect_err("no integer").code,
+            400
+        );
+    }
+
+    #[test]
+    fn combinations_are_refused_as_an_apiserver_does() {
+        for query in [
+            "resourceVersionMatch=Exact",
+            "resourceVersionMatch=NotOlderThan&resourceVersion=0&continue=x",
+            "resourceVersionMatch=exact&resourceVersion=5",
+            "resourceVersionMatch=Exact&resourceVersion=0",
+            "sendInitialEvents=true",
+            "sendInitialEvents=false",
+        ] {
+            let status = refusal(query);
+            assert_eq!((status.code, status.reason), (422, "Invalid"), "{query}");
+            assert_eq!(
+                status.details.as_ref().expect("details").kind,
+                "ListOptions"
+            );
+            assert!(
+                status
+                    .message
+                    .starts_with("ListOptions.meta.k8s.io \"\" is invalid: "),
+                "{}",
+                status.message
+            );
+        }
+        assert_eq!(refusal("continue=x&resourceVersion=5").code, 400);
+        for query in [
+            "",
+            "resourceVersion=0",
+            "continue=x&resourceVersion=0",
+            "resourceVersion=5&resourceVersionMatch=Exact&limit=3",
+        ] {
+            assert_eq!(options(query).validate_list(), Ok(()), "{query}");
+        }
+        assert_eq!(
+            options("resourceVersion=abc")
+                .revision()
+                .expect_err("no number")
+                .code,
+            400
+        );
+        assert_eq!(
+            options("resourceVersion=9007199254740993").revision(),
+            Ok(Some(9_007_199_254_740_993))
+        );
+    }
+}

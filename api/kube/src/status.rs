@@ -1,0 +1,300 @@
+//! `Status`: the body of every error, with the code, reason and details that clients act on.
+
+use serde_json::{Value, json};
+
+use crate::envelope;
+use crate::schema::STATUS;
+use crate::{from_json, to_json};
+
+/// An error as the API reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// HTTP status.
+    pub code: u16,
+    /// One word that clients compare; left out when empty.
+    pub reason: &'static str,
+    /// Text for people.
+    pub message: String,
+    /// What it is about, and how to go on; boxed, because most errors have none.
+    pub details: Option<Box<Details>>,
+    /// Token of the rest of the list, consistency given up ([`Status::expired_continue`] only).
+    pub continue_token: String,
+}
+
+/// `StatusDetails`; empty fields are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Name of the object.
+    pub name: String,
+    /// API group of the kind.
+    pub group: &'static str,
+    /// The kind; a missing object has its resource name here.
+    pub kind: &'static str,
+    /// Each single cause.
+    pub causes: Vec<Cause>,
+    /// When to try again; also sent as `Retry-After` when above 0.
+    pub retry_after_seconds: u32,
+}
+
+/// One cause of a [`Status`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// One word that clients compare.
+    pub reason: &'static str,
+    /// Text for people.
+    pub message: String,
+    /// The field that it is about; left out when empty.
+    pub field: &'static str,
+}
+
+impl Status {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: String::new(),
+        }
+    }
+
+    fn with(mut self, details: Details) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
+
+    fn retry_after(self, retry_after_seconds: u32) -> Self {
+        self.with(Details {
+            retry_after_seconds,
+            ..Details::default()
+        })
+    }
+
+    /// Seconds for a `Retry-After` header; 0 is none.
+    pub fn retry_after_seconds(&self) -> u32 {
+        self.details
+            .as_ref()
+            .map_or(0, |details| details.retry_after_seconds)
+    }
+
+    /// 400: the request itself is wrong.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 404: no such object.
+    pub fn not_found(resource: &'static str, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{resource} {name:?} not found")).with(Details {
+            name: name.to_owned(),
+            kind: resource,
+            ..Details::default()
+        })
+    }
+
+    /// 405: the resource is there, the verb is not.
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    }
+
+    /// 406: none of the media types in `Accept` can be served.
+    pub fn not_acceptable(media_types: &[&str]) -> Self {
+        let message = format!(
+            "only the following media types are accepted: {}",
+            media_types.join(", ")
+        );
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// 410: the continue token's revision is gone; `token` goes on from the same key at the latest one.
+    pub fn expired_continue(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. \
+            Start over without it, or use the token in this response for the rest of the list as it is now: \
+            what changed since the first page may then be missing or appear changed.";
+        Self {
+            continue_token: token,
+            ..Self::new(410, "Expired", message)
+        }
+    }
+
+    /// 410: the exact revision asked for is gone.
+    pub fn expired_resource_version() -> Self {
+        Self::new(
+            410,
+            "Expired",
+            "The resourceVersion for the provided list is too old.",
+        )
+    }
+
+    /// 422: options that exclude each other.
+    pub fn invalid_list_options(causes: Vec<Cause>) -> Self {
+        let texts: Vec<_> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        let texts = if let [text] = &texts[..] {
+            text.clone()
+        } else {
+            format!("[{}]", texts.join(", "))
+        };
+        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {texts}");
+        Self::new(422, "Invalid", message).with(Details {
+            group: "meta.k8s.io",
+            kind: "ListOptions",
+            causes,
+            ..Details::default()
+        })
+    }
+
+    /// 429: not now; try again after so many seconds.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        Self::new(429, "TooManyRequests", message).retry_after(retry_after_seconds)
+    }
+
+    /// 500: storage did not answer in time or cannot be reached.
+    pub fn server_timeout(message: impl Into<String>) -> Self {
+        Self::new(500, "ServerTimeout", message).retry_after(2)
+    }
+
+    /// 500: any other failure, by its text.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// 504: the revision asked for was not reached. `retry_after_seconds` is 1 where this server waited for
+    /// it and 0 where storage refused it.
+    pub fn too_large_resource_version(
+        requested: u64,
+        current: u64,
+        retry_after_seconds: u32,
+    ) -> Self {
+        let message =
+            format!("Timeout: Too large resource version: {requested}, current: {current}");
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".to_owned(),
+            field: "",
+        };
+        Self::new(504, "Timeout", message).with(Details {
+            causes: vec![cause],
+            retry_after_seconds,
+            ..Details::default()
+        })
+    }
+
+    /// 504: the request's own deadline passed.
+    pub fn timeout() -> Self {
+        Self::new(
+            504,
+            "Timeout",
+            "Timeout: request did not complete within the allotted timeout",
+        )
+    }
+
+    fn value(&self) -> Value {
+        let mut status = json!({
+            "metadata": {"continue": self.continue_token},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            let cause = |cause: &Cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field});
+            status["details"] = json!({
+                "name": details.name,
+                "group": details.group,
+                "kind": details.kind,
+                "causes": details.causes.iter().map(cause).collect::<Vec<_>>(),
+                "retryAfterSeconds": details.retry_after_seconds,
+            });
+        }
+        status
+    }
+
+    fn raw(&self) -> Vec<u8> {
+        let mut raw = Vec::new();
+        let value = self.value();
+        from_json(
+            &STATUS,
+            value.as_object().expect("built as an object"),
+            &mut raw,
+        )
+        .expect("built to fit the schema");
+        raw
+    }
+
+    /// The body in JSON, with the newline that an apiserver ends it with.
+    pub fn json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        to_json(
+            &STATUS,
+            &self.raw(),
+            r#""kind":"Status","apiVersion":"v1""#,
+            &mut out,
+        )
+        .expect("written by from_json");
+        out.push(b'\n');
+        out
+    }
+
+    /// The body in protobuf, in its envelope.
+    pub fn protobuf(&self) -> Vec<u8> {
+        envelope::seal("v1", "Status", &self.raw())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(status: &Status) -> String {
+        String::from_utf8(status.json()).expect("UTF-8")
+    }
+
+    #[test]
+    fn bodies_have_the_shape_that_clients_parse() {
+        assert_eq!(
+            text(&Status::bad_request("no")),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"no\",\"reason\":\"BadRequest\",\"code\":400}\n"
+        );
+        assert_eq!(
+            text(&Status::not_found("pods", "x")),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"pods \\\"x\\\" not found\",\"reason\":\"NotFound\",\"details\":{\"name\":\"x\",\"kind\":\"pods\"},\"code\":404}\n"
+        );
+        assert_eq!(
+            text(&Status::too_large_resource_version(1107, 107, 1)),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: Too large resource version: 1107, current: 107\",\"reason\":\"Timeout\",\"details\":{\"causes\":[{\"reason\":\"ResourceVersionTooLarge\",\"message\":\"Too large resource version\"}],\"retryAfterSeconds\":1},\"code\":504}\n"
+        );
+        assert!(
+            text(&Status::expired_continue("next".to_owned()))
+                .contains("\"metadata\":{\"continue\":\"next\"}")
+        );
+        assert!(
+            !text(&Status::internal("boom")).contains("reason"),
+            "an unknown error has no reason"
+        );
+        assert!(!text(&Status::too_large_resource_version(2, 1, 0)).contains("retryAfterSeconds"));
+    }
+
+    #[test]
+    fn protobuf_says_the_same() {
+        let status = Status::too_many_requests("storage is initializing", 7);
+        let body = status.protobuf();
+        assert_eq!(envelope::type_meta(&body), Ok((&b"v1"[..], &b"Status"[..])));
+        let mut json = Vec::new();
+        let head = r#""kind":"Status","apiVersion":"v1""#;
+        to_json(
+            &STATUS,
+            envelope::open(&body).expect("sealed"),
+            head,
+            &mut json,
+        )
+        .expect("a status");
+        json.push(b'\n');
+        assert_eq!(json, status.json());
+    }
+}
