@@ -7,5 +7,6 @@ pub mod cli;
 pub mod exit;
 pub mod progress;
 pub mod record;
+pub mod report;
 pub mod result;
 pub mod sample;

@@ -37,7 +37,7 @@ pub fn register() {
 
 #[cfg(test)]
 mod tests {
-    use plotters::style::{FontStyle, IntoFont as _};
+    use plotters::style::{FontDesc, FontFamily, FontStyle};
 
     #[test]
     fn text_has_a_size_in_every_style_once_the_font_is_there() {
@@ -49,7 +49,7 @@ mod tests {
             FontStyle::Italic,
             FontStyle::Oblique,
         ] {
-            let font = (super::FAMILY, 20.0).into_font().style(style);
+            let font = FontDesc::new(FontFamily::Name(super::FAMILY), 20.0, style);
             let (width, height) = font.box_size("µs – 150,000").expect("a registered font");
             assert!(width > 50 && height > 10, "{width} × {height}");
         }

@@ -1,0 +1,294 @@
+//! A chart of small panels, one per row of the report and grouped by target: something over time, on one height for a group.
+
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+
+use super::canvas::{
+    Area, Axis, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed,
+    text_width, write, write_lines,
+};
+use crate::report::quantity::Unit;
+
+const WIDTH: u32 = 1_000;
+const MARGIN: i32 = 16;
+const COLUMNS: usize = 3;
+const HEAD_HEIGHT: i32 = 86;
+const GROUP_HEIGHT: i32 = 30;
+const PANEL_HEIGHT: i32 = 206;
+const PANEL_HEAD: i32 = 36;
+
+/// A chart of panels.
+#[derive(Debug, Clone)]
+pub(super) struct PanelsFigure {
+    pub(super) title: String,
+    pub(super) subtitle: String,
+    pub(super) groups: Vec<PanelGroup>,
+}
+
+/// The panels of one target.
+#[derive(Debug, Clone)]
+pub(super) struct PanelGroup {
+    pub(super) name: String,
+    pub(super) panels: Vec<Panel>,
+}
+
+/// One row's course over time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Panel {
+    pub(super) name: String,
+    /// Seconds and resident bytes of the server.
+    pub(super) resident: Vec<(f64, f64)>,
+    /// Seconds and allocated bytes of the server; empty when it does not tell.
+    pub(super) allocated: Vec<(f64, f64)>,
+    /// Seconds and resident bytes of the generator.
+    pub(super) generator: Vec<(f64, f64)>,
+    /// Resident bytes of the settled server.
+    pub(super) idle: Option<f64>,
+    /// Its peak above idle in words.
+    pub(super) growth: String,
+    /// Why there is nothing to see, or what to know before comparing.
+    pub(super) note: String,
+    /// False when it must not be compared: its line loses its colour.
+    pub(super) counts: bool,
+}
+
+impl PanelsFigure {
+    /// Width and height in user units.
+    pub(super) fn size(&self) -> (u32, u32) {
+        let groups: i32 = self
+            .groups
+            .iter()
+            .map(|group| GROUP_HEIGHT + PANEL_HEIGHT * group.panels.len().div_ceil(COLUMNS) as i32)
+            .sum();
+        (WIDTH, (HEAD_HEIGHT + groups + MARGIN) as u32)
+    }
+
+    pub(super) fn draw<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+    ) -> Result<(), DrawError> {
+        let width = WIDTH as i32;
+        write(
+            area,
+            ruler,
+            &self.title,
+            Lettering::new(20).bold(),
+            (MARGIN, 22),
+            Some(width - 2 * MARGIN),
+        )?;
+        write(
+            area,
+            ruler,
+            &self.subtitle,
+            Lettering::new(13).faint(),
+            (MARGIN, 46),
+            Some(width - 2 * MARGIN),
+        )?;
+        draw_legend(area, ruler)?;
+        let mut top = HEAD_HEIGHT;
+        for (at, group) in self.groups.iter().enumerate() {
+            let colour = PALETTE[at % PALETTE.len()];
+            write(
+                area,
+                ruler,
+                &group.name,
+                Lettering {
+                    colour,
+                    ..Lettering::new(15).bold()
+                },
+                (MARGIN, top + GROUP_HEIGHT / 2),
+                None,
+            )?;
+            top += GROUP_HEIGHT;
+            let height = group.height_axis();
+            let panel_width = (width - 2 * MARGIN) / COLUMNS as i32;
+            for (n, panel) in group.panels.iter().enumerate() {
+                let left = MARGIN + panel_width * (n % COLUMNS) as i32;
+                let above = top + PANEL_HEIGHT * (n / COLUMNS) as i32;
+                let inner = panel_width - 24;
+                write(
+                    area,
+                    ruler,
+                    &panel.name,
+                    Lettering::new(13).bold(),
+                    (left, above + 11),
+                    Some(inner - 90),
+                )?;
+                let growth = Lettering::new(12).faint().right();
+                write(
+                    area,
+                    ruler,
+                    &panel.growth,
+                    growth,
+                    (left + inner, above + 11),
+                    None,
+                )?;
+                let within = area.clone().shrink(
+                    (ruler.px(left), ruler.px(above + PANEL_HEAD)),
+                    (
+                        ruler.px(inner + 10),
+                        ruler.px(PANEL_HEIGHT - PANEL_HEAD - 8),
+                    ),
+                );
+                let drawn = match &height {
+                    Some(height) if !panel.resident.is_empty() => {
+                        panel.draw(&within, ruler, height, colour).map(|()| true)?
+                    }
+                    _ => false,
+                };
+                let note = Lettering::new(11).faint();
+                if drawn {
+                    write(
+                        area,
+                        ruler,
+                        &panel.note,
+                        note,
+                        (left, above + 28),
+                        Some(inner),
+                    )?;
+                } else {
+                    write_lines(area, ruler, &panel.note, note, (left, above + 30), inner)?;
+                }
+            }
+            top += PANEL_HEIGHT * group.panels.len().div_ceil(COLUMNS) as i32;
+        }
+        Ok(())
+    }
+}
+
+impl PanelGroup {
+    /// The height that all panels of the group share, so that they can be compared by eye.
+    fn height_axis(&self) -> Option<Axis> {
+        let highest = self
+            .panels
+            .iter()
+            .flat_map(|panel| {
+                panel
+                    .resident
+                    .iter()
+                    .chain(&panel.allocated)
+                    .chain(&panel.generator)
+                    .map(|&(_, bytes)| bytes)
+                    .chain(panel.idle)
+            })
+            .fold(0.0, f64::max);
+        // One value: panels start at zero, whatever they span.
+        Axis::of([highest], Unit::of_size)
+    }
+}
+
+impl Panel {
+    fn draw<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+        height: &Axis,
+        colour: RGBColor,
+    ) -> Result<(), DrawError> {
+        let last_ms = self.resident.last().map_or(0.0, |&(s, _)| s * 1e3).max(1.0);
+        let Some(time) = Axis::of([last_ms], Unit::of_time) else {
+            return Ok(());
+        };
+        // The line should end where its panel does, not where the next round number is.
+        let time = time.ending_at(last_ms);
+        let lettering = |size| {
+            (plot_font::FAMILY, f64::from(ruler.upx(size)))
+                .into_font()
+                .color(&FAINT_INK)
+        };
+        let mut chart = ChartBuilder::on(area)
+            .margin_right(ruler.px(14))
+            .margin_top(ruler.px(6))
+            .set_label_area_size(LabelAreaPosition::Left, ruler.px(56))
+            .set_label_area_size(LabelAreaPosition::Bottom, ruler.px(34))
+            .build_cartesian_2d(time.clone(), height.clone())
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .axis_style(INK.stroke_width(ruler.upx(1)))
+            .bold_line_style(GRID.stroke_width(ruler.upx(1)))
+            .x_label_formatter(&|value| Axis::label(*value))
+            .y_label_formatter(&|value| Axis::label(*value))
+            .label_style(lettering(11))
+            .axis_desc_style(lettering(11))
+            .x_desc(time.title("time"))
+            .y_desc(height.unit.name)
+            .draw()
+            .map_err(failed)?;
+        let line = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+            points
+                .iter()
+                .map(|&(s, bytes)| (time.place(s * 1e3), height.place(bytes)))
+                .collect()
+        };
+        let colour = if self.counts { colour } else { DISMISSED };
+        let surface = chart.plotting_area();
+        let stroke = |colour: RGBColor, width| colour.stroke_width(ruler.upx(width));
+        surface
+            .draw(&PathElement::new(
+                line(&self.generator),
+                stroke(GENERATOR, 1),
+            ))
+            .map_err(failed)?;
+        surface
+            .draw(&PathElement::new(
+                line(&self.allocated),
+                stroke(ALLOCATED, 2),
+            ))
+            .map_err(failed)?;
+        surface
+            .draw(&PathElement::new(line(&self.resident), stroke(colour, 2)))
+            .map_err(failed)?;
+        if let Some(idle) = self.idle {
+            let y = height.place(idle);
+            let dashes = [(time.low, y), (time.high, y)];
+            surface
+                .draw(&DashedPathElement::new(
+                    dashes,
+                    ruler.px(6),
+                    ruler.px(4),
+                    INK.stroke_width(ruler.upx(1)),
+                ))
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+const GENERATOR: RGBColor = RGBColor(0xAA, 0xAA, 0xAA);
+/// The palette's yellow-orange, which no group of a usual run has.
+const ALLOCATED: RGBColor = PALETTE[4];
+
+fn draw_legend<DB: DrawingBackend>(area: &Area<DB>, ruler: Ruler) -> Result<(), DrawError> {
+    let (mut x, y) = (MARGIN, 70);
+    let at = |x: i32| (ruler.px(x), ruler.px(y));
+    for (colour, width, meaning) in [
+        (
+            Some(PALETTE[0]),
+            3,
+            "server, resident (in its target's colour)",
+        ),
+        (Some(ALLOCATED), 3, "server, allocated"),
+        (Some(GENERATOR), 2, "generator, resident"),
+        (None, 1, "server, idle"),
+    ] {
+        let ends = [at(x), at(x + 26)];
+        match colour {
+            Some(colour) => area.draw(&PathElement::new(
+                ends,
+                colour.stroke_width(ruler.upx(width)),
+            )),
+            None => area.draw(&DashedPathElement::new(
+                ends,
+                ruler.px(6),
+                ruler.px(4),
+                INK.stroke_width(ruler.upx(1)),
+            )),
+        }
+        .map_err(failed)?;
+        write(area, ruler, meaning, Lettering::new(12), (x + 32, y), None)?;
+        x += 32 + 24 + text_width(area, meaning, Lettering::new(12))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! A chart with one line per row of the report, grouped by target: names at the left, marks along an axis, the number
+//! itself at the right. What was not measured keeps its line, with the reason on it.
+
+use plotters::prelude::*;
+
+use super::canvas::{
+    Area, Axis, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed,
+    text_width, write,
+};
+
+const WIDTH: u32 = 1_000;
+const NAMES_WIDTH: i32 = 215;
+const NUMBERS_WIDTH: i32 = 185;
+const MARGIN: i32 = 16;
+const HEAD_HEIGHT: i32 = 86;
+const AXIS_HEIGHT: i32 = 46;
+const GROUP_HEIGHT: i32 = 30;
+const ROW_HEIGHT: i32 = 38;
+/// From the top of a row to its marks, and to the note below them.
+const MARKS_AT: i32 = 15;
+const NOTE_AT: i32 = 31;
+
+/// A chart of rows.
+#[derive(Debug, Clone)]
+pub(super) struct RowsFigure {
+    pub(super) title: String,
+    pub(super) subtitle: String,
+    /// What the axis shows, without its unit.
+    pub(super) measure: &'static str,
+    pub(super) axis: Axis,
+    /// What each kind of mark means, in the order of the legend.
+    pub(super) legend: Vec<(Shape, &'static str)>,
+    pub(super) groups: Vec<Group>,
+}
+
+/// The rows of one target.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) rows: Vec<FigureRow>,
+}
+
+/// One row.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FigureRow {
+    pub(super) name: String,
+    /// Encoding and number of values, below the name.
+    pub(super) detail: String,
+    /// In base units.
+    pub(super) marks: Vec<Mark>,
+    /// The row's main number in words, and what stands below it.
+    pub(super) number: String,
+    pub(super) number_detail: String,
+    /// Why it was not measured, or what limits it.
+    pub(super) note: String,
+    /// False when it must not be compared: its marks lose their colour.
+    pub(super) counts: bool,
+}
+
+/// Something on a row, at values in the axis' base unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Mark {
+    pub(super) shape: Shape,
+    pub(super) from: f64,
+    pub(super) to: f64,
+    /// Something to compare with, which has no part in the target's colour.
+    pub(super) is_reference: bool,
+}
+
+/// Where a mark is drawn, in pixels of the surface.
+#[derive(Clone, Copy)]
+struct Place {
+    from: i32,
+    to: i32,
+    y: i32,
+}
+
+/// How a mark looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// From the axis' foot to a value. On a logarithmic axis, which has no foot, only its end is drawn.
+    Bar,
+    /// From one value to another.
+    Span,
+    /// A disc at a value.
+    Disc,
+    /// A ring at a value.
+    Ring,
+    /// A vertical stroke at a value.
+    Stroke,
+    /// A cross at a value.
+    Cross,
+}
+
+impl Mark {
+    pub(super) fn at(shape: Shape, value: f64) -> Self {
+        Self {
+            shape,
+            from: value,
+            to: value,
+            is_reference: false,
+        }
+    }
+
+    pub(super) fn span(from: f64, to: f64) -> Self {
+        Self {
+            shape: Shape::Span,
+            from,
+            to,
+            is_reference: false,
+        }
+    }
+
+    pub(super) fn as_reference(self) -> Self {
+        Self {
+            is_reference: true,
+            ..self
+        }
+    }
+}
+
+impl RowsFigure {
+    /// Width and height in user units.
+    pub(super) fn size(&self) -> (u32, u32) {
+        (
+            WIDTH,
+            (HEAD_HEIGHT + self.rows_height() + AXIS_HEIGHT) as u32,
+        )
+    }
+
+    fn rows_height(&self) -> i32 {
+        self.groups
+            .iter()
+            .map(|group| GROUP_HEIGHT + ROW_HEIGHT * group.rows.len() as i32)
+            .sum()
+    }
+
+    pub(super) fn draw<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+    ) -> Result<(), DrawError> {
+        let width = WIDTH as i32;
+        write(
+            area,
+            ruler,
+            &self.title,
+            Lettering::new(20).bold(),
+            (MARGIN, 22),
+            Some(width - 2 * MARGIN),
+        )?;
+        write(
+            area,
+            ruler,
+            &self.subtitle,
+            Lettering::new(13).faint(),
+            (MARGIN, 46),
+            Some(width - 2 * MARGIN),
+        )?;
+        self.draw_legend(area, ruler)?;
+        self.draw_plot(area, ruler)?;
+        self.draw_words(area, ruler)
+    }
+
+    fn draw_legend<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+    ) -> Result<(), DrawError> {
+        let (mut x, y) = (NAMES_WIDTH, 70);
+        for &(shape, meaning) in &self.legend {
+            // What spans is shown by its length, what is at a value in the middle of it.
+            let (from, to) = match shape {
+                Shape::Bar if !self.axis.logarithmic => (x, x + 24),
+                Shape::Span => (x, x + 24),
+                _ => (x + 12, x + 12),
+            };
+            let place = Place {
+                from: ruler.px(from),
+                to: ruler.px(to),
+                y: ruler.px(y),
+            };
+            self.draw_mark(area, ruler, shape, place, INK)?;
+            write(area, ruler, meaning, Lettering::new(12), (x + 30, y), None)?;
+            x += 30 + 24 + text_width(area, meaning, Lettering::new(12))?;
+        }
+        Ok(())
+    }
+
+    fn draw_plot<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+    ) -> Result<(), DrawError> {
+        let left = NAMES_WIDTH - MARGIN;
+        let plot = area.clone().shrink(
+            (ruler.px(left), ruler.px(HEAD_HEIGHT)),
+            (
+                ruler.px(WIDTH as i32 - left - NUMBERS_WIDTH),
+                ruler.px(self.rows_height() + AXIS_HEIGHT),
+            ),
+        );
+        // Downwards, in user units: a row's place is its distance from the top.
+        let down = f64::from(self.rows_height())..0.0;
+        let mut chart = ChartBuilder::on(&plot)
+            .margin_left(ruler.px(MARGIN))
+            .margin_right(ruler.px(MARGIN))
+            .set_label_area_size(LabelAreaPosition::Bottom, ruler.px(AXIS_HEIGHT))
+            .build_cartesian_2d(self.axis.clone(), down)
+            .map_err(failed)?;
+        let lettering = |size| {
+            (plot_font::FAMILY, f64::from(ruler.upx(size)))
+                .into_font()
+                .color(&INK)
+        };
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .axis_style(INK.stroke_width(ruler.upx(1)))
+            .bold_line_style(GRID.stroke_width(ruler.upx(1)))
+            .x_label_formatter(&|value| Axis::label(*value))
+            .x_label_style(lettering(12))
+            .x_desc(self.axis.title(self.measure))
+            .axis_desc_style(lettering(13))
+            .draw()
+            .map_err(failed)?;
+        for (top, colour, row) in self.placed_rows() {
+            let colour = if row.counts { colour } else { DISMISSED };
+            for mark in &row.marks {
+                let on_surface = |value| {
+                    chart.backend_coord(&(self.axis.place(value), f64::from(top + MARKS_AT)))
+                };
+                let foot = chart.backend_coord(&(self.axis.low, 0.0)).0;
+                let ((from, y), (to, _)) = (on_surface(mark.from), on_surface(mark.to));
+                let from = if mark.shape == Shape::Bar && !self.axis.logarithmic {
+                    foot
+                } else {
+                    from
+                };
+                let colour = if mark.is_reference { FAINT_INK } else { colour };
+                self.draw_mark(area, ruler, mark.shape, Place { from, to, y }, colour)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn draw_mark<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+        shape: Shape,
+        place: Place,
+        colour: RGBColor,
+    ) -> Result<(), DrawError> {
+        let Place { from, to, y } = place;
+        let block = |half: i32, style| {
+            Rectangle::new(
+                [(from, y - ruler.px(half)), (to, y + ruler.px(half))],
+                style,
+            )
+        };
+        let outline = colour.stroke_width(ruler.upx(2));
+        match shape {
+            Shape::Bar if self.axis.logarithmic => {
+                area.draw(&Circle::new((to, y), ruler.px(6), colour.filled()))
+            }
+            Shape::Bar => area.draw(&block(7, colour.filled())),
+            Shape::Span => area.draw(&block(2, colour.mix(0.35).filled())),
+            Shape::Disc => area.draw(&Circle::new((to, y), ruler.px(5), colour.filled())),
+            Shape::Ring => {
+                // Not hollow: what lies beneath would show through and look like a disc.
+                area.draw(&Circle::new((to, y), ruler.px(5), WHITE.filled()))
+                    .map_err(failed)?;
+                area.draw(&Circle::new((to, y), ruler.px(5), outline))
+            }
+            Shape::Stroke => area.draw(&PathElement::new(
+                [(to, y - ruler.px(7)), (to, y + ruler.px(7))],
+                outline,
+            )),
+            Shape::Cross => area.draw(&Cross::new((to, y), ruler.px(5), outline)),
+        }
+        .map_err(failed)
+    }
+
+    fn draw_words<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+    ) -> Result<(), DrawError> {
+        let (width, numbers) = (WIDTH as i32, WIDTH as i32 - NUMBERS_WIDTH);
+        let mut top = HEAD_HEIGHT;
+        for (at, group) in self.groups.iter().enumerate() {
+            let lettering = Lettering {
+                colour: colour_of(at),
+                ..Lettering::new(15).bold()
+            };
+            write(
+                area,
+                ruler,
+                &group.name,
+                lettering,
+                (MARGIN, top + GROUP_HEIGHT / 2),
+                Some(NAMES_WIDTH - 2 * MARGIN),
+            )?;
+            top += GROUP_HEIGHT + ROW_HEIGHT * group.rows.len() as i32;
+        }
+        for (top, _, row) in self.placed_rows() {
+            let top = top + HEAD_HEIGHT;
+            write(
+                area,
+                ruler,
+                &row.name,
+                Lettering::new(14),
+                (MARGIN, top + MARKS_AT - 2),
+                Some(NAMES_WIDTH - 2 * MARGIN),
+            )?;
+            write(
+                area,
+                ruler,
+                &row.detail,
+                Lettering::new(11).faint(),
+                (MARGIN, top + NOTE_AT - 2),
+                Some(NAMES_WIDTH - 2 * MARGIN),
+            )?;
+            write(
+                area,
+                ruler,
+                &row.number,
+                Lettering::new(14).bold().right(),
+                (width - MARGIN, top + MARKS_AT - 2),
+                None,
+            )?;
+            write(
+                area,
+                ruler,
+                &row.number_detail,
+                Lettering::new(11).faint().right(),
+                (width - MARGIN, top + NOTE_AT - 2),
+                None,
+            )?;
+            // A row without marks has the middle to itself.
+            let y = if row.marks.is_empty() {
+                MARKS_AT - 2
+            } else {
+                NOTE_AT
+            };
+            write(
+                area,
+                ruler,
+                &row.note,
+                Lettering::new(11).faint(),
+                (NAMES_WIDTH + 6, top + y),
+                Some(numbers - NAMES_WIDTH - 2 * MARGIN),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Each row with its distance from the top of the plot and its group's colour.
+    fn placed_rows(&self) -> impl Iterator<Item = (i32, RGBColor, &FigureRow)> {
+        let mut top = 0;
+        self.groups.iter().enumerate().flat_map(move |(at, group)| {
+            let first = top + GROUP_HEIGHT;
+            top = first + ROW_HEIGHT * group.rows.len() as i32;
+            group
+                .rows
+                .iter()
+                .enumerate()
+                .map(move |(n, row)| (first + ROW_HEIGHT * n as i32, colour_of(at), row))
+        })
+    }
+}
+
+fn colour_of(group: usize) -> RGBColor {
+    PALETTE[group % PALETTE.len()]
+}

@@ -1,0 +1,187 @@
+//! Every number that a person reads is written here: three significant digits, and the unit beside it.
+
+use std::fmt;
+
+/// A measured value, shown with its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quantity {
+    /// A time, from microseconds to minutes.
+    Milliseconds(f64),
+    /// A size, in binary units.
+    Bytes(f64),
+    /// A throughput, in binary units.
+    BytesPerSecond(f64),
+    /// A number of things, in full.
+    Count(u64),
+    /// One size as a part of another.
+    PerByte(f64),
+    /// A change, as in `+12 %`.
+    Change(f64),
+}
+
+/// What an absent number looks like.
+pub const ABSENT: &str = "–";
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Milliseconds(ms) => Unit::of_time(ms).fmt_with(ms, f),
+            Self::Bytes(bytes) => Unit::of_size(bytes).fmt_with(bytes, f),
+            Self::BytesPerSecond(rate) => {
+                Unit::of_size(rate).fmt_with(rate, f)?;
+                f.write_str("/s")
+            }
+            Self::Count(count) => f.write_str(&grouped(count)),
+            Self::PerByte(ratio) if ratio > 0.0 && ratio < 0.001 => f.write_str("< 0.001 ×"),
+            Self::PerByte(ratio) => write!(f, "{ratio:.3} ×"),
+            Self::Change(ratio) => write!(f, "{:+.1} %", ratio * 100.0),
+        }
+    }
+}
+
+impl Quantity {
+    /// The value in words, or [`ABSENT`].
+    #[must_use]
+    pub fn or_absent(quantity: Option<Self>) -> String {
+        quantity.map_or_else(|| ABSENT.to_owned(), |quantity| quantity.to_string())
+    }
+
+    /// Of a size that is counted in whole bytes.
+    #[must_use]
+    pub fn bytes(bytes: u64) -> Self {
+        Self::Bytes(bytes as f64)
+    }
+
+    /// Of a time in seconds.
+    #[must_use]
+    pub fn seconds(seconds: f64) -> Self {
+        Self::Milliseconds(seconds * 1e3)
+    }
+}
+
+/// A unit that a whole axis shares, so that its labels are plain numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unit {
+    /// As written beside a number.
+    pub name: &'static str,
+    /// How many of the base unit (milliseconds, bytes) it is.
+    pub size: f64,
+}
+
+impl Unit {
+    /// The unit in which a time in milliseconds has one to three digits before the point.
+    #[must_use]
+    pub fn of_time(ms: f64) -> Self {
+        match ms.abs() {
+            ms if ms >= 999.5 => Self {
+                name: "s",
+                size: 1e3,
+            },
+            ms if ms >= 0.9995 || ms == 0.0 => Self {
+                name: "ms",
+                size: 1.0,
+            },
+            _ => Self {
+                name: "µs",
+                size: 1e-3,
+            },
+        }
+    }
+
+    /// The binary unit in which a size in bytes is at least 1.
+    #[must_use]
+    pub fn of_size(bytes: f64) -> Self {
+        const STEP: f64 = 1024.0;
+        let mut unit = Self {
+            name: "B",
+            size: 1.0,
+        };
+        for name in ["KiB", "MiB", "GiB", "TiB"] {
+            // 999.5 of a unit would be written as 1000 of it.
+            if bytes.abs() < 999.5 * unit.size {
+                break;
+            }
+            unit = Self {
+                name,
+                size: unit.size * STEP,
+            };
+        }
+        unit
+    }
+
+    fn fmt_with(self, value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", three_digits(value / self.size), self.name)
+    }
+}
+
+/// Three significant digits, without an exponent and without trailing noise: `0.213`, `4.07`, `41.2`, `778`, `12,300`.
+#[must_use]
+pub fn three_digits(value: f64) -> String {
+    let magnitude = value.abs();
+    match magnitude {
+        0.0 => "0".to_owned(),
+        m if m >= 999.5 => grouped(value.round() as u64),
+        m if m >= 99.95 => format!("{value:.0}"),
+        m if m >= 9.995 => format!("{value:.1}"),
+        m if m >= 0.9995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_keep_three_digits_in_the_unit_that_fits() {
+        let text = |ms| Quantity::Milliseconds(ms).to_string();
+        assert_eq!(
+            [0.0361, 0.9996, 1.0, 41.25, 412.4, 999.6, 8_500.0].map(text),
+            [
+                "36.1 µs", "1.00 ms", "1.00 ms", "41.2 ms", "412 ms", "1.00 s", "8.50 s"
+            ]
+        );
+        assert_eq!(text(0.0), "0 ms");
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        let text = |bytes| Quantity::bytes(bytes).to_string();
+        assert_eq!(
+            [0, 512, 4 << 20, 1023 << 20, 3 << 30].map(text),
+            ["0 B", "512 B", "4.00 MiB", "0.999 GiB", "3.00 GiB"]
+        );
+        assert_eq!(
+            Quantity::BytesPerSecond(1_572_864.0).to_string(),
+            "1.50 MiB/s"
+        );
+    }
+
+    #[test]
+    fn counts_are_grouped_and_small_ratios_do_not_become_zero() {
+        assert_eq!(
+            [7, 1_000, 150_000, 1_234_567].map(|n| Quantity::Count(n).to_string()),
+            ["7", "1,000", "150,000", "1,234,567"]
+        );
+        assert_eq!(Quantity::PerByte(0.0002).to_string(), "< 0.001 ×");
+        assert_eq!(Quantity::PerByte(1.04).to_string(), "1.040 ×");
+        assert_eq!(Quantity::Change(-0.125).to_string(), "-12.5 %");
+    }
+
+    #[test]
+    fn an_absent_number_is_a_dash() {
+        assert_eq!(Quantity::or_absent(None), "–");
+    }
+}

@@ -1,0 +1,184 @@
+//! A case in words: the same cells for the terminal, the page and the README.
+
+use serde::Serialize;
+
+use super::quantity::{ABSENT, Quantity};
+use crate::result::{Case, Outcome, Quantiles, ServedFrom, ServerFigures};
+
+/// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
+pub const TITLES: [&str; 12] = [
+    "target",
+    "tier",
+    "strategy",
+    "encoding",
+    "n",
+    "list p50",
+    "min … max",
+    "first chunk p50 · p99",
+    "peak above idle",
+    "per listed byte",
+    "server CPU per list",
+    "notes",
+];
+
+/// One row of the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// In the order of [`TITLES`].
+    pub cells: [String; 12],
+    /// False when the row must not be ranked: not measured, invalid, or wrong.
+    pub counts: bool,
+}
+
+impl Row {
+    /// A case's row.
+    #[must_use]
+    pub fn of(case: &Case) -> Self {
+        let absent = || ABSENT.to_owned();
+        let server = case.server.as_ref();
+        let latency = case.latency_ms.as_ref();
+        Self {
+            cells: [
+                case.target.clone(),
+                case.tier.to_string(),
+                strategy(case),
+                encoding(case),
+                latency.map_or_else(absent, |latency| Quantity::Count(latency.n).to_string()),
+                milliseconds(latency.and_then(|latency| latency.p50)),
+                latency.map_or_else(absent, extremes),
+                case.first_chunk_ms.as_ref().map_or_else(absent, |q| {
+                    format!("{} · {}", milliseconds(q.p50), milliseconds(q.p99))
+                }),
+                server.map_or_else(absent, |server| {
+                    Quantity::bytes(server.peak_above_idle).to_string()
+                }),
+                Quantity::or_absent(
+                    server
+                        .and_then(|s: &ServerFigures| s.peak_per_listed_byte)
+                        .map(Quantity::PerByte),
+                ),
+                Quantity::or_absent(
+                    server
+                        .and_then(|s| s.cpu_s_per_request)
+                        .map(Quantity::seconds),
+                ),
+                notes(case).join("; "),
+            ],
+            counts: case.counts(),
+        }
+    }
+}
+
+/// The strategy as rows show it: with its clients where there are several at once.
+#[must_use]
+pub fn strategy(case: &Case) -> String {
+    match case.clients {
+        0 | 1 => case.strategy.clone(),
+        clients => format!("{} × {clients} clients", case.strategy),
+    }
+}
+
+fn encoding(case: &Case) -> String {
+    let from = match case.served_from {
+        ServedFrom::WatchCache => ", from cache",
+        ServedFrom::Store | ServedFrom::Unknown => "",
+    };
+    case.encoding
+        .as_ref()
+        .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
+}
+
+/// Everything that a reader must know before comparing the row: why it was not measured, what limits it.
+#[must_use]
+pub fn notes(case: &Case) -> Vec<String> {
+    let mut notes = Vec::new();
+    match &case.outcome {
+        Outcome::Measured if !case.valid && case.errors == 0 => notes.push("invalid".to_owned()),
+        Outcome::Measured => {}
+        Outcome::NotApplicable { reason } => notes.push(format!("N/A: {reason}")),
+        Outcome::Failed { reason } => notes.push(format!("FAILED: {reason}")),
+        Outcome::Invalid { reason } => notes.push(format!("INVALID: {reason}")),
+        Outcome::Interrupted => notes.push("interrupted".to_owned()),
+    }
+    if case.errors > 0 {
+        notes.push(format!(
+            "{} of {} lists wrong",
+            Quantity::Count(case.errors),
+            Quantity::Count(case.requests)
+        ));
+    }
+    if case.client_limited {
+        let drained = case
+            .null_sink_ms
+            .as_ref()
+            .and_then(|quantiles| quantiles.p50);
+        notes.push(format!(
+            "client-limited: {} without checking",
+            milliseconds(drained)
+        ));
+    }
+    if let Some(clamped) = case
+        .latency_ms
+        .as_ref()
+        .map(|latency| latency.clamped)
+        .filter(|&clamped| clamped > 0)
+    {
+        notes.push(format!("{clamped} lists took over an hour"));
+    }
+    notes
+}
+
+fn milliseconds(ms: Option<f64>) -> String {
+    Quantity::or_absent(ms.map(Quantity::Milliseconds))
+}
+
+fn extremes(quantiles: &Quantiles) -> String {
+    match (quantiles.min, quantiles.max) {
+        (Some(min), Some(max)) => format!(
+            "{} … {}",
+            Quantity::Milliseconds(min),
+            Quantity::Milliseconds(max)
+        ),
+        _ => ABSENT.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Tier;
+
+    #[test]
+    fn a_row_that_was_not_measured_has_dashes_and_its_reason() {
+        let outcome = Outcome::NotApplicable {
+            reason: "etcd 3.4 has no RangeStream".into(),
+        };
+        let row = Row::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
+        assert!(!row.counts);
+        assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
+        assert!(row.cells[4..11].iter().all(|cell| cell == "–"), "{row:?}");
+        assert_eq!(row.cells[11], "N/A: etcd 3.4 has no RangeStream");
+    }
+
+    #[test]
+    fn what_limits_a_row_is_said_beside_it() {
+        let mut case = Case::new("pods", "bench", Tier::Kube, "cached", Outcome::Measured);
+        case.clients = 5;
+        case.encoding = Some("json".into());
+        case.served_from = ServedFrom::WatchCache;
+        case.requests = 25;
+        case.errors = 2;
+        case.client_limited = true;
+        case.null_sink_ms = Some(Quantiles {
+            n: 3,
+            p50: Some(700.0),
+            ..Quantiles::default()
+        });
+        let row = Row::of(&case);
+        assert_eq!(&row.cells[2..4], ["cached × 5 clients", "json, from cache"]);
+        assert_eq!(
+            row.cells[11],
+            "2 of 25 lists wrong; client-limited: 700 ms without checking"
+        );
+    }
+}
