@@ -1,0 +1,128 @@
+//! The KV service, answered without tonic: its calls are what this project measures.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, PutRequest, RangeRequest,
+    RequestOp, ResponseHeader, TxnRequest, request_op,
+};
+use http::Response;
+use tonic::Status;
+
+use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
+use crate::wire::body::ResponseBody;
+use crate::wire::grpc;
+
+/// The methods of `etcdserverpb.KV`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Unary read.
+    Range,
+    /// Streamed read (etcd 3.7).
+    RangeStream,
+    /// Write one key.
+    Put,
+    /// Delete an interval.
+    DeleteRange,
+    /// Compare, then one of two branches.
+    Txn,
+    /// Drop history.
+    Compact,
+}
+
+impl Method {
+    /// By its name on the wire.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "Range" => Self::Range,
+            "RangeStream" => Self::RangeStream,
+            "Put" => Self::Put,
+            "DeleteRange" => Self::DeleteRange,
+            "Txn" => Self::Txn,
+            "Compact" => Self::Compact,
+            _ => return None,
+        })
+    }
+}
+
+/// Answers one KV call.
+pub async fn serve<B>(node: Arc<Node>, method: Method, body: B) -> Response<ResponseBody>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match answer(&node, method, body).await {
+        Ok(body) => grpc::response(body),
+        Err(status) => grpc::error_response(&status),
+    }
+}
+
+async fn answer<B>(node: &Node, method: Method, body: B) -> Result<ResponseBody, Status>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let bytes = grpc::read_message(body, node.max_request_bytes + GRPC_OVERHEAD_BYTES).await?;
+    let request_bytes = bytes.len();
+    let store = &node.store;
+    match method {
+        Method::Range => range::range(node, grpc::decode::<RangeRequest>(bytes)?).await,
+        Method::RangeStream => range_stream::range_stream(node, &grpc::decode(bytes)?),
+        Method::Put => {
+            let request: PutRequest = grpc::decode(bytes)?;
+            check_write_size(node, request_bytes)?;
+            let mut response = store.put(&request)?;
+            fill(node, &mut response.header);
+            message(&response)
+        }
+        Method::DeleteRange => {
+            let request: DeleteRangeRequest = grpc::decode(bytes)?;
+            check_write_size(node, request_bytes)?;
+            let mut response = store.delete_range(&request)?;
+            fill(node, &mut response.header);
+            message(&response)
+        }
+        Method::Txn => {
+            let request: TxnRequest = grpc::decode(bytes)?;
+            if !is_read_only(&request) {
+                check_write_size(node, request_bytes)?;
+            }
+            let mut response = store.txn(&request)?;
+            fill(node, &mut response.header);
+            message(&response)
+        }
+        Method::Compact => {
+            let request: CompactionRequest = grpc::decode(bytes)?;
+            let revision = store.compact(request.revision)?;
+            message(&CompactionResponse {
+                header: Some(node.header(revision)),
+            })
+        }
+    }
+}
+
+fn message(response: &impl prost::Message) -> Result<ResponseBody, Status> {
+    Ok(ResponseBody::unary(grpc::message_frame(response)?))
+}
+
+/// The store knows only the revision; the ids are the node's.
+fn fill(node: &Node, header: &mut Option<ResponseHeader>) {
+    let revision = header.as_ref().map_or(0, |h| h.revision);
+    *header = Some(node.header(revision));
+}
+
+/// etcd weighs the marshalled request against `--max-request-bytes`.
+fn check_write_size(node: &Node, request_bytes: usize) -> Result<(), Refusal> {
+    if request_bytes > node.max_request_bytes {
+        return Err(Refusal::RequestTooLarge);
+    }
+    Ok(())
+}
+
+/// Only ranges at the top level: etcd serves such a transaction without a log entry.
+fn is_read_only(request: &TxnRequest) -> bool {
+    let range = |op: &RequestOp| matches!(op.request, Some(request_op::Request::RequestRange(_)));
+    request.success.iter().all(range) && request.failure.iter().all(range)
+}

@@ -1,0 +1,247 @@
+//! Unary Range, in two encodings.
+//!
+//! `buffered` costs what etcd's costs: the whole message in memory before its first byte is sent.
+//! `incremental` sends the message while it is being read: its length prefix needs only the sum of
+//! the sizes, which the index holds. Filtered, sorted and keys-only ranges have no such sum and
+//! are always buffered.
+
+use bytes::Bytes;
+use etcd_api::error::Refusal;
+use etcd_api::keys::KeyRange;
+use etcd_api::proto::etcdserverpb::RangeRequest;
+use etcd_api::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
+use tonic::Status;
+
+use super::Node;
+use crate::flags::RangeEncoding;
+use crate::store::record::Record;
+use crate::store::{Cursor, Snapshot, select};
+use crate::wire::body::{FrameSource, ResponseBody};
+use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
+use crate::wire::{grpc, proto};
+
+/// Messages above this are gathered off the connection's thread, so that other connections there
+/// are still served.
+const INLINE_BYTES: u64 = 1024 * 1024;
+
+/// What every Range and RangeStream must satisfy.
+///
+/// # Errors
+/// `EmptyKey`, `InvalidSortOption`.
+pub fn check_request(request: &RangeRequest) -> Result<(), Refusal> {
+    if request.key.is_empty() {
+        return Err(Refusal::EmptyKey);
+    }
+    if SortOrder::try_from(request.sort_order).is_err()
+        || SortTarget::try_from(request.sort_target).is_err()
+    {
+        return Err(Refusal::InvalidSortOption);
+    }
+    Ok(())
+}
+
+/// Whether the answer comes in key order without sorting, for RangeStream's purposes: order NONE
+/// with any target, or KEY ascending.
+pub fn has_key_order(request: &RangeRequest) -> bool {
+    request.sort_order() == SortOrder::None
+        || (request.sort_order() == SortOrder::Ascend && request.sort_target() == SortTarget::Key)
+}
+
+/// Whether any of the four revision filters is set.
+pub fn has_filters(request: &RangeRequest) -> bool {
+    request.min_mod_revision != 0
+        || request.max_mod_revision != 0
+        || request.min_create_revision != 0
+        || request.max_create_revision != 0
+}
+
+/// Answers one Range.
+///
+/// # Errors
+/// The request checks, Compacted, FutureRevision; `ResourceExhausted` for a message above 2 GiB.
+pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, Status> {
+    check_request(&request)?;
+    let snapshot = node.store.snapshot_at(request.revision)?;
+    let header = proto::header_field(&node.header(snapshot.head_revision()));
+    let answer = Answer::plan(snapshot, &request, header);
+    // The size is checked before any work, also for an incremental answer.
+    let prefix = grpc::message_prefix(answer.message_bytes())?;
+    let total = grpc::PREFIX_BYTES as u64 + answer.message_bytes();
+    if total <= TARGET_BYTES as u64 {
+        return Ok(ResponseBody::unary(answer.into_frame(prefix)));
+    }
+    if node.range_encoding == RangeEncoding::Incremental && answer.streams {
+        return Ok(ResponseBody::pulled(UnarySource::new(prefix, answer)));
+    }
+    let whole = if total <= INLINE_BYTES {
+        answer.into_message(prefix)
+    } else {
+        tokio::task::spawn_blocking(move || answer.into_message(prefix))
+            .await
+            .map_err(|e| Status::internal(format!("gathering the answer failed: {e}")))?
+    };
+    Ok(ResponseBody::unary(Frame::from(whole)))
+}
+
+/// Where an answer's keys come from.
+enum Keys {
+    /// Straight from the index.
+    Index { cursor: Cursor, left: u64 },
+    /// Chosen one by one (a page, a filter, a sort, keys only).
+    Chosen(std::vec::IntoIter<Record>),
+}
+
+impl Iterator for Keys {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        match self {
+            Self::Index { cursor, left } => {
+                *left = left.checked_sub(1)?;
+                cursor.next()
+            }
+            Self::Chosen(records) => records.next(),
+        }
+    }
+}
+
+/// A unary answer whose size is known and whose keys are not yet read.
+struct Answer {
+    header: Vec<u8>,
+    keys: Keys,
+    keys_bytes: u64,
+    tail: Vec<u8>,
+    /// Whether reading the keys lazily saves anything.
+    streams: bool,
+}
+
+impl Answer {
+    fn plan(snapshot: Snapshot, request: &RangeRequest, header: Vec<u8>) -> Self {
+        let range = KeyRange::new(&request.key, &request.range_end);
+        let plain = request.sort_target() == SortTarget::Key
+            && request.sort_order() != SortOrder::Descend
+            && !has_filters(request)
+            && !request.keys_only;
+        if request.count_only {
+            let count = snapshot.count(range);
+            return Self::chosen(header, Vec::new(), false, count as i64);
+        }
+        if let (KeyRange::One(key), true) = (range, plain) {
+            let found: Vec<Record> = snapshot.get(key).into_iter().collect();
+            let count = found.len() as i64;
+            return Self::chosen(header, found, false, count);
+        }
+        if !plain {
+            let selection = select::select(&snapshot, request);
+            return Self::chosen(header, selection.records, selection.more, selection.count);
+        }
+        let count = snapshot.count(range);
+        let limit = u64::try_from(request.limit).unwrap_or(0);
+        if limit == 0 || limit >= count {
+            return Self {
+                header,
+                keys_bytes: snapshot.encoded_bytes(range),
+                keys: Keys::Index {
+                    cursor: snapshot.cursor(range),
+                    left: count,
+                },
+                tail: proto::tail_fields(false, count as i64),
+                streams: true,
+            };
+        }
+        let page = snapshot.cursor(range).take(limit as usize).collect();
+        Self {
+            streams: true,
+            ..Self::chosen(header, page, true, count as i64)
+        }
+    }
+
+    fn chosen(header: Vec<u8>, records: Vec<Record>, more: bool, count: i64) -> Self {
+        Self {
+            header,
+            keys_bytes: records.iter().map(|r| r.wire().len() as u64).sum(),
+            keys: Keys::Chosen(records.into_iter()),
+            tail: proto::tail_fields(more, count),
+            streams: false,
+        }
+    }
+
+    fn message_bytes(&self) -> u64 {
+        self.header.len() as u64 + self.keys_bytes + self.tail.len() as u64
+    }
+
+    /// The whole message in one exact allocation.
+    fn into_message(self, prefix: [u8; grpc::PREFIX_BYTES]) -> Bytes {
+        let total = prefix.len() + self.message_bytes() as usize;
+        let mut out = Vec::with_capacity(total);
+        out.extend_from_slice(&prefix);
+        out.extend_from_slice(&self.header);
+        for record in self.keys {
+            out.extend_from_slice(record.wire());
+        }
+        out.extend_from_slice(&self.tail);
+        debug_assert_eq!(out.len(), total, "byte sum of the index disagrees with its records");
+        out.into()
+    }
+
+    /// A short message as one frame.
+    fn into_frame(self, prefix: [u8; grpc::PREFIX_BYTES]) -> Frame {
+        let mut frame = FrameBuilder::new(prefix.len() + self.message_bytes() as usize);
+        frame.put(&prefix);
+        frame.put(&self.header);
+        for record in self.keys {
+            frame.put_record(&record);
+        }
+        frame.put(&self.tail);
+        frame.finish()
+    }
+}
+
+/// One message, sent while it is read.
+struct UnarySource {
+    head: Vec<u8>,
+    keys: Keys,
+    left_bytes: u64,
+    tail: Vec<u8>,
+}
+
+impl UnarySource {
+    fn new(prefix: [u8; grpc::PREFIX_BYTES], answer: Answer) -> Self {
+        Self {
+            left_bytes: prefix.len() as u64 + answer.message_bytes(),
+            head: [&prefix, &answer.header[..]].concat(),
+            keys: answer.keys,
+            tail: answer.tail,
+        }
+    }
+}
+
+impl FrameSource for UnarySource {
+    fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
+        if self.left_bytes == 0 {
+            return Ok(None);
+        }
+        let mut frame = FrameBuilder::new(self.left_bytes.min(TARGET_BYTES as u64) as usize);
+        frame.put(&std::mem::take(&mut self.head));
+        while !frame.is_full() {
+            match self.keys.next() {
+                Some(record) => frame.put_record(&record),
+                None => {
+                    frame.put(&std::mem::take(&mut self.tail));
+                    break;
+                }
+            }
+        }
+        let sent = frame.len() as u64;
+        match self.left_bytes.checked_sub(sent) {
+            Some(left) if sent > 0 => {
+                self.left_bytes = left;
+                Ok(Some(frame.finish()))
+            }
+            _ => Err(Status::data_loss(format!(
+                "byte sum of the index disagrees with its records ({} left, {sent} more read)",
+                self.left_bytes
+            ))),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Accepting connections, for both tiers: listen URLs, TLS, and worker threads.
+//!
+//! Each worker is a current-thread runtime of its own and connections are handed out in turn:
+//! work stealing between threads costs several microseconds a request, and a connection never
+//! needs to move. HTTP/1.1 and HTTP/2 (prior knowledge or ALPN) are told apart by their first
+//! bytes, on one port.
+
+mod tls;
+mod url;
+mod workers;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Buf;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+pub use tls::{TlsError, TlsFiles};
+pub use url::{ListenUrl, UrlError};
+pub use workers::Workers;
+
+/// What a tier serves: a request in, a response with a body of our own out.
+pub trait Handler: Clone + Send + 'static {
+    /// The body's data.
+    type Data: Buf + Send + 'static;
+    /// The body.
+    type Body: http_body::Body<Data = Self::Data, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + 'static;
+
+    /// Answers one request; dropped when the client goes away.
+    fn handle(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
+}
+
+/// Why a listener could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The URL is not one that can be listened on.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// Certificates are missing or unreadable.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address asked for.
+        address: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// A bound socket that does not accept yet.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    tls: Option<TlsSettings>,
+    /// URL with the real port, as clients reach it.
+    pub url: String,
+}
+
+#[derive(Clone)]
+struct TlsSettings(TlsAcceptor);
+
+impl std::fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsSettings")
+    }
+}
+
+impl Bound {
+    /// Binds `url`; `https://` needs `tls`.
+    ///
+    /// # Errors
+    /// [`ListenError`], with the address and the reason.
+    pub async fn bind(url: &str, tls: &TlsFiles) -> Result<Self, ListenError> {
+        let url: ListenUrl = url.parse()?;
+        let settings = if url.tls {
+            Some(TlsSettings(TlsAcceptor::from(Arc::new(tls.server_config()?))))
+        } else {
+            None
+        };
+        let bind_error = |source| ListenError::Bind {
+            address: url.authority(),
+            source,
+        };
+        let listener = TcpListener::bind((url.host.as_str(), url.port))
+            .await
+            .map_err(bind_error)?;
+        let port = listener.local_addr().map_err(bind_error)?.port();
+        Ok(Self {
+            listener,
+            tls: settings,
+            url: url.with_port(port),
+        })
+    }
+
+    /// The bound address.
+    ///
+    /// # Errors
+    /// The system's, when the socket is gone.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Accepts for ever, handing connections to `workers` in turn. Dropping the future stops
+    /// accepting; connections go on until the workers are dropped.
+    pub async fn accept<H: Handler>(self, workers: Arc<Workers<H>>) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let tls = self.tls.as_ref().map(|t| t.0.clone());
+                    workers.hand_over(stream, tls);
+                }
+                Err(e) => {
+                    // Out of file descriptors, most likely: give others time to close some.
+                    tracing::warn!("accept on {} failed: {e}", self.url);
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+}

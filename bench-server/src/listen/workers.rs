@@ -1,0 +1,132 @@
+//! Worker threads: one current-thread runtime each, connections handed out in turn.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+
+use super::Handler;
+
+/// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
+/// next is ready while one is written.
+const SEND_BUFFER_BYTES: usize = 512 * 1024;
+
+/// Window that clients may fill with request bytes, per stream and per connection. Requests are at
+/// most 2 MiB by default, so a whole one fits.
+const RECEIVE_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+
+type Connection = (std::net::TcpStream, Option<TlsAcceptor>);
+
+/// The threads that serve connections. Dropping it ends them and their connections.
+#[derive(Debug)]
+pub struct Workers<H> {
+    queues: Vec<mpsc::UnboundedSender<Connection>>,
+    next: AtomicUsize,
+    handler: std::marker::PhantomData<fn() -> H>,
+}
+
+impl<H: Handler> Workers<H> {
+    /// Starts `threads` of them (0: one per core), each with its own clone of `handler`.
+    ///
+    /// # Errors
+    /// The system's, when a thread or a runtime cannot be made.
+    pub fn start(threads: usize, handler: H) -> std::io::Result<Self> {
+        let threads = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        let mut queues = Vec::with_capacity(threads);
+        for index in 0..threads {
+            let (queue, connections) = mpsc::unbounded_channel();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            let handler = handler.clone();
+            std::thread::Builder::new()
+                .name(format!("conn-{index}"))
+                .spawn(move || runtime.block_on(serve_queue(connections, handler)))?;
+            queues.push(queue);
+        }
+        Ok(Self {
+            queues,
+            next: AtomicUsize::new(0),
+            handler: std::marker::PhantomData,
+        })
+    }
+
+    /// Gives a connection to the next worker.
+    pub fn hand_over(&self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        // Nagle would hold back the last packet of every small response.
+        if let Err(e) = stream.set_nodelay(true) {
+            tracing::debug!("connection lost before it was served: {e}");
+            return;
+        }
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(e) => {
+                tracing::warn!("cannot hand over a connection: {e}");
+                return;
+            }
+        };
+        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len();
+        if self.queues[index].send((stream, tls)).is_err() {
+            tracing::error!("worker {index} is gone, connection dropped");
+        }
+    }
+}
+
+/// Serves what arrives until the queue's sender is dropped.
+async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection>, handler: H) {
+    while let Some((stream, tls)) = queue.recv().await {
+        let handler = handler.clone();
+        tokio::spawn(async move {
+            let stream = match TcpStream::from_std(stream) {
+                Ok(stream) => stream,
+                Err(e) => {
+                    tracing::warn!("cannot register a connection: {e}");
+                    return;
+                }
+            };
+            match tls {
+                None => serve_connection(stream, handler).await,
+                Some(acceptor) => match acceptor.accept(stream).await {
+                    Ok(stream) => serve_connection(stream, handler).await,
+                    Err(e) => tracing::debug!("TLS handshake failed: {e}"),
+                },
+            }
+        });
+    }
+}
+
+async fn serve_connection<H, S>(stream: S, handler: H)
+where
+    H: Handler,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| {
+        let answer = handler.handle(request);
+        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
+        .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
+        // Go's client multiplexes everything over one connection, so no small cap.
+        .max_concurrent_streams(u32::MAX)
+        // A load generator cancels thousands of streams to time first chunks; the default of 20
+        // would close its connection.
+        .max_pending_accept_reset_streams(Some(65_536))
+        .keep_alive_interval(Some(std::time::Duration::from_secs(2 * 60 * 60)));
+    builder.http1().timer(TokioTimer::new());
+    if let Err(e) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!("connection ended: {e}");
+    }
+}

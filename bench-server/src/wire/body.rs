@@ -1,0 +1,134 @@
+//! Response bodies: one type for everything a listener answers, so that one service can serve it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame as HttpFrame, SizeHint};
+use tonic::Status;
+
+use super::frame::Frame;
+use super::grpc;
+
+/// A list that is produced while it is sent. Pulled only when the connection can take more, so a
+/// slow reader holds back the work, and dropped when the client cancels.
+pub trait FrameSource: Send {
+    /// The next frame, `None` when the message or stream is complete.
+    ///
+    /// # Errors
+    /// Ends the call with this status after what was already sent.
+    fn next_frame(&mut self) -> Result<Option<Frame>, Status>;
+}
+
+/// What a listener answers with.
+pub struct ResponseBody(Kind);
+
+enum Kind {
+    /// No data and no trailers: an error told in the headers, or an empty HTTP answer.
+    Empty,
+    /// A whole HTTP body.
+    Full(Option<Bytes>),
+    /// One gRPC message, then its trailers.
+    Unary(Option<Frame>),
+    /// gRPC messages as they are produced, then trailers.
+    Pulled(Box<dyn FrameSource>),
+    /// Trailers are due.
+    Trailers(HeaderMap),
+    /// From one of tonic's services.
+    Tonic(tonic::body::Body),
+}
+
+impl std::fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ResponseBody")
+    }
+}
+
+impl ResponseBody {
+    /// No data, no trailers.
+    pub fn empty() -> Self {
+        Self(Kind::Empty)
+    }
+
+    /// A whole HTTP body.
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Full(Some(bytes.into())))
+    }
+
+    /// One gRPC message (prefix included) and an OK status.
+    pub fn unary(message: Frame) -> Self {
+        Self(Kind::Unary(Some(message)))
+    }
+
+    /// gRPC messages from `source`, then OK or the error it ended with.
+    pub fn pulled(source: impl FrameSource + 'static) -> Self {
+        Self(Kind::Pulled(Box::new(source)))
+    }
+
+    /// What one of tonic's services answered.
+    pub fn tonic(body: tonic::body::Body) -> Self {
+        Self(Kind::Tonic(body))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Frame;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<HttpFrame<Frame>, Status>>> {
+        let kind = &mut self.0;
+        Poll::Ready(match kind {
+            Kind::Empty => None,
+            Kind::Full(bytes) => bytes.take().map(|b| Ok(HttpFrame::data(Frame::from(b)))),
+            Kind::Unary(frame) => {
+                let frame = frame.take();
+                *kind = Kind::Trailers(grpc::trailers(Ok(())));
+                match frame {
+                    Some(frame) => Some(Ok(HttpFrame::data(frame))),
+                    None => return self.poll_frame(cx),
+                }
+            }
+            Kind::Pulled(source) => match source.next_frame() {
+                Ok(Some(frame)) => Some(Ok(HttpFrame::data(frame))),
+                Ok(None) => {
+                    *kind = Kind::Empty;
+                    Some(Ok(HttpFrame::trailers(grpc::trailers(Ok(())))))
+                }
+                Err(status) => {
+                    *kind = Kind::Empty;
+                    Some(Ok(HttpFrame::trailers(grpc::trailers(Err(&status)))))
+                }
+            },
+            Kind::Trailers(_) => match std::mem::replace(kind, Kind::Empty) {
+                Kind::Trailers(map) => Some(Ok(HttpFrame::trailers(map))),
+                _ => None,
+            },
+            Kind::Tonic(body) => {
+                return Pin::new(body)
+                    .poll_frame(cx)
+                    .map(|next| next.map(|r| r.map(|frame| frame.map_data(Frame::from))));
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Full(bytes) => bytes.is_none(),
+            Kind::Tonic(body) => body.is_end_stream(),
+            _ => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Empty | Kind::Full(None) => SizeHint::with_exact(0),
+            _ => SizeHint::default(),
+        }
+    }
+}

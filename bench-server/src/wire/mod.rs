@@ -1,0 +1,12 @@
+//! Bytes on their way out: pre-encoded records gathered into frames, and bodies that hand the
+//! frames to HTTP/2 one at a time.
+//!
+//! - [`frame`]: the body's data type, a rope of stored records and copied runs
+//! - [`proto`]: the few protobuf fields that are written by hand around stored records
+//! - [`grpc`]: message prefix, request decoding, status trailers
+//! - [`body`]: bodies that are pulled frame by frame
+
+pub mod body;
+pub mod frame;
+pub mod grpc;
+pub mod proto;
