@@ -2,7 +2,14 @@
 //!
 //! A LIST is followed by reading folder names: `store` (index, history, watch hub) → `wire`
 //! (pre-encoded bytes and frames) → `etcd` (one file per gRPC service) and `kube` (list, watch,
-//! cache).
+//! cache). `listen` accepts connections for both.
 
+pub mod etcd;
 pub mod flags;
+pub mod listen;
+pub mod metrics;
+mod program;
 pub mod store;
+pub mod wire;
+
+pub use program::run;

@@ -89,9 +89,7 @@ where
             if !is_read_only(&request) {
                 check_write_size(node, request_bytes)?;
             }
-            let mut response = store.txn(&request)?;
-            fill(node, &mut response.header);
-            message(&response)
+            Err(Status::unavailable("the store has no transactions yet"))
         }
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;

@@ -1,8 +1,16 @@
 //! The etcd tier: etcd v3's gRPC services over the store, one file per service.
 //!
-//! [`listener`] accepts connections and hands them to worker threads; [`service`] answers KV itself
-//! (the measured path) and passes everything else to tonic's routes; [`http`] answers the plain
-//! HTTP/1.1 paths on the same port.
+//! [`tier`] starts it on [`crate::listen`]'s workers; [`service`] answers KV itself (the measured
+//! path) and passes everything else to tonic's routes; [`http`] answers the plain HTTP/1.1 paths on
+//! the same port.
+
+pub mod figures;
+pub mod http;
+pub mod kv;
+pub mod range;
+pub mod range_stream;
+pub mod service;
+pub mod tier;
 
 use std::time::Duration;
 
@@ -15,7 +23,6 @@ use crate::store::Store;
 pub const GRPC_OVERHEAD_BYTES: usize = 512 * 1024;
 
 /// One single-member cluster: the store and what every service needs to answer for it.
-#[derive(Debug)]
 pub struct Node {
     /// The data.
     pub store: Store,
@@ -39,6 +46,15 @@ pub struct Node {
     pub version: EmulatedVersion,
     /// `--watch-progress-notify-interval`.
     pub progress_notify_interval: Duration,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("client_urls", &self.client_urls)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Node {

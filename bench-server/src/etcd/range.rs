@@ -9,13 +9,13 @@ use bytes::Bytes;
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::RangeRequest;
-use etcd_api::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::proto::etcdserverpb::range_request::SortTarget;
 use tonic::Status;
 
 use super::Node;
 use crate::flags::RangeEncoding;
-use crate::store::record::Record;
-use crate::store::{Cursor, Snapshot, select};
+use crate::store::range::{Plan, Selection};
+use crate::store::{Cursor, Fields, Record};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 use crate::wire::{grpc, proto};
@@ -24,35 +24,15 @@ use crate::wire::{grpc, proto};
 /// are still served.
 const INLINE_BYTES: u64 = 1024 * 1024;
 
-/// What every Range and RangeStream must satisfy.
-///
-/// # Errors
-/// `EmptyKey`, `InvalidSortOption`.
-pub fn check_request(request: &RangeRequest) -> Result<(), Refusal> {
-    if request.key.is_empty() {
-        return Err(Refusal::EmptyKey);
-    }
-    if SortOrder::try_from(request.sort_order).is_err()
-        || SortTarget::try_from(request.sort_target).is_err()
-    {
-        return Err(Refusal::InvalidSortOption);
-    }
-    Ok(())
-}
-
-/// Whether the answer comes in key order without sorting, for RangeStream's purposes: order NONE
-/// with any target, or KEY ascending.
-pub fn has_key_order(request: &RangeRequest) -> bool {
-    request.sort_order() == SortOrder::None
-        || (request.sort_order() == SortOrder::Ascend && request.sort_target() == SortTarget::Key)
-}
-
-/// Whether any of the four revision filters is set.
-pub fn has_filters(request: &RangeRequest) -> bool {
-    request.min_mod_revision != 0
-        || request.max_mod_revision != 0
-        || request.min_create_revision != 0
-        || request.max_create_revision != 0
+/// The record as a keys-only answer has it. etcd 3.7 answers from its key index and so leaves the
+/// lease out too, except where it had to read values to sort by them.
+pub fn keys_only(record: &Record, sorted_by_value: bool) -> Record {
+    let fields = record.fields();
+    Record::new(Fields {
+        value: b"",
+        lease: if sorted_by_value { fields.lease } else { 0 },
+        ..fields
+    })
 }
 
 /// Answers one Range.
@@ -60,10 +40,7 @@ pub fn has_filters(request: &RangeRequest) -> bool {
 /// # Errors
 /// The request checks, Compacted, FutureRevision; `ResourceExhausted` for a message above 2 GiB.
 pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, Status> {
-    check_request(&request)?;
-    let snapshot = node.store.snapshot_at(request.revision)?;
-    let header = proto::header_field(&node.header(snapshot.head_revision()));
-    let answer = Answer::plan(snapshot, &request, header);
+    let answer = Answer::plan(node, &request)?;
     // The size is checked before any work, also for an incremental answer.
     let prefix = grpc::message_prefix(answer.message_bytes())?;
     let total = grpc::PREFIX_BYTES as u64 + answer.message_bytes();
@@ -116,44 +93,54 @@ struct Answer {
 }
 
 impl Answer {
-    fn plan(snapshot: Snapshot, request: &RangeRequest, header: Vec<u8>) -> Self {
+    fn plan(node: &Node, request: &RangeRequest) -> Result<Self, Refusal> {
+        let plan = Plan::of(request)?;
         let range = KeyRange::new(&request.key, &request.range_end);
-        let plain = request.sort_target() == SortTarget::Key
-            && request.sort_order() != SortOrder::Descend
-            && !has_filters(request)
-            && !request.keys_only;
-        if request.count_only {
-            let count = snapshot.count(range);
-            return Self::chosen(header, Vec::new(), false, count as i64);
-        }
+        let header = |head| proto::header_field(&node.header(head));
+        let plain = plan.is_plain() && !request.keys_only && !request.count_only;
         if let (KeyRange::One(key), true) = (range, plain) {
-            let found: Vec<Record> = snapshot.get(key).into_iter().collect();
-            let count = found.len() as i64;
-            return Self::chosen(header, found, false, count);
+            let (found, head) = node.store.get_at(key, request.revision)?;
+            let count = i64::from(found.is_some());
+            return Ok(Self::chosen(header(head), found.into_iter().collect(), false, count));
         }
+        let snapshot = node.store.snapshot_at(request.revision)?;
+        let header = header(snapshot.head_revision());
         if !plain {
-            let selection = select::select(&snapshot, request);
-            return Self::chosen(header, selection.records, selection.more, selection.count);
+            let mut selection = snapshot.select(request)?;
+            if request.keys_only {
+                let by_value = request.sort_target() == SortTarget::Value;
+                for record in &mut selection.records {
+                    *record = keys_only(record, by_value);
+                }
+            }
+            let Selection {
+                records,
+                more,
+                count,
+            } = selection;
+            return Ok(Self::chosen(header, records, more, count));
         }
-        let count = snapshot.count(range);
+        let totals = snapshot.totals(range);
         let limit = u64::try_from(request.limit).unwrap_or(0);
-        if limit == 0 || limit >= count {
-            return Self {
+        if limit == 0 || limit >= totals.count {
+            return Ok(Self {
                 header,
-                keys_bytes: snapshot.encoded_bytes(range),
+                keys_bytes: totals.weight,
                 keys: Keys::Index {
                     cursor: snapshot.cursor(range),
-                    left: count,
+                    left: totals.count,
                 },
-                tail: proto::tail_fields(false, count as i64),
+                tail: proto::tail_fields(false, totals.count as i64),
                 streams: true,
-            };
+            });
         }
+        // The next pages will ask for this revision.
+        node.store.hold(&snapshot);
         let page = snapshot.cursor(range).take(limit as usize).collect();
-        Self {
+        Ok(Self {
             streams: true,
-            ..Self::chosen(header, page, true, count as i64)
-        }
+            ..Self::chosen(header, page, true, totals.count as i64)
+        })
     }
 
     fn chosen(header: Vec<u8>, records: Vec<Record>, more: bool, count: i64) -> Self {

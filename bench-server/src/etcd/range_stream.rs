@@ -25,8 +25,8 @@ use tonic::Status;
 
 use super::Node;
 use super::range;
-use crate::store::record::Record;
-use crate::store::{Cursor, Snapshot};
+use crate::store::range::Plan;
+use crate::store::{Cursor, Record, Snapshot};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, FrameBuilder};
 use crate::wire::{grpc, proto};
@@ -40,11 +40,11 @@ const FIRST_CHUNK_KEYS: u64 = 10;
 /// Before any message: the request checks of etcd's RangeStream in its order, then Compacted or
 /// FutureRevision.
 pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody, Status> {
-    range::check_request(request)?;
-    if !range::has_key_order(request) {
+    let plan = Plan::of(request)?;
+    if !plan.fetches_in_key_order() {
         return Err(Refusal::StreamSortUnsupported.into());
     }
-    if range::has_filters(request) {
+    if plan.is_filtered() {
         return Err(Refusal::StreamFilterUnsupported.into());
     }
     let snapshot = node.store.snapshot_at(request.revision)?;
@@ -123,7 +123,7 @@ impl ChunkSource {
             }
             let record = self.cursor.next().expect("peeked just now");
             let record = if self.keys_only {
-                record.without_value()
+                range::keys_only(&record, false)
             } else {
                 record
             };

@@ -3,17 +3,15 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Request, Response, Version, header};
 use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
 use tonic::service::Routes;
-use tonic::{Code, Status};
+use tonic::Status;
 use tower::Service;
 
 use super::{Node, http as plain_http, kv};
 use crate::listen::Handler;
-use crate::metrics;
 use crate::wire::body::ResponseBody;
 use crate::wire::frame::Frame;
 use crate::wire::grpc;
@@ -74,14 +72,14 @@ impl Handler for EtcdService {
     type Body = ResponseBody;
 
     fn handle(
-        &self,
+        self,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send + 'static {
         let Self {
             node,
             routes,
             registry,
-        } = self.clone();
+        } = self;
         async move {
             if !is_grpc(&request) {
                 let path = request.uri().path().to_owned();

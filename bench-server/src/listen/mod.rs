@@ -31,9 +31,9 @@ pub trait Handler: Clone + Send + 'static {
         + Send
         + 'static;
 
-    /// Answers one request; dropped when the client goes away.
+    /// Answers one request with a clone of the handler; dropped when the client goes away.
     fn handle(
-        &self,
+        self,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
 }

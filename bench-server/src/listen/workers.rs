@@ -109,7 +109,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| {
-        let answer = handler.handle(request);
+        let answer = handler.clone().handle(request);
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());

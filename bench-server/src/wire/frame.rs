@@ -10,7 +10,7 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-use crate::store::record::Record;
+use crate::store::Record;
 
 /// Bytes a frame is filled to, unless a single object is larger. More than most receivers allow in
 /// one DATA frame; HTTP/2 splits it to what the receiver allows.

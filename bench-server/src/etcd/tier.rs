@@ -1,0 +1,92 @@
+//! Starting and stopping the etcd tier.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tonic::service::Routes;
+
+use super::service::EtcdService;
+use super::Node;
+use crate::flags::{CommonFlags, EtcdFlags};
+use crate::listen::{Bound, ListenError, TlsFiles, Workers};
+use crate::store::{self, Store};
+use crate::metrics;
+
+/// Why the tier did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address, a URL or a certificate.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A flag's value.
+    #[error("{flag}: {reason}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system refused a thread.
+    #[error("cannot start worker threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// A running etcd tier. Dropping it stops accepting and closes every connection.
+#[derive(Debug)]
+pub struct EtcdTier {
+    /// Client URLs with their real ports.
+    pub urls: Vec<String>,
+    /// The node behind them.
+    pub node: Arc<Node>,
+    /// Accept loops and the store's clockwork; dropped first.
+    _tasks: JoinSet<()>,
+}
+
+impl EtcdTier {
+    /// Binds every URL, then serves.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub async fn start(flags: &EtcdFlags, common: &CommonFlags) -> Result<Self, StartError> {
+        let tls = TlsFiles {
+            cert: flags.cert_file.clone(),
+            key: flags.key_file.clone(),
+            trusted_ca: flags.trusted_ca_file.clone(),
+            client_cert_auth: flags.client_cert_auth,
+        };
+        let mut bound = Vec::new();
+        for url in flags.listen_client_urls.iter().chain(&flags.listen_metrics_urls) {
+            bound.push(Bound::bind(url, &tls).await?);
+        }
+        let urls: Vec<String> = bound
+            .iter()
+            .take(flags.listen_client_urls.len())
+            .map(|b| b.url.clone())
+            .collect();
+        let advertised = if flags.advertise_client_urls.is_empty() {
+            urls.clone()
+        } else {
+            flags.advertise_client_urls.clone()
+        };
+        let store = Store::new(store::Config {
+            quota_backend_bytes: flags.quota_backend_bytes,
+            max_txn_ops: flags.max_txn_ops,
+        });
+        let node = Arc::new(Node::new(store, flags, advertised));
+        let service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
+        let workers = Arc::new(Workers::start(common.worker_threads, service)?);
+        let mut tasks = JoinSet::new();
+        for listener in bound {
+            tasks.spawn(listener.accept(workers.clone()));
+        }
+        Ok(Self {
+            urls,
+            node,
+            _tasks: tasks,
+        })
+    }
+}
+
+fn routes(_node: &Arc<Node>) -> Routes {
+    Routes::default()
+}

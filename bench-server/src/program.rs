@@ -1,0 +1,87 @@
+//! The server as a program: settings, start, announce, wait for a signal, stop.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{CommandFactory, Parser};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::etcd::tier::EtcdTier;
+use crate::flags::Flags;
+
+/// Exit code of a usage error, an address in use or an unusable certificate.
+const EXIT_USAGE: u8 = 2;
+
+/// Runs the server with `args` (the first is the program's name) until SIGINT or SIGTERM.
+///
+/// Prints `ready etcd=URL[,URL]` on standard output once it accepts connections.
+pub fn run<I, T>(args: I) -> ExitCode
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let flags = Flags::parse_from(args);
+    start_logging(&flags.common.log_level);
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("error: cannot start a runtime: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(serve(flags)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+async fn serve(flags: Flags) -> anyhow::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    if flags.etcd.listen_client_urls.is_empty() {
+        Flags::command()
+            .error(
+                clap::error::ErrorKind::MissingRequiredArgument,
+                "nothing to serve: give --listen-client-urls http://HOST:PORT",
+            )
+            .exit();
+    }
+    let tier = EtcdTier::start(&flags.etcd, &flags.common).await?;
+    announce("etcd", &tier.urls)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// Tells a parent process that connections are accepted. A closed pipe is no error.
+fn announce(tier: &str, urls: &[String]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "ready {tier}={}", urls.join(",")).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}
+
+fn start_logging(level: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_new(level).unwrap_or_else(|e| {
+        eprintln!("warning: --log-level {level:?}: {e}; using info");
+        tracing_subscriber::EnvFilter::new("info")
+    });
+    let set = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
+    if set.is_err() {
+        tracing::debug!("logging was set up before");
+    }
+}
