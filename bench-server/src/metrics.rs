@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Metric, Registry};
@@ -57,7 +57,7 @@ fn one(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    metric: &(impl EncodeMetric + Metric),
+    metric: &impl Metric,
 ) -> Result<(), std::fmt::Error> {
     let encoder = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
     metric.encode(encoder)
@@ -168,7 +168,10 @@ mod tests {
     #[test]
     fn process_figures_are_in_the_text() {
         let text = encode(&registry());
-        for name in ["process_resident_memory_bytes ", "process_cpu_seconds_total "] {
+        for name in [
+            "process_resident_memory_bytes ",
+            "process_cpu_seconds_total ",
+        ] {
             assert!(text.contains(name), "{name} not in:\n{text}");
         }
         assert!(text.ends_with("# EOF\n"), "{text}");

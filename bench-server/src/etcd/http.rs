@@ -45,15 +45,18 @@ pub async fn serve(
             metrics::settle().await;
             answer(StatusCode::OK, TEXT, "settled\n".to_owned())
         }
-        (
-            _,
-            "/health" | "/livez" | "/readyz" | "/version" | "/metrics" | "/debug/settle",
-        ) => answer(
-            StatusCode::METHOD_NOT_ALLOWED,
+        (_, "/health" | "/livez" | "/readyz" | "/version" | "/metrics" | "/debug/settle") => {
+            answer(
+                StatusCode::METHOD_NOT_ALLOWED,
+                TEXT,
+                "Method Not Allowed\n".to_owned(),
+            )
+        }
+        _ => answer(
+            StatusCode::NOT_FOUND,
             TEXT,
-            "Method Not Allowed\n".to_owned(),
+            "404 page not found\n".to_owned(),
         ),
-        _ => answer(StatusCode::NOT_FOUND, TEXT, "404 page not found\n".to_owned()),
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::{
-    CompactionRequest, CompactionResponse, DeleteRangeRequest, PutRequest, RangeRequest,
-    RequestOp, ResponseHeader, TxnRequest, request_op,
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp,
+    ResponseHeader, TxnRequest, request_op,
 };
 use http::Response;
 use tonic::Status;

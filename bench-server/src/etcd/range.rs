@@ -101,7 +101,12 @@ impl Answer {
         if let (KeyRange::One(key), true) = (range, plain) {
             let (found, head) = node.store.get_at(key, request.revision)?;
             let count = i64::from(found.is_some());
-            return Ok(Self::chosen(header(head), found.into_iter().collect(), false, count));
+            return Ok(Self::chosen(
+                header(head),
+                found.into_iter().collect(),
+                false,
+                count,
+            ));
         }
         let snapshot = node.store.snapshot_at(request.revision)?;
         let header = header(snapshot.head_revision());
@@ -167,7 +172,11 @@ impl Answer {
             out.extend_from_slice(record.wire());
         }
         out.extend_from_slice(&self.tail);
-        debug_assert_eq!(out.len(), total, "byte sum of the index disagrees with its records");
+        debug_assert_eq!(
+            out.len(),
+            total,
+            "byte sum of the index disagrees with its records"
+        );
         out.into()
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::{Request, Response, Version, header};
 use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
-use tonic::service::Routes;
 use tonic::Status;
+use tonic::service::Routes;
 use tower::Service;
 
 use super::{Node, http as plain_http, kv};
@@ -18,29 +18,70 @@ use crate::wire::grpc;
 
 /// gRPC services behind tonic's routes, with their methods, as etcd 3.7.1 has them.
 const METHODS: &[(&str, &[&str])] = &[
-    ("etcdserverpb.KV", &["Range", "RangeStream", "Put", "DeleteRange", "Txn", "Compact"]),
+    (
+        "etcdserverpb.KV",
+        &[
+            "Range",
+            "RangeStream",
+            "Put",
+            "DeleteRange",
+            "Txn",
+            "Compact",
+        ],
+    ),
     ("etcdserverpb.Watch", &["Watch"]),
     (
         "etcdserverpb.Lease",
-        &["LeaseGrant", "LeaseRevoke", "LeaseKeepAlive", "LeaseTimeToLive", "LeaseLeases"],
+        &[
+            "LeaseGrant",
+            "LeaseRevoke",
+            "LeaseKeepAlive",
+            "LeaseTimeToLive",
+            "LeaseLeases",
+        ],
     ),
     (
         "etcdserverpb.Cluster",
-        &["MemberAdd", "MemberRemove", "MemberUpdate", "MemberList", "MemberPromote"],
+        &[
+            "MemberAdd",
+            "MemberRemove",
+            "MemberUpdate",
+            "MemberList",
+            "MemberPromote",
+        ],
     ),
     (
         "etcdserverpb.Maintenance",
         &[
-            "Alarm", "Status", "Defragment", "Hash", "HashKV", "Snapshot", "MoveLeader",
+            "Alarm",
+            "Status",
+            "Defragment",
+            "Hash",
+            "HashKV",
+            "Snapshot",
+            "MoveLeader",
             "Downgrade",
         ],
     ),
     (
         "etcdserverpb.Auth",
         &[
-            "AuthEnable", "AuthDisable", "AuthStatus", "Authenticate", "UserAdd", "UserGet",
-            "UserList", "UserDelete", "UserChangePassword", "UserGrantRole", "UserRevokeRole",
-            "RoleAdd", "RoleGet", "RoleList", "RoleDelete", "RoleGrantPermission",
+            "AuthEnable",
+            "AuthDisable",
+            "AuthStatus",
+            "Authenticate",
+            "UserAdd",
+            "UserGet",
+            "UserList",
+            "UserDelete",
+            "UserChangePassword",
+            "UserGrantRole",
+            "UserRevokeRole",
+            "RoleAdd",
+            "RoleGet",
+            "RoleList",
+            "RoleDelete",
+            "RoleGrantPermission",
             "RoleRevokePermission",
         ],
     ),

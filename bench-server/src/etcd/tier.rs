@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use super::service::EtcdService;
 use super::Node;
+use super::service::EtcdService;
 use crate::flags::{CommonFlags, EtcdFlags};
 use crate::listen::{Bound, ListenError, TlsFiles, Workers};
-use crate::store::{self, Store};
 use crate::metrics;
+use crate::store::{self, Store};
 
 /// Why the tier did not start.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,11 @@ impl EtcdTier {
             client_cert_auth: flags.client_cert_auth,
         };
         let mut bound = Vec::new();
-        for url in flags.listen_client_urls.iter().chain(&flags.listen_metrics_urls) {
+        for url in flags
+            .listen_client_urls
+            .iter()
+            .chain(&flags.listen_metrics_urls)
+        {
             bound.push(Bound::bind(url, &tls).await?);
         }
         let urls: Vec<String> = bound

@@ -83,7 +83,9 @@ impl Bound {
     pub async fn bind(url: &str, tls: &TlsFiles) -> Result<Self, ListenError> {
         let url: ListenUrl = url.parse()?;
         let settings = if url.tls {
-            Some(TlsSettings(TlsAcceptor::from(Arc::new(tls.server_config()?))))
+            Some(TlsSettings(TlsAcceptor::from(Arc::new(
+                tls.server_config()?,
+            ))))
         } else {
             None
         };

@@ -51,8 +51,13 @@ impl TlsFiles {
     /// # Errors
     /// [`TlsError`], with the flag or the file.
     pub fn server_config(&self) -> Result<ServerConfig, TlsError> {
-        let cert_path = self.cert.as_deref().ok_or(TlsError::Missing { flag: "--cert-file" })?;
-        let key_path = self.key.as_deref().ok_or(TlsError::Missing { flag: "--key-file" })?;
+        let cert_path = self.cert.as_deref().ok_or(TlsError::Missing {
+            flag: "--cert-file",
+        })?;
+        let key_path = self
+            .key
+            .as_deref()
+            .ok_or(TlsError::Missing { flag: "--key-file" })?;
         let chain = certificates("certificate", cert_path)?;
         let key = PrivateKeyDer::from_pem_file(key_path).map_err(|e| TlsError::File {
             what: "private key",
@@ -94,10 +99,7 @@ impl TlsFiles {
     }
 }
 
-fn certificates(
-    what: &'static str,
-    path: &Path,
-) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let error = |reason: String| TlsError::File {
         what,
         path: path.to_owned(),

@@ -80,7 +80,11 @@ mod tests {
 
     #[test]
     fn urls_are_read_and_written_back() {
-        for text in ["http://127.0.0.1:2379", "https://localhost:0", "http://[::1]:80"] {
+        for text in [
+            "http://127.0.0.1:2379",
+            "https://localhost:0",
+            "http://[::1]:80",
+        ] {
             let url: ListenUrl = text.parse().unwrap();
             assert_eq!(url.with_port(url.port), text);
         }

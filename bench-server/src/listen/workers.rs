@@ -126,7 +126,10 @@ where
         .max_pending_accept_reset_streams(Some(65_536))
         .keep_alive_interval(Some(std::time::Duration::from_secs(2 * 60 * 60)));
     builder.http1().timer(TokioTimer::new());
-    if let Err(e) = builder.serve_connection(TokioIo::new(stream), service).await {
+    if let Err(e) = builder
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+    {
         tracing::debug!("connection ended: {e}");
     }
 }

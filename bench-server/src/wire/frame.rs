@@ -192,8 +192,6 @@ impl FrameBuilder {
 
 #[cfg(test)]
 mod tests {
-    use bytes::BufMut;
-
     use super::*;
 
     fn drain_vectored(mut frame: Frame, step: usize) -> Vec<u8> {
@@ -201,9 +199,10 @@ mod tests {
         while frame.has_remaining() {
             let mut slices = [IoSlice::new(&[]); 4];
             let filled = frame.chunks_vectored(&mut slices);
-            let seen: Vec<u8> = slices[..filled].concat();
-            let take = seen.len().min(step);
-            out.put_slice(&seen[..take]);
+            let seen = slices[..filled].iter().flat_map(|s| s.iter().copied());
+            let before = out.len();
+            out.extend(seen.take(step));
+            let take = out.len() - before;
             frame.advance(take);
         }
         out
@@ -214,13 +213,20 @@ mod tests {
         for step in [1, 7, 4096, 1 << 20] {
             let mut builder = FrameBuilder::new(64);
             let mut expected = Vec::new();
-            for (i, len) in [10usize, 5_000, 3, 70_000, 1, 4_096, 2].into_iter().enumerate() {
+            for (i, len) in [10usize, 5_000, 3, 70_000, 1, 4_096, 2]
+                .into_iter()
+                .enumerate()
+            {
                 let bytes = vec![i as u8; len];
                 expected.extend_from_slice(&bytes);
                 builder.put_shared(Bytes::from(bytes));
             }
             assert_eq!(builder.len(), expected.len());
-            assert_eq!(drain_vectored(builder.finish(), step), expected, "step {step}");
+            assert_eq!(
+                drain_vectored(builder.finish(), step),
+                expected,
+                "step {step}"
+            );
         }
     }
 

@@ -66,7 +66,9 @@ where
         )));
     };
     if prefix[0] != 0 {
-        return Err(Status::unimplemented("compressed requests are not accepted"));
+        return Err(Status::unimplemented(
+            "compressed requests are not accepted",
+        ));
     }
     let len = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
     if len > limit_bytes {
@@ -154,14 +156,22 @@ mod tests {
         let ok = read_message(framed(0, 3, b"abc"), 10).await.unwrap();
         assert_eq!(&ok[..], b"abc");
         for (body, code, text) in [
-            (framed(0, 4, b"abc"), Code::Internal, "prefix says 4 bytes, body holds 3"),
+            (
+                framed(0, 4, b"abc"),
+                Code::Internal,
+                "prefix says 4 bytes, body holds 3",
+            ),
             (framed(1, 3, b"abc"), Code::Unimplemented, "compressed"),
             (
                 framed(0, 11, &[0; 11]),
                 Code::ResourceExhausted,
                 "grpc: received message larger than max (11 vs. 10)",
             ),
-            (Full::new(Bytes::new()), Code::Internal, "request of 0 bytes"),
+            (
+                Full::new(Bytes::new()),
+                Code::Internal,
+                "request of 0 bytes",
+            ),
         ] {
             let status = read_message(body, 10).await.unwrap_err();
             assert_eq!(status.code(), code);
