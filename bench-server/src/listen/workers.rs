@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use super::Handler;
+use super::gather::Gathered;
 
 /// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
 /// next is ready while one is written.
@@ -86,7 +87,7 @@ async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection>,
         let handler = handler.clone();
         tokio::spawn(async move {
             let stream = match TcpStream::from_std(stream) {
-                Ok(stream) => stream,
+                Ok(stream) => Gathered::new(stream),
                 Err(e) => {
                     tracing::warn!("cannot register a connection: {e}");
                     return;

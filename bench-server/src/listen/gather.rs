@@ -1,0 +1,352 @@
+//! A socket that gathers small writes.
+//!
+//! h2 flushes after every frame, so a list sent to a client at 16 KiB frames, or a hundred small
+//! responses that are ready at once, cost a system call, a TCP push and perhaps a wake-up each.
+//! Here small writes land in a buffer, and another task of the same runtime writes the buffer out
+//! once the connection's task has yielded: by then everything that was ready is in it. Writes of
+//! [`PASS_BYTES`] and more pass straight through when nothing is waiting before them.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+
+/// Bytes that may wait; beyond, the writer waits for the socket as it would without gathering.
+const MOST_BYTES: usize = 256 * 1024;
+
+/// Writes of this size gain nothing from a copy into the buffer.
+const PASS_BYTES: usize = 32 * 1024;
+
+/// A buffer that grew beyond this is given back once it is empty, so that an idle connection holds
+/// little.
+const KEEP_BYTES: usize = 8 * 1024;
+
+/// How long the last bytes of a connection that is gone may wait for a peer that does not read.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// The gathering side of a connection. Dropping it lets what waits be written out first.
+#[derive(Debug)]
+pub(super) struct Gathered<S> {
+    shared: Arc<Shared<S>>,
+}
+
+#[derive(Debug)]
+struct Shared<S> {
+    state: Mutex<State<S>>,
+    /// Wakes the task that writes the buffer out.
+    due: Notify,
+    /// Tells it that the connection is gone.
+    closing: Notify,
+}
+
+/// Behind a lock that is never contended: both tasks run on one thread.
+#[derive(Debug)]
+struct State<S> {
+    socket: S,
+    waiting: Vec<u8>,
+    /// Bytes of `waiting` that are written.
+    written: usize,
+    /// The connection's task, when it waits for the buffer to drain. While it does, or while the
+    /// buffer is not empty, only the draining task polls the socket for writing.
+    blocked: Option<Waker>,
+    /// What the draining task ran into; the next write reports it.
+    failed: Option<io::Error>,
+    closed: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Gathered<S> {
+    /// Wraps `socket` and spawns its draining task on the current runtime.
+    pub(super) fn new(socket: S) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                socket,
+                waiting: Vec::new(),
+                written: 0,
+                blocked: None,
+                failed: None,
+                closed: false,
+            }),
+            due: Notify::new(),
+            closing: Notify::new(),
+        });
+        tokio::spawn(drain_when_due(shared.clone()));
+        Self { shared }
+    }
+}
+
+async fn drain_when_due<S: AsyncWrite + Unpin>(shared: Arc<Shared<S>>) {
+    let given_up = async {
+        shared.closing.notified().await;
+        tokio::time::sleep(LINGER).await;
+    };
+    tokio::select! {
+        () = drain(&shared) => {}
+        () = given_up => {}
+    }
+}
+
+/// Writes the buffer out each time it is due, until the connection is gone and nothing waits.
+async fn drain<S: AsyncWrite + Unpin>(shared: &Shared<S>) {
+    loop {
+        shared.due.notified().await;
+        let closed = std::future::poll_fn(|cx| {
+            let mut state = shared.state.lock();
+            match state.poll_drain(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(e)) => {
+                    state.waiting.clear();
+                    state.written = 0;
+                    state.failed = Some(e);
+                }
+            }
+            if let Some(task) = state.blocked.take() {
+                task.wake();
+            }
+            Poll::Ready(state.closed)
+        })
+        .await;
+        if closed {
+            return;
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> State<S> {
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.waiting.len() {
+            let rest = &self.waiting[self.written..];
+            match Pin::new(&mut self.socket).poll_write(cx, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => self.written += count,
+                Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.written = 0;
+        if self.waiting.capacity() > KEEP_BYTES {
+            self.waiting = Vec::new();
+        } else {
+            self.waiting.clear();
+        }
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Gathered<S> {
+    /// Gathers `bytes` bytes by `gather`, or lets `pass` write them, or waits for room.
+    fn poll_gather(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: usize,
+        gather: impl FnOnce(&mut Vec<u8>),
+        pass: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.shared.state.lock();
+        if let Some(e) = state.failed.take() {
+            return Poll::Ready(Err(e));
+        }
+        let empty = state.waiting.is_empty();
+        if bytes >= PASS_BYTES && empty {
+            return pass(Pin::new(&mut state.socket), cx);
+        }
+        if !empty && (bytes >= PASS_BYTES || state.waiting.len() + bytes > MOST_BYTES) {
+            state.blocked = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        gather(&mut state.waiting);
+        if empty {
+            self.shared.due.notify_one();
+        }
+        Poll::Ready(Ok(bytes))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_gather(
+            cx,
+            buf.len(),
+            |waiting| waiting.extend_from_slice(buf),
+            |socket, cx| socket.poll_write(cx, buf),
+        )
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_gather(
+            cx,
+            bufs.iter().map(|b| b.len()).sum(),
+            |waiting| bufs.iter().for_each(|b| waiting.extend_from_slice(b)),
+            |socket, cx| socket.poll_write_vectored(cx, bufs),
+        )
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.shared.state.lock().socket.is_write_vectored()
+    }
+
+    /// Ready at once: what waits is written as soon as the connection's task yields.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.shared.state.lock().failed.take() {
+            Some(e) => Poll::Ready(Err(e)),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.shared.state.lock();
+        if !state.waiting.is_empty() {
+            state.blocked = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Pin::new(&mut state.socket).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.shared.state.lock().socket).poll_read(cx, buf)
+    }
+}
+
+impl<S> Drop for Gathered<S> {
+    fn drop(&mut self) {
+        self.shared.state.lock().closed = true;
+        self.shared.due.notify_one();
+        self.shared.closing.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Counts the writes that reach it.
+    struct Counting {
+        inner: tokio::io::DuplexStream,
+        writes: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl AsyncWrite for Counting {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let result = Pin::new(&mut self.inner).poll_write(cx, buf);
+            if let Poll::Ready(Ok(count)) = result {
+                self.writes.lock().push(count);
+            }
+            result
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.inner).poll_flush(cx)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.inner).poll_shutdown(cx)
+        }
+    }
+
+    impl AsyncRead for Counting {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.inner).poll_read(cx, buf)
+        }
+    }
+
+    fn gathered(
+        room: usize,
+    ) -> (
+        Gathered<Counting>,
+        tokio::io::DuplexStream,
+        Arc<Mutex<Vec<usize>>>,
+    ) {
+        let (near, far) = tokio::io::duplex(room);
+        let writes = Arc::new(Mutex::new(Vec::new()));
+        let socket = Counting {
+            inner: near,
+            writes: writes.clone(),
+        };
+        (Gathered::new(socket), far, writes)
+    }
+
+    #[tokio::test]
+    async fn small_writes_of_one_turn_reach_the_socket_as_one() {
+        let (mut near, mut far, writes) = gathered(1 << 20);
+        for i in 0..100u8 {
+            near.write_all(&[i; 10]).await.unwrap();
+            near.flush().await.unwrap();
+        }
+        let mut seen = vec![0; 1000];
+        far.read_exact(&mut seen).await.unwrap();
+        assert!((0..100).all(|i| seen[i * 10] == i as u8), "order is kept");
+        assert_eq!(*writes.lock(), [1000]);
+    }
+
+    #[tokio::test]
+    async fn large_writes_pass_but_never_overtake() {
+        let (mut near, mut far, writes) = gathered(1 << 20);
+        near.write_all(&[1; 10]).await.unwrap();
+        near.write_all(&vec![2; PASS_BYTES]).await.unwrap();
+        near.write_all(&[3; 10]).await.unwrap();
+        drop(near);
+        let mut seen = Vec::new();
+        far.read_to_end(&mut seen).await.unwrap();
+        assert_eq!(*writes.lock(), [10, PASS_BYTES, 10]);
+        assert_eq!((seen[9], seen[10], seen[seen.len() - 1]), (1, 2, 3));
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_stops_holds_the_writer_back() {
+        let (mut near, mut far, _) = gathered(1024);
+        let writing = tokio::spawn(async move {
+            for _ in 0..100 {
+                near.write_all(&[7; 16 * 1024]).await.unwrap();
+            }
+            near.shutdown().await.unwrap();
+        });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!writing.is_finished(), "1.6 MB do not fit into the buffer");
+        let mut seen = Vec::new();
+        far.read_to_end(&mut seen).await.unwrap();
+        assert_eq!(seen.len(), 100 * 16 * 1024);
+        writing.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_broken_socket_is_told_to_the_next_write() {
+        let (mut near, far, _) = gathered(1024);
+        drop(far);
+        near.write_all(b"lost").await.unwrap();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(near.write_all(b"told").await.is_err());
+    }
+}
