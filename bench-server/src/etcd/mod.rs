@@ -4,7 +4,10 @@
 //! path) and passes everything else to tonic's routes; [`http`] answers the plain HTTP/1.1 paths on
 //! the same port.
 
+pub mod auth;
+pub mod cluster;
 pub mod figures;
+pub mod health;
 pub mod http;
 pub mod kv;
 pub mod range;

@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
+use etcd_api::proto::etcdserverpb::auth_server::AuthServer;
+use etcd_api::proto::etcdserverpb::cluster_server::ClusterServer;
+use etcd_api::proto::health::health_server::HealthServer;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use super::Node;
+use super::auth::AuthService;
+use super::cluster::ClusterService;
+use super::health::HealthService;
 use super::service::EtcdService;
 use crate::flags::{CommonFlags, EtcdFlags};
 use crate::listen::{Bound, ListenError, TlsFiles, Workers};
@@ -91,6 +97,10 @@ impl EtcdTier {
     }
 }
 
-fn routes(_node: &Arc<Node>) -> Routes {
+/// Every service but KV.
+fn routes(node: &Arc<Node>) -> Routes {
     Routes::default()
+        .add_service(ClusterServer::new(ClusterService(node.clone())))
+        .add_service(AuthServer::new(AuthService(node.clone())))
+        .add_service(HealthServer::new(HealthService))
 }

@@ -1,0 +1,66 @@
+//! Auth: always off. Tokens that clients send are ignored, as etcd ignores them while auth is off.
+
+use std::sync::Arc;
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::auth_server::Auth;
+use etcd_api::proto::etcdserverpb::*;
+use tonic::{Request, Response, Status};
+
+use super::Node;
+
+/// The Auth service of one node.
+#[derive(Debug, Clone)]
+pub struct AuthService(pub Arc<Node>);
+
+/// Implements [`Auth`] with every call in the list refused.
+macro_rules! auth_with_refused {
+    ($($method:ident: $request:ident => $response:ident;)*) => {
+        #[tonic::async_trait]
+        impl Auth for AuthService {
+            async fn auth_status(
+                &self,
+                _: Request<AuthStatusRequest>,
+            ) -> Result<Response<AuthStatusResponse>, Status> {
+                Ok(Response::new(AuthStatusResponse {
+                    header: Some(self.0.header(self.0.store.revision())),
+                    enabled: false,
+                    auth_revision: 1,
+                }))
+            }
+
+            /// Clients take this refusal for "carry on without a token".
+            async fn authenticate(
+                &self,
+                _: Request<AuthenticateRequest>,
+            ) -> Result<Response<AuthenticateResponse>, Status> {
+                Err(Refusal::AuthNotEnabled.into())
+            }
+
+            $(async fn $method(
+                &self,
+                _: Request<$request>,
+            ) -> Result<Response<$response>, Status> {
+                Err(Refusal::AuthNotEnabled.into())
+            })*
+        }
+    };
+}
+
+auth_with_refused! {
+    auth_enable: AuthEnableRequest => AuthEnableResponse;
+    auth_disable: AuthDisableRequest => AuthDisableResponse;
+    user_add: AuthUserAddRequest => AuthUserAddResponse;
+    user_get: AuthUserGetRequest => AuthUserGetResponse;
+    user_list: AuthUserListRequest => AuthUserListResponse;
+    user_delete: AuthUserDeleteRequest => AuthUserDeleteResponse;
+    user_change_password: AuthUserChangePasswordRequest => AuthUserChangePasswordResponse;
+    user_grant_role: AuthUserGrantRoleRequest => AuthUserGrantRoleResponse;
+    user_revoke_role: AuthUserRevokeRoleRequest => AuthUserRevokeRoleResponse;
+    role_add: AuthRoleAddRequest => AuthRoleAddResponse;
+    role_get: AuthRoleGetRequest => AuthRoleGetResponse;
+    role_list: AuthRoleListRequest => AuthRoleListResponse;
+    role_delete: AuthRoleDeleteRequest => AuthRoleDeleteResponse;
+    role_grant_permission: AuthRoleGrantPermissionRequest => AuthRoleGrantPermissionResponse;
+    role_revoke_permission: AuthRoleRevokePermissionRequest => AuthRoleRevokePermissionResponse;
+}
