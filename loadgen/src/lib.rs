@@ -1,12 +1,19 @@
 //! The generator: drives any target, measures, verifies, reports, compares.
 //!
-//! `scenario` → `target` → `pace` → [`record`] → [`sample`] → `verify` → [`result`] → `report` and `compare`.
+//! [`run`] drives it: [`seed`] → [`target`] → [`pace`] → [`record`] → [`sample`] → [`verify`] → [`result`] → `report` and `compare`;
+//! [`safety`] is what must hold before an endpoint that is not ours is written to.
 //! Around them: [`cli`] (what may be typed), [`exit`] (how it ends), [`progress`] (what is seen meanwhile).
 
 pub mod cli;
 pub mod exit;
+pub mod pace;
 pub mod progress;
 pub mod record;
 pub mod report;
 pub mod result;
+pub mod run;
+pub mod safety;
 pub mod sample;
+pub mod seed;
+pub mod target;
+pub mod verify;

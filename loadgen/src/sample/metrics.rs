@@ -1,5 +1,6 @@
 //! What a server tells about itself: its Prometheus page, fetched by a small HTTP/1.1 client over one kept connection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -210,6 +211,21 @@ impl MetricsText {
             .iter()
             .find_map(|name| self.sum(name))
             .map(|bytes| bytes as u64)
+    }
+
+    /// Every counter (its name ends with `_total`) with its labels, as `name{labels}`; those of the server's language and
+    /// process left out.
+    #[must_use]
+    pub fn totals(&self) -> BTreeMap<String, f64> {
+        const NOT_ITS_OWN: [&str; 3] = ["go_", "process_", "promhttp_"];
+        self.samples()
+            .filter(|(name, _, _)| name.ends_with("_total"))
+            .filter(|(name, _, _)| !NOT_ITS_OWN.iter().any(|other| name.starts_with(other)))
+            .map(|(name, labels, value)| match labels {
+                "" => (name.to_owned(), value),
+                labels => (format!("{name}{{{labels}}}"), value),
+            })
+            .collect()
     }
 
     /// Name, labels without braces, and value of each line.

@@ -7,19 +7,19 @@
 //! straddles two frames is copied, into a carry buffer that holds no more than that unit. Cost: a
 //! handful of varints per object and a copy of each key (for the order check); values are not read.
 
+mod carry;
 mod fields;
 #[cfg(test)]
 mod tests;
 
 use crate::error::Error;
+pub use carry::{Carry, Unit};
 pub use fields::Object;
 pub(crate) use fields::objects;
-use fields::{Scan, Unit, parse_header_revision, parse_object, scan_field};
+use fields::{Scan, parse_header_revision, parse_object, scan_field};
 
 const LENGTH_DELIMITED: u64 = 2;
 const PREFIX_LEN: usize = 5;
-/// What the carry buffer may reserve ahead of bytes that really arrived.
-const MAX_RESERVE: usize = 4 << 20;
 
 /// Which RPC the bytes answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,10 +165,7 @@ pub struct Walker {
     message_left: u64,
     /// Bytes of the `RangeResponse` not yet taken; part of `message_left`.
     response_left: u64,
-    /// Start of a unit whose rest is in the next frame.
-    carry: Vec<u8>,
-    /// Length that `carry` must reach before the unit can be looked at again.
-    need: usize,
+    carry: Carry,
     last_key: Vec<u8>,
     objects_before_message: u64,
     seen_header: bool,
@@ -183,8 +180,7 @@ impl Walker {
             level: Level::Prefix,
             message_left: 0,
             response_left: 0,
-            carry: Vec::new(),
-            need: 0,
+            carry: Carry::default(),
             last_key: Vec::new(),
             objects_before_message: 0,
             seen_header: false,
@@ -202,18 +198,10 @@ impl Walker {
     /// # Errors
     /// [`WalkError`] on the first violation; the walker must not be fed further.
     pub fn feed(&mut self, frame: &[u8], visitor: &mut impl Visitor) -> Result<(), WalkError> {
-        let mut at = self.finish_carry(frame, visitor)?;
-        while at < frame.len() {
-            match self.unit(&frame[at..], Some(at), visitor)? {
-                Unit::Taken(len) => at += len,
-                Unit::Need(len) => {
-                    self.carry.reserve(len.min(MAX_RESERVE));
-                    self.carry.extend_from_slice(&frame[at..]);
-                    self.need = len;
-                    break;
-                }
-            }
-        }
+        // Taken out while it is fed, because looking at a unit changes the rest of the walker.
+        let mut carry = std::mem::take(&mut self.carry);
+        carry.feed(frame, |input, offset| self.unit(input, offset, visitor))?;
+        self.carry = carry;
         self.summary.bytes += frame.len() as u64;
         Ok(())
     }
@@ -236,33 +224,6 @@ impl Walker {
             });
         }
         Ok(self.summary)
-    }
-
-    /// Tops up the carried unit from the frame until it is whole; answers how much was used.
-    fn finish_carry(
-        &mut self,
-        frame: &[u8],
-        visitor: &mut impl Visitor,
-    ) -> Result<usize, WalkError> {
-        let mut at = 0;
-        while !self.carry.is_empty() {
-            let take = (self.need - self.carry.len()).min(frame.len() - at);
-            self.carry.extend_from_slice(&frame[at..at + take]);
-            at += take;
-            if self.carry.len() < self.need {
-                break;
-            }
-            let mut carry = std::mem::take(&mut self.carry);
-            match self.unit(&carry, None, visitor)? {
-                Unit::Taken(_) => carry.clear(),
-                Unit::Need(len) => {
-                    carry.reserve(len.min(MAX_RESERVE) - carry.len().min(MAX_RESERVE));
-                    self.need = len;
-                }
-            }
-            self.carry = carry;
-        }
-        Ok(at)
     }
 
     /// Looks at the unit at the start of `input`.

@@ -1,12 +1,5 @@
 //! Protobuf fields read in place: heads, `KeyValue`s, response headers.
 
-/// What became of a unit: taken with its length, or the length that it needs to be looked at again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    Taken(usize),
-    Need(usize),
-}
-
 /// A field's head.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan {

@@ -1,0 +1,172 @@
+//! Clients that list in rounds: all at once, and the next round when the last one has its answer.
+//!
+//! Each client is a thread with a runtime of its own: its connection, its parser and its clock share one core's cache, and
+//! no other client's work delays it. Rounds give every list the same company, so memory peaks can be told apart by repeat.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::target::list::{ListError, Listed, Lister, Reach, Row};
+use crate::verify::{Check, Expected, Found};
+
+/// A list that takes longer has failed.
+const LIST_WITHIN: Duration = Duration::from_secs(600);
+
+/// What a client does in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A whole list, every object checked.
+    List,
+    /// A whole list, nothing looked at.
+    Drain,
+    /// A list that is cancelled after its first object.
+    FirstObject,
+}
+
+/// How one client's list ended.
+#[derive(Debug)]
+pub struct Done {
+    /// From the call to its end (to the first object, for [`Job::FirstObject`]).
+    pub latency: Duration,
+    /// From the call to the first object; `None` when nobody looked, or there was none.
+    pub first_object: Option<Duration>,
+    /// What the list held, where it was looked at.
+    pub result: Result<Option<(Listed, Found)>, ListError>,
+}
+
+/// Against what lists are checked.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    /// What keys are relative to.
+    pub root: String,
+    /// What was written, where that is known.
+    pub expected: Option<Expected>,
+}
+
+/// Connected clients of one row. Dropped, they cancel what they are doing.
+#[derive(Debug)]
+pub struct Clients {
+    jobs: Vec<mpsc::UnboundedSender<(Job, oneshot::Sender<Done>)>>,
+}
+
+impl Clients {
+    /// Connects `n` clients.
+    ///
+    /// # Errors
+    /// The first client's [`ListError`] when it cannot connect.
+    pub async fn connect(
+        n: u32,
+        row: &Row,
+        reach: &Reach,
+        verifier: Verifier,
+    ) -> Result<Self, ListError> {
+        let verifier = Arc::new(verifier);
+        let mut jobs = Vec::new();
+        for number in 0..n {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let (connected, answer) = oneshot::channel();
+            let (row, reach, verifier) = (row.clone(), reach.clone(), Arc::clone(&verifier));
+            thread::Builder::new()
+                .name(format!("client-{number}"))
+                .spawn(move || client(&row, &reach, &verifier, receiver, connected))
+                .map_err(|e| ListError::Http(format!("cannot start a client thread: {e}")))?;
+            answer
+                .await
+                .unwrap_or_else(|_| Err(ListError::Http("client thread ended".to_owned())))?;
+            jobs.push(sender);
+        }
+        Ok(Self { jobs })
+    }
+
+    /// One round: every client does `job`, all beginning at once. Answers when all have ended.
+    pub async fn round(&self, job: Job) -> Vec<Done> {
+        let mut pending = Vec::with_capacity(self.jobs.len());
+        for client in &self.jobs {
+            let (done, answer) = oneshot::channel();
+            // A thread that has ended drops `done`, which is an answer too.
+            client.send((job, done)).ok();
+            pending.push(answer);
+        }
+        let mut all = Vec::with_capacity(pending.len());
+        for answer in pending {
+            all.push(answer.await.unwrap_or_else(|_| Done {
+                latency: Duration::ZERO,
+                first_object: None,
+                result: Err(ListError::Http("client thread ended".to_owned())),
+            }));
+        }
+        all
+    }
+}
+
+type Jobs = mpsc::UnboundedReceiver<(Job, oneshot::Sender<Done>)>;
+
+/// The body of a client's thread.
+fn client(
+    row: &Row,
+    reach: &Reach,
+    verifier: &Verifier,
+    mut jobs: Jobs,
+    connected: oneshot::Sender<Result<(), ListError>>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let error = ListError::Http(format!("cannot start a runtime: {error}"));
+            connected.send(Err(error)).ok();
+            return;
+        }
+    };
+    runtime.block_on(async {
+        let mut lister = match row.connect(reach).await {
+            Ok(lister) => lister,
+            Err(error) => {
+                connected.send(Err(error)).ok();
+                return;
+            }
+        };
+        if connected.send(Ok(())).is_err() {
+            return;
+        }
+        while let Some((job, mut done)) = jobs.recv().await {
+            tokio::select! {
+                outcome = run(lister.as_mut(), job, verifier) => {
+                    done.send(outcome).ok();
+                }
+                // Whoever asked has gone: dropping the list resets its stream.
+                () = done.closed() => {}
+            }
+        }
+    });
+}
+
+async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
+    let begun = Instant::now();
+    let mut first_object = None;
+    let work = async {
+        match job {
+            Job::List => {
+                let mut check = Check::new(&verifier.root);
+                let mut on_first = || first_object = Some(begun.elapsed());
+                let listed = lister.list(&mut check, &mut on_first).await?;
+                let found = check.finish(&listed, verifier.expected.as_ref())?;
+                Ok(Some((listed, found)))
+            }
+            Job::Drain => lister.drain().await.map(|()| None),
+            Job::FirstObject => lister.first_object().await.map(|()| None),
+        }
+    };
+    let result = timeout(LIST_WITHIN, work).await;
+    Done {
+        latency: begun.elapsed(),
+        first_object,
+        result: result.unwrap_or(Err(ListError::Slow(LIST_WITHIN))),
+    }
+}

@@ -1,0 +1,113 @@
+//! Seeding and cleaning up on an endpoint that is not ours.
+
+use std::sync::Arc;
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use tokio_util::sync::CancellationToken;
+use workloads::DataSet;
+
+use super::{Plan, unusable};
+use crate::exit::Failure;
+use crate::progress::{Counted, Progress};
+use crate::safety::{Survey, left_behind, must_be_empty, stored_bytes};
+use crate::seed::{Written, seed, unseed};
+use crate::target::TargetSpec;
+use crate::verify::Expected;
+
+/// What we wrote to an endpoint that is not ours. [`Seeded::clean_up`] deletes it again.
+pub(super) struct Seeded {
+    pub(super) root: String,
+    pub(super) expected: Expected,
+    target: TargetSpec,
+    config: ClientConfig,
+    data: Arc<DataSet>,
+    written: Arc<Written>,
+}
+
+impl Seeded {
+    /// Writes a data set below a prefix of our own, if that may be; `None` when stopped meanwhile, with everything deleted
+    /// again.
+    pub(super) async fn create(
+        plan: &Plan,
+        target: &TargetSpec,
+        data: &Arc<DataSet>,
+        progress: &Progress,
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, Failure> {
+        let bad = |error: &dyn std::fmt::Display| unusable(target, error);
+        let endpoints = ClientConfig::new(&target.to_string()).map_err(|e| bad(&e))?;
+        let config = ClientConfig {
+            endpoints: endpoints.endpoints,
+            ..plan.launcher.connect.clone()
+        };
+        let client = Client::connect(config.clone()).await.map_err(|e| bad(&e))?;
+        let root = plan.foreign_root();
+        let survey = Survey::take(&client).await.map_err(|e| bad(&e))?;
+        survey
+            .may_seed(plan.seed_data, data, &root)
+            .map_err(|e| bad(&e))?;
+        must_be_empty(&client, &root)
+            .await
+            .map_err(|e| bad(&e))?
+            .map_err(|e| bad(&e))?;
+
+        progress.say(&format!("{target}: writing below {root}"));
+        let mut seeded = Self {
+            root,
+            expected: Expected {
+                fingerprint: workloads::Fingerprint::default(),
+                revision: 0,
+            },
+            target: target.clone(),
+            config,
+            data: Arc::clone(data),
+            written: Arc::default(),
+        };
+        let phase = progress.phase(&format!("seeding {target}"), data.len(), Counted::Objects);
+        let written = tokio::select! {
+            written = seed(&seeded.config, data, &seeded.root, &seeded.written, &phase) => Some(written),
+            () = stop.cancelled() => None,
+        };
+        match written {
+            Some(Ok(expected)) => {
+                phase.done("written");
+                seeded.expected = expected;
+                Ok(Some(seeded))
+            }
+            Some(Err(error)) => {
+                seeded.clean_up(false, progress).await?;
+                Err(bad(&error))
+            }
+            None => {
+                seeded.clean_up(false, progress).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Deletes exactly what was written, unless it shall stay. Not to be interrupted: it is what an interruption waits for.
+    pub(super) async fn clean_up(self, keep: bool, progress: &Progress) -> Result<(), Failure> {
+        if keep {
+            progress.say(&format!(
+                "{}: left below {} as asked",
+                self.target, self.root
+            ));
+            return Ok(());
+        }
+        let slices = self.written.take();
+        let sent: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
+        let title = format!("deleting from {}", self.target);
+        let phase = progress.phase(&title, sent, Counted::Objects);
+        let deleted = unseed(&self.config, &self.data, &self.root, &slices, &phase).await;
+        let deleted = deleted.map_err(|error| {
+            unusable(
+                &self.target,
+                format!("keys may be left below {}: {error}", self.root),
+            )
+        })?;
+        let bytes = stored_bytes(&self.data, &self.root) / self.data.len() * deleted;
+        phase.done(&left_behind(deleted, bytes));
+        Ok(())
+    }
+}

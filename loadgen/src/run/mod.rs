@@ -1,0 +1,305 @@
+//! Runs scenarios: data set by data set, target by target, row by row.
+//!
+//! - [`plan`]: what was asked for, checked before anything starts
+//! - [`needs`]: whether this machine can hold a row
+//! - [`row`]: one row, phase by phase
+//! - [`foreign`]: seeding and cleaning up on an endpoint that is not ours
+
+mod foreign;
+mod needs;
+mod plan;
+mod row;
+
+pub use plan::Plan;
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use anyhow::anyhow;
+use tokio_util::sync::CancellationToken;
+use workloads::{DataSet, Scenario, Strategy, Tier};
+
+use crate::exit::{Exit, Failure};
+use crate::progress::Progress;
+use crate::record::{Series, TaggedHistogram};
+use crate::result::{self, Case, Environment, Outcome, Report, SCHEMA_VERSION, SavedResult};
+use crate::target::TargetSpec;
+use row::{Measured, RowRun, Source};
+
+/// A run's result, ready to be saved, and how the program should end for it.
+#[derive(Debug)]
+pub struct Finished {
+    /// Everything measured.
+    pub result: SavedResult,
+    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`] or [`Exit::Interrupted`].
+    pub exit: Exit,
+}
+
+/// Runs one scenario on every target of the plan. When `stop` is cancelled, what was measured up to then is answered,
+/// marked. Servers that were started are gone when this returns, or when its future is dropped.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 when a foreign endpoint cannot be reached or refuses to be written to. A target that fails
+/// while it is measured is a failed row, not an error.
+pub async fn run(
+    plan: &Plan,
+    scenario: &Scenario,
+    environment: Environment,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<Finished, Failure> {
+    let mut run = Run {
+        plan,
+        scenario,
+        progress,
+        stop,
+        begun: Instant::now(),
+        report: Report {
+            schema_version: SCHEMA_VERSION,
+            scenario: scenario.name.clone(),
+            started: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            elapsed_s: 0.0,
+            interrupted: false,
+            environment: Environment {
+                client: plan.client_settings(),
+                ..environment
+            },
+            data_sets: Vec::new(),
+            cases: Vec::new(),
+        },
+        histograms: Vec::new(),
+        series: Vec::new(),
+    };
+    if plan.prefix.is_some() {
+        run.prefix().await?;
+    } else {
+        for spec in &scenario.data_sets {
+            let data = Arc::new(DataSet::new(spec));
+            run.data_set(&data).await?;
+        }
+    }
+    Ok(run.finish())
+}
+
+/// A run under way.
+struct Run<'a> {
+    plan: &'a Plan,
+    scenario: &'a Scenario,
+    progress: &'a Progress,
+    stop: &'a CancellationToken,
+    begun: Instant,
+    report: Report,
+    histograms: Vec<TaggedHistogram>,
+    series: Vec<Series>,
+}
+
+impl Run<'_> {
+    async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
+        for target in &self.plan.targets {
+            if target.is_started() {
+                for (tier, strategy) in self.rows() {
+                    let source = Source::Fresh(Arc::clone(data));
+                    self.row(target, tier, strategy, source, None).await;
+                }
+            } else {
+                self.foreign(target, data).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up whatever happens.
+    async fn foreign(&mut self, target: &TargetSpec, data: &Arc<DataSet>) -> Result<(), Failure> {
+        if let TargetSpec::Kube(_) = target {
+            return self.whatever_is_there(target, &data.spec().name).await;
+        }
+        let seeded = foreign::Seeded::create(self.plan, target, data, self.progress, self.stop);
+        let Some(seeded) = seeded.await? else {
+            self.report.interrupted = true;
+            return Ok(());
+        };
+        for (tier, strategy) in self.rows() {
+            let source = Source::Seeded {
+                data: Arc::clone(data),
+                root: seeded.root.clone(),
+                expected: seeded.expected.clone(),
+            };
+            self.row(target, tier, strategy, source, None).await;
+        }
+        seeded.clean_up(self.plan.keep_data, self.progress).await
+    }
+
+    /// `--prefix`: everything below it, as it is.
+    async fn prefix(&mut self) -> Result<(), Failure> {
+        let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
+        for target in &self.plan.targets {
+            if !target.is_started() {
+                self.whatever_is_there(target, &name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn whatever_is_there(&mut self, target: &TargetSpec, name: &str) -> Result<(), Failure> {
+        for (tier, strategy) in self.rows() {
+            let prefix = self.plan.prefix.clone().unwrap_or_default();
+            self.row(target, tier, strategy, Source::There { prefix }, Some(name))
+                .await;
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> Vec<(Tier, Strategy)> {
+        [Tier::Etcd, Tier::Kube]
+            .into_iter()
+            .flat_map(|tier| self.scenario.rows.of(tier).iter().map(move |&s| (tier, s)))
+            .collect()
+    }
+
+    async fn row(
+        &mut self,
+        target: &TargetSpec,
+        tier: Tier,
+        strategy: Strategy,
+        source: Source,
+        name: Option<&str>,
+    ) {
+        if self.stop.is_cancelled() {
+            self.report.interrupted = true;
+            return;
+        }
+        let data_set = match (&source, name) {
+            (Source::Fresh(data) | Source::Seeded { data, .. }, _) => data.spec().name.clone(),
+            (Source::There { .. }, name) => name.unwrap_or("there").to_owned(),
+        };
+        // A row of a tier that nobody would expect of the target is not worth a line.
+        if target.lacks(tier).is_some() && self.rows().iter().any(|(other, _)| *other != tier) {
+            return;
+        }
+        let run = RowRun {
+            plan: self.plan,
+            scenario: self.scenario,
+            target,
+            tier,
+            strategy,
+            source,
+            data_set,
+            run_begun: self.begun,
+            progress: self.progress,
+            stop: self.stop,
+        };
+        let Measured {
+            case,
+            histograms,
+            series,
+            setup,
+            data_set,
+        } = run.measure().await;
+        self.progress.say(&one_line(&case));
+        if let Some(setup) = setup
+            && !self.report.environment.servers.iter().any(|s| {
+                s.target == setup.target && without_ports(&s.flags) == without_ports(&setup.flags)
+            })
+        {
+            self.report.environment.servers.push(setup);
+        }
+        if let Some(data_set) = data_set
+            && !self
+                .report
+                .data_sets
+                .iter()
+                .any(|d| d.name == data_set.name)
+        {
+            self.report.data_sets.push(data_set);
+        }
+        self.report.interrupted |= case.outcome == Outcome::Interrupted;
+        self.report.cases.push(case);
+        self.histograms.extend(histograms);
+        self.series.extend(series);
+    }
+
+    fn finish(mut self) -> Finished {
+        self.report.elapsed_s = self.begun.elapsed().as_secs_f64();
+        if self.report.environment.disk.is_none()
+            && self
+                .plan
+                .targets
+                .iter()
+                .any(|t| matches!(t, TargetSpec::EtcdBinary(_)))
+        {
+            self.report.environment.disk = crate::sample::disk(&std::env::temp_dir()).ok();
+        }
+        let mut exit = Exit::Done;
+        for case in &self.report.cases {
+            exit = exit.and(match case.outcome {
+                Outcome::Failed { .. } => Exit::TargetFailed,
+                Outcome::Invalid { .. } => Exit::Invalid,
+                _ => Exit::Done,
+            });
+        }
+        if self.report.interrupted {
+            exit = Exit::Interrupted;
+        }
+        Finished {
+            result: SavedResult {
+                scenario_toml: self.scenario.to_toml(),
+                report: self.report,
+                histograms: self.histograms,
+                series: self.series,
+            },
+            exit,
+        }
+    }
+}
+
+/// What a row came to, for whoever watches.
+fn one_line(case: &Case) -> String {
+    let row = case.id();
+    if let Some(reason) = case.outcome.reason() {
+        let state = match case.outcome {
+            Outcome::NotApplicable { .. } => "N/A",
+            Outcome::Failed { .. } => "FAILED",
+            Outcome::Invalid { .. } => "invalid",
+            _ => "stopped",
+        };
+        return format!("{row}: {state}: {reason}");
+    }
+    let ms = case.latency_ms.as_ref().and_then(|q| q.p50.or(q.mean));
+    let above = case.server.as_ref().map(|s| s.peak_above_idle);
+    format!(
+        "{row}: {} a list, server {} above idle",
+        ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms")),
+        above.map_or_else(
+            || "-".to_owned(),
+            |b| format!("{:.1} MiB", b as f64 / 1048576.0)
+        ),
+    )
+}
+
+/// Flags with the ports of this very start taken out.
+fn without_ports(flags: &[String]) -> Vec<String> {
+    flags
+        .iter()
+        .map(|flag| match flag.find("127.0.0.1:") {
+            Some(at) => flag[..at].to_owned(),
+            None if flag.contains("loadgen-etcd-") => String::new(),
+            None => flag.clone(),
+        })
+        .collect()
+}
+
+/// The data set of a result, from what was written.
+fn described(data: &DataSet, fingerprint: &workloads::Fingerprint) -> result::DataSet {
+    result::DataSet {
+        name: data.spec().name.clone(),
+        seed: Some(data.spec().seed),
+        objects: fingerprint.objects,
+        bytes: fingerprint.bytes,
+        fingerprint: Some(fingerprint.to_string()),
+    }
+}
+
+/// An error that ends the run with exit code 2, naming the target.
+fn unusable(target: &TargetSpec, error: impl std::fmt::Display) -> Failure {
+    Failure::usage(anyhow!("{target}: {error}"))
+}

@@ -1,0 +1,245 @@
+//! What was asked for, checked before anything starts.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::anyhow;
+use etcd_api::client::config::{ClientConfig, TlsFiles, User};
+use workloads::{DataSet, Kind, Overrides, Scenario, Strategy, Tier};
+
+use super::needs::Needs;
+use crate::cli::{DEFAULT_SCENARIO, RunArgs};
+use crate::exit::Failure;
+use crate::result::ClientSettings;
+use crate::sample;
+use crate::target::{Launcher, TargetSpec};
+
+/// The pages of a `--prefix` run.
+const PREFIX_PAGES: [u32; 2] = [10_000, 500];
+
+/// A checked command line.
+#[derive(Debug)]
+pub struct Plan {
+    /// The scenarios, with what the command line changes about them.
+    pub scenarios: Vec<Scenario>,
+    /// What is measured.
+    pub targets: Vec<TargetSpec>,
+    /// Read what is there below this, write nothing.
+    pub prefix: Option<String>,
+    pub(super) seed_data: bool,
+    pub(super) keep_data: bool,
+    pub(super) launcher: Launcher,
+    /// Makes our prefix on foreign endpoints unlike any other run's.
+    run_id: String,
+}
+
+impl Plan {
+    /// Reads the command line; `own_program` is what starts our servers (`own_program serve …`).
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 and one line that says what to change.
+    pub fn new(args: &RunArgs, own_program: &Path) -> Result<Self, Failure> {
+        let targets = targets(args)?;
+        let strategies = args
+            .strategies
+            .iter()
+            .map(|name| name.parse().map_err(Failure::usage))
+            .collect::<Result<Vec<Strategy>, _>>()?;
+        if args.prefix.is_some()
+            && let Some(started) = targets.iter().find(|t| t.is_started())
+        {
+            return Err(Failure::usage(anyhow!(
+                "--prefix reads what is there, and nothing is on `{started}`: name an endpoint with --etcd URL"
+            )));
+        }
+        let overrides = Overrides {
+            objects: args.objects.and_then(NonZeroU64::new),
+            object_size: args.object_size.and_then(NonZeroU64::new),
+            seed: args.seed,
+            repeats: args.repeats.and_then(NonZeroU32::new),
+            clients: args.clients.and_then(NonZeroU32::new),
+            strategies: (!strategies.is_empty()).then_some(strategies),
+        };
+        let mut scenarios = match &args.prefix {
+            Some(prefix) => vec![prefix_scenario(prefix)?],
+            None => named(&args.scenarios)?,
+        };
+        for scenario in &mut scenarios {
+            scenario.override_with(&overrides).map_err(Failure::usage)?;
+        }
+        Ok(Self {
+            scenarios,
+            targets,
+            prefix: args.prefix.clone(),
+            seed_data: args.seed_data,
+            keep_data: args.keep_data,
+            launcher: Launcher {
+                own_program: own_program.to_owned(),
+                connect: connect(args)?,
+            },
+            run_id: run_id(),
+        })
+    }
+
+    /// What would be done, and what it needs: one line a row.
+    #[must_use]
+    pub fn dry_run(&self) -> String {
+        let free_memory = sample::free_memory_bytes().unwrap_or(0);
+        let free_disk = sample::free_disk_bytes(&std::env::temp_dir()).unwrap_or(0);
+        let mut lines = vec![format!(
+            "free: {} MiB of memory, {} MiB of disk in {}",
+            free_memory >> 20,
+            free_disk >> 20,
+            std::env::temp_dir().display()
+        )];
+        for scenario in &self.scenarios {
+            for spec in &scenario.data_sets {
+                let data = DataSet::new(spec);
+                for target in &self.targets {
+                    for tier in [Tier::Etcd, Tier::Kube] {
+                        for &strategy in scenario.rows.of(tier) {
+                            let row = format!("{}/{target}/{tier}/{strategy}", spec.name);
+                            lines.push(self.dry_row(&row, target, tier, strategy, &data, scenario));
+                        }
+                    }
+                }
+            }
+        }
+        lines.join("\n")
+    }
+
+    fn dry_row(
+        &self,
+        row: &str,
+        target: &TargetSpec,
+        tier: Tier,
+        strategy: Strategy,
+        data: &DataSet,
+        scenario: &Scenario,
+    ) -> String {
+        if let Some(reason) = target.lacks(tier).or_else(|| needs_kubernetes(data, tier)) {
+            return format!("{row}: N/A: {reason}");
+        }
+        if let Some(prefix) = &self.prefix {
+            return format!("{row}: reads what is below {prefix}");
+        }
+        if !target.is_started() {
+            let root = self.foreign_root();
+            return format!(
+                "{row}: writes {} objects below {root}, deletes them after",
+                data.len()
+            );
+        }
+        let needs = Needs::of(target, tier, strategy, data, scenario.clients);
+        format!(
+            "{row}: {} objects, {} lists by {} clients, needs {} MiB of memory and {} MiB of disk",
+            data.len(),
+            scenario.repeats,
+            scenario.clients,
+            needs.memory >> 20,
+            needs.disk >> 20
+        )
+    }
+
+    /// Where we write on an endpoint that is not ours.
+    pub(super) fn foreign_root(&self) -> String {
+        format!("/loadgen/{}/registry/", self.run_id)
+    }
+
+    /// The generator's settings, for the result.
+    pub(super) fn client_settings(&self) -> ClientSettings {
+        let http2 = self.launcher.connect.http2;
+        ClientSettings {
+            stream_window_bytes: http2.stream_window_bytes,
+            connection_window_bytes: http2.connection_window_bytes,
+            max_frame_bytes: http2.max_frame_bytes,
+            decode_mode: "raw".to_owned(),
+            allocator: "jemalloc".to_owned(),
+        }
+    }
+}
+
+/// Why a tier cannot serve a data set; `None` when it can.
+pub(super) fn needs_kubernetes(data: &DataSet, tier: Tier) -> Option<&'static str> {
+    (tier == Tier::Kube && !data.spec().kind.is_kubernetes())
+        .then_some("the Kubernetes tier serves Kubernetes objects, and these are raw values")
+}
+
+fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
+    let mut texts = args.targets.clone();
+    texts.extend(args.etcd.clone());
+    texts.extend(args.kube.as_ref().map(|url| format!("kube:{url}")));
+    if texts.is_empty() {
+        texts.push("bench".to_owned());
+    }
+    let mut targets: Vec<TargetSpec> = Vec::new();
+    for text in texts {
+        let target = text.parse().map_err(Failure::usage)?;
+        if targets.contains(&target) {
+            return Err(Failure::usage(anyhow!("target `{text}` is named twice")));
+        }
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
+    let default = [DEFAULT_SCENARIO.to_owned()];
+    let names = if names.is_empty() { &default } else { names };
+    names
+        .iter()
+        .map(|name| {
+            let is_file = name.ends_with(".toml") || name.contains('/');
+            if is_file {
+                Scenario::from_path(Path::new(name))
+            } else {
+                Scenario::named(name)
+            }
+        })
+        .map(|scenario| scenario.map_err(Failure::usage))
+        .collect()
+}
+
+/// What a `--prefix` run does: every strategy, three times.
+fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
+    if prefix.is_empty() {
+        return Err(Failure::usage(anyhow!("--prefix is empty; `/` is not")));
+    }
+    let mut scenario = Scenario::named(DEFAULT_SCENARIO).map_err(Failure::usage)?;
+    "prefix".clone_into(&mut scenario.name);
+    scenario.summary = format!("what is below {prefix}");
+    scenario.description.clear();
+    scenario.repeats = 3;
+    scenario.first_chunk_streams = 20;
+    scenario.rows.etcd = vec![Strategy::Unary, Strategy::Stream];
+    let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
+    scenario.rows.etcd.extend(pages.map(Strategy::Paged));
+    scenario.rows.kube.clear();
+    // Not loaded; the scenario must have one, and this one says that it is not Kubernetes' business.
+    scenario.data_sets.truncate(1);
+    scenario.data_sets[0].kind = Kind::Raw;
+    scenario.data_sets[0].object_size = NonZeroU64::new(1);
+    scenario.data_sets[0].namespaces = None;
+    scenario.data_sets[0].nodes = None;
+    Ok(scenario)
+}
+
+fn connect(args: &RunArgs) -> Result<ClientConfig, Failure> {
+    // Endpoints are the targets'; everything else is shared by them.
+    let mut config = ClientConfig::new("http://127.0.0.1:2379").map_err(Failure::usage)?;
+    config.tls = TlsFiles {
+        ca: args.connect.cacert.clone(),
+        cert: args.connect.cert.clone(),
+        key: args.connect.key.clone(),
+    };
+    let user = args.connect.user.as_deref();
+    config.user = user.map(User::parse).transpose().map_err(Failure::usage)?;
+    Ok(config)
+}
+
+fn run_id() -> String {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let plain: String = now.chars().filter(char::is_ascii_alphanumeric).collect();
+    format!("{plain}-{}", std::process::id())
+}

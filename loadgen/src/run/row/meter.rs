@@ -1,0 +1,242 @@
+//! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use http::Method;
+
+use crate::record::{Sample, Series};
+use crate::result::{ClientFigures, ServerFigures};
+use crate::sample::{
+    AllocatedWatch, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY, Sampler,
+    Watched,
+};
+use crate::target::Running;
+
+/// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
+const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
+/// A server that has no settle page is idle when it stops shrinking for a second, or after this.
+const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+const SETTLE_STEP: Duration = Duration::from_secs(1);
+const SETTLED_BYTES: u64 = 4 << 20;
+/// The generator's own series.
+const OWN_SERIES: &str = "loadgen";
+
+/// One server process.
+struct Metered {
+    name: String,
+    pid: u32,
+    process: Process,
+    metrics_url: Option<String>,
+    cpu_before: Duration,
+    counters_before: BTreeMap<String, f64>,
+}
+
+/// The meter of one row.
+pub(super) struct Meter {
+    servers: Vec<Metered>,
+    own: Process,
+    own_cpu_before: Duration,
+    figures: ServerFigures,
+    sampler: Option<Sampler>,
+}
+
+impl Meter {
+    /// Waits until the servers are at rest and takes their idle figures.
+    ///
+    /// # Errors
+    /// When a server has ended.
+    pub(super) async fn settled(running: &Running) -> Result<Self, ProcessError> {
+        let mut servers = Vec::new();
+        for child in running.processes() {
+            servers.push(Metered {
+                name: child.name().to_owned(),
+                pid: child.pid(),
+                process: Process::new(child.pid())?,
+                metrics_url: running.metrics_url(child.name()),
+                cpu_before: Duration::ZERO,
+                counters_before: BTreeMap::new(),
+            });
+        }
+        let mut figures = ServerFigures::default();
+        let mut allocated = Some(0);
+        for server in &servers {
+            settle(server).await?;
+            figures.rss_idle += server.process.memory()?.rss;
+            let page = page(server.metrics_url.as_deref()).await;
+            let bytes = page.and_then(|page| page.allocated());
+            allocated = allocated.zip(bytes).map(|(sum, bytes)| sum + bytes);
+        }
+        figures.allocated_idle = allocated.filter(|_| !servers.is_empty());
+        Ok(Self {
+            servers,
+            own: Process::own()?,
+            own_cpu_before: Duration::ZERO,
+            figures,
+            sampler: None,
+        })
+    }
+
+    /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
+    pub(super) fn reset_peaks(&self) {
+        for server in &self.servers {
+            server.process.reset_peak().ok();
+        }
+    }
+
+    /// The warm-up's peak is the row's too, but not one of its repeats.
+    pub(super) fn end_of_warm_up(&mut self) {
+        self.figures.rss_peak = self.figures.rss_peak.max(self.peak());
+    }
+
+    /// Notes the peak of a round.
+    pub(super) fn end_of_round(&mut self) {
+        let peak = self.peak();
+        self.figures.rss_peak = self.figures.rss_peak.max(peak);
+        let above = peak.saturating_sub(self.figures.rss_idle);
+        self.figures.peaks_above_idle.push(above);
+    }
+
+    /// Starts sampling and notes the clocks.
+    ///
+    /// # Errors
+    /// When a server has ended.
+    pub(super) async fn begin(&mut self, case: &str) -> Result<(), ProcessError> {
+        let mut watched = Vec::new();
+        for server in &mut self.servers {
+            let client = server.metrics_url.as_deref().map(MetricsClient::new);
+            let allocated = match client {
+                Some(Ok(client)) => AllocatedWatch::start(client, ASK_ALLOCATED_EVERY).await,
+                _ => None,
+            };
+            watched.push(Watched {
+                name: server.name.clone(),
+                process: Process::new(server.pid)?,
+                allocated,
+            });
+            let page = page(server.metrics_url.as_deref()).await;
+            server.counters_before = page.map(|page| page.totals()).unwrap_or_default();
+            server.cpu_before = server.process.cpu()?;
+        }
+        watched.push(Watched {
+            name: OWN_SERIES.to_owned(),
+            process: Process::own()?,
+            allocated: None,
+        });
+        self.own.reset_peak().ok();
+        self.own_cpu_before = self.own.cpu()?;
+        // Without a sampler thread the kernel's peaks are still there.
+        self.sampler = Sampler::start(case, watched, SAMPLE_EVERY).ok();
+        Ok(())
+    }
+
+    /// Ends the measured phase; `None` for the server where none is ours. `in_flight` are the bytes of the lists that ran
+    /// at the same time.
+    pub(super) async fn end(
+        &mut self,
+        in_flight: u64,
+        requests: u64,
+    ) -> (Option<ServerFigures>, ClientFigures, Vec<Series>) {
+        let own_cpu = self.own.cpu().unwrap_or_default();
+        let client = ClientFigures {
+            cpu_s: own_cpu.saturating_sub(self.own_cpu_before).as_secs_f64(),
+            rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
+            lag_ms: None,
+        };
+        for server in &self.servers {
+            let cpu = server.process.cpu().unwrap_or(server.cpu_before);
+            self.figures.cpu_s += cpu.saturating_sub(server.cpu_before).as_secs_f64();
+        }
+        let series = match self.sampler.take() {
+            Some(sampler) => sampler.stop().0,
+            None => Vec::new(),
+        };
+        if self.servers.is_empty() {
+            return (None, client, series);
+        }
+        for server in &self.servers {
+            if let Some(page) = page(server.metrics_url.as_deref()).await {
+                let changed = changed(&server.counters_before, page.totals());
+                self.figures.counters.extend(changed);
+            }
+        }
+        self.note_series_peaks(&series);
+        self.figures.settle(in_flight, requests);
+        (Some(self.figures.clone()), client, series)
+    }
+
+    fn note_series_peaks(&mut self, series: &[Series]) {
+        let servers = series.iter().filter(|series| series.process != OWN_SERIES);
+        let mut allocated = Some(0);
+        for series in servers {
+            let highest = |of: fn(&Sample) -> u64| series.samples.iter().map(of).max().unwrap_or(0);
+            self.figures.rss_anon_peak += highest(|sample| sample.anon);
+            self.figures.rss_file_peak += highest(|sample| sample.file);
+            let highest = series.samples.iter().filter_map(|s| s.allocated).max();
+            allocated = allocated.zip(highest).map(|(sum, bytes)| sum + bytes);
+        }
+        self.figures.allocated_peak = allocated.filter(|_| self.figures.allocated_idle.is_some());
+    }
+
+    fn peak(&self) -> u64 {
+        let peaks = self.servers.iter();
+        peaks
+            .filter_map(|server| server.process.memory().ok())
+            .map(|memory| memory.peak)
+            .sum()
+    }
+}
+
+/// Asks a server to give back what it does not use; waits where it cannot be asked.
+async fn settle(server: &Metered) -> Result<(), ProcessError> {
+    if let Some(Ok(mut client)) = server.metrics_url.as_deref().map(MetricsClient::new)
+        && client.text(Method::POST, "/debug/settle").await.is_ok()
+    {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let mut before = server.process.memory()?.rss;
+    while begun.elapsed() < SETTLE_WITHIN {
+        tokio::time::sleep(SETTLE_STEP).await;
+        let now = server.process.memory()?.rss;
+        if now.abs_diff(before) < SETTLED_BYTES {
+            break;
+        }
+        before = now;
+    }
+    Ok(())
+}
+
+async fn page(url: Option<&str>) -> Option<MetricsText> {
+    MetricsClient::new(url?).ok()?.metrics().await.ok()
+}
+
+/// By how much each counter has grown, where it has.
+fn changed(before: &BTreeMap<String, f64>, after: BTreeMap<String, f64>) -> BTreeMap<String, u64> {
+    after
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let grown = value - before.get(&name).copied().unwrap_or(0.0);
+            (grown >= 1.0).then_some((name, grown as u64))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_counters_that_grew_are_kept() {
+        let of = |pairs: &[(&str, f64)]| {
+            let pairs = pairs.iter();
+            pairs
+                .map(|&(name, value)| (name.to_owned(), value))
+                .collect()
+        };
+        let before: BTreeMap<String, f64> = of(&[("a_total", 3.0), ("b_total", 5.0)]);
+        let after = of(&[("a_total", 3.0), ("b_total", 9.0), ("c_total", 1.0)]);
+        let expected = BTreeMap::from([("b_total".to_owned(), 4), ("c_total".to_owned(), 1)]);
+        assert_eq!(changed(&before, after), expected);
+    }
+}

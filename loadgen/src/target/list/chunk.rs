@@ -1,0 +1,72 @@
+//! One call on the etcd tier, walked, drained or cancelled after its first object.
+
+use bytes::Bytes;
+use etcd_api::client::raw_list::{ListRpc, RawConnection};
+use etcd_api::client::walk::{ListSummary, Object, Walker};
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::RangeRequest;
+
+use super::ListError;
+use crate::verify::{Check, Wrong};
+
+/// The Range over a whole prefix.
+pub(super) fn whole(prefix: &str) -> RangeRequest {
+    RangeRequest {
+        key: Bytes::copy_from_slice(if prefix.is_empty() {
+            b"\0"
+        } else {
+            prefix.as_bytes()
+        }),
+        range_end: prefix_end(prefix.as_bytes()).into(),
+        ..RangeRequest::default()
+    }
+}
+
+/// Runs one call, showing every object to `check`.
+pub(super) async fn checked(
+    connection: &RawConnection,
+    rpc: ListRpc,
+    request: &RangeRequest,
+    check: &mut Check,
+    on_first_object: &mut (dyn FnMut() + Send),
+) -> Result<ListSummary, ListError> {
+    let mut visit = |object: Object<'_>| check.visit(object.key, object.value, object.mod_revision);
+    let walked = connection.walk(rpc, request, &mut visit, on_first_object);
+    Ok(walked.await?)
+}
+
+/// Checks what a list that was not cut says about itself.
+pub(super) fn check_whole(summary: &ListSummary) -> Result<(), Wrong> {
+    if summary.more {
+        return Err(Wrong::Cut);
+    }
+    check_count(summary.objects, summary.count)
+}
+
+/// Checks a count against what should be there.
+pub(super) fn check_count(expected: u64, count: i64) -> Result<(), Wrong> {
+    if u64::try_from(count) == Ok(expected) {
+        return Ok(());
+    }
+    Err(Wrong::Count { expected, count })
+}
+
+/// Runs one call until its first object is there, then resets the stream.
+pub(super) async fn first_object(
+    connection: &RawConnection,
+    rpc: ListRpc,
+    request: &RangeRequest,
+) -> Result<(), ListError> {
+    let mut list = connection.open(rpc, request).await?;
+    let mut walker = Walker::new(rpc);
+    let mut ignore = |_: Object<'_>| {};
+    while let Some(frame) = list.data().await? {
+        walker
+            .feed(&frame, &mut ignore)
+            .map_err(etcd_api::error::Error::from)?;
+        if walker.so_far().objects > 0 {
+            break;
+        }
+    }
+    Ok(())
+}

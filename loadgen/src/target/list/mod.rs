@@ -1,0 +1,155 @@
+//! The strategies: each one way to list everything, behind one small trait that one driver runs.
+
+mod chunk;
+mod kube;
+mod kube_walk;
+mod paged;
+mod stream;
+mod unary;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use etcd_api::client::Client;
+use etcd_api::error::Error as EtcdError;
+use workloads::strategy::{Strategy, Tier};
+
+use super::Running;
+use crate::result::ServedFrom;
+use crate::verify::{Check, Wrong};
+
+/// What a list said about itself; what it held is in the [`Check`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Revision (resourceVersion) that it was read at.
+    pub revision: i64,
+    /// Chunks, pages or frames with objects.
+    pub chunks: u64,
+    /// Bytes received, protocol framing of HTTP excluded.
+    pub wire_bytes: u64,
+}
+
+/// How a list failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// The call failed.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// The Kubernetes API failed.
+    #[error("{0}")]
+    Http(String),
+    /// The answer is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
+    /// No end within the time allowed.
+    #[error("no end after {} s", .0.as_secs())]
+    Slow(Duration),
+}
+
+impl ListError {
+    /// True when the target does not know the call, which makes a row N/A instead of failed.
+    #[must_use]
+    pub fn is_unimplemented(&self) -> bool {
+        matches!(self, Self::Etcd(EtcdError::Unimplemented(_)))
+    }
+}
+
+/// One client of one strategy, with a connection of its own.
+#[async_trait]
+pub trait Lister: Send {
+    /// One whole list, every object shown to `check`. `on_first_object` is called once, when the first object is there.
+    async fn list(
+        &mut self,
+        check: &mut Check,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError>;
+
+    /// The same list by a client that looks at no object: what remains is transport and server.
+    async fn drain(&mut self) -> Result<(), ListError>;
+
+    /// Begins a list and cancels it once the first object is there.
+    async fn first_object(&mut self) -> Result<(), ListError>;
+}
+
+/// What a row lists, and as what.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Which protocol.
+    pub tier: Tier,
+    /// Which way.
+    pub strategy: Strategy,
+    /// Key prefix of the etcd tier, as `/registry/pods/`.
+    pub prefix: String,
+    /// Collection of the Kubernetes tier, as `pods`.
+    pub resource: String,
+}
+
+impl Row {
+    /// A client for this row, connected.
+    ///
+    /// # Errors
+    /// [`ListError`] when the server cannot be reached.
+    pub async fn connect(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+        let client = match (&to.etcd, self.tier) {
+            (Some(config), Tier::Etcd) => Client::connect(config.clone()).await?,
+            _ => return kube::connect(self, to).await,
+        };
+        let raw = client.raw().await?;
+        Ok(match self.strategy {
+            Strategy::Stream => Box::new(stream::Stream::new(raw, &self.prefix)),
+            Strategy::Paged(size) => Box::new(paged::Paged::new(raw, &self.prefix, size.get())),
+            _ => Box::new(unary::Unary::new(raw, &self.prefix)),
+        })
+    }
+
+    /// How the server encodes what it sends for this row.
+    #[must_use]
+    pub fn encoding(&self, running: &Running) -> &'static str {
+        match (self.tier, self.strategy) {
+            (Tier::Kube, _) => "protobuf",
+            (Tier::Etcd, Strategy::Stream) => "stream",
+            (Tier::Etcd, _) => running.unary_encoding,
+        }
+    }
+
+    /// Which part of the server answers; the watch cache only where the server's own counters say so later.
+    #[must_use]
+    pub fn served_from(&self) -> ServedFrom {
+        match self.tier {
+            Tier::Etcd => ServedFrom::Store,
+            Tier::Kube => ServedFrom::Unknown,
+        }
+    }
+
+    /// Why this target cannot have the row although it speaks the protocol; `None` when it may.
+    #[must_use]
+    pub fn refused_by(&self, running: &Running) -> Option<String> {
+        match (self.tier, self.strategy) {
+            (Tier::Etcd, Strategy::UnaryIncremental) if running.unary_encoding != "incremental" => {
+                Some(format!(
+                    "{} has no incremental encoding: it builds a unary answer whole before sending",
+                    running.setup.program
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How to reach a running target; what a client thread needs of it.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    /// The etcd tier.
+    pub etcd: Option<etcd_api::client::config::ClientConfig>,
+    /// The Kubernetes tier.
+    pub kube_url: Option<String>,
+}
+
+impl From<&Running> for Reach {
+    fn from(running: &Running) -> Self {
+        Self {
+            etcd: running.etcd.clone(),
+            kube_url: running.kube_url.clone(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `--target` as it is written.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use workloads::strategy::Tier;
+
+/// Something that can be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetSpec {
+    /// Our own servers, started fresh for each row.
+    Bench,
+    /// An etcd binary, started fresh for each row in a temporary folder.
+    EtcdBinary(PathBuf),
+    /// An etcd that is there: its endpoints, comma separated.
+    Etcd(String),
+    /// A Kubernetes API that is there.
+    Kube(String),
+}
+
+/// A target that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("target `{0}` is none of: bench, etcd:PATH, http[s]://HOST:PORT, kube:URL")]
+pub struct TargetError(String);
+
+impl TargetSpec {
+    /// True when the servers are ours to start, and nobody else's data is in them.
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        matches!(self, Self::Bench | Self::EtcdBinary(_))
+    }
+
+    /// Why this target can never have a row of that tier; `None` when it may.
+    #[must_use]
+    pub fn lacks(&self, tier: Tier) -> Option<&'static str> {
+        match (self, tier) {
+            (Self::EtcdBinary(_) | Self::Etcd(_), Tier::Kube) => {
+                Some("an etcd has no Kubernetes API")
+            }
+            (Self::Kube(_), Tier::Etcd) => Some("a Kubernetes API does not speak etcd's protocol"),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for TargetSpec {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let refused = || TargetError(text.to_owned());
+        if text == "bench" {
+            return Ok(Self::Bench);
+        }
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return Ok(Self::Etcd(text.to_owned()));
+        }
+        match text.split_once(':') {
+            Some(("etcd", path)) if !path.is_empty() && !path.starts_with("//") => {
+                Ok(Self::EtcdBinary(path.into()))
+            }
+            Some(("kube", url)) if url.starts_with("http://") => Ok(Self::Kube(url.to_owned())),
+            _ => Err(refused()),
+        }
+    }
+}
+
+impl fmt::Display for TargetSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bench => f.write_str("bench"),
+            Self::EtcdBinary(path) => write!(f, "etcd:{}", path.display()),
+            Self::Etcd(endpoints) => f.write_str(endpoints),
+            Self::Kube(url) => write!(f, "kube:{url}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_survive_a_round_trip() {
+        for text in [
+            "bench",
+            "etcd:/usr/bin/etcd",
+            "http://a:1,http://b:2",
+            "kube:http://c:3",
+        ] {
+            let target: TargetSpec = text.parse().expect("a target");
+            assert_eq!(target.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_what_is_known() {
+        for text in [
+            "",
+            "bnech",
+            "etcd:",
+            "etcd://a:1",
+            "kube:",
+            "ftp://a",
+            "kube:ftp://a",
+        ] {
+            let error = text.parse::<TargetSpec>().expect_err(text);
+            assert!(error.to_string().contains("http[s]://HOST:PORT"));
+        }
+    }
+}

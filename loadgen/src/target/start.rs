@@ -1,0 +1,334 @@
+//! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is there.
+
+use std::ffi::OsString;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::proto::etcdserverpb::StatusRequest;
+use tempfile::TempDir;
+use tokio::process::Command;
+use workloads::strategy::Strategy;
+
+use super::TargetSpec;
+use super::child::{ChildError, ChildServer, Death};
+use crate::result::ServerSetup;
+
+/// How long a server may take until it answers.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How long the HTTP tier may take to fill its cache on top of that.
+const CACHE_WITHIN: Duration = Duration::from_secs(120);
+/// Quota of databases that we start: far beyond what a row loads, so that it never decides.
+const QUOTA_BYTES: u64 = 64 << 30;
+
+/// Why a row has no server.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The process could not be started or did not get ready.
+    #[error(transparent)]
+    Child(#[from] ChildError),
+    /// The endpoint could not be reached or refused.
+    #[error(transparent)]
+    Endpoint(#[from] EtcdError),
+    /// No port or folder could be had.
+    #[error("cannot prepare a server: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Starts what a target names.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// The program that has a `serve` command: our own.
+    pub own_program: PathBuf,
+    /// Connection settings for endpoints that are there; the endpoints in it do not count.
+    pub connect: ClientConfig,
+}
+
+/// Servers that are up, or an endpoint that is there.
+#[derive(Debug)]
+pub struct Running {
+    /// How to reach the etcd tier; `None` for a Kubernetes API that is there.
+    pub etcd: Option<ClientConfig>,
+    /// URL of the Kubernetes API, once there is one.
+    pub kube_url: Option<String>,
+    /// How it was set up, for the result.
+    pub setup: ServerSetup,
+    /// How unary answers are encoded.
+    pub unary_encoding: &'static str,
+    processes: Vec<ChildServer>,
+    /// Where an etcd keeps its data; removed with this.
+    folder: Option<TempDir>,
+    own_program: PathBuf,
+}
+
+impl Launcher {
+    /// Starts or connects what `target` names, for a row of this strategy. The Kubernetes tier of our own servers comes
+    /// later, by [`Running::start_kube`]: its cache is filled from what was seeded.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(
+        &self,
+        target: &TargetSpec,
+        strategy: Strategy,
+    ) -> Result<Running, StartError> {
+        match target {
+            TargetSpec::Bench => self.start_bench(strategy).await,
+            TargetSpec::EtcdBinary(path) => self.start_etcd(path).await,
+            TargetSpec::Etcd(endpoints) => self.connect(endpoints).await,
+            TargetSpec::Kube(url) => Ok(Running {
+                etcd: None,
+                kube_url: Some(url.trim_end_matches('/').to_owned()),
+                setup: ServerSetup {
+                    program: "Kubernetes API".to_owned(),
+                    ..ServerSetup::default()
+                },
+                unary_encoding: "unknown",
+                processes: Vec::new(),
+                folder: None,
+                own_program: self.own_program.clone(),
+            }),
+        }
+    }
+
+    async fn start_bench(&self, strategy: Strategy) -> Result<Running, StartError> {
+        let encoding = match strategy {
+            Strategy::Unary => "buffered",
+            _ => "incremental",
+        };
+        let quota = QUOTA_BYTES.to_string();
+        let args = words(&[
+            "serve",
+            "--listen-client-urls",
+            "http://127.0.0.1:0",
+            "--range-encoding",
+            encoding,
+            "--quota-backend-bytes",
+            &quota,
+            "--log-level",
+            "warn",
+        ]);
+        let mut child = ChildServer::spawn("etcd", &self.own_program, &args)?;
+        let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
+        let config = ClientConfig::new(&url)?;
+        let version = status_version(&config).await?;
+        Ok(Running {
+            etcd: Some(config),
+            kube_url: None,
+            setup: ServerSetup {
+                program: format!(
+                    "bench-server {} (as etcd {version})",
+                    env!("CARGO_PKG_VERSION")
+                ),
+                flags: shown(&args),
+                allocator: Some("jemalloc".to_owned()),
+                fsync: None,
+                quota_bytes: Some(QUOTA_BYTES),
+                ..ServerSetup::default()
+            },
+            unary_encoding: encoding,
+            processes: vec![child],
+            folder: None,
+            own_program: self.own_program.clone(),
+        })
+    }
+
+    async fn start_etcd(&self, path: &Path) -> Result<Running, StartError> {
+        let help = Command::new(path).arg("--help").output().await;
+        let help = help.map_err(|source| ChildError::Spawn {
+            program: path.to_owned(),
+            source,
+        })?;
+        let knows = |flag: &str| {
+            [&help.stdout, &help.stderr]
+                .iter()
+                .any(|text| String::from_utf8_lossy(text).contains(flag))
+        };
+        let no_fsync = knows("--unsafe-no-fsync");
+        let folder = tempfile::Builder::new().prefix("loadgen-etcd-").tempdir()?;
+        let (client_url, peer_url) = (free_url()?, free_url()?);
+        let quota = QUOTA_BYTES.to_string();
+        let cluster = format!("default={peer_url}");
+        let mut args = words(&["--data-dir"]);
+        args.push(folder.path().as_os_str().to_owned());
+        args.extend(words(&[
+            "--listen-client-urls",
+            &client_url,
+            "--advertise-client-urls",
+            &client_url,
+            "--listen-peer-urls",
+            &peer_url,
+            "--initial-advertise-peer-urls",
+            &peer_url,
+            "--initial-cluster",
+            &cluster,
+            "--quota-backend-bytes",
+            &quota,
+            "--log-level",
+            "warn",
+        ]));
+        if no_fsync {
+            args.push("--unsafe-no-fsync".into());
+        }
+        let mut child = ChildServer::spawn("etcd", path, &args)?;
+        let config = ClientConfig::new(&client_url)?;
+        let version = until_answering(&config, &mut child).await?;
+        Ok(Running {
+            etcd: Some(config),
+            kube_url: None,
+            setup: ServerSetup {
+                program: format!("etcd {version}"),
+                flags: shown(&args),
+                allocator: Some("go".to_owned()),
+                fsync: Some(!no_fsync),
+                quota_bytes: Some(QUOTA_BYTES),
+                ..ServerSetup::default()
+            },
+            unary_encoding: "buffered",
+            processes: vec![child],
+            folder: Some(folder),
+            own_program: self.own_program.clone(),
+        })
+    }
+
+    async fn connect(&self, endpoints: &str) -> Result<Running, StartError> {
+        let config = ClientConfig {
+            endpoints: ClientConfig::new(endpoints)?.endpoints,
+            ..self.connect.clone()
+        };
+        let client = Client::connect(config.clone()).await?;
+        let status = client.maintenance().status(StatusRequest {}).await;
+        let status = status.map_err(EtcdError::from)?.into_inner();
+        Ok(Running {
+            etcd: Some(config),
+            kube_url: None,
+            setup: ServerSetup {
+                program: format!("etcd {}", status.version),
+                quota_bytes: u64::try_from(status.db_size_quota).ok().filter(|&q| q > 0),
+                ..ServerSetup::default()
+            },
+            unary_encoding: "unknown",
+            processes: Vec::new(),
+            folder: None,
+            own_program: self.own_program.clone(),
+        })
+    }
+}
+
+impl Running {
+    /// Starts our HTTP tier in front of the etcd tier; returns once its cache holds what was seeded.
+    ///
+    /// # Errors
+    /// [`StartError::Child`].
+    pub async fn start_kube(&mut self) -> Result<(), StartError> {
+        if self.kube_url.is_some() {
+            return Ok(());
+        }
+        let endpoints = self.etcd.iter().flat_map(|config| &config.endpoints);
+        let endpoints: Vec<_> = endpoints
+            .map(|uri| uri.to_string().trim_end_matches('/').to_owned())
+            .collect();
+        let args = words(&[
+            "serve",
+            "--listen-kube-urls",
+            "http://127.0.0.1:0",
+            "--etcd-servers",
+            &endpoints.join(","),
+            "--log-level",
+            "warn",
+        ]);
+        let mut child = ChildServer::spawn("kube", &self.own_program, &args)?;
+        let url = child.ready_line("ready kube=", CACHE_WITHIN).await?;
+        self.kube_url = Some(url.trim_end_matches('/').to_owned());
+        self.setup.flags.push("+".to_owned());
+        self.setup.flags.extend(shown(&args));
+        self.processes.push(child);
+        Ok(())
+    }
+
+    /// The processes that we started, etcd tier first.
+    #[must_use]
+    pub fn processes(&self) -> &[ChildServer] {
+        &self.processes
+    }
+
+    /// Where a process serves its metrics: the URL of its tier.
+    #[must_use]
+    pub fn metrics_url(&self, process: &str) -> Option<String> {
+        match process {
+            "kube" => self.kube_url.clone(),
+            _ => self
+                .etcd
+                .as_ref()?
+                .endpoints
+                .first()
+                .map(ToString::to_string),
+        }
+    }
+
+    /// Where an etcd that we started keeps its data.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_ref().map(TempDir::path)
+    }
+
+    /// The first process found dead.
+    pub fn death(&mut self) -> Option<Death> {
+        self.processes.iter_mut().find_map(ChildServer::died)
+    }
+
+    /// Kills what was started, the HTTP tier first, and waits until it is gone.
+    pub async fn stop(mut self) {
+        while let Some(process) = self.processes.pop() {
+            process.stop().await;
+        }
+    }
+}
+
+async fn status_version(config: &ClientConfig) -> Result<String, EtcdError> {
+    let client = Client::connect(config.clone()).await?;
+    let status = client.maintenance().status(StatusRequest {}).await?;
+    Ok(status.into_inner().version)
+}
+
+/// Asks until the server answers: etcd prints no line that all its versions share.
+async fn until_answering(
+    config: &ClientConfig,
+    child: &mut ChildServer,
+) -> Result<String, StartError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        if let Ok(version) = status_version(config).await {
+            return Ok(version);
+        }
+        if let Some(death) = child.died() {
+            return Err(ChildError::Died(death).into());
+        }
+        if Instant::now() > deadline {
+            return Err(child.slow(READY_WITHIN).into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A loopback URL whose port was free a moment ago; etcd does not say which one it got for port 0.
+fn free_url() -> std::io::Result<String> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    Ok(format!(
+        "http://127.0.0.1:{}",
+        listener.local_addr()?.port()
+    ))
+}
+
+fn words(args: &[&str]) -> Vec<OsString> {
+    args.iter().map(OsString::from).collect()
+}
+
+fn shown(args: &[OsString]) -> Vec<String> {
+    args.iter()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect()
+}

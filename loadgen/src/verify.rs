@@ -1,0 +1,296 @@
+//! Nothing is believed unverified: every list is held against what was seeded, from the bytes that were received.
+//!
+//! Order and framing are checked while the bytes are walked (`etcd_api::client::walk`); here are number, bytes, revision
+//! and the fingerprint of keys and values.
+
+use workloads::Fingerprint;
+
+use crate::result::Verified;
+use crate::target::list::Listed;
+
+/// What every list must hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// Objects and bytes and what they are.
+    pub fingerprint: Fingerprint,
+    /// No list may be read at an older revision: the one of the last write before it.
+    pub revision: i64,
+}
+
+/// How an answer that arrived whole is wrong all the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// The list says that a limit cut it, and none was set.
+    #[error("the list says that more follows, although no limit was set")]
+    Cut,
+    /// `count` is not what is there.
+    #[error("count is {count} where {expected} objects are")]
+    Count {
+        /// What should be there.
+        expected: u64,
+        /// What the answer says.
+        count: i64,
+    },
+    /// A page contradicts what is left after it.
+    #[error("a page says more={more} with {left} objects left after it")]
+    More {
+        /// The page's flag.
+        more: bool,
+        /// Objects that are left by count.
+        left: u64,
+    },
+    /// Chunks without objects before the end, which kube-apiserver rejects.
+    #[error("{0} chunks without objects before the last one")]
+    EmptyChunks(u64),
+    /// A key that was not asked for.
+    #[error("key `{0}` is not below the listed prefix")]
+    ForeignKey(String),
+    /// An object from the future of the list.
+    #[error("an object of revision {object} in a list of revision {list}")]
+    Revision {
+        /// The object's mod revision.
+        object: i64,
+        /// The list's revision.
+        list: i64,
+    },
+    /// The list is older than what was written before it.
+    #[error(
+        "stale: the list is of revision {found}, and revision {at_least} was written before it"
+    )]
+    Stale {
+        /// The list's revision.
+        found: i64,
+        /// The oldest that is right.
+        at_least: i64,
+    },
+    /// Objects are missing, or too many.
+    #[error("{found} objects where {expected} were written")]
+    Objects {
+        /// Written.
+        expected: u64,
+        /// Received.
+        found: u64,
+    },
+    /// All objects, but not all their bytes.
+    #[error("{found} bytes of keys and values where {expected} were written")]
+    Bytes {
+        /// Written.
+        expected: u64,
+        /// Received.
+        found: u64,
+    },
+    /// As many objects and bytes, but not the same.
+    #[error("altered: the fingerprint is {found}, written was {expected}")]
+    Altered {
+        /// Written.
+        expected: String,
+        /// Received.
+        found: String,
+    },
+    /// A body that is no Kubernetes list.
+    #[error("not a Kubernetes list: {0}")]
+    NotAList(String),
+    /// Keys that do not rise.
+    #[error("object {index} is out of order: {key} after {previous}")]
+    Order {
+        /// Which object, from 0.
+        index: u64,
+        /// Its key.
+        key: String,
+        /// The key before.
+        previous: String,
+    },
+}
+
+/// Gathers what one list holds.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// What keys are taken relative to, so that a data set has one fingerprint wherever it is stored.
+    root: String,
+    fingerprint: Fingerprint,
+    highest_revision: i64,
+    foreign_key: Option<String>,
+}
+
+impl Check {
+    /// A check of one list whose keys all begin with `root`.
+    #[must_use]
+    pub fn new(root: &str) -> Self {
+        Self {
+            root: root.to_owned(),
+            fingerprint: Fingerprint::default(),
+            highest_revision: 0,
+            foreign_key: None,
+        }
+    }
+
+    /// Takes an object. Costs one pass over key and value.
+    pub fn visit(&mut self, key: &[u8], value: &[u8], mod_revision: i64) {
+        self.highest_revision = self.highest_revision.max(mod_revision);
+        match key.strip_prefix(self.root.as_bytes()) {
+            Some(relative) => self.fingerprint.add(relative, value),
+            None => {
+                self.foreign_key
+                    .get_or_insert_with(|| key.escape_ascii().to_string());
+            }
+        }
+    }
+
+    /// Ends the check.
+    ///
+    /// # Errors
+    /// The first thing that is [`Wrong`]; without an expectation only what contradicts itself.
+    pub fn finish(self, listed: &Listed, expected: Option<&Expected>) -> Result<Found, Wrong> {
+        if let Some(key) = self.foreign_key {
+            return Err(Wrong::ForeignKey(key));
+        }
+        if self.highest_revision > listed.revision {
+            return Err(Wrong::Revision {
+                object: self.highest_revision,
+                list: listed.revision,
+            });
+        }
+        let found = Found {
+            fingerprint: self.fingerprint,
+        };
+        if let Some(expected) = expected {
+            found.compare(listed, expected)?;
+        }
+        Ok(found)
+    }
+}
+
+/// What one list held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// Of the keys and values received.
+    pub fingerprint: Fingerprint,
+}
+
+impl Found {
+    /// For the result.
+    #[must_use]
+    pub fn verified(&self) -> Verified {
+        Verified {
+            objects: self.fingerprint.objects,
+            bytes: self.fingerprint.bytes,
+            fingerprint: self.fingerprint.to_string(),
+        }
+    }
+
+    fn compare(&self, listed: &Listed, expected: &Expected) -> Result<(), Wrong> {
+        let (found, wanted) = (&self.fingerprint, &expected.fingerprint);
+        if found.objects != wanted.objects {
+            return Err(Wrong::Objects {
+                expected: wanted.objects,
+                found: found.objects,
+            });
+        }
+        if found.bytes != wanted.bytes {
+            return Err(Wrong::Bytes {
+                expected: wanted.bytes,
+                found: found.bytes,
+            });
+        }
+        if found != wanted {
+            return Err(Wrong::Altered {
+                expected: wanted.to_string(),
+                found: found.to_string(),
+            });
+        }
+        if listed.revision < expected.revision {
+            return Err(Wrong::Stale {
+                found: listed.revision,
+                at_least: expected.revision,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECTS: [(&[u8], &[u8]); 3] = [(b"/r/a", b"1"), (b"/r/b", b"22"), (b"/r/c", b"333")];
+    const LISTED: Listed = Listed {
+        revision: 9,
+        chunks: 1,
+        wire_bytes: 0,
+    };
+
+    fn check(objects: &[(&[u8], &[u8])], expected: Option<&Expected>) -> Result<Found, Wrong> {
+        let mut check = Check::new("/r/");
+        for (key, value) in objects {
+            check.visit(key, value, 9);
+        }
+        check.finish(&LISTED, expected)
+    }
+
+    fn expected() -> Expected {
+        Expected {
+            fingerprint: check(&OBJECTS, None)
+                .expect("nothing is expected")
+                .fingerprint,
+            revision: 9,
+        }
+    }
+
+    #[test]
+    fn what_was_written_passes() {
+        let found = check(&OBJECTS, Some(&expected())).expect("the same objects");
+        assert_eq!((found.verified().objects, found.verified().bytes), (3, 9));
+    }
+
+    #[test]
+    fn every_fault_has_its_name() {
+        let expected = expected();
+        let short = check(&OBJECTS[..2], Some(&expected));
+        assert!(matches!(
+            short,
+            Err(Wrong::Objects {
+                expected: 3,
+                found: 2
+            })
+        ));
+        let flipped = [OBJECTS[0], OBJECTS[1], (b"/r/c", b"334")];
+        assert!(matches!(
+            check(&flipped, Some(&expected)),
+            Err(Wrong::Altered { .. })
+        ));
+        let longer = [OBJECTS[0], OBJECTS[1], (b"/r/c", b"3333")];
+        assert!(matches!(
+            check(&longer, Some(&expected)),
+            Err(Wrong::Bytes { .. })
+        ));
+        // The same bytes, with the border between key and value moved.
+        let moved = [OBJECTS[0], OBJECTS[1], (&b"/r/c3"[..], &b"33"[..])];
+        assert!(matches!(
+            check(&moved, Some(&expected)),
+            Err(Wrong::Altered { .. })
+        ));
+        let foreign = [OBJECTS[0], (&b"/other"[..], &b""[..])];
+        assert!(matches!(
+            check(&foreign, Some(&expected)),
+            Err(Wrong::ForeignKey(_))
+        ));
+        let newer = Expected {
+            revision: 10,
+            ..expected
+        };
+        assert!(matches!(
+            check(&OBJECTS, Some(&newer)),
+            Err(Wrong::Stale { .. })
+        ));
+    }
+
+    #[test]
+    fn an_object_newer_than_its_list_is_wrong() {
+        let mut check = Check::new("/r/");
+        check.visit(b"/r/a", b"1", 10);
+        assert!(matches!(
+            check.finish(&LISTED, None),
+            Err(Wrong::Revision { .. })
+        ));
+    }
+}
