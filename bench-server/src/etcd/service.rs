@@ -14,7 +14,7 @@ use super::{Node, http as plain_http, kv};
 use crate::listen::Handler;
 use crate::wire::body::ResponseBody;
 use crate::wire::frame::Frame;
-use crate::wire::grpc;
+use crate::wire::grpc::error_response;
 
 /// gRPC services behind tonic's routes, with their methods, as etcd 3.7.1 has them.
 const METHODS: &[(&str, &[&str])] = &[
@@ -94,6 +94,8 @@ pub struct EtcdService {
     node: Arc<Node>,
     routes: Routes,
     registry: Arc<Registry>,
+    /// Whether gRPC is answered at all.
+    grpc: bool,
 }
 
 impl EtcdService {
@@ -104,6 +106,15 @@ impl EtcdService {
             node,
             routes,
             registry: Arc::new(registry),
+            grpc: true,
+        }
+    }
+
+    /// The same without gRPC, for `--listen-metrics-urls`.
+    pub fn plain_only(&self) -> Self {
+        Self {
+            grpc: false,
+            ..self.clone()
         }
     }
 }
@@ -120,16 +131,17 @@ impl Handler for EtcdService {
             node,
             routes,
             registry,
+            grpc,
         } = self;
         async move {
-            if !is_grpc(&request) {
+            if !(grpc && is_grpc(&request)) {
                 let path = request.uri().path().to_owned();
                 return plain_http::serve(node, registry, request.method().clone(), path).await;
             }
             match dispatch(&node, &request) {
                 Ok(Call::Kv(method)) => kv::serve(node, method, request.into_body()).await,
                 Ok(Call::Routed) => routed(routes, request).await,
-                Err(status) => grpc::error_response(&status),
+                Err(status) => error_response(&status),
             }
         }
     }

@@ -60,19 +60,9 @@ impl EtcdTier {
             trusted_ca: flags.trusted_ca_file.clone(),
             client_cert_auth: flags.client_cert_auth,
         };
-        let mut bound = Vec::new();
-        for url in flags
-            .listen_client_urls
-            .iter()
-            .chain(&flags.listen_metrics_urls)
-        {
-            bound.push(Bound::bind(url, &tls).await?);
-        }
-        let urls: Vec<String> = bound
-            .iter()
-            .take(flags.listen_client_urls.len())
-            .map(|b| b.url.clone())
-            .collect();
+        let bound = bind_all(&flags.listen_client_urls, &tls).await?;
+        let metrics_bound = bind_all(&flags.listen_metrics_urls, &tls).await?;
+        let urls: Vec<String> = bound.iter().map(|b| b.url.clone()).collect();
         let advertised = if flags.advertise_client_urls.is_empty() {
             urls.clone()
         } else {
@@ -84,10 +74,13 @@ impl EtcdTier {
         });
         let node = Arc::new(Node::new(store, flags, advertised));
         let service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
-        let workers = Arc::new(Workers::start(common.worker_threads, service)?);
+        let workers = Arc::new(Workers::start(common.worker_threads)?);
         let mut tasks = JoinSet::new();
         for listener in bound {
-            tasks.spawn(listener.accept(workers.clone()));
+            tasks.spawn(listener.accept(workers.clone(), service.clone()));
+        }
+        for listener in metrics_bound {
+            tasks.spawn(listener.accept(workers.clone(), service.plain_only()));
         }
         Ok(Self {
             urls,
@@ -95,6 +88,14 @@ impl EtcdTier {
             _tasks: tasks,
         })
     }
+}
+
+async fn bind_all(urls: &[String], tls: &TlsFiles) -> Result<Vec<Bound>, ListenError> {
+    let mut bound = Vec::with_capacity(urls.len());
+    for url in urls {
+        bound.push(Bound::bind(url, tls).await?);
+    }
+    Ok(bound)
 }
 
 /// Every service but KV.

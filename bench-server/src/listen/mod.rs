@@ -113,14 +113,14 @@ impl Bound {
         self.listener.local_addr()
     }
 
-    /// Accepts for ever, handing connections to `workers` in turn. Dropping the future stops
-    /// accepting; connections go on until the workers are dropped.
-    pub async fn accept<H: Handler>(self, workers: Arc<Workers<H>>) {
+    /// Accepts for ever, handing connections to `workers` in turn, each with a clone of `handler`.
+    /// Dropping the future stops accepting; connections go on until the workers are dropped.
+    pub async fn accept<H: Handler>(self, workers: Arc<Workers<H>>, handler: H) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
                     let tls = self.tls.as_ref().map(|t| t.0.clone());
-                    workers.hand_over(stream, tls);
+                    workers.hand_over(stream, tls, handler.clone());
                 }
                 Err(e) => {
                     // Out of file descriptors, most likely: give others time to close some.

@@ -21,22 +21,22 @@ const SEND_BUFFER_BYTES: usize = 512 * 1024;
 /// most 2 MiB by default, so a whole one fits.
 const RECEIVE_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 
-type Connection = (std::net::TcpStream, Option<TlsAcceptor>);
+/// A connection on its way to a worker, with what answers it.
+type Connection<H> = (std::net::TcpStream, Option<TlsAcceptor>, H);
 
 /// The threads that serve connections. Dropping it ends them and their connections.
 #[derive(Debug)]
 pub struct Workers<H> {
-    queues: Vec<mpsc::UnboundedSender<Connection>>,
+    queues: Vec<mpsc::UnboundedSender<Connection<H>>>,
     next: AtomicUsize,
-    handler: std::marker::PhantomData<fn() -> H>,
 }
 
 impl<H: Handler> Workers<H> {
-    /// Starts `threads` of them (0: one per core), each with its own clone of `handler`.
+    /// Starts `threads` of them (0: one per core).
     ///
     /// # Errors
     /// The system's, when a thread or a runtime cannot be made.
-    pub fn start(threads: usize, handler: H) -> std::io::Result<Self> {
+    pub fn start(threads: usize) -> std::io::Result<Self> {
         let threads = match threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
@@ -47,21 +47,19 @@ impl<H: Handler> Workers<H> {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            let handler = handler.clone();
             std::thread::Builder::new()
                 .name(format!("conn-{index}"))
-                .spawn(move || runtime.block_on(serve_queue(connections, handler)))?;
+                .spawn(move || runtime.block_on(serve_queue(connections)))?;
             queues.push(queue);
         }
         Ok(Self {
             queues,
             next: AtomicUsize::new(0),
-            handler: std::marker::PhantomData,
         })
     }
 
-    /// Gives a connection to the next worker.
-    pub fn hand_over(&self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    /// Gives a connection to the next worker, to be answered by `handler`.
+    pub fn hand_over(&self, stream: TcpStream, tls: Option<TlsAcceptor>, handler: H) {
         // Nagle would hold back the last packet of every small response.
         if let Err(e) = stream.set_nodelay(true) {
             tracing::debug!("connection lost before it was served: {e}");
@@ -75,16 +73,15 @@ impl<H: Handler> Workers<H> {
             }
         };
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len();
-        if self.queues[index].send((stream, tls)).is_err() {
+        if self.queues[index].send((stream, tls, handler)).is_err() {
             tracing::error!("worker {index} is gone, connection dropped");
         }
     }
 }
 
 /// Serves what arrives until the queue's sender is dropped.
-async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection>, handler: H) {
-    while let Some((stream, tls)) = queue.recv().await {
-        let handler = handler.clone();
+async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H>>) {
+    while let Some((stream, tls, handler)) = queue.recv().await {
         tokio::spawn(async move {
             let stream = match TcpStream::from_std(stream) {
                 Ok(stream) => Gathered::new(stream),
