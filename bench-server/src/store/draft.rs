@@ -46,10 +46,24 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// A view of one moment for reads without the writer's lock; nothing may be written to it.
+    pub(super) fn read_only(state: &'a RwLock<State>) -> Self {
+        let now = state.read();
+        Self {
+            state,
+            base: now.revision(),
+            edits: Edits::Many {
+                tree: now.tree().clone(),
+                events: Vec::new(),
+            },
+        }
+    }
+
     /// Revision that a read in here sees: the base, or the one being made after the first write.
     pub(super) fn revision(&self) -> i64 {
-        match self.edits {
+        match &self.edits {
             Edits::None => self.base,
+            Edits::Many { events, .. } if events.is_empty() => self.base,
             _ => self.base + 1,
         }
     }

@@ -161,30 +161,33 @@ impl State {
         self.log.bytes
     }
 
-    /// Commits from `from` on, at most `limit`.
-    pub(super) fn commits(&self, from: i64, limit: usize) -> Vec<Commit> {
-        self.log.slice(from, limit)
+    /// The first revision at or after `from` that is in the log, and commits from there on, at most
+    /// `limit`.
+    pub(super) fn commits(&self, from: i64, limit: usize) -> (i64, Vec<Commit>) {
+        let from = from.max(self.log.first);
+        (from, self.log.slice(from, limit))
     }
 
     /// Publishes the writes of one revision. A single one changes the index in place; many come
     /// with an index of their own, and the old root is returned to be freed. Nothing written,
-    /// nothing done.
-    pub(super) fn commit(&mut self, edits: Edits) -> Garbage {
+    /// no commit.
+    pub(super) fn commit(&mut self, edits: Edits) -> (Option<Commit>, Garbage) {
         let mut garbage = Garbage::default();
         let commit: Commit = match edits {
-            Edits::None => return garbage,
+            Edits::None => return (None, garbage),
             Edits::One(event) => {
                 event.redo(&mut self.tree);
                 Arc::new([event])
             }
+            Edits::Many { events, .. } if events.is_empty() => return (None, garbage),
             Edits::Many { tree, events } => {
                 garbage._tree = Some(std::mem::replace(&mut self.tree, tree));
                 events.into()
             }
         };
         self.revision += 1;
-        self.log.push(commit);
-        garbage
+        self.log.push(commit.clone());
+        (Some(commit), garbage)
     }
 
     /// One key at a revision, by its chain of versions; `None` when the chain does not tell.

@@ -8,19 +8,27 @@
 //! - [`history`]: the log of revisions, and the index as it was
 //! - [`snapshot`]: an immutable view that reads run on
 //! - [`range`]: what a Range selects from a view
-//! - [`draft`]: the writes of one request before they are committed
+//! - `draft`: the writes of one request before they are committed, and `txn`: many of them
+//! - [`watch_hub`]: who is told of a commit
+//! - [`lease`], [`compaction`], `space`, [`hash`]: what etcd has beside keys
 //!
 //! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index;
 //! nothing is locked while they filter, encode or send.
 
-#![allow(dead_code)]
-
-pub mod draft;
+pub mod compaction;
+mod draft;
+pub mod hash;
 pub mod history;
 pub mod index;
+pub mod lease;
 pub mod range;
 pub mod record;
 pub mod snapshot;
+mod space;
+#[cfg(test)]
+mod tests;
+mod txn;
+pub mod watch_hub;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,13 +38,16 @@ use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::{
     DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, ResponseHeader,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use draft::Draft;
 use history::{HeldRoots, State};
 pub use index::Totals;
+use lease::Leases;
 pub use record::{Fields, Record};
 pub use snapshot::Snapshot;
+use space::Alarms;
+use watch_hub::Hub;
 
 /// A cursor over records: see [`index::Cursor`].
 pub type Cursor = index::Cursor<Record>;
@@ -74,12 +85,18 @@ struct Inner {
     state: RwLock<State>,
     /// Roots of past revisions.
     roots: Mutex<HeldRoots>,
+    /// Who is told of commits. Locked inside the writer's lock, and before `state`.
+    hub: Mutex<Hub>,
     /// Copy of `State::compacted`, so that a running list checks it without a lock.
     compacted: AtomicI64,
 }
 
+/// What only writers need, guarded by their lock.
 #[derive(Default)]
-struct Writer {}
+struct Writer {
+    leases: Leases,
+    alarms: Alarms,
+}
 
 impl Store {
     /// An empty store at revision 1.
@@ -89,6 +106,7 @@ impl Store {
             inner: Arc::new(Inner {
                 config,
                 writer: Mutex::default(),
+                hub: Mutex::new(Hub::new(state.revision())),
                 compacted: AtomicI64::new(state.compacted()),
                 state: RwLock::new(state),
                 roots: Mutex::default(),
@@ -158,10 +176,15 @@ impl Store {
     /// [`Refusal::EmptyKey`], [`Refusal::ValueProvided`], [`Refusal::LeaseProvided`],
     /// [`Refusal::KeyNotFound`], [`Refusal::LeaseNotFound`], [`Refusal::NoSpace`].
     pub fn put(&self, request: &PutRequest) -> Result<PutResponse, Refusal> {
-        let mut writer = self.inner.writer.lock();
+        txn::check::put(request)?;
+        let mut writer = self.writer()?;
+        self.reserve(&mut writer, space::put_cost(request))?;
+        if request.lease != 0 && !writer.leases.exists(request.lease) {
+            return Err(Refusal::LeaseNotFound);
+        }
         let mut draft = Draft::new(&self.inner.state);
         let mut response = draft.put(request)?;
-        response.header = Some(header(self.commit(&mut writer, draft)));
+        response.header = Some(header(self.commit(writer, draft)));
         Ok(response)
     }
 
@@ -173,13 +196,11 @@ impl Store {
         &self,
         request: &DeleteRangeRequest,
     ) -> Result<DeleteRangeResponse, Refusal> {
-        if request.key.is_empty() {
-            return Err(Refusal::EmptyKey);
-        }
-        let mut writer = self.inner.writer.lock();
+        txn::check::delete_range(request)?;
+        let writer = self.writer()?;
         let mut draft = Draft::new(&self.inner.state);
         let mut response = draft.delete_range(request);
-        response.header = Some(header(self.commit(&mut writer, draft)));
+        response.header = Some(header(self.commit(writer, draft)));
         Ok(response)
     }
 
@@ -190,7 +211,7 @@ impl Store {
     /// [`Refusal::Compacted`] when `rev` is not above the last compacted revision (−1 at first),
     /// [`Refusal::FutureRevision`].
     pub fn compact(&self, rev: i64) -> Result<i64, Refusal> {
-        let writer = self.inner.writer.lock();
+        let writer = self.writer()?;
         let mut state = self.inner.state.write();
         let mut garbage = state.compact(rev)?;
         self.inner.compacted.store(rev, Ordering::Release);
@@ -201,15 +222,31 @@ impl Store {
         Ok(revision)
     }
 
-    /// Publishes a draft and returns the revision that the store is at then.
-    fn commit(&self, _writer: &mut Writer, draft: Draft<'_>) -> i64 {
+    /// Takes the writer's lock.
+    fn writer(&self) -> Result<MutexGuard<'_, Writer>, Refusal> {
+        let writer = self.inner.writer.lock();
+        match writer.alarms.is_corrupt() {
+            true => Err(Refusal::Corrupt),
+            false => Ok(writer),
+        }
+    }
+
+    /// Publishes a draft: to readers, to leases, to watchers. Returns the revision that the store
+    /// is at then.
+    fn commit(&self, mut writer: MutexGuard<'_, Writer>, draft: Draft<'_>) -> i64 {
         let edits = draft.into_edits();
-        let mut state = self.inner.state.write();
-        let replaced = state.commit(edits);
-        let revision = state.revision();
-        drop(state);
-        // Freeing what only the old root held is not the readers' business.
-        drop(replaced);
+        let (revision, commit, garbage) = {
+            let mut state = self.inner.state.write();
+            let (commit, garbage) = state.commit(edits);
+            (state.revision(), commit, garbage)
+        };
+        if let Some(commit) = commit {
+            writer.leases.follow(&commit);
+            self.inner.hub.lock().deliver(revision, &commit);
+        }
+        drop(writer);
+        // Freeing what only the old root held is nobody else's business.
+        drop(garbage);
         revision
     }
 }

@@ -1,0 +1,207 @@
+//! Leases: keys that live as long as somebody keeps them alive.
+//!
+//! Time is a parameter (a monotonic [`Instant`]), so that whoever ticks the store decides what time
+//! it is. A lease that is due is as good as gone at once; its keys are deleted by the next tick.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::LeaseGrantResponse;
+
+use super::draft::Draft;
+use super::history::Commit;
+use super::{Store, header};
+
+/// Least TTL: etcd's 1.5 election timeouts of 1 s, rounded up.
+const MIN_TTL_S: i64 = 2;
+/// Largest TTL, etcd's.
+const MAX_TTL_S: i64 = 9_000_000_000;
+/// Most leases that one tick revokes.
+const MAX_EXPIRED_PER_TICK: usize = 500;
+
+struct Lease {
+    ttl_s: i64,
+    due: Instant,
+    /// Attached keys.
+    keys: BTreeSet<Box<[u8]>>,
+}
+
+/// What [`Store::lease_time_to_live`] tells of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeToLive {
+    /// Whole seconds left.
+    pub remaining_s: i64,
+    /// Seconds that it was granted for.
+    pub granted_s: i64,
+    /// Attached keys in key order.
+    pub keys: Vec<Box<[u8]>>,
+}
+
+/// Every lease, by id and by when it is due. Guarded by the writer's lock.
+#[derive(Default)]
+pub(super) struct Leases {
+    by_id: HashMap<i64, Lease>,
+    by_due: BTreeSet<(Instant, i64)>,
+    /// State of the generator of ids.
+    sequence: u64,
+}
+
+impl Leases {
+    pub(super) fn exists(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    fn grant(&mut self, id: i64, ttl_s: i64, now: Instant) -> Result<(i64, i64), Refusal> {
+        if ttl_s > MAX_TTL_S {
+            return Err(Refusal::LeaseTtlTooLarge);
+        }
+        let id = match id {
+            0 => self.fresh_id(),
+            id => id,
+        };
+        if self.exists(id) {
+            return Err(Refusal::LeaseExists);
+        }
+        let ttl_s = ttl_s.max(MIN_TTL_S);
+        let due = now + Duration::from_secs(ttl_s as u64);
+        let keys = BTreeSet::new();
+        self.by_id.insert(id, Lease { ttl_s, due, keys });
+        self.by_due.insert((due, id));
+        Ok((id, ttl_s))
+    }
+
+    /// A positive id that is not taken: SplitMix64 over a counter, so that ids are scattered and a
+    /// run can be repeated.
+    fn fresh_id(&mut self) -> i64 {
+        loop {
+            self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.sequence;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            let id = ((mixed ^ (mixed >> 31)) >> 1) as i64;
+            if id != 0 && !self.exists(id) {
+                return id;
+            }
+        }
+    }
+
+    /// The lease, unless it is due.
+    fn alive(&self, id: i64, now: Instant) -> Option<&Lease> {
+        self.by_id.get(&id).filter(|lease| now < lease.due)
+    }
+
+    fn keep_alive(&mut self, id: i64, now: Instant) -> Option<i64> {
+        self.alive(id, now)?;
+        let lease = self.by_id.get_mut(&id)?;
+        self.by_due.remove(&(lease.due, id));
+        lease.due = now + Duration::from_secs(lease.ttl_s as u64);
+        self.by_due.insert((lease.due, id));
+        Some(lease.ttl_s)
+    }
+
+    /// Takes a lease away; its keys in key order.
+    fn remove(&mut self, id: i64) -> Option<BTreeSet<Box<[u8]>>> {
+        let lease = self.by_id.remove(&id)?;
+        self.by_due.remove(&(lease.due, id));
+        Some(lease.keys)
+    }
+
+    fn due(&self, now: Instant) -> Vec<i64> {
+        let due = self.by_due.iter().take_while(|(due, _)| *due <= now);
+        due.take(MAX_EXPIRED_PER_TICK).map(|(_, id)| *id).collect()
+    }
+
+    /// Follows a commit: what was written belongs to its new lease and no longer to the old one.
+    pub(super) fn follow(&mut self, commit: &Commit) {
+        for event in commit.iter() {
+            let old = event.prev.as_ref().map_or(0, |prev| prev.lease());
+            let new = event.record.lease();
+            if old == new {
+                continue;
+            }
+            if let Some(lease) = self.by_id.get_mut(&old) {
+                lease.keys.remove(event.record.key());
+            }
+            if let Some(lease) = self.by_id.get_mut(&new) {
+                lease.keys.insert(event.record.key().into());
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Grants a lease. Id 0 lets the store choose; a TTL below 2 s is raised to 2 s. The answer has
+    /// id and TTL as granted.
+    ///
+    /// # Errors
+    /// [`Refusal::LeaseTtlTooLarge`] above 9·10⁹ s, [`Refusal::LeaseExists`], [`Refusal::NoSpace`].
+    pub fn lease_grant(
+        &self,
+        id: i64,
+        ttl_s: i64,
+        now: Instant,
+    ) -> Result<LeaseGrantResponse, Refusal> {
+        let mut writer = self.writer()?;
+        self.reserve(&mut writer, super::space::LEASE_COST)?;
+        let (id, ttl) = writer.leases.grant(id, ttl_s, now)?;
+        Ok(LeaseGrantResponse {
+            header: Some(header(self.revision())),
+            id,
+            ttl,
+            error: String::new(),
+        })
+    }
+
+    /// Deletes a lease and, in one revision and in key order, the keys attached to it. Returns the
+    /// store's revision then.
+    ///
+    /// # Errors
+    /// [`Refusal::LeaseNotFound`].
+    pub fn lease_revoke(&self, id: i64) -> Result<i64, Refusal> {
+        let mut writer = self.writer()?;
+        let keys = writer.leases.remove(id).ok_or(Refusal::LeaseNotFound)?;
+        let mut draft = Draft::new(&self.inner.state);
+        for key in keys {
+            if let Some(record) = draft.get(&key) {
+                draft.delete(record);
+            }
+        }
+        Ok(self.commit(writer, draft))
+    }
+
+    /// Revokes leases that are due, at most 500, each in a revision of its own; how many there
+    /// were. To be called every 500 ms or so. Costs next to nothing when none is due.
+    pub fn lease_expire(&self, now: Instant) -> usize {
+        let due = self.inner.writer.lock().leases.due(now);
+        let still_due = |id: &i64| self.inner.writer.lock().leases.alive(*id, now).is_none();
+        let due = due.into_iter().filter(still_due);
+        due.filter(|id| self.lease_revoke(*id).is_ok()).count()
+    }
+
+    /// Starts a lease's time anew; its TTL in seconds, `None` when there is no such lease (any
+    /// more).
+    pub fn lease_keep_alive(&self, id: i64, now: Instant) -> Option<i64> {
+        self.inner.writer.lock().leases.keep_alive(id, now)
+    }
+
+    /// What is left of a lease, `None` when there is no such lease (any more).
+    pub fn lease_time_to_live(&self, id: i64, keys: bool, now: Instant) -> Option<TimeToLive> {
+        let writer = self.inner.writer.lock();
+        let lease = writer.leases.alive(id, now)?;
+        Some(TimeToLive {
+            remaining_s: lease.due.duration_since(now).as_secs() as i64,
+            granted_s: lease.ttl_s,
+            keys: match keys {
+                true => lease.keys.iter().cloned().collect(),
+                false => Vec::new(),
+            },
+        })
+    }
+
+    /// Ids of all leases, in the order that they are due.
+    pub fn leases(&self) -> Vec<i64> {
+        let writer = self.inner.writer.lock();
+        writer.leases.by_due.iter().map(|(_, id)| *id).collect()
+    }
+}

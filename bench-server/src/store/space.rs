@@ -1,0 +1,97 @@
+//! How large the store is, how large it may become, and the alarms that say that it is too large.
+
+use std::collections::BTreeSet;
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::request_op::Request;
+use etcd_api::proto::etcdserverpb::{AlarmType, PutRequest, RequestOp, TxnRequest};
+
+use super::{Store, Writer};
+
+/// etcd's default quota: 2 GiB.
+const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
+/// What etcd reckons for a put beside key and value.
+const PUT_OVERHEAD: u64 = 256;
+/// What etcd reckons for a lease.
+pub(super) const LEASE_COST: u64 = 64;
+/// Size reported for an empty store: clients take 0 for "unknown". An empty etcd's file is as large.
+const EMPTY_SIZE: u64 = 20 * 1024;
+
+/// Alarms that are raised.
+#[derive(Default)]
+pub(super) struct Alarms(BTreeSet<AlarmType>);
+
+pub(super) fn put_cost(request: &PutRequest) -> u64 {
+    PUT_OVERHEAD + request.key.len() as u64 + request.value.len() as u64
+}
+
+/// The dearer branch of a transaction, nested ones included (etcd ≥ 3.7.1).
+pub(super) fn txn_cost(request: &TxnRequest) -> u64 {
+    fn branch(ops: &[RequestOp]) -> u64 {
+        let cost = |op: &RequestOp| match &op.request {
+            Some(Request::RequestPut(put)) => put_cost(put),
+            Some(Request::RequestTxn(txn)) => txn_cost(txn),
+            _ => 0,
+        };
+        ops.iter().map(cost).sum()
+    }
+    branch(&request.success).max(branch(&request.failure))
+}
+
+impl Store {
+    /// Bytes of keys and values that are stored: current ones and history that is not compacted,
+    /// as they are encoded. Memory is given back at compaction, so nothing waits for a
+    /// defragmentation.
+    pub fn size_bytes(&self) -> u64 {
+        let state = self.inner.state.read();
+        EMPTY_SIZE + state.tree().weight() + state.history_bytes()
+    }
+
+    /// Most bytes that it may store; `None` is no limit.
+    pub fn quota_bytes(&self) -> Option<u64> {
+        match self.inner.config.quota_backend_bytes {
+            0 => Some(DEFAULT_QUOTA as u64),
+            quota => u64::try_from(quota).ok(),
+        }
+    }
+
+    /// Alarms that are raised, in their order.
+    pub fn alarms(&self) -> Vec<AlarmType> {
+        let writer = self.inner.writer.lock();
+        writer.alarms.0.iter().copied().collect()
+    }
+
+    /// Raises an alarm; whether it was not raised before.
+    pub fn raise_alarm(&self, alarm: AlarmType) -> bool {
+        self.inner.writer.lock().alarms.0.insert(alarm)
+    }
+
+    /// Clears an alarm; whether it was raised.
+    pub fn clear_alarm(&self, alarm: AlarmType) -> bool {
+        self.inner.writer.lock().alarms.0.remove(&alarm)
+    }
+
+    /// Whether `cost` more bytes fit. When they do not, the NOSPACE alarm is raised, and until it
+    /// is cleared nothing fits: deletes cost nothing and go on.
+    pub(super) fn reserve(&self, writer: &mut Writer, cost: u64) -> Result<(), Refusal> {
+        if cost == 0 {
+            return Ok(());
+        }
+        if writer.alarms.0.contains(&AlarmType::Nospace) {
+            return Err(Refusal::NoSpace);
+        }
+        match self.quota_bytes() {
+            Some(quota) if self.size_bytes() + cost >= quota => {
+                writer.alarms.0.insert(AlarmType::Nospace);
+                Err(Refusal::NoSpace)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Alarms {
+    pub(super) fn is_corrupt(&self) -> bool {
+        self.0.contains(&AlarmType::Corrupt)
+    }
+}

@@ -1,0 +1,345 @@
+//! A client's stream of watchers: one ordered queue, and the log for those who fell behind.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use super::{Notice, Parts, Standing, WatchSpec, Watcher};
+use crate::store::Store;
+use crate::store::history::Commit;
+
+/// Notices that wait in a stream's queue before its watchers fall behind.
+const QUEUE_LIMIT: usize = 4096;
+/// Most revisions of one answer from the log, etcd's.
+const BATCH_REVISIONS: usize = 1000;
+/// An answer from the log ends with the revision that brings it to this size. etcd has no such
+/// limit, and can gather 1,000 revisions of large values.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// So close to the latest revision, the rest is read under the hub's lock.
+const LAST_LEAP: i64 = 64;
+
+const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
+const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
+
+/// What the hub and the stream share.
+#[derive(Default)]
+pub(super) struct Queue(Mutex<QueueState>);
+
+#[derive(Default)]
+struct QueueState {
+    notices: VecDeque<Notice>,
+    /// Some watcher of the stream must read the log.
+    behind: bool,
+    waker: Option<Waker>,
+}
+
+impl Queue {
+    /// Appends events unless the queue is full.
+    pub(super) fn offer(&self, notice: impl FnOnce() -> Notice) -> bool {
+        let mut state = self.0.lock();
+        let fits = state.notices.len() < QUEUE_LIMIT;
+        match fits {
+            true => state.notices.push_back(notice()),
+            false => state.behind = true,
+        }
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        fits
+    }
+
+    /// Appends whatever the client asked for itself.
+    fn push(&self, notice: Notice) {
+        let mut state = self.0.lock();
+        state.notices.push_back(notice);
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Appends stream progress; progress that still waits at the end is brought up to date, so that
+    /// asking often costs no memory.
+    fn push_progress(&self, at: i64) {
+        if let Some(Notice::Progress { id: -1, revision }) = self.0.lock().notices.back_mut() {
+            *revision = at;
+            return;
+        }
+        self.push(Notice::Progress {
+            id: -1,
+            revision: at,
+        });
+    }
+}
+
+/// The watchers of one client stream. Dropping it cancels them all.
+pub struct WatchStream {
+    store: Store,
+    queue: Arc<Queue>,
+    watchers: Mutex<Watchers>,
+}
+
+#[derive(Default)]
+struct Watchers {
+    by_id: BTreeMap<i64, Arc<Watcher>>,
+    next_id: i64,
+}
+
+impl Store {
+    /// Opens a stream without watchers.
+    pub fn watch(&self) -> WatchStream {
+        WatchStream {
+            store: self.clone(),
+            queue: Arc::default(),
+            watchers: Mutex::default(),
+        }
+    }
+}
+
+impl WatchStream {
+    /// Adds a watcher; the answer is in the queue. Returns its id unless it was refused.
+    pub fn create(&self, mut spec: WatchSpec) -> Option<i64> {
+        if spec.key.is_empty() {
+            spec.key = vec![0];
+        }
+        let mut watchers = self.watchers.lock();
+        let mut hub = self.store.inner.hub.lock();
+        let revision = hub.delivered;
+        let refuse = |reason| {
+            self.queue.push(Notice::Refused { reason, revision });
+            None
+        };
+        let empty = !matches!(&spec.range_end[..], [] | [0]) && spec.range_end <= spec.key;
+        if empty {
+            return refuse(EMPTY_RANGE);
+        }
+        if spec.start_revision < 0 {
+            return refuse(etcd_api::error::Refusal::Compacted.text());
+        }
+        let id = match spec.id {
+            0 => watchers.free_id(),
+            id if watchers.by_id.contains_key(&id) => return refuse(DUPLICATE_ID),
+            id => id,
+        };
+        let next = match spec.start_revision {
+            0 => revision + 1,
+            start => start,
+        };
+        hub.serial += 1;
+        let standing = match next > revision {
+            true => Standing::Synced,
+            false => Standing::Behind,
+        };
+        let watcher = Arc::new(Watcher {
+            id,
+            serial: hub.serial,
+            spec,
+            queue: self.queue.clone(),
+            next: AtomicI64::new(next),
+            standing: Mutex::new(standing),
+            quiet: AtomicBool::new(true),
+        });
+        hub.add(&watcher);
+        watchers.by_id.insert(id, watcher);
+        if standing == Standing::Behind {
+            self.queue.0.lock().behind = true;
+        }
+        self.queue.push(Notice::Created { id, revision });
+        Some(id)
+    }
+
+    /// Removes a watcher; an unknown id is ignored.
+    pub fn cancel(&self, id: i64) {
+        let mut watchers = self.watchers.lock();
+        if let Some(watcher) = watchers.by_id.remove(&id) {
+            let mut hub = self.store.inner.hub.lock();
+            hub.remove(&watcher);
+            let revision = hub.delivered;
+            self.queue.push(Notice::Canceled { id, revision });
+        }
+    }
+
+    /// Tells the stream how far it is, if it has watchers and none of them is behind, waits for a
+    /// revision to come, or was lost to a compaction; otherwise the request is dropped, as etcd
+    /// does.
+    pub fn request_progress(&self) {
+        let watchers = self.watchers.lock();
+        let hub = self.store.inner.hub.lock();
+        let at = hub.delivered;
+        let mut all = watchers.by_id.values();
+        if !watchers.by_id.is_empty() && all.all(|watcher| watcher.is_synced_at(at)) {
+            self.queue.push_progress(at);
+        }
+    }
+
+    /// Tells progress to each watcher that wants it by time and has had no event since the last
+    /// tick.
+    pub fn tick_progress(&self) {
+        let watchers = self.watchers.lock();
+        let hub = self.store.inner.hub.lock();
+        let at = hub.delivered;
+        for watcher in watchers.by_id.values() {
+            let due = watcher.spec.progress_notify && watcher.is_synced_at(at);
+            if due && watcher.quiet.swap(true, Ordering::Relaxed) {
+                let id = watcher.id;
+                self.queue.push(Notice::Progress { id, revision: at });
+            }
+        }
+    }
+
+    /// Whether any watcher wants progress by time.
+    pub fn wants_progress(&self) -> bool {
+        let watchers = self.watchers.lock();
+        watchers.by_id.values().any(|w| w.spec.progress_notify)
+    }
+
+    /// The next notice. Reads the log for watchers that are behind, a bounded piece per call. Never
+    /// ends by itself.
+    pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Notice> {
+        {
+            let mut queue = self.queue.0.lock();
+            if let Some(notice) = queue.notices.pop_front() {
+                return Poll::Ready(notice);
+            }
+            if !queue.behind {
+                queue.notices.shrink_to(16);
+                queue.waker = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            queue.behind = false;
+        }
+        self.catch_up();
+        let mut queue = self.queue.0.lock();
+        match queue.notices.pop_front() {
+            Some(notice) => Poll::Ready(notice),
+            None if queue.behind => {
+                // A long stretch of the log without anything to tell: let others run.
+                drop(queue);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                queue.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Moves every watcher that is behind one batch on.
+    fn catch_up(&self) {
+        let watchers = self.watchers.lock();
+        for watcher in watchers.by_id.values() {
+            if watcher.standing() == Standing::Behind && !self.advance(watcher) {
+                self.queue.0.lock().behind = true;
+            }
+        }
+    }
+
+    /// Reads one batch of the log; whether the watcher needs no more of it.
+    fn advance(&self, watcher: &Watcher) -> bool {
+        let (from, commits, head) = {
+            let state = self.store.inner.state.read();
+            if watcher.next() < state.compacted() {
+                let compacted = state.compacted();
+                drop(state);
+                return self.lose(watcher, compacted);
+            }
+            let (from, commits) = state.commits(watcher.next(), BATCH_REVISIONS);
+            (from, commits, state.revision())
+        };
+        if head - from > LAST_LEAP {
+            let (parts, read) = pick(watcher, &commits);
+            let _hub = self.store.inner.hub.lock();
+            self.give(watcher, head, parts, from + read);
+            return false;
+        }
+        drop(commits);
+        let hub = self.store.inner.hub.lock();
+        let (from, commits) = {
+            let state = self.store.inner.state.read();
+            if watcher.next() < state.compacted() {
+                // The next call tells it so.
+                return false;
+            }
+            // A commit after `delivered` is about to be told by the hub.
+            let known = usize::try_from(hub.delivered + 1 - from).unwrap_or(0);
+            state.commits(watcher.next(), known.min(BATCH_REVISIONS))
+        };
+        let (parts, read) = pick(watcher, &commits);
+        self.give(watcher, hub.delivered, parts, from + read);
+        let synced = from + read > hub.delivered;
+        if synced {
+            *watcher.standing.lock() = Standing::Synced;
+        }
+        synced
+    }
+
+    /// Queues a batch. Called with the hub locked, so that nothing newer gets in between.
+    fn give(&self, watcher: &Watcher, revision: i64, parts: Parts, next: i64) {
+        let empty = matches!(&parts, Parts::Picked(picked) if picked.is_empty());
+        if !empty {
+            self.queue.push(watcher.delivery(revision, parts));
+        }
+        watcher.next.store(next, Ordering::Relaxed);
+    }
+
+    /// The watcher's revisions are compacted; it needs no more of the log.
+    fn lose(&self, watcher: &Watcher, compact_revision: i64) -> bool {
+        let hub = self.store.inner.hub.lock();
+        *watcher.standing.lock() = Standing::Compacted;
+        let id = watcher.id;
+        self.queue.push(Notice::Compacted {
+            id,
+            compact_revision,
+        });
+        drop(hub);
+        true
+    }
+}
+
+impl Watchers {
+    fn free_id(&mut self) -> i64 {
+        while self.by_id.contains_key(&self.next_id) {
+            self.next_id += 1;
+        }
+        self.next_id += 1;
+        self.next_id - 1
+    }
+}
+
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        let watchers = std::mem::take(&mut self.watchers.get_mut().by_id);
+        let mut hub = self.store.inner.hub.lock();
+        watchers.values().for_each(|watcher| hub.remove(watcher));
+    }
+}
+
+/// What of `commits` a watcher wants, up to the size of a batch, and how many revisions that covers.
+fn pick(watcher: &Watcher, commits: &[Commit]) -> (Parts, i64) {
+    let range = watcher.range();
+    let (mut picked, mut bytes, mut read) = (Vec::new(), 0, 0);
+    for commit in commits {
+        let wanted = commit
+            .iter()
+            .enumerate()
+            .filter(|(_, event)| range.contains(event.record.key()) && watcher.wants(event));
+        let picks: Box<[u32]> = wanted
+            .map(|(at, event)| {
+                let prev = event.prev.as_ref().filter(|_| watcher.spec.prev_kv);
+                bytes += event.record.wire().len() + prev.map_or(0, |prev| prev.wire().len());
+                at as u32
+            })
+            .collect();
+        if !picks.is_empty() {
+            picked.push((commit.clone(), picks));
+        }
+        read += 1;
+        if bytes >= BATCH_BYTES {
+            break;
+        }
+    }
+    (Parts::Picked(picked), read)
+}
