@@ -227,6 +227,11 @@ impl WatchStream {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_behind(&self) -> bool {
+        self.queue.0.lock().behind
+    }
+
     /// Moves every watcher that is behind one batch on.
     fn catch_up(&self) {
         let watchers = self.watchers.lock();

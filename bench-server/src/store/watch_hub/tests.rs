@@ -36,7 +36,7 @@ fn next(stream: &WatchStream) -> Option<String> {
     for _ in 0..100_000 {
         match stream.poll_next(&mut context) {
             Poll::Ready(notice) => return Some(line(&notice)),
-            Poll::Pending if stream.queue.0.lock().behind => {}
+            Poll::Pending if stream.is_behind() => {}
             Poll::Pending => return None,
         }
     }
