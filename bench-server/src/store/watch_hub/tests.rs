@@ -21,6 +21,11 @@ fn put(store: &Store, key: &str) -> i64 {
     response.header.expect("a header").revision
 }
 
+/// So many puts; the revision of the last.
+fn puts(store: &Store, key: &str, n: usize) -> i64 {
+    (0..n).map(|_| put(store, key)).last().unwrap_or(0)
+}
+
 fn spec(key: &str, range_end: &str, start_revision: i64) -> WatchSpec {
     WatchSpec {
         key: key.into(),
@@ -140,7 +145,7 @@ fn a_future_watcher_is_silent_until_its_revision() {
     let stream = store.watch();
     stream.create(spec("a", "", 4));
     stream.request_progress();
-    (0..3).for_each(|_| drop(put(&store, "a")));
+    puts(&store, "a", 3);
     assert_eq!(all(&stream), ["created 0 at 1", "0 at 4: +a@4"]);
     stream.request_progress();
     assert_eq!(all(&stream), ["progress -1 to 4"]);
@@ -172,7 +177,7 @@ fn a_full_queue_makes_watchers_fall_behind_and_nothing_is_lost_or_told_twice() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(spec("a", "b", 0));
-    let last = (0..10_000).map(|_| put(&store, "a")).last().expect("puts");
+    let last = puts(&store, "a", 10_000);
     stream.request_progress();
     let mut context = Context::from_waker(Waker::noop());
     let mut seen = 1;
@@ -250,7 +255,7 @@ fn progress_by_time_skips_watchers_that_had_events() {
 #[test]
 fn a_compacted_start_is_told_once_and_holds_progress_until_cancelled() {
     let store = Store::new(Config::default());
-    (0..5).for_each(|_| drop(put(&store, "a")));
+    puts(&store, "a", 5);
     store.compact(5).expect("compaction");
     let stream = store.watch();
     stream.create(WatchSpec {
