@@ -36,6 +36,12 @@ impl Collector for StoreCollector {
             "etcd_debugging_mvcc_compact_revision",
             "Last compacted revision",
             store.compact_revision(),
+        )?;
+        gauge(
+            e,
+            "etcd_mvcc_db_total_size_in_bytes",
+            "Bytes that the quota is weighed against",
+            store.size_bytes() as i64,
         )
     }
 }

@@ -21,8 +21,16 @@ pub async fn serve(
     const TEXT: &str = "text/plain; charset=utf-8";
     match (&method, path.as_str()) {
         (&Method::GET, "/health") => {
-            let body = json!({"health": "true", "reason": ""});
-            answer(StatusCode::OK, JSON, body.to_string())
+            let (code, health, reason) = match node.store.alarms().first() {
+                None => (StatusCode::OK, "true", String::new()),
+                Some(alarm) => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "false",
+                    format!("ALARM {}", alarm.as_str_name()),
+                ),
+            };
+            let body = json!({"health": health, "reason": reason});
+            answer(code, JSON, body.to_string())
         }
         (&Method::GET, "/livez" | "/readyz") => answer(StatusCode::OK, TEXT, "ok\n".to_owned()),
         (&Method::GET, "/version") => {

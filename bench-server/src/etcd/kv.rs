@@ -89,7 +89,9 @@ where
             if !is_read_only(&request) {
                 check_write_size(node, request_bytes)?;
             }
-            Err(Status::unavailable("the store has no transactions yet"))
+            let mut response = store.txn(&request)?;
+            fill(node, &mut response.header);
+            message(&response)
         }
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;
