@@ -85,13 +85,14 @@ impl<'a> Draft<'a> {
 
     /// The index with this draft's writes in effect.
     pub(super) fn tree(&mut self) -> Tree<Record> {
-        if let Edits::One(_) = self.edits {
-            self.spread();
+        if let Edits::None = self.edits {
+            return self.state.read().tree().clone();
         }
-        match &self.edits {
-            Edits::Many { tree, .. } => tree.clone(),
-            _ => self.state.read().tree().clone(),
-        }
+        let edits = std::mem::replace(&mut self.edits, Edits::None);
+        let (tree, events) = self.spread(edits);
+        let view = tree.clone();
+        self.edits = Edits::Many { tree, events };
+        view
     }
 
     /// Writes a key.
@@ -161,26 +162,27 @@ impl<'a> Draft<'a> {
     }
 
     fn push(&mut self, event: Event) {
-        if let Edits::None = self.edits {
-            self.edits = Edits::One(event);
-            return;
-        }
-        self.spread();
-        if let Edits::Many { tree, events } = &mut self.edits {
-            event.redo(tree);
-            events.push(event);
-        }
+        self.edits = match std::mem::replace(&mut self.edits, Edits::None) {
+            Edits::None => Edits::One(event),
+            edits => {
+                let (mut tree, mut events) = self.spread(edits);
+                event.redo(&mut tree);
+                events.push(event);
+                Edits::Many { tree, events }
+            }
+        };
     }
 
-    /// Goes over from one event to an index of its own.
-    fn spread(&mut self) {
-        if let Edits::One(event) = std::mem::replace(&mut self.edits, Edits::None) {
-            let mut tree = self.state.read().tree().clone();
-            event.redo(&mut tree);
-            self.edits = Edits::Many {
-                tree,
-                events: vec![event],
-            };
+    /// Goes over from events that wait to an index of its own.
+    fn spread(&self, edits: Edits) -> (Tree<Record>, Vec<Event>) {
+        match edits {
+            Edits::Many { tree, events } => (tree, events),
+            Edits::One(event) => {
+                let mut tree = self.state.read().tree().clone();
+                event.redo(&mut tree);
+                (tree, vec![event])
+            }
+            Edits::None => (self.state.read().tree().clone(), Vec::new()),
         }
     }
 }

@@ -275,7 +275,7 @@ fn a_compacted_start_is_told_once_and_holds_progress_until_cancelled() {
     );
     put(&store, "a");
     stream.request_progress();
-    assert_eq!(all(&stream), ["0 at 7: +a@7"]);
+    assert_eq!(all(&stream), ["0 at 7: +a@7(was @6)"]);
     stream.cancel(1);
     stream.cancel(1);
     stream.request_progress();
