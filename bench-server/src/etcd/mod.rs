@@ -5,6 +5,7 @@
 //! the same port.
 
 pub mod auth;
+pub mod clockwork;
 pub mod cluster;
 pub mod figures;
 pub mod health;

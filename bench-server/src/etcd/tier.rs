@@ -8,11 +8,11 @@ use etcd_api::proto::health::health_server::HealthServer;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use super::Node;
 use super::auth::AuthService;
 use super::cluster::ClusterService;
 use super::health::HealthService;
 use super::service::EtcdService;
+use super::{Node, clockwork};
 use crate::flags::{CommonFlags, EtcdFlags};
 use crate::listen::{Bound, ListenError, TlsFiles, Workers};
 use crate::metrics;
@@ -60,6 +60,10 @@ impl EtcdTier {
             trusted_ca: flags.trusted_ca_file.clone(),
             client_cert_auth: flags.client_cert_auth,
         };
+        let retention = clockwork::retention(flags).map_err(|reason| StartError::Flag {
+            flag: "--auto-compaction-retention",
+            reason,
+        })?;
         let bound = bind_all(&flags.listen_client_urls, &tls).await?;
         let metrics_bound = bind_all(&flags.listen_metrics_urls, &tls).await?;
         let urls: Vec<String> = bound.iter().map(|b| b.url.clone()).collect();
@@ -76,6 +80,10 @@ impl EtcdTier {
         let service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
         let workers = Arc::new(Workers::start(common.worker_threads)?);
         let mut tasks = JoinSet::new();
+        tasks.spawn(clockwork::expire_leases(node.clone()));
+        if let Some(retention) = retention {
+            tasks.spawn(clockwork::compact(node.clone(), retention));
+        }
         for listener in bound {
             tasks.spawn(listener.accept(workers.clone(), service.clone()));
         }
