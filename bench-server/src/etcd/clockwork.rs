@@ -1,7 +1,7 @@
 //! What the store does by the clock: leases expire, history is compacted.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
@@ -12,13 +12,18 @@ use crate::store::compaction::{AutoCompaction, Retention};
 /// How often etcd looks for expired leases.
 const LEASE_SCAN: Duration = Duration::from_millis(500);
 
+/// The clock that leases and compaction run on: tokio's, so that a test can pause it.
+pub fn now() -> std::time::Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 /// Revokes leases as they expire, for ever.
 pub async fn expire_leases(node: Arc<Node>) {
     let mut tick = tokio::time::interval(LEASE_SCAN);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let revoked = node.store.lease_expire(Instant::now());
+        let revoked = node.store.lease_expire(now());
         if revoked > 0 {
             tracing::debug!("{revoked} leases expired");
         }
@@ -32,7 +37,7 @@ pub async fn compact(node: Arc<Node>, retention: Retention) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let Some(revision) = compaction.tick(Instant::now(), node.store.revision()) else {
+        let Some(revision) = compaction.tick(now(), node.store.revision()) else {
             continue;
         };
         match node.store.compact(revision) {

@@ -11,10 +11,13 @@ pub mod figures;
 pub mod health;
 pub mod http;
 pub mod kv;
+pub mod lease;
+pub mod maintenance;
 pub mod range;
 pub mod range_stream;
 pub mod service;
 pub mod tier;
+pub mod watch;
 
 use std::time::Duration;
 

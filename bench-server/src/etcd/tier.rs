@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use etcd_api::proto::etcdserverpb::auth_server::AuthServer;
 use etcd_api::proto::etcdserverpb::cluster_server::ClusterServer;
+use etcd_api::proto::etcdserverpb::lease_server::LeaseServer;
+use etcd_api::proto::etcdserverpb::maintenance_server::MaintenanceServer;
+use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
 use etcd_api::proto::health::health_server::HealthServer;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
@@ -11,8 +14,11 @@ use tonic::service::Routes;
 use super::auth::AuthService;
 use super::cluster::ClusterService;
 use super::health::HealthService;
+use super::lease::LeaseService;
+use super::maintenance::MaintenanceService;
 use super::service::EtcdService;
-use super::{Node, clockwork};
+use super::watch::WatchService;
+use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
 use crate::flags::{CommonFlags, EtcdFlags};
 use crate::listen::{Bound, ListenError, TlsFiles, Workers};
 use crate::metrics;
@@ -108,7 +114,11 @@ async fn bind_all(urls: &[String], tls: &TlsFiles) -> Result<Vec<Bound>, ListenE
 
 /// Every service but KV.
 fn routes(node: &Arc<Node>) -> Routes {
+    let most = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
     Routes::default()
+        .add_service(WatchServer::new(WatchService(node.clone())).max_decoding_message_size(most))
+        .add_service(LeaseServer::new(LeaseService(node.clone())))
+        .add_service(MaintenanceServer::new(MaintenanceService(node.clone())))
         .add_service(ClusterServer::new(ClusterService(node.clone())))
         .add_service(AuthServer::new(AuthService(node.clone())))
         .add_service(HealthServer::new(HealthService))

@@ -282,11 +282,11 @@ impl Pair {
         let (header, response) = match request(&op).request.expect("an operation") {
             Request::RequestPut(put) => {
                 let response = self.store.put(&put).expect("a plain put");
-                (response.header.clone(), Response::ResponsePut(response))
+                (response.header, Response::ResponsePut(response))
             }
             Request::RequestDeleteRange(delete) => {
                 let response = self.store.delete_range(&delete).expect("a plain delete");
-                let header = response.header.clone();
+                let header = response.header;
                 (header, Response::ResponseDeleteRange(response))
             }
             _ => return,
