@@ -5,7 +5,7 @@ mod synthetic;
 
 use std::path::PathBuf;
 
-use loadgen::report::charts;
+use loadgen::report::{self, charts, terminal};
 
 /// Where pictures go: a folder to look into when `LOADGEN_TEST_PICTURES` names one, else one that goes away.
 fn pictures() -> (PathBuf, Option<tempfile::TempDir>) {
@@ -41,4 +41,81 @@ fn every_chart_is_drawn_both_ways() {
         let png = std::fs::read(folder.join(format!("{}.png", chart.name))).expect("the picture");
         assert!(png.starts_with(b"\x89PNG"), "{}", chart.name);
     }
+}
+
+#[test]
+fn the_page_holds_everything_and_needs_nothing() {
+    let (folder, _guard) = pictures();
+    let failures = report::draw(&synthetic::result(1.0), &folder);
+    assert_eq!(failures, Vec::<String>::new());
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
+    assert_eq!(
+        page.matches("<svg").count(),
+        5,
+        "every chart is in the page itself"
+    );
+    for reference in ["<script", "<link", "<img", "src=", "@import"] {
+        assert!(
+            !page.contains(reference),
+            "the page needs nothing else, but has `{reference}`"
+        );
+    }
+    assert!(
+        page.contains("a made-up CPU &lt;of no &amp; kind&gt;"),
+        "what others wrote is escaped"
+    );
+    assert!(
+        page.contains("loadgen run &#x27;a b&#x27;"),
+        "the exact command"
+    );
+    assert!(page.contains("the generator lost its CPU for 1.2 s") && page.contains("as seeded"));
+    let readme = std::fs::read_to_string(folder.join("README.md")).expect("the README");
+    assert!(
+        readme.contains("\n```\nloadgen run 'a b'\n```\n"),
+        "{readme}"
+    );
+    assert!(
+        readme.contains("![") && readme.contains("](latency.svg)"),
+        "{readme}"
+    );
+    let table: Vec<&str> = readme
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .collect();
+    assert_eq!(
+        table.len(),
+        2 + 13,
+        "a title, a rule and a line per case: {readme}"
+    );
+    let columns = table[0].matches('|').count();
+    assert!(
+        table
+            .iter()
+            .all(|line| line.matches('|').count() == columns),
+        "{readme}"
+    );
+}
+
+#[test]
+fn the_table_says_what_must_not_be_compared() {
+    let report = synthetic::result(1.0).report;
+    let text = terminal::text(&report, None);
+    for said in [
+        "pods-150k: 150,000 objects, 1.41 GiB",
+        "2.33 s",
+        "stream [1]",
+        "[1] client-limited: 505 ms without checking",
+        "INVALID: the generator lost its CPU for 1.2 s",
+        "N/A: etcd 3.7.1 has one encoding",
+        "FAILED: 150,000 objects expected, 149,999 received",
+    ] {
+        assert!(text.contains(said), "`{said}` is missing:\n{text}");
+    }
+    let narrow = terminal::text(&report, Some(100));
+    let widest = narrow
+        .lines()
+        .filter(|line| !line.starts_with('['))
+        .map(|line| line.chars().count())
+        .max();
+    assert!(widest <= Some(100), "{widest:?}\n{narrow}");
 }

@@ -1,5 +1,104 @@
 //! What people look at: charts, a page, a table. Drawn only from a saved result, so that any result can be drawn again.
 
 pub mod charts;
+mod page;
 pub mod quantity;
 pub mod row;
+pub mod terminal;
+
+use std::any::Any;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use charts::{Chart, charts};
+use page::Picture;
+
+use crate::exit::{Exit, Failure};
+use crate::result::{FolderError, Report, ResultFolder, SavedResult};
+
+/// Saves a result, draws it, and gives the folder its name. What could not be drawn is returned in words: it costs a
+/// picture, not the run.
+///
+/// # Errors
+/// When the raw data cannot be saved.
+pub fn publish(
+    result: &SavedResult,
+    folder: ResultFolder,
+) -> Result<(PathBuf, Vec<String>), FolderError> {
+    folder.write(result)?;
+    let failures = draw(result, folder.path());
+    Ok((folder.finish()?, failures))
+}
+
+/// Draws all charts, the page and the README of a result into `folder`. Returns what could not be drawn, and why.
+#[must_use]
+pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut pictures = Vec::new();
+    for chart in charts(result) {
+        match draw_chart(&chart, folder) {
+            Ok(svg) => pictures.push(Picture {
+                name: chart.name,
+                caption: chart.caption,
+                svg,
+                data_set: chart.data_set,
+            }),
+            Err(why) => failures.push(format!("chart {}: {why}", chart.name)),
+        }
+    }
+    type Page = fn(&Report, &[Picture]) -> Result<String, minijinja::Error>;
+    for (name, page) in [
+        ("report.html", page::html as Page),
+        ("README.md", page::readme),
+    ] {
+        let written = page(&result.report, &pictures)
+            .map_err(|error| error.to_string())
+            .and_then(|text| fs::write(folder.join(name), text).map_err(|error| error.to_string()));
+        if let Err(why) = written {
+            failures.push(format!("{name}: {why}"));
+        }
+    }
+    failures
+}
+
+/// `loadgen report DIR…`: draws saved results again, and prints their tables.
+///
+/// # Errors
+/// When a folder holds no result, or a picture cannot be drawn.
+pub fn draw_again(folders: &[PathBuf]) -> Result<(String, Exit), Failure> {
+    let mut text = String::new();
+    for folder in folders {
+        let result = SavedResult::load(folder).map_err(Failure::usage)?;
+        let failures = draw(&result, folder);
+        if !failures.is_empty() {
+            return Err(Failure::usage(anyhow::anyhow!(
+                "{}: {}",
+                folder.display(),
+                failures.join("; ")
+            )));
+        }
+        text.push_str(&terminal::text(&result.report, terminal::width()));
+        text.push_str(&format!(
+            "drawn again: {}\n",
+            folder.join("report.html").display()
+        ));
+    }
+    Ok((text, Exit::Done))
+}
+
+/// Plotters reports some of its failures by panicking.
+fn draw_chart(chart: &Chart, folder: &Path) -> Result<String, String> {
+    match catch_unwind(AssertUnwindSafe(|| chart.write(folder))) {
+        Ok(drawn) => drawn.map_err(|error| error.to_string()),
+        Err(panic) => Err(words(panic.as_ref())),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("plotters panicked").to_owned()
+}

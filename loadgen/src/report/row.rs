@@ -21,6 +21,9 @@ pub const TITLES: [&str; 12] = [
     "notes",
 ];
 
+/// Which of the cells holds the notes: the last, and the only one that is a sentence.
+pub const NOTES: usize = TITLES.len() - 1;
+
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {

@@ -26,6 +26,8 @@ const BITMAP_SCALE: u32 = 2;
 pub struct Chart {
     /// `latency`, `first-chunk`, `memory`, `peak` or `cpu`, and the data set where there are several.
     pub name: String,
+    /// Name of the data set that it is of.
+    pub data_set: String,
     /// What it shows, in a sentence: for people who do not see it.
     pub caption: String,
     figure: Figure,
@@ -140,6 +142,7 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
             };
             charts.extend(figure.map(|figure| Chart {
                 name,
+                data_set: data_set.name.clone(),
                 caption: caption.to_owned(),
                 figure,
             }));

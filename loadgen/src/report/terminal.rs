@@ -1,0 +1,90 @@
+//! The table at the end of a run: one per data set, with what must not be compared written below it.
+
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use super::quantity::Quantity;
+use super::row::{NOTES, Row, TITLES};
+use crate::result::{DataSet, Report};
+
+/// Cells before this one are names and stand at the left; numbers stand at the right.
+const FIRST_NUMBER: usize = 4;
+
+/// The report as text. Tables are folded to `width` columns where one is given, as a terminal has.
+#[must_use]
+pub fn text(report: &Report, width: Option<u16>) -> String {
+    let mut text = String::new();
+    for data_set in &report.data_sets {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        data_set_text(report, data_set, width, &mut text).expect("a string takes everything");
+    }
+    if report.interrupted {
+        text.push_str("\nINTERRUPTED: this is what was measured until then.\n");
+    }
+    text
+}
+
+fn data_set_text(
+    report: &Report,
+    data_set: &DataSet,
+    width: Option<u16>,
+    text: &mut String,
+) -> std::fmt::Result {
+    let DataSet {
+        name,
+        objects,
+        bytes,
+        ..
+    } = data_set;
+    writeln!(
+        text,
+        "{name}: {} objects, {} of keys and values",
+        Quantity::Count(*objects),
+        Quantity::bytes(*bytes)
+    )?;
+    let rows: Vec<Row> = report
+        .cases
+        .iter()
+        .filter(|case| case.data_set == *name)
+        .map(Row::of)
+        .collect();
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_header(&TITLES[..NOTES]);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    let mut notes = Vec::new();
+    for row in &rows {
+        let mut cells = row.cells[..NOTES].to_vec();
+        if !row.cells[NOTES].is_empty() {
+            notes.push(&row.cells[NOTES]);
+            cells[2] = format!("{} [{}]", cells[2], notes.len());
+        }
+        table.add_row(cells);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if at >= FIRST_NUMBER {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    writeln!(text, "{}", table.trim_fmt())?;
+    for (note, n) in notes.iter().zip(1..) {
+        writeln!(text, "[{n}] {note}")?;
+    }
+    Ok(())
+}
+
+/// The terminal's width, when standard output is one.
+#[must_use]
+pub fn width() -> Option<u16> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(terminal_size::Width(width), _)| width)
+}
