@@ -1,10 +1,13 @@
 //! The command line. Scripts and other people's CI call it: names stay, and what is not built is not here.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::compare::Metric;
 use crate::exit::Exit;
 
 /// Measures what it costs to list large sets of objects from etcd and Kubernetes.
@@ -35,6 +38,74 @@ pub enum Command {
     /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
     #[command(after_help = Exit::HELP)]
     Run(RunArgs),
+    /// Draws saved results again: charts, page, README and table.
+    Report(ReportArgs),
+    /// Compares two saved results: what moved, and how sure that is.
+    #[command(after_help = Exit::HELP)]
+    Compare(CompareArgs),
+    /// Runs a server: takes bench-server's flags, `loadgen serve --help` lists them.
+    #[command(disable_help_flag = true)]
+    Serve(ServeArgs),
+}
+
+/// What `loadgen report` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ReportArgs {
+    /// Result folders
+    #[arg(value_name = "DIR", required = true)]
+    pub folders: Vec<PathBuf>,
+}
+
+/// What `loadgen compare` takes.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct CompareArgs {
+    /// The result to compare with
+    #[arg(value_name = "BASE")]
+    pub base: PathBuf,
+
+    /// The result that is judged
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+
+    /// End with exit code 1 when a number is surely worse by more than this
+    #[arg(long, value_name = "PERCENT")]
+    pub fail_above: Option<Percent>,
+
+    /// Only these numbers, comma separated
+    #[arg(
+        long = "metric",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        value_enum
+    )]
+    pub metrics: Vec<Metric>,
+}
+
+/// What `loadgen serve` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ServeArgs {
+    /// bench-server's flags
+    #[arg(
+        value_name = "FLAGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub flags: Vec<OsString>,
+}
+
+/// A part of something, typed as `10%` or `10`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Percent(pub f64);
+
+impl FromStr for Percent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim_end_matches('%').trim().parse::<f64>() {
+            Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(Self(percent / 100.0)),
+            _ => Err(format!("`{text}` is not a percentage like 10%")),
+        }
+    }
 }
 
 /// The scenario that runs when none is named.

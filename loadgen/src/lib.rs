@@ -1,10 +1,11 @@
 //! The generator: drives any target, measures, verifies, reports, compares.
 //!
-//! [`run`] drives it: [`seed`] → [`target`] → [`pace`] → [`record`] → [`sample`] → [`verify`] → [`result`] → `report` and `compare`;
-//! [`safety`] is what must hold before an endpoint that is not ours is written to.
+//! [`run`] drives it: [`seed`] → [`target`] → [`pace`] → [`record`] → [`sample`] → [`verify`] → [`result`] → [`report`] and
+//! [`compare`]; [`safety`] is what must hold before an endpoint that is not ours is written to.
 //! Around them: [`cli`] (what may be typed), [`exit`] (how it ends), [`progress`] (what is seen meanwhile).
 
 pub mod cli;
+pub mod compare;
 pub mod exit;
 pub mod pace;
 pub mod progress;

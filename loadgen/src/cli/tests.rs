@@ -6,10 +6,13 @@ use clap::error::ErrorKind;
 use super::*;
 
 fn run_args(line: &str) -> RunArgs {
-    let Command::Run(args) = Cli::try_parse_from(line.split(' '))
+    match Cli::try_parse_from(line.split(' '))
         .expect(line)
-        .into_command();
-    args
+        .into_command()
+    {
+        Command::Run(args) => args,
+        other => panic!("`{line}` is a run, not {other:?}"),
+    }
 }
 
 #[track_caller]
@@ -100,4 +103,39 @@ fn a_password_does_not_get_into_a_result() {
         "loadgen run --user=root:***"
     );
     assert_eq!(shown("loadgen run --user root"), "loadgen run --user root");
+}
+
+#[test]
+fn a_comparison_takes_a_threshold_and_numbers() {
+    let line = "loadgen compare a b --fail-above 10% --metric peak_memory,p99";
+    let Command::Compare(args) = Cli::try_parse_from(line.split(' '))
+        .expect(line)
+        .into_command()
+    else {
+        panic!("`{line}` is a comparison");
+    };
+    assert_eq!(args.fail_above, Some(Percent(0.1)));
+    assert_eq!(args.metrics, [Metric::PeakMemory, Metric::P99]);
+    assert!(
+        refused("loadgen compare a b --fail-above much").contains("`much` is not a percentage")
+    );
+    assert!(
+        refused("loadgen compare a b --metric peek_memory").contains("peak_memory"),
+        "the nearest name is suggested"
+    );
+}
+
+#[test]
+fn a_server_gets_its_own_flags() {
+    let line = "loadgen serve --listen-client-urls http://127.0.0.1:0 --help";
+    let Command::Serve(args) = Cli::try_parse_from(line.split(' '))
+        .expect(line)
+        .into_command()
+    else {
+        panic!("`{line}` starts a server");
+    };
+    assert_eq!(
+        args.flags,
+        ["--listen-client-urls", "http://127.0.0.1:0", "--help"]
+    );
 }

@@ -35,7 +35,7 @@ impl TaggedHistogram {
 }
 
 /// A case's id as it appears in a tag.
-pub(super) fn log_name(case: &str) -> String {
+pub(crate) fn log_name(case: &str) -> String {
     case.replace(|c: char| c == ',' || c.is_whitespace(), "_")
 }
 

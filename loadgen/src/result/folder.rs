@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Report, SCHEMA_VERSION};
-use crate::record::{self, LogError, Series, SeriesError, TaggedHistogram};
+use super::{Case, Report, SCHEMA_VERSION};
+use crate::record::{self, LatencyHistogram, LogError, Series, SeriesError, TaggedHistogram};
 
 /// Name of the report within a result folder; a folder without it is none.
 pub const REPORT_FILE: &str = "report.json";
@@ -150,6 +150,16 @@ impl ResultFolder {
 }
 
 impl SavedResult {
+    /// The histogram of a case: `latency`, `null_sink`, `first_chunk` or `lag`.
+    #[must_use]
+    pub fn histogram(&self, measure: &str, case: &Case) -> Option<&LatencyHistogram> {
+        let case = record::log_name(&case.id());
+        self.histograms
+            .iter()
+            .find(|entry| entry.measure == measure && record::log_name(&entry.case) == case)
+            .map(|entry| &entry.histogram)
+    }
+
     fn write_into(&self, folder: &Path) -> Result<(), FolderError> {
         let base = humantime::parse_rfc3339(&self.report.started).unwrap_or(SystemTime::UNIX_EPOCH);
         write_file(&folder.join(HISTOGRAMS_FILE), |path, file| {

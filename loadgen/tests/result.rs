@@ -1,0 +1,102 @@
+//! Result folders: whole or not there.
+
+#[path = "support/synthetic.rs"]
+mod synthetic;
+
+use std::time::{Duration, SystemTime};
+
+use loadgen::result::{FolderError, ResultFolder, SavedResult, folder_name};
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let result = synthetic::result(1.0);
+    let folder = ResultFolder::create(parent.path(), "a").expect("a fresh name");
+    folder.write(&result).expect("a writable folder");
+    let path = folder.finish().expect("a free name");
+    let loaded = SavedResult::load(&path).expect("the result that was just saved");
+    assert_eq!(loaded.report, result.report);
+    assert_eq!(loaded.series, result.series);
+    assert_eq!(loaded.scenario_toml, result.scenario_toml);
+    assert_eq!(loaded.histograms.len(), result.histograms.len());
+    for case in &result.report.cases {
+        let values = |result: &SavedResult| {
+            result
+                .histogram("latency", case)
+                .map(|histogram| histogram.quantiles_ms())
+        };
+        assert_eq!(values(&loaded), values(&result), "{}", case.id());
+    }
+}
+
+#[test]
+fn an_unfinished_folder_is_no_result() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let folder = ResultFolder::create(parent.path(), "a").expect("a fresh name");
+    folder
+        .write(&synthetic::result(1.0))
+        .expect("a writable folder");
+    let partial = folder.path().to_owned();
+    drop(folder);
+    assert!(
+        !parent.path().join("a").exists(),
+        "the name is only given to what is finished"
+    );
+    assert!(matches!(
+        SavedResult::load(&partial),
+        Err(FolderError::Partial(_))
+    ));
+}
+
+#[test]
+fn a_result_is_never_overwritten() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    ResultFolder::create(parent.path(), "a")
+        .expect("a fresh name")
+        .finish()
+        .expect("a free name");
+    let error = ResultFolder::create(parent.path(), "a").expect_err("it is there");
+    assert!(error.to_string().contains("exists already"), "{error}");
+    let running = ResultFolder::create(parent.path(), "b").expect("a fresh name");
+    assert!(
+        matches!(
+            ResultFolder::create(parent.path(), "b"),
+            Err(FolderError::Exists(_))
+        ),
+        "another run has it"
+    );
+    running.discard().expect("it is ours");
+    assert_eq!(
+        std::fs::read_dir(parent.path())
+            .expect("the folder")
+            .count(),
+        1,
+        "nothing is left of a discarded run"
+    );
+}
+
+#[test]
+fn another_version_says_so_instead_of_complaining_about_a_field() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(
+        parent.path().join("report.json"),
+        r#"{"schema_version": 99, "surprise": true}"#,
+    )
+    .expect("a writable folder");
+    let error = SavedResult::load(parent.path()).expect_err("from the future");
+    assert!(
+        error
+            .to_string()
+            .ends_with("has schema version 99; this program reads version 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_name_tells_when_where_and_what_and_suits_every_file_system() {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_248_000);
+    assert_eq!(
+        folder_name(time, "my host", "shapes/a"),
+        "2026-11-21T080000-my_host-shapes_a"
+    );
+}
