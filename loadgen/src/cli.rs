@@ -37,7 +37,7 @@ impl Cli {
 pub enum Command {
     /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
     #[command(after_help = Exit::HELP)]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Draws saved results again: charts, page, README and table.
     Report(ReportArgs),
     /// Compares two saved results: what moved, and how sure that is.

@@ -10,7 +10,7 @@ fn run_args(line: &str) -> RunArgs {
         .expect(line)
         .into_command()
     {
-        Command::Run(args) => args,
+        Command::Run(args) => *args,
         other => panic!("`{line}` is a run, not {other:?}"),
     }
 }
