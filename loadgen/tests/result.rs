@@ -100,3 +100,39 @@ fn a_name_tells_when_where_and_what_and_suits_every_file_system() {
         "2026-11-21T080000-my_host-shapes_a"
     );
 }
+
+fn published_schema() -> jsonschema::Validator {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/report.schema.json");
+    let schema = std::fs::read_to_string(path).expect("the published schema");
+    jsonschema::validator_for(&serde_json::from_str(&schema).expect("JSON")).expect("a schema")
+}
+
+#[test]
+fn a_saved_report_is_what_the_published_schema_says() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let folder = ResultFolder::create(parent.path(), "a").expect("a fresh name");
+    folder
+        .write(&synthetic::result(1.0))
+        .expect("a writable folder");
+    let json = std::fs::read(folder.path().join("report.json")).expect("the report");
+    let report: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let schema = published_schema();
+    let errors: Vec<String> = schema
+        .iter_errors(&report)
+        .map(|error| error.to_string())
+        .collect();
+    assert_eq!(errors, Vec::<String>::new());
+    for (pointer, wrong) in [
+        ("/cases/0/requests", serde_json::json!("five")),
+        ("/cases/0/tier", serde_json::json!("disk")),
+        ("/cases/0/outcome/state", serde_json::json!("lucky")),
+        ("/cases/0/server/rss_peak", serde_json::Value::Null),
+        ("/environment", serde_json::json!({})),
+    ] {
+        let mut altered = report.clone();
+        *altered
+            .pointer_mut(pointer)
+            .unwrap_or_else(|| panic!("the report has {pointer}")) = wrong;
+        assert!(!schema.is_valid(&altered), "{pointer} may not be that");
+    }
+}

@@ -11,12 +11,14 @@ const CLIENT_LIMIT: f64 = 1.10;
 
 /// One strategy on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Case {
     /// What was listed: [`super::DataSet::name`].
     pub data_set: String,
     /// The target's name, as in [`super::ServerSetup::target`].
     pub target: String,
     /// Which protocol was spoken.
+    #[cfg_attr(test, schemars(with = "String", extend("enum" = ["etcd", "kube"])))]
     pub tier: Tier,
     /// `unary`, `stream`, `paged:500`, …
     pub strategy: String,
@@ -126,6 +128,7 @@ impl Case {
 
 /// Which part of the server answered, as the server itself says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServedFrom {
     /// The store that holds the data.
@@ -138,6 +141,7 @@ pub enum ServedFrom {
 
 /// Whether a row was measured, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Outcome {
     /// It ran to its end.
@@ -180,6 +184,7 @@ impl Outcome {
 /// A quantile is null when the sample is too small to carry it: the median needs 3 values, a higher quantile q needs
 /// 10/(1−q). Minimum and maximum are exact within the histogram's resolution and null only when `n` is 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// Number of values.
     pub n: u64,
@@ -203,6 +208,7 @@ pub struct Quantiles {
 
 /// What a case cost the generator's own process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClientFigures {
     /// CPU time of the generator during the measured phase.
     pub cpu_s: f64,
@@ -214,6 +220,7 @@ pub struct ClientFigures {
 
 /// What one list was found to hold, computed from what was received.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verified {
     /// Objects received.
     pub objects: u64,

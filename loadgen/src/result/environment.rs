@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Machine, program and servers of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Host name.
     pub host: String,
@@ -37,6 +38,7 @@ pub struct Environment {
 
 /// How one target was set up. What a foreign endpoint does not tell is null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerSetup {
     /// The name by which cases refer to it.
     pub target: String,
@@ -54,6 +56,7 @@ pub struct ServerSetup {
 
 /// The generator's transport settings, which govern what servers may send.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClientSettings {
     /// HTTP/2 flow-control window of a stream, in bytes.
     pub stream_window_bytes: u32,
@@ -69,6 +72,7 @@ pub struct ClientSettings {
 
 /// A disk that servers keep their data on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disk {
     /// The folder that was asked about.
     pub path: String,

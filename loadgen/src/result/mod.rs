@@ -19,6 +19,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// `report.json`, whole. Its published JSON Schema is `loadgen/schema/report.schema.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`SCHEMA_VERSION`] of the program that wrote it.
     pub schema_version: u32,
@@ -40,6 +41,7 @@ pub struct Report {
 
 /// What was listed: enough to make the same bytes again anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DataSet {
     /// Its name in the scenario, or `prefix:…` for what was found on an endpoint.
     pub name: String,
@@ -52,3 +54,6 @@ pub struct DataSet {
     /// The fingerprint of the whole set, which every case must have received; null when the data was not ours.
     pub fingerprint: Option<String>,
 }
+
+#[cfg(test)]
+mod schema;

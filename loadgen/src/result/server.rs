@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a case cost the server's process (all its processes, where a target has several). Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerFigures {
     /// Resident after the server settled, before the measured phase.
     pub rss_idle: u64,
