@@ -16,8 +16,8 @@ const QUEUE_LIMIT: usize = 4096;
 /// Most revisions of one answer from the log, etcd's.
 const BATCH_REVISIONS: usize = 1000;
 /// An answer from the log ends with the revision that brings it to this size. etcd has no such
-/// limit, and can gather 1,000 revisions of large values.
-const BATCH_BYTES: usize = 1024 * 1024;
+/// limit; 1,000 revisions of its largest values would be 1.5 GB in one message.
+const BATCH_BYTES: usize = 64 * 1024 * 1024;
 /// So close to the latest revision, the rest is read under the hub's lock.
 const LAST_LEAP: i64 = 64;
 
