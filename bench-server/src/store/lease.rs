@@ -3,6 +3,9 @@
 //! Time is a parameter (a monotonic [`Instant`]), so that whoever ticks the store decides what time
 //! it is. A lease that is due is as good as gone at once; its keys are deleted by the next tick.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 

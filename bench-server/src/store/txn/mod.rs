@@ -2,6 +2,8 @@
 
 pub(super) mod check;
 mod compare;
+#[cfg(test)]
+mod tests;
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::request_op::Request;
