@@ -5,6 +5,7 @@
 //! Around them: [`cli`] (what may be typed), [`exit`] (how it ends), [`progress`] (what is seen meanwhile).
 
 pub mod cli;
+pub mod command;
 pub mod compare;
 pub mod exit;
 pub mod pace;
