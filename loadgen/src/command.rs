@@ -19,7 +19,9 @@ use crate::sample;
 /// # Errors
 /// [`Failure`] with the exit code that it means.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let own_program = std::env::current_exe().context("own program").map_err(Failure::usage)?;
+    let own_program = std::env::current_exe()
+        .context("own program")
+        .map_err(Failure::usage)?;
     let plan = Plan::new(args, &own_program)?;
     let mut out = std::io::stdout();
     if args.dry_run {
@@ -38,7 +40,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
             let folder = ResultFolder::create(&args.out, &name).map_err(Failure::usage)?;
             let finished = run::run(&plan, scenario, environment, &progress, &stop).await;
-            let Finished { result, exit: ended } = match finished {
+            let Finished {
+                result,
+                exit: ended,
+            } = match finished {
                 Ok(finished) => finished,
                 Err(failure) => {
                     folder.discard().map_err(Failure::usage)?;

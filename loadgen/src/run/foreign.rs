@@ -7,19 +7,18 @@ use etcd_api::client::config::ClientConfig;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 
-use super::{Plan, unusable};
+use super::{Plan, Target, unusable};
 use crate::exit::Failure;
 use crate::progress::{Counted, Progress};
 use crate::safety::{Survey, left_behind, must_be_empty, stored_bytes};
 use crate::seed::{Written, seed, unseed};
-use crate::target::TargetSpec;
 use crate::verify::Expected;
 
 /// What we wrote to an endpoint that is not ours. [`Seeded::clean_up`] deletes it again.
 pub(super) struct Seeded {
     pub(super) root: String,
     pub(super) expected: Expected,
-    target: TargetSpec,
+    target: Target,
     config: ClientConfig,
     data: Arc<DataSet>,
     written: Arc<Written>,
@@ -30,13 +29,13 @@ impl Seeded {
     /// again.
     pub(super) async fn create(
         plan: &Plan,
-        target: &TargetSpec,
+        target: &Target,
         data: &Arc<DataSet>,
         progress: &Progress,
         stop: &CancellationToken,
     ) -> Result<Option<Self>, Failure> {
         let bad = |error: &dyn std::fmt::Display| unusable(target, error);
-        let endpoints = ClientConfig::new(&target.to_string()).map_err(|e| bad(&e))?;
+        let endpoints = ClientConfig::new(&target.spec.to_string()).map_err(|e| bad(&e))?;
         let config = ClientConfig {
             endpoints: endpoints.endpoints,
             ..plan.launcher.connect.clone()
@@ -52,7 +51,7 @@ impl Seeded {
             .map_err(|e| bad(&e))?
             .map_err(|e| bad(&e))?;
 
-        progress.say(&format!("{target}: writing below {root}"));
+        progress.say(&format!("{}: writing below {root}", target.name));
         let mut seeded = Self {
             root,
             expected: Expected {
@@ -64,7 +63,11 @@ impl Seeded {
             data: Arc::clone(data),
             written: Arc::default(),
         };
-        let phase = progress.phase(&format!("seeding {target}"), data.len(), Counted::Objects);
+        let phase = progress.phase(
+            &format!("seeding {}", target.name),
+            data.len(),
+            Counted::Objects,
+        );
         let written = tokio::select! {
             written = seed(&seeded.config, data, &seeded.root, &seeded.written, &phase) => Some(written),
             () = stop.cancelled() => None,
@@ -97,7 +100,7 @@ impl Seeded {
         }
         let slices = self.written.take();
         let sent: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
-        let title = format!("deleting from {}", self.target);
+        let title = format!("deleting from {}", self.target.name);
         let phase = progress.phase(&title, sent, Counted::Objects);
         let deleted = unseed(&self.config, &self.data, &self.root, &slices, &phase).await;
         let deleted = deleted.map_err(|error| {

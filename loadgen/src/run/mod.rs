@@ -10,7 +10,7 @@ mod needs;
 mod plan;
 mod row;
 
-pub use plan::Plan;
+pub use plan::{Plan, Target};
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -96,7 +96,7 @@ struct Run<'a> {
 impl Run<'_> {
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         for target in &self.plan.targets {
-            if target.is_started() {
+            if target.spec.is_started() {
                 for (tier, strategy) in self.rows() {
                     let source = Source::Fresh(Arc::clone(data));
                     self.row(target, tier, strategy, source, None).await;
@@ -109,8 +109,8 @@ impl Run<'_> {
     }
 
     /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up whatever happens.
-    async fn foreign(&mut self, target: &TargetSpec, data: &Arc<DataSet>) -> Result<(), Failure> {
-        if let TargetSpec::Kube(_) = target {
+    async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
+        if let TargetSpec::Kube(_) = target.spec {
             return self.whatever_is_there(target, &data.spec().name).await;
         }
         let seeded = foreign::Seeded::create(self.plan, target, data, self.progress, self.stop);
@@ -133,14 +133,14 @@ impl Run<'_> {
     async fn prefix(&mut self) -> Result<(), Failure> {
         let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
         for target in &self.plan.targets {
-            if !target.is_started() {
+            if !target.spec.is_started() {
                 self.whatever_is_there(target, &name).await?;
             }
         }
         Ok(())
     }
 
-    async fn whatever_is_there(&mut self, target: &TargetSpec, name: &str) -> Result<(), Failure> {
+    async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
         for (tier, strategy) in self.rows() {
             let prefix = self.plan.prefix.clone().unwrap_or_default();
             self.row(target, tier, strategy, Source::There { prefix }, Some(name))
@@ -158,7 +158,7 @@ impl Run<'_> {
 
     async fn row(
         &mut self,
-        target: &TargetSpec,
+        target: &Target,
         tier: Tier,
         strategy: Strategy,
         source: Source,
@@ -173,7 +173,8 @@ impl Run<'_> {
             (Source::There { .. }, name) => name.unwrap_or("there").to_owned(),
         };
         // A row of a tier that nobody would expect of the target is not worth a line.
-        if target.lacks(tier).is_some() && self.rows().iter().any(|(other, _)| *other != tier) {
+        if target.spec.lacks(tier).is_some() && self.rows().iter().any(|(other, _)| *other != tier)
+        {
             return;
         }
         let run = RowRun {
@@ -225,7 +226,7 @@ impl Run<'_> {
                 .plan
                 .targets
                 .iter()
-                .any(|t| matches!(t, TargetSpec::EtcdBinary(_)))
+                .any(|t| matches!(t.spec, TargetSpec::EtcdBinary(_)))
         {
             self.report.environment.disk = crate::sample::disk(&std::env::temp_dir()).ok();
         }
@@ -300,6 +301,6 @@ fn described(data: &DataSet, fingerprint: &workloads::Fingerprint) -> result::Da
 }
 
 /// An error that ends the run with exit code 2, naming the target.
-fn unusable(target: &TargetSpec, error: impl std::fmt::Display) -> Failure {
-    Failure::usage(anyhow!("{target}: {error}"))
+fn unusable(target: &Target, error: impl std::fmt::Display) -> Failure {
+    Failure::usage(anyhow!("{}: {error}", target.name))
 }

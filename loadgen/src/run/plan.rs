@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
+use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::anyhow;
@@ -18,13 +19,22 @@ use crate::target::{Launcher, TargetSpec};
 /// The pages of a `--prefix` run.
 const PREFIX_PAGES: [u32; 2] = [10_000, 500];
 
+/// A target and what it is called in results.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// As it was written, or `etcd-VERSION` for a binary.
+    pub name: String,
+    /// What it is.
+    pub spec: TargetSpec,
+}
+
 /// A checked command line.
 #[derive(Debug)]
 pub struct Plan {
     /// The scenarios, with what the command line changes about them.
     pub scenarios: Vec<Scenario>,
     /// What is measured.
-    pub targets: Vec<TargetSpec>,
+    pub targets: Vec<Target>,
     /// Read what is there below this, write nothing.
     pub prefix: Option<String>,
     pub(super) seed_data: bool,
@@ -40,17 +50,20 @@ impl Plan {
     /// # Errors
     /// [`Failure`] with exit code 2 and one line that says what to change.
     pub fn new(args: &RunArgs, own_program: &Path) -> Result<Self, Failure> {
-        let targets = targets(args)?;
+        let targets = targets(args)?.into_iter().map(named_target);
+        let mut targets = targets.collect::<Result<Vec<_>, _>>()?;
+        tell_apart(&mut targets);
         let strategies = args
             .strategies
             .iter()
             .map(|name| name.parse().map_err(Failure::usage))
             .collect::<Result<Vec<Strategy>, _>>()?;
         if args.prefix.is_some()
-            && let Some(started) = targets.iter().find(|t| t.is_started())
+            && let Some(started) = targets.iter().find(|t| t.spec.is_started())
         {
             return Err(Failure::usage(anyhow!(
-                "--prefix reads what is there, and nothing is on `{started}`: name an endpoint with --etcd URL"
+                "--prefix reads what is there, and nothing is on `{}`: name an endpoint with --etcd URL",
+                started.name
             )));
         }
         let overrides = Overrides {
@@ -99,7 +112,8 @@ impl Plan {
                 for target in &self.targets {
                     for tier in [Tier::Etcd, Tier::Kube] {
                         for &strategy in scenario.rows.of(tier) {
-                            let row = format!("{}/{target}/{tier}/{strategy}", spec.name);
+                            let row = format!("{}/{}/{tier}/{strategy}", spec.name, target.name);
+                            let target = &target.spec;
                             lines.push(self.dry_row(&row, target, tier, strategy, &data, scenario));
                         }
                     }
@@ -182,6 +196,41 @@ fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
         targets.push(target);
     }
     Ok(targets)
+}
+
+/// Names a target; an etcd binary by its version, which is asked for here, so that one that cannot run is found out at once.
+fn named_target(spec: TargetSpec) -> Result<Target, Failure> {
+    let TargetSpec::EtcdBinary(path) = &spec else {
+        let name = spec.to_string();
+        return Ok(Target { name, spec });
+    };
+    let output = Command::new(path).arg("--version").output();
+    let output =
+        output.map_err(|e| Failure::usage(anyhow!("cannot run {}: {e}", path.display())))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("etcd Version:"));
+    let version = version.ok_or_else(|| {
+        Failure::usage(anyhow!(
+            "{} is not an etcd: it does not tell its version",
+            path.display()
+        ))
+    })?;
+    Ok(Target {
+        name: format!("etcd-{}", version.trim()),
+        spec,
+    })
+}
+
+/// Two binaries of one version are told apart by their paths.
+fn tell_apart(targets: &mut [Target]) {
+    let names: Vec<_> = targets.iter().map(|target| target.name.clone()).collect();
+    for target in targets {
+        if names.iter().filter(|name| **name == target.name).count() > 1 {
+            target.name = target.spec.to_string();
+        }
+    }
 }
 
 fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {

@@ -10,15 +10,15 @@ use workloads::{DataSet, Scenario, Strategy, Tier};
 
 use super::needs::Needs;
 use super::plan::needs_kubernetes;
-use super::{Plan, described};
+use super::{Plan, Target, described};
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::{Counted, Progress};
 use crate::record::{LatencyHistogram, Series, TaggedHistogram};
 use crate::result::{self, Case, Outcome, ServedFrom, ServerSetup};
 use crate::sample;
 use crate::seed::{Written, seed};
+use crate::target::Running;
 use crate::target::list::{ListError, Reach, Row};
-use crate::target::{Running, TargetSpec};
 use crate::verify::{Expected, Found};
 use meter::Meter;
 
@@ -50,7 +50,7 @@ pub(super) enum Source {
 pub(super) struct RowRun<'a> {
     pub(super) plan: &'a Plan,
     pub(super) scenario: &'a Scenario,
-    pub(super) target: &'a TargetSpec,
+    pub(super) target: &'a Target,
     pub(super) tier: Tier,
     pub(super) strategy: Strategy,
     pub(super) source: Source,
@@ -90,7 +90,7 @@ impl RowRun<'_> {
     pub(super) async fn measure(&self) -> Measured {
         let mut case = Case::new(
             &self.data_set,
-            &self.target.to_string(),
+            &self.target.name,
             self.tier,
             &self.strategy.to_string(),
             Outcome::Measured,
@@ -117,13 +117,13 @@ impl RowRun<'_> {
 
     async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
         self.check_possible()?;
-        let started = self.plan.launcher.start(self.target, self.strategy);
+        let started = self.plan.launcher.start(&self.target.spec, self.strategy);
         let mut running = self
             .unless_stopped(started)
             .await?
             .map_err(|e| Early::Failed(e.to_string()))?;
         let outcome = self.on(&mut running, measured).await;
-        running.setup.target = self.target.to_string();
+        running.setup.target = self.target.name.clone();
         measured.setup = Some(running.setup.clone());
         let outcome = match (outcome, running.death()) {
             // The first cause: lists fail because the server is gone.
@@ -143,14 +143,14 @@ impl RowRun<'_> {
             Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
             Source::There { .. } => None,
         };
-        let lacks = self.target.lacks(self.tier);
+        let lacks = self.target.spec.lacks(self.tier);
         let lacks = lacks.or_else(|| data.and_then(|data| needs_kubernetes(data, self.tier)));
         if let Some(reason) = lacks {
             return Err(Early::NotApplicable(reason.to_owned()));
         }
         if let Source::Fresh(data) = &self.source {
             let clients = self.scenario.clients;
-            let needs = Needs::of(self.target, self.tier, self.strategy, data, clients);
+            let needs = Needs::of(&self.target.spec, self.tier, self.strategy, data, clients);
             // A kernel that does not tell what is free does not stop anybody.
             let memory = sample::free_memory_bytes().unwrap_or(u64::MAX);
             let disk = sample::free_disk_bytes(&std::env::temp_dir()).unwrap_or(u64::MAX);
@@ -222,7 +222,7 @@ impl RowRun<'_> {
             Source::Fresh(data) => {
                 let config = running.etcd.as_ref();
                 let config = config.ok_or_else(|| Early::Failed("nothing to seed".to_owned()))?;
-                let title = format!("{}/{}: seeding", self.target, self.strategy);
+                let title = format!("{}/{}: seeding", self.target.name, self.strategy);
                 let phase = self.progress.phase(&title, data.len(), Counted::Objects);
                 let written = Arc::new(Written::default());
                 let begun = Instant::now();
@@ -263,7 +263,7 @@ impl RowRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let total = u64::from(self.scenario.repeats) * u64::from(self.scenario.clients);
-        let title = format!("{}/{}: listing", self.target, self.strategy);
+        let title = format!("{}/{}: listing", self.target.name, self.strategy);
         let phase = self.progress.phase(&title, total, Counted::Lists);
         meter.reset_peaks();
         for _ in 0..self.scenario.warmup {

@@ -94,6 +94,25 @@ impl Launcher {
         }
     }
 
+    /// Connects to an endpoint that is there, once.
+    ///
+    /// # Errors
+    /// [`StartError`] when it cannot be reached.
+    pub async fn reach(&self, target: &TargetSpec) -> Result<(), StartError> {
+        if let TargetSpec::Kube(url) = target {
+            let host = url.trim_start_matches("http://").trim_end_matches('/');
+            let address = if host.contains(':') {
+                host.to_owned()
+            } else {
+                format!("{host}:80")
+            };
+            tokio::net::TcpStream::connect(address).await?;
+        } else if let TargetSpec::Etcd(endpoints) = target {
+            self.connect(endpoints).await?;
+        }
+        Ok(())
+    }
+
     async fn start_bench(&self, strategy: Strategy) -> Result<Running, StartError> {
         let encoding = match strategy {
             Strategy::Unary => "buffered",

@@ -24,6 +24,9 @@ use super::walk::{ListSummary, Visitor, Walker};
 use crate::error::Error;
 use crate::proto::etcdserverpb::RangeRequest;
 
+/// Cancelled streams whose late frames are expected on a connection.
+const CANCELLED_REMEMBERED: usize = 10_000;
+
 /// One HTTP/2 connection for lists. Cheap to clone; clones share the connection, which closes when
 /// the last clone and the last open list are gone.
 #[derive(Debug, Clone)]
@@ -78,8 +81,14 @@ impl RawConnection {
         let (response, mut body) = send
             .send_request(self.head(rpc)?, false)
             .map_err(unavailable)?;
-        body.send_data(encode(request), true).map_err(unavailable)?;
-        let (head, body) = response.await.map_err(unavailable)?.into_parts();
+        // A server that knows no such method may answer and close the stream before it has read the request; then the
+        // answer says more than the failure to send.
+        let sent = body.send_data(encode(request), true);
+        let answered = response.await;
+        let (head, body) = match (answered, sent) {
+            (Ok(response), _) => response.into_parts(),
+            (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(unavailable(error)),
+        };
         if head.status != StatusCode::OK {
             return Err(Error::Protocol(format!(
                 "HTTP status {} where gRPC answers 200",
@@ -226,6 +235,10 @@ where
         .initial_connection_window_size(config.http2.connection_window_bytes)
         .max_frame_size(config.http2.max_frame_bytes)
         .enable_push(false)
+        // A cancelled list goes on arriving until the server hears of it. h2 remembers only ten such streams, takes frames
+        // of any other for a fault, and after a thousand faults closes the connection: many lists are cancelled here.
+        .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
+        .max_local_error_reset_streams(None)
         .handshake(io)
         .await?;
     tokio::spawn(async move {
