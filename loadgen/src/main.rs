@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use loadgen::cli::{Cli, Command};
 use loadgen::command;
-use loadgen::exit::Exit;
+use loadgen::exit::{Exit, Failure};
 
 /// The same allocator as our servers', set up the same way: figures of generator and server can be told apart by what they
 /// do, not by what serves them.
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     }
     let ended = match Cli::parse().into_command() {
         Command::Run(args) => command::run(&args),
+        other => Err(Failure::usage(anyhow::anyhow!("not wired yet: {other:?}"))),
     };
     match ended {
         Ok(exit) => exit.into(),

@@ -28,6 +28,12 @@ pub struct Target {
     pub spec: TargetSpec,
 }
 
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 /// A checked command line.
 #[derive(Debug)]
 pub struct Plan {
