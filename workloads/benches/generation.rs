@@ -32,5 +32,9 @@ fn generation(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, generation);
+criterion_group! {
+    name = benches;
+    config = { plot_font::register(); Criterion::default() };
+    targets = generation
+}
 criterion_main!(benches);
