@@ -14,7 +14,7 @@ use tonic::{Status, Streaming};
 
 use crate::harness::{ONE_ENCODING, Target, assert_refused, cases, keys};
 use crate::request::{everything, op, put, range, txn};
-use crate::watch::{WatchStream, create};
+use crate::watch_stream::{WatchStream, create};
 
 cases![on ONE_ENCODING;
     ids, times_to_live_have_bounds, revoking_deletes_its_keys_at_once, revoking_without_keys_changes_nothing,

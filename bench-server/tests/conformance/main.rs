@@ -18,12 +18,17 @@ mod lease;
 mod maintenance;
 mod older;
 mod peer;
+mod range;
 mod range_stream;
 mod request;
 mod txn;
+mod txn_compare;
+mod txn_limits;
 mod watch;
+mod watch_events;
 mod watch_fragment;
 mod watch_progress;
+mod watch_stream;
 
 use std::process::ExitCode;
 
@@ -36,10 +41,14 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let cases: Vec<Case> = [
         kv::cases(),
+        range::cases(),
         range_stream::cases(),
         txn::cases(),
+        txn_compare::cases(),
+        txn_limits::cases(),
         compaction::cases(),
         watch::cases(),
+        watch_events::cases(),
         watch_progress::cases(),
         watch_fragment::cases(),
         lease::cases(),

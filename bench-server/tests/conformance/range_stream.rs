@@ -91,16 +91,15 @@ fn sizes(chunks: &[RangeResponse]) -> Vec<usize> {
 
 /// Writes `n` keys `PREFIXnnnnn` with values of `size` bytes; answers with the last revision.
 async fn fill(t: &Target, prefix: &str, n: usize, size: usize) -> i64 {
-    let mut revision = 0;
-    let ops_per_txn = (48_000 / (size + 64)).clamp(1, 100);
-    for first in (0..n).step_by(ops_per_txn) {
-        let ops = (first..n.min(first + ops_per_txn))
-            .map(|i| crate::request::op(put(format!("{prefix}{i:05}"), vec![b'v'; size])))
-            .collect();
-        let response = t.txn(crate::request::txn(ops)).await.expect("filling");
-        revision = response.header.expect("header").revision;
+    const AT_ONCE: usize = 50;
+    for first in (0..n).step_by(AT_ONCE) {
+        let puts = (first..n.min(first + AT_ONCE))
+            .map(|i| t.put(put(format!("{prefix}{i:05}"), vec![b'v'; size])));
+        for response in futures::future::join_all(puts).await {
+            response.expect("filling");
+        }
     }
-    revision
+    t.revision().await
 }
 
 async fn layout(t: Target) {

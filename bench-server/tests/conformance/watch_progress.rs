@@ -5,7 +5,7 @@ use std::time::Duration;
 use etcd_api::proto::etcdserverpb::WatchCreateRequest;
 
 use crate::harness::{ONE_ENCODING, Target, cases};
-use crate::watch::{WatchStream, create};
+use crate::watch_stream::{WatchStream, create};
 
 const SHORT: [&str; 1] = ["--watch-progress-notify-interval=200ms"];
 /// Long enough for a few intervals, where the absence of a response is what is checked.

@@ -1,0 +1,155 @@
+//! A watch stream as cases use it: opened, asked, read with a time limit.
+
+use std::time::Duration;
+
+use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::proto::etcdserverpb::{
+    WatchCancelRequest, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
+};
+use etcd_api::proto::mvccpb::Event;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use crate::harness::Target;
+
+/// How long an expected response may take.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
+
+/// A watch stream and its open sending half.
+pub(crate) struct WatchStream {
+    requests: mpsc::Sender<WatchRequest>,
+    responses: Streaming<WatchResponse>,
+}
+
+impl WatchStream {
+    /// Opens a stream whose first request is `first`: etcd answers the opening only with its first
+    /// response.
+    pub(crate) async fn open(t: &Target, first: WatchCreateRequest) -> Self {
+        let (requests, receiver) = mpsc::channel(1_000);
+        requests
+            .send(request(RequestUnion::CreateRequest(first)))
+            .await
+            .expect("the channel is new");
+        let responses = t
+            .watch()
+            .watch(ReceiverStream::new(receiver))
+            .await
+            .expect("the stream opens");
+        Self {
+            requests,
+            responses: responses.into_inner(),
+        }
+    }
+
+    async fn send(&self, union: RequestUnion) {
+        self.requests
+            .send(request(union))
+            .await
+            .expect("the stream takes requests");
+    }
+
+    /// A request with none of its arms set.
+    pub(crate) async fn send_nothing(&self) {
+        let empty = WatchRequest::default();
+        self.requests
+            .send(empty)
+            .await
+            .expect("the stream takes requests");
+    }
+
+    /// The same stream, with nothing more to ask.
+    pub(crate) fn half_closed(self) -> Self {
+        let (requests, _) = mpsc::channel(1);
+        Self { requests, ..self }
+    }
+
+    pub(crate) async fn create(&self, create: WatchCreateRequest) {
+        self.send(RequestUnion::CreateRequest(create)).await;
+    }
+
+    pub(crate) async fn cancel(&self, watch_id: i64) {
+        self.send(RequestUnion::CancelRequest(WatchCancelRequest { watch_id }))
+            .await;
+    }
+
+    pub(crate) async fn ask_progress(&self) {
+        self.send(RequestUnion::ProgressRequest(WatchProgressRequest {}))
+            .await;
+    }
+
+    /// The next response; a case fails where none comes.
+    pub(crate) async fn next(&mut self) -> WatchResponse {
+        match tokio::time::timeout(RESPONSE_LIMIT, self.responses.message()).await {
+            Ok(response) => response.expect("no error").expect("the stream goes on"),
+            Err(_) => panic!("no response within {RESPONSE_LIMIT:?}"),
+        }
+    }
+
+    /// The next response within `limit`, if any comes.
+    pub(crate) async fn next_within(&mut self, limit: Duration) -> Option<WatchResponse> {
+        let response = tokio::time::timeout(limit, self.responses.message())
+            .await
+            .ok()?;
+        Some(response.expect("no error").expect("the stream goes on"))
+    }
+
+    /// Expects the answer to a create request; answers with the watch id.
+    #[track_caller]
+    pub(crate) fn created(&mut self) -> impl Future<Output = i64> + '_ {
+        let caller = std::panic::Location::caller();
+        async move {
+            let response = self.next().await;
+            assert!(
+                response.created && !response.canceled,
+                "{caller}: not a creation: {response:?}"
+            );
+            assert_eq!(response.events, [], "{caller}: a creation brings no events");
+            response.watch_id
+        }
+    }
+
+    /// Collects `n` events, over as many responses as they take.
+    pub(crate) async fn events(&mut self, n: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        while events.len() < n {
+            events.extend(self.next().await.events);
+        }
+        assert_eq!(events.len(), n, "no more than expected");
+        events
+    }
+
+    /// Asserts that nothing is on its way: a marker created now is the next thing that arrives.
+    pub(crate) async fn assert_quiet(&mut self) {
+        self.create(WatchCreateRequest {
+            watch_id: 987_654,
+            ..create("quiet-marker", "")
+        })
+        .await;
+        let response = self.next().await;
+        assert_eq!(
+            (response.watch_id, response.created),
+            (987_654, true),
+            "expected nothing, got {response:?}"
+        );
+        self.cancel(987_654).await;
+        assert!(self.next().await.canceled);
+    }
+}
+
+fn request(union: RequestUnion) -> WatchRequest {
+    WatchRequest {
+        request_union: Some(union),
+    }
+}
+
+pub(crate) fn create(
+    key: impl Into<bytes::Bytes>,
+    range_end: impl Into<bytes::Bytes>,
+) -> WatchCreateRequest {
+    WatchCreateRequest {
+        key: key.into(),
+        range_end: range_end.into(),
+        ..Default::default()
+    }
+}
