@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
 
+pub use crate::kube::tier::{FeatureGates, KubeFlags};
+
 /// A server that shows how cheap a list can be: etcd's API over an in-memory store, or the
 /// Kubernetes list API in front of any etcd.
 ///
@@ -15,6 +17,9 @@ pub struct Flags {
     /// The etcd tier.
     #[command(flatten)]
     pub etcd: EtcdFlags,
+    /// The Kubernetes tier.
+    #[command(flatten)]
+    pub kube: KubeFlags,
     /// What both tiers share.
     #[command(flatten)]
     pub common: CommonFlags,

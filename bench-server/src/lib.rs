@@ -6,6 +6,7 @@
 
 pub mod etcd;
 pub mod flags;
+pub mod kube;
 pub mod listen;
 pub mod metrics;
 mod program;

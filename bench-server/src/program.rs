@@ -10,13 +10,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::etcd::tier::EtcdTier;
 use crate::flags::Flags;
+use crate::kube::tier::KubeTier;
 
 /// Exit code of a usage error, an address in use or an unusable certificate.
 const EXIT_USAGE: u8 = 2;
 
 /// Runs the server with `args` (the first is the program's name) until SIGINT or SIGTERM.
 ///
-/// Prints `ready etcd=URL[,URL]` on standard output once it accepts connections.
+/// Prints `ready etcd=URL[,URL]` (or `ready kube=…`) on standard output once it accepts connections.
 pub fn run<I, T>(args: I) -> ExitCode
 where
     I: IntoIterator<Item = T>,
@@ -46,20 +47,35 @@ where
 async fn serve(flags: Flags) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    if flags.etcd.listen_client_urls.is_empty() {
+    let (serves_etcd, serves_kube) = (
+        !flags.etcd.listen_client_urls.is_empty(),
+        !flags.kube.listen_kube_urls.is_empty(),
+    );
+    if !serves_etcd && !serves_kube {
         Flags::command()
             .error(
                 clap::error::ErrorKind::MissingRequiredArgument,
-                "nothing to serve: give --listen-client-urls http://HOST:PORT",
+                "nothing to serve: give --listen-client-urls http://HOST:PORT, or --listen-kube-urls with --etcd-servers",
             )
             .exit();
     }
-    let tier = EtcdTier::start(&flags.etcd, &flags.common).await?;
-    announce("etcd", &tier.urls)?;
+    let mut etcd = None;
+    if serves_etcd {
+        let tier = EtcdTier::start(&flags.etcd, &flags.common).await?;
+        announce("etcd", &tier.urls)?;
+        etcd = Some(tier);
+    }
+    let mut kube = None;
+    if serves_kube {
+        let tier = KubeTier::start(&flags.kube, &flags.common).await?;
+        announce("kube", &tier.urls)?;
+        kube = Some(tier);
+    }
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
+    drop((kube, etcd));
     Ok(())
 }
 

@@ -27,6 +27,6 @@ pub use continue_token::{ContinueToken, ContinueTokenError};
 pub use from_json::{FromJsonError, from_json};
 pub use list::ListMeta;
 pub use list_options::{ListOptions, Match};
-pub use metadata::{Metadata, list_item};
+pub use metadata::{ListItem, Metadata, item_object, list_item};
 pub use status::Status;
 pub use to_json::{ToJsonError, put_string, to_json};

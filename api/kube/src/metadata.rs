@@ -52,56 +52,116 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// The object as a field of its list (`0x12`, length, object) with another `resourceVersion`, in one exact
-/// allocation: what a cache keeps, and what a list in protobuf is made of.
+/// An object as a field of its list (`0x12`, length, object) with another `resourceVersion`: what a cache
+/// keeps, and what a list in protobuf is made of.
 ///
 /// An apiserver never stores `resourceVersion` inside the value: it is the key's revision, and is put into
 /// the object whenever it is read. An empty text restores the stored object.
-///
-/// # Errors
-/// The object or its metadata is no protobuf message.
-pub fn list_item(object: &[u8], resource_version: &str) -> Result<Vec<u8>, Malformed> {
-    // Metadata is copied up to the old resourceVersion, then behind it: fields are in ascending order, so
-    // where it is absent it belongs before the first higher number.
-    let (mut start, mut end, mut metadata) = (0, 0, &[][..]);
-    for field in Fields::new(object) {
-        let field = field?;
-        if field.number == METADATA {
-            (start, end) = (field.start, field.end);
-            metadata = field.wire.bytes().ok_or(Malformed {
-                at: start,
-                what: "metadata is no message",
-            })?;
-            break;
+#[derive(Debug, Clone, Copy)]
+pub struct ListItem<'a> {
+    object: &'a [u8],
+    version: &'a [u8],
+    /// Where the field `metadata` lies in the object.
+    start: usize,
+    end: usize,
+    metadata: &'a [u8],
+    /// The part of `metadata` that is replaced by the new version.
+    cut: usize,
+    resume: usize,
+}
+
+impl<'a> ListItem<'a> {
+    /// Finds where the version belongs. Cost: a walk over the metadata up to there.
+    ///
+    /// # Errors
+    /// The object or its metadata is no protobuf message up to there.
+    pub fn new(object: &'a [u8], resource_version: &'a str) -> Result<Self, Malformed> {
+        let (mut start, mut end, mut metadata) = (0, 0, &[][..]);
+        for field in Fields::new(object) {
+            let field = field?;
+            if field.number == METADATA {
+                (start, end) = (field.start, field.end);
+                let not_message = Malformed {
+                    at: start,
+                    what: "metadata is no message",
+                };
+                metadata = field.wire.bytes().ok_or(not_message)?;
+                break;
+            }
         }
-    }
-    let (mut cut, mut resume) = (metadata.len(), metadata.len());
-    for field in Fields::new(metadata) {
-        let field = field?;
-        if field.number >= RESOURCE_VERSION {
-            cut = field.start;
-            resume = if field.number == RESOURCE_VERSION {
-                field.end
-            } else {
-                field.start
-            };
-            break;
+        // Fields are in ascending order: where there is no version yet, it belongs before the first higher
+        // number.
+        let (mut cut, mut resume) = (metadata.len(), metadata.len());
+        for field in Fields::new(metadata) {
+            let field = field?;
+            if field.number >= RESOURCE_VERSION {
+                cut = field.start;
+                resume = if field.number == RESOURCE_VERSION {
+                    field.end
+                } else {
+                    field.start
+                };
+                break;
+            }
         }
+        Ok(Self {
+            object,
+            version: resource_version.as_bytes(),
+            start,
+            end,
+            metadata,
+            cut,
+            resume,
+        })
     }
 
-    let version = resource_version.as_bytes();
-    let metadata_len =
-        cut + bytes_field_len(RESOURCE_VERSION, version.len()) + metadata.len() - resume;
-    let object_len = start + bytes_field_len(METADATA, metadata_len) + object.len() - end;
-    let mut out = Vec::with_capacity(bytes_field_len(crate::list::ITEMS, object_len));
-    put_bytes_header(&mut out, crate::list::ITEMS, object_len);
-    out.extend_from_slice(&object[..start]);
-    put_bytes_header(&mut out, METADATA, metadata_len);
-    out.extend_from_slice(&metadata[..cut]);
-    put_bytes(&mut out, RESOURCE_VERSION, version);
-    out.extend_from_slice(&metadata[resume..]);
-    out.extend_from_slice(&object[end..]);
+    fn metadata_len(&self) -> usize {
+        self.cut + bytes_field_len(RESOURCE_VERSION, self.version.len()) + self.metadata.len()
+            - self.resume
+    }
+
+    fn object_len(&self) -> usize {
+        self.start + bytes_field_len(METADATA, self.metadata_len()) + self.object.len() - self.end
+    }
+
+    /// Bytes that [`Self::write`] appends.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "an item has at least its tag and length"
+    )]
+    pub fn len(&self) -> usize {
+        bytes_field_len(crate::list::ITEMS, self.object_len())
+    }
+
+    /// Appends the item.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        put_bytes_header(out, crate::list::ITEMS, self.object_len());
+        out.extend_from_slice(&self.object[..self.start]);
+        put_bytes_header(out, METADATA, self.metadata_len());
+        out.extend_from_slice(&self.metadata[..self.cut]);
+        put_bytes(out, RESOURCE_VERSION, self.version);
+        out.extend_from_slice(&self.metadata[self.resume..]);
+        out.extend_from_slice(&self.object[self.end..]);
+    }
+}
+
+/// A [`ListItem`] in one exact allocation.
+///
+/// # Errors
+/// As [`ListItem::new`].
+pub fn list_item(object: &[u8], resource_version: &str) -> Result<Vec<u8>, Malformed> {
+    let item = ListItem::new(object, resource_version)?;
+    let mut out = Vec::with_capacity(item.len());
+    item.write(&mut out);
     Ok(out)
+}
+
+/// The object inside a list item; empty when the item holds none.
+pub fn item_object(item: &[u8]) -> &[u8] {
+    find_bytes(item, crate::list::ITEMS)
+        .ok()
+        .flatten()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -118,12 +178,6 @@ mod tests {
         out
     }
 
-    fn object(item: &[u8]) -> &[u8] {
-        find_bytes(item, crate::list::ITEMS)
-            .expect("well formed")
-            .expect("an item")
-    }
-
     #[test]
     fn the_version_is_spliced_in_and_out_again() {
         // Lengths on both sides of where a length prefix grows.
@@ -138,10 +192,10 @@ mod tests {
                     json!({"name": "n", "namespace": "s", "uid": "u", "resourceVersion": version, "labels": {"l": "x".repeat(padding)}}),
                 );
                 assert!(
-                    object(&item) == expected,
+                    item_object(&item) == expected,
                     "padding {padding}, version {version}"
                 );
-                let metadata = Metadata::read(object(&item)).expect("well formed");
+                let metadata = Metadata::read(item_object(&item)).expect("well formed");
                 assert_eq!(
                     metadata,
                     Metadata {
@@ -151,7 +205,7 @@ mod tests {
                         resource_version: version.as_bytes()
                     }
                 );
-                assert!(object(&list_item(object(&item), "").expect("a pod")) == stored);
+                assert!(item_object(&list_item(item_object(&item), "").expect("a pod")) == stored);
             }
         }
     }
@@ -165,13 +219,13 @@ mod tests {
         for stored in [stored, Vec::new()] {
             let item = list_item(&stored, "7").expect("a message");
             assert_eq!(
-                Metadata::read(object(&item))
+                Metadata::read(item_object(&item))
                     .expect("well formed")
                     .resource_version,
                 b"7"
             );
             let mut out = Vec::new();
-            to_json(&POD, object(&item), "", &mut out).expect("still a pod");
+            to_json(&POD, item_object(&item), "", &mut out).expect("still a pod");
         }
     }
 

@@ -1,0 +1,343 @@
+//! What the tier tells about itself, by upstream's metric names where upstream has one.
+//!
+//! Counters of our own begin with `bench_`: they prove which path served a list (revision reads, progress
+//! requests, fallbacks), which upstream's do not all show.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+use super::resource::Resource;
+
+/// Upper bounds of upstream's read_wait histogram, seconds.
+const WAIT_BUCKETS: [f64; 9] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0, 3.0];
+/// Upper bounds for requests to etcd, seconds.
+const ETCD_BUCKETS: [f64; 11] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 8.0, 30.0];
+
+/// The resource that a figure is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResource {
+    group: &'static str,
+    resource: &'static str,
+}
+
+/// A consistent read's outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    group: &'static str,
+    resource: &'static str,
+    success: &'static str,
+    fallback: &'static str,
+}
+
+/// What answered a list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStorage {
+    group: &'static str,
+    resource: &'static str,
+    storage: &'static str,
+    index: &'static str,
+}
+
+/// A call to etcd.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOperation {
+    operation: &'static str,
+    group: &'static str,
+    resource: &'static str,
+}
+
+/// Who answers a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServedFrom {
+    /// The watch cache.
+    Cache,
+    /// etcd.
+    Etcd,
+}
+
+/// Calls to etcd, by upstream's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// A single key.
+    Get,
+    /// A page, or a whole list in pages.
+    List,
+    /// A RangeStream.
+    ListStream,
+    /// The current revision, by a linearizable read.
+    GetCurrentResourceVersion,
+}
+
+/// All figures of the tier. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    read_wait: Family<ByResource, Histogram, fn() -> Histogram>,
+    consistent_reads: Family<ByOutcome, Counter>,
+    initializations: Family<ByResource, Counter>,
+    initialization_errors: Family<ByResource, Counter>,
+    initialization_seconds: Family<ByResource, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    events_received: Family<ByResource, Counter>,
+    resource_version: Family<ByResource, Gauge>,
+    lists: Family<ByStorage, Counter>,
+    returned: Family<ByStorage, Counter>,
+    etcd_requests: Family<ByOperation, Histogram, fn() -> Histogram>,
+    bookmarks: Family<ByResource, Counter>,
+    revision_reads: Family<ByResource, Counter>,
+    progress_requests: Family<ByResource, Counter>,
+    fallbacks: Family<ByResource, Counter>,
+    undecodable: Family<ByResource, Counter>,
+    cached_objects: Family<ByResource, Gauge>,
+    cached_bytes: Family<ByResource, Gauge>,
+    snapshots: Family<ByResource, Gauge>,
+}
+
+impl Figures {
+    /// Registers every figure.
+    pub fn new(registry: &mut Registry) -> Self {
+        let figures = Self {
+            read_wait: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
+            etcd_requests: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
+            consistent_reads: Family::default(),
+            initializations: Family::default(),
+            initialization_errors: Family::default(),
+            initialization_seconds: Family::default(),
+            events_received: Family::default(),
+            resource_version: Family::default(),
+            lists: Family::default(),
+            returned: Family::default(),
+            bookmarks: Family::default(),
+            revision_reads: Family::default(),
+            progress_requests: Family::default(),
+            fallbacks: Family::default(),
+            undecodable: Family::default(),
+            cached_objects: Family::default(),
+            cached_bytes: Family::default(),
+            snapshots: Family::default(),
+        };
+        let f = figures.clone();
+        registry.register(
+            "apiserver_watch_cache_read_wait_seconds",
+            "Time that a consistent read waited for the cache",
+            f.read_wait,
+        );
+        registry.register(
+            "apiserver_watch_cache_consistent_read",
+            "Consistent reads by outcome",
+            f.consistent_reads,
+        );
+        registry.register(
+            "apiserver_watch_cache_initializations",
+            "Fills of the watch cache",
+            f.initializations,
+        );
+        registry.register(
+            "apiserver_watch_cache_initialization_errors",
+            "Fills that failed",
+            f.initialization_errors,
+        );
+        registry.register(
+            "apiserver_watch_cache_initialization_duration_seconds",
+            "Duration of the last fill",
+            f.initialization_seconds,
+        );
+        registry.register(
+            "apiserver_watch_cache_events_received",
+            "Events from etcd",
+            f.events_received,
+        );
+        registry.register(
+            "apiserver_watch_cache_resource_version",
+            "Revision that the cache has reached",
+            f.resource_version,
+        );
+        registry.register(
+            "apiserver_storage_list",
+            "Lists by what answered them",
+            f.lists,
+        );
+        registry.register(
+            "apiserver_storage_list_returned_objects",
+            "Objects in those lists",
+            f.returned,
+        );
+        registry.register(
+            "etcd_request_duration_seconds",
+            "Calls to etcd",
+            f.etcd_requests,
+        );
+        registry.register(
+            "etcd_bookmark",
+            "Progress notifications from etcd",
+            f.bookmarks,
+        );
+        registry.register(
+            "bench_revision_reads",
+            "Linearizable reads of the current revision",
+            f.revision_reads,
+        );
+        registry.register(
+            "bench_progress_requests",
+            "Watch progress requests sent",
+            f.progress_requests,
+        );
+        registry.register(
+            "bench_list_fallbacks",
+            "Consistent lists that etcd served because the cache was late",
+            f.fallbacks,
+        );
+        registry.register(
+            "bench_undecodable_objects",
+            "Stored values that are no objects",
+            f.undecodable,
+        );
+        registry.register(
+            "bench_cache_objects",
+            "Objects in the cache",
+            f.cached_objects,
+        );
+        registry.register("bench_cache_bytes", "Their encoded bytes", f.cached_bytes);
+        registry.register(
+            "bench_cache_snapshots",
+            "Older states that are kept",
+            f.snapshots,
+        );
+        figures
+    }
+
+    /// Times a call to etcd until the answer is dropped.
+    pub(crate) fn etcd_request(&self, operation: Operation, resource: &Resource) -> Timed {
+        if operation == Operation::GetCurrentResourceVersion {
+            self.revision_reads.get_or_create(&label(resource)).inc();
+        }
+        let operation = match operation {
+            Operation::Get => "get",
+            Operation::List => "list",
+            Operation::ListStream => "listStream",
+            Operation::GetCurrentResourceVersion => "getCurrentResourceVersion",
+        };
+        let labels = ByOperation {
+            operation,
+            group: "",
+            resource: resource.name,
+        };
+        Timed {
+            histogram: self.etcd_requests.get_or_create(&labels).clone(),
+            start: Instant::now(),
+        }
+    }
+
+    /// Times a wait for the cache.
+    pub(crate) fn wait(&self, resource: &Resource) -> Timed {
+        Timed {
+            histogram: self.read_wait.get_or_create(&label(resource)).clone(),
+            start: Instant::now(),
+        }
+    }
+
+    pub(crate) fn consistent_read(&self, resource: &Resource, fresh: bool) {
+        let labels = ByOutcome {
+            group: "",
+            resource: resource.name,
+            success: if fresh { "true" } else { "false" },
+            fallback: if fresh { "false" } else { "true" },
+        };
+        self.consistent_reads.get_or_create(&labels).inc();
+        if !fresh {
+            self.fallbacks.get_or_create(&label(resource)).inc();
+        }
+    }
+
+    pub(crate) fn filled(&self, resource: &Resource, seconds: f64) {
+        self.initializations.get_or_create(&label(resource)).inc();
+        self.initialization_seconds
+            .get_or_create(&label(resource))
+            .set(seconds);
+    }
+
+    pub(crate) fn fill_failed(&self, resource: &Resource) {
+        self.initialization_errors
+            .get_or_create(&label(resource))
+            .inc();
+    }
+
+    pub(crate) fn events(&self, resource: &Resource, count: usize) {
+        self.events_received
+            .get_or_create(&label(resource))
+            .inc_by(count as u64);
+    }
+
+    pub(crate) fn bookmark(&self, resource: &Resource) {
+        self.bookmarks.get_or_create(&label(resource)).inc();
+    }
+
+    pub(crate) fn progress_request(&self, resource: &Resource) {
+        self.progress_requests.get_or_create(&label(resource)).inc();
+    }
+
+    pub(crate) fn undecodable(&self, resource: &Resource) {
+        self.undecodable.get_or_create(&label(resource)).inc();
+    }
+
+    pub(crate) fn served(&self, resource: &Resource, from: ServedFrom, objects: u64) {
+        let storage = match from {
+            ServedFrom::Cache => "watchcache",
+            ServedFrom::Etcd => "etcd",
+        };
+        let labels = ByStorage {
+            group: "",
+            resource: resource.name,
+            storage,
+            index: "",
+        };
+        self.lists.get_or_create(&labels).inc();
+        self.returned.get_or_create(&labels).inc_by(objects);
+    }
+
+    /// The cache as it stands after a change.
+    pub(crate) fn cache(
+        &self,
+        resource: &Resource,
+        revision: i64,
+        objects: u64,
+        bytes: u64,
+        snapshots: usize,
+    ) {
+        self.resource_version
+            .get_or_create(&label(resource))
+            .set(revision);
+        self.cached_objects
+            .get_or_create(&label(resource))
+            .set(objects as i64);
+        self.cached_bytes
+            .get_or_create(&label(resource))
+            .set(bytes as i64);
+        self.snapshots
+            .get_or_create(&label(resource))
+            .set(snapshots as i64);
+    }
+}
+
+fn label(resource: &Resource) -> ByResource {
+    ByResource {
+        group: "",
+        resource: resource.name,
+    }
+}
+
+/// Observes a histogram when dropped.
+#[derive(Debug)]
+pub(crate) struct Timed {
+    histogram: Histogram,
+    start: Instant,
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        self.histogram.observe(self.start.elapsed().as_secs_f64());
+    }
+}

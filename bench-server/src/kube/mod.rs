@@ -1,0 +1,29 @@
+//! The Kubernetes tier: lists over HTTP from a watch cache in front of any etcd.
+//!
+//! - [`resource`]: what is served, and where it is stored
+//! - [`cache`]: one watch cache per resource: fill, watch, snapshots, freshness
+//! - [`list`]: which of cache and etcd answers a LIST, and with what
+//! - [`get`]: one object
+//! - [`media`]: encodings by Accept
+//! - [`body`]: lists as they are sent
+//! - [`service`]: URLs, methods, media types
+//! - [`figures`]: metrics by upstream's names
+//! - [`tier`]: flags, start, stop
+
+pub mod body;
+pub mod cache;
+pub mod figures;
+pub mod get;
+pub mod list;
+pub mod media;
+pub mod object;
+pub mod resource;
+pub mod service;
+pub mod tier;
+
+mod discovery;
+
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod tests;

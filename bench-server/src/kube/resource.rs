@@ -1,0 +1,59 @@
+//! The resources that are served, and where etcd keeps them.
+
+use kube_api::schema::{self, Message};
+
+/// One served resource type.
+#[derive(Debug)]
+pub struct Resource {
+    /// Name in URLs and in storage keys.
+    pub name: &'static str,
+    /// Kind of one object.
+    pub kind: &'static str,
+    /// Kind of a list of them.
+    pub list_kind: &'static str,
+    /// API version of both.
+    pub api_version: &'static str,
+    /// Lower-case singular, for discovery.
+    pub singular: &'static str,
+    /// Abbreviation that kubectl knows.
+    pub short_name: &'static str,
+    /// Its fields.
+    pub message: &'static Message,
+}
+
+/// Everything that is served. All are namespaced.
+pub static RESOURCES: [Resource; 2] = [
+    Resource {
+        name: "pods",
+        kind: "Pod",
+        list_kind: "PodList",
+        api_version: "v1",
+        singular: "pod",
+        short_name: "po",
+        message: &schema::POD,
+    },
+    Resource {
+        name: "configmaps",
+        kind: "ConfigMap",
+        list_kind: "ConfigMapList",
+        api_version: "v1",
+        singular: "configmap",
+        short_name: "cm",
+        message: &schema::CONFIG_MAP,
+    },
+];
+
+impl Resource {
+    /// Storage prefix below `registry` (kube-apiserver's `--etcd-prefix`), with a slash at its end.
+    pub fn prefix(&self, registry: &str) -> Vec<u8> {
+        format!("{}/{}/", registry.trim_end_matches('/'), self.name).into_bytes()
+    }
+
+    /// `"kind":…,"apiVersion":…`, which JSON shows on an object that stands alone.
+    pub fn json_head(&self) -> String {
+        format!(
+            "\"kind\":\"{}\",\"apiVersion\":\"{}\"",
+            self.kind, self.api_version
+        )
+    }
+}

@@ -1,0 +1,247 @@
+//! URLs, methods and media types: requests in, lists and Statuses out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use kube_api::{ListOptions, Status};
+use prometheus_client::registry::Registry;
+
+use super::body::{KubeBody, ListBody};
+use super::discovery;
+use super::list::Lister;
+use super::media::Encoding;
+use crate::listen::Handler;
+use crate::metrics;
+
+/// How long a request may take until its answer begins.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// The tier as a connection sees it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct KubeService {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    listers: Vec<Lister>,
+    registry: Registry,
+}
+
+/// What a path below `/api/v1` names.
+#[derive(Debug, PartialEq, Eq)]
+struct Target<'p> {
+    namespace: &'p str,
+    resource: &'p str,
+    name: Option<&'p str>,
+}
+
+impl KubeService {
+    /// Serves these resources and this registry.
+    pub fn new(listers: Vec<Lister>, registry: Registry) -> Self {
+        Self {
+            shared: Arc::new(Shared { listers, registry }),
+        }
+    }
+
+    /// The resource's lists, when it is served.
+    pub fn lister(&self, resource: &str) -> Option<&Lister> {
+        self.shared
+            .listers
+            .iter()
+            .find(|lister| lister.resource.name == resource)
+    }
+
+    /// Whether every cache is filled.
+    fn is_ready(&self) -> bool {
+        self.shared
+            .listers
+            .iter()
+            .all(|lister| lister.cache.as_ref().is_none_or(|cache| cache.is_ready()))
+    }
+
+    pub(crate) async fn answer<B>(&self, request: &Request<B>) -> Response<KubeBody> {
+        let path = request.uri().path();
+        match (request.method(), path) {
+            (&Method::POST, "/debug/settle") => {
+                metrics::settle().await;
+                text(StatusCode::OK, "settled\n")
+            }
+            (&Method::GET, "/healthz" | "/livez") => text(StatusCode::OK, "ok"),
+            (&Method::GET, "/readyz") if self.is_ready() => text(StatusCode::OK, "ok"),
+            (&Method::GET, "/readyz") => text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "watch caches are being filled\n",
+            ),
+            (&Method::GET, "/metrics") => whole(
+                metrics::CONTENT_TYPE,
+                metrics::encode(&self.shared.registry),
+            ),
+            (&Method::GET, _) if discovery::answer(path).is_some() => {
+                let body = discovery::answer(path).unwrap_or_default();
+                whole(Encoding::Json.media_type(), format!("{body}\n"))
+            }
+            (method, _) => match target(path)
+                .and_then(|target| Some((self.lister(target.resource)?, target)))
+            {
+                Some((lister, target)) => self.resource(lister, &target, method, request).await,
+                None => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+            },
+        }
+    }
+
+    async fn resource<B>(
+        &self,
+        lister: &Lister,
+        target: &Target<'_>,
+        method: &Method,
+        request: &Request<B>,
+    ) -> Response<KubeBody> {
+        let accept = request
+            .headers()
+            .get(ACCEPT)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        let Some(encoding) = Encoding::accepted(accept) else {
+            return failure(
+                &Status::not_acceptable(&Encoding::MEDIA_TYPES),
+                Encoding::Json,
+            );
+        };
+        if method != Method::GET {
+            return failure(&Status::method_not_allowed(), encoding);
+        }
+        let options = match ListOptions::parse(request.uri().query().unwrap_or_default()) {
+            Ok(options) => options,
+            Err(status) => return failure(&status, encoding),
+        };
+        let answer = async {
+            if let Some(name) = target.name {
+                return Ok(KubeBody::full(
+                    lister
+                        .get(target.namespace, name, &options, encoding)
+                        .await?,
+                ));
+            }
+            if options.watch {
+                return Err(Status::method_not_allowed());
+            }
+            let listing = lister.list(target.namespace, &options).await?;
+            let body = ListBody::new(
+                lister.resource,
+                encoding,
+                &listing.meta,
+                listing.items,
+                listing.count,
+                listing.items_len,
+            );
+            Ok(KubeBody::List(Box::new(body)))
+        };
+        match tokio::time::timeout(DEADLINE, answer).await {
+            Ok(Ok(body)) => respond(StatusCode::OK, encoding.media_type(), body),
+            Ok(Err(status)) => failure(&status, encoding),
+            Err(_) => failure(&Status::timeout(), encoding),
+        }
+    }
+}
+
+impl Handler for KubeService {
+    type Data = crate::wire::frame::Frame;
+    type Body = KubeBody;
+
+    async fn handle(self, request: Request<Incoming>) -> Response<KubeBody> {
+        self.answer(&request).await
+    }
+}
+
+/// Reads `/api/v1/RESOURCE`, `/api/v1/namespaces/NS/RESOURCE` and `…/RESOURCE/NAME`.
+fn target(path: &str) -> Option<Target<'_>> {
+    let mut parts = path.strip_prefix("/api/v1/")?.split('/');
+    let (mut namespace, mut resource) = ("", parts.next()?);
+    let mut rest = parts.clone();
+    if let ("namespaces", Some(named), Some(below)) = (resource, rest.next(), rest.next()) {
+        (namespace, resource, parts) = (named, below, rest);
+    }
+    let name = parts.next();
+    let given = |part: &str| !part.is_empty();
+    let named = name.is_none_or(|name| given(name) && given(namespace));
+    (given(resource) && named && parts.next().is_none()).then_some(Target {
+        namespace,
+        resource,
+        name,
+    })
+}
+
+fn respond(code: StatusCode, content_type: &'static str, body: KubeBody) -> Response<KubeBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+fn text(code: StatusCode, body: &'static str) -> Response<KubeBody> {
+    respond(code, TEXT, KubeBody::full(body))
+}
+
+fn whole(content_type: &'static str, body: String) -> Response<KubeBody> {
+    respond(StatusCode::OK, content_type, KubeBody::full(body))
+}
+
+fn failure(status: &Status, encoding: Encoding) -> Response<KubeBody> {
+    let body = match encoding {
+        Encoding::Json => status.json(),
+        Encoding::Protobuf => status.protobuf(),
+    };
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = respond(code, encoding.media_type(), KubeBody::full(body));
+    if status.retry_after_seconds() > 0 {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(status.retry_after_seconds()));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_what_kubernetes_paths_name() {
+        let named = |namespace, resource, name| {
+            Some(Target {
+                namespace,
+                resource,
+                name,
+            })
+        };
+        assert_eq!(target("/api/v1/pods"), named("", "pods", None));
+        assert_eq!(
+            target("/api/v1/namespaces/a/pods"),
+            named("a", "pods", None)
+        );
+        assert_eq!(
+            target("/api/v1/namespaces/a/pods/b"),
+            named("a", "pods", Some("b"))
+        );
+        assert_eq!(target("/api/v1/namespaces"), named("", "namespaces", None));
+        for other in [
+            "/",
+            "/api/v1/",
+            "/api/v1",
+            "/api/v1/pods/a",
+            "/api/v1/pods/",
+            "/api/v1/namespaces/a/pods/b/log",
+            "/apis/apps/v1/x",
+        ] {
+            assert_eq!(target(other), None, "{other}");
+        }
+    }
+}

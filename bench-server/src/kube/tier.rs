@@ -1,0 +1,213 @@
+//! Starting and stopping the Kubernetes tier.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::{ArgAction, Args};
+use etcd_api::client::config::ClientConfig;
+use etcd_api::client::{Client, kubernetes::KubernetesClient};
+use etcd_api::kubernetes::KubernetesEtcd;
+use tokio::task::JoinSet;
+
+use super::cache::WatchCache;
+use super::cache::fill::StreamSupport;
+use super::figures::Figures;
+use super::list::Lister;
+use super::resource::RESOURCES;
+use super::service::KubeService;
+use crate::flags::CommonFlags;
+use crate::listen::{Bound, ListenError, TlsFiles, Workers};
+use crate::metrics;
+
+/// Flags of the Kubernetes tier.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Kubernetes tier")]
+pub struct KubeFlags {
+    /// Where the Kubernetes API is served: http:// URLs, comma separated; port 0 picks one.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "URL",
+        requires = "etcd_servers"
+    )]
+    pub listen_kube_urls: Vec<String>,
+
+    /// The etcd cluster that holds the objects.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "URL",
+        requires = "listen_kube_urls"
+    )]
+    pub etcd_servers: Vec<String>,
+
+    /// What all storage keys begin with.
+    #[arg(long, default_value = "/registry", value_name = "PREFIX")]
+    pub etcd_prefix: String,
+
+    /// CA of the etcd servers (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub etcd_cafile: Option<std::path::PathBuf>,
+
+    /// Certificate shown to the etcd servers (PEM).
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    pub etcd_certfile: Option<std::path::PathBuf>,
+
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    pub etcd_keyfile: Option<std::path::PathBuf>,
+
+    /// Serve lists from a watch cache; without, every list goes to etcd.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    pub watch_cache: bool,
+
+    /// Mechanisms to switch off or on: EtcdRangeStream=true|false (cache fill and lists from etcd by
+    /// RangeStream), ConsistentListFromCache=true|false.
+    #[arg(long, default_value = "", value_name = "GATE=BOOL,…")]
+    pub feature_gates: FeatureGates,
+}
+
+/// Mechanisms that can be switched, so that before and after can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeatureGates {
+    /// Whole lists from etcd come by RangeStream where it is there (KEP-5966).
+    pub etcd_range_stream: bool,
+    /// Lists without resourceVersion come from the cache (KEP-2340).
+    pub consistent_list_from_cache: bool,
+}
+
+impl FromStr for FeatureGates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut gates = Self {
+            etcd_range_stream: true,
+            consistent_list_from_cache: true,
+        };
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| format!("{pair:?} is not GATE=true or GATE=false"))?;
+            let value = value
+                .parse()
+                .map_err(|_| format!("{name}: {value:?} is neither true nor false"))?;
+            match name {
+                "EtcdRangeStream" => gates.etcd_range_stream = value,
+                "ConsistentListFromCache" => gates.consistent_list_from_cache = value,
+                _ => {
+                    return Err(format!(
+                        "unknown gate {name:?} (known: EtcdRangeStream, ConsistentListFromCache)"
+                    ));
+                }
+            }
+        }
+        Ok(gates)
+    }
+}
+
+/// Why the tier did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address or a URL.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// No connection to etcd.
+    #[error("--etcd-servers: {0}")]
+    Etcd(#[from] etcd_api::error::Error),
+    /// The system refused a thread.
+    #[error("cannot start worker threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// A running Kubernetes tier. Dropping it stops accepting, the caches and every connection.
+#[derive(Debug)]
+pub struct KubeTier {
+    /// URLs with their real ports.
+    pub urls: Vec<String>,
+    /// What they serve.
+    pub service: KubeService,
+    _tasks: JoinSet<()>,
+}
+
+impl KubeTier {
+    /// Binds every URL, connects to etcd, then serves; the caches fill meanwhile.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub async fn start(flags: &KubeFlags, common: &CommonFlags) -> Result<Self, StartError> {
+        let mut config = ClientConfig::new(&flags.etcd_servers.join(","))?;
+        config.tls.ca.clone_from(&flags.etcd_cafile);
+        config.tls.cert.clone_from(&flags.etcd_certfile);
+        config.tls.key.clone_from(&flags.etcd_keyfile);
+        let backend = Arc::new(KubernetesClient::new(Client::connect(config).await?));
+        Self::start_over(backend, flags, common).await
+    }
+
+    /// As [`Self::start`], over a backend that is there already.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub async fn start_over(
+        backend: Arc<dyn KubernetesEtcd>,
+        flags: &KubeFlags,
+        common: &CommonFlags,
+    ) -> Result<Self, StartError> {
+        let mut bound = Vec::new();
+        for url in &flags.listen_kube_urls {
+            bound.push(Bound::bind(url, &TlsFiles::default()).await?);
+        }
+        let mut registry = metrics::registry();
+        let figures = Figures::new(&mut registry);
+        let streams = Arc::new(StreamSupport::new(flags.feature_gates.etcd_range_stream));
+        let mut tasks = JoinSet::new();
+        let listers = RESOURCES
+            .iter()
+            .map(|resource| {
+                let prefix = resource.prefix(&flags.etcd_prefix);
+                let cache = flags
+                    .watch_cache
+                    .then(|| WatchCache::new(resource, prefix.clone(), figures.clone()));
+                if let Some(cache) = &cache {
+                    tasks.spawn(cache.clone().run(backend.clone(), streams.clone()));
+                }
+                Lister {
+                    resource,
+                    prefix,
+                    cache,
+                    consistent_from_cache: flags.feature_gates.consistent_list_from_cache,
+                    backend: backend.clone(),
+                    streams: streams.clone(),
+                    figures: figures.clone(),
+                }
+            })
+            .collect();
+        let service = KubeService::new(listers, registry);
+        let urls = bound.iter().map(|bound| bound.url.clone()).collect();
+        let workers = Arc::new(Workers::start(common.worker_threads, service.clone())?);
+        for listener in bound {
+            tasks.spawn(listener.accept(workers.clone()));
+        }
+        Ok(Self {
+            urls,
+            service,
+            _tasks: tasks,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_read_by_upstreams_names() {
+        let gates: FeatureGates = "EtcdRangeStream=false".parse().expect("known");
+        assert_eq!(
+            (gates.etcd_range_stream, gates.consistent_list_from_cache),
+            (false, true)
+        );
+        for bad in ["WatchList=true", "EtcdRangeStream", "EtcdRangeStream=1"] {
+            bad.parse::<FeatureGates>().expect_err(bad);
+        }
+    }
+}
