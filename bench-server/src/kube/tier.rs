@@ -183,9 +183,9 @@ impl KubeTier {
             .collect();
         let service = KubeService::new(listers, registry);
         let urls = bound.iter().map(|bound| bound.url.clone()).collect();
-        let workers = Arc::new(Workers::start(common.worker_threads, service.clone())?);
+        let workers = Arc::new(Workers::start(common.worker_threads)?);
         for listener in bound {
-            tasks.spawn(listener.accept(workers.clone()));
+            tasks.spawn(listener.accept(workers.clone(), service.clone()));
         }
         Ok(Self {
             urls,
