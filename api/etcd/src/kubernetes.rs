@@ -6,6 +6,8 @@
 //! revision and server features. Two implementations share one test suite: any etcd endpoint
 //! (`etcd_api::client`) and the bench server's embedded store.
 
+pub mod requests;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;

@@ -18,17 +18,12 @@ use super::raw_list::{ListRpc, RawConnection, RawList};
 use super::walk::{Object, Visitor, Walker};
 use super::watch::Streams;
 use crate::error::Error;
-use crate::keys::prefix_end;
 use crate::kubernetes::{
     DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch, ListOptions,
-    ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchOptions,
+    ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchOptions, requests,
 };
-use crate::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
-use crate::proto::etcdserverpb::request_op::Request as Op;
-use crate::proto::etcdserverpb::response_op::Response as OpResponse;
 use crate::proto::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
-    RangeResponse, RequestOp, StatusRequest, TxnRequest, TxnResponse, WatchCreateRequest,
+    CompactionRequest, LeaseGrantRequest, RangeRequest, RangeResponse, StatusRequest, TxnRequest,
 };
 
 /// Where kube-apiservers agree on compaction; its value is the revision compacted last.
@@ -80,37 +75,9 @@ impl KubernetesClient {
         Ok(response.into_inner())
     }
 
-    /// A compare-and-write: `write` when the key's mod revision is `expected_revision`, else a read
-    /// of the key when `get_on_failure`.
-    async fn optimistic(
-        &self,
-        key: &[u8],
-        expected_revision: i64,
-        write: Op,
-        get_on_failure: bool,
-    ) -> Result<OptimisticResponse, Error> {
-        let key = Bytes::copy_from_slice(key);
-        let compare = Compare {
-            result: CompareResult::Equal.into(),
-            target: CompareTarget::Mod.into(),
-            key: key.clone(),
-            range_end: Bytes::new(),
-            target_union: Some(TargetUnion::ModRevision(expected_revision)),
-        };
-        let read = Op::RequestRange(RangeRequest {
-            key,
-            ..Default::default()
-        });
-        let op = |request| RequestOp {
-            request: Some(request),
-        };
-        let request = TxnRequest {
-            compare: vec![compare],
-            success: vec![op(write)],
-            failure: get_on_failure.then(|| op(read)).into_iter().collect(),
-        };
+    async fn txn(&self, request: TxnRequest) -> Result<OptimisticResponse, Error> {
         let response = self.shared.client.kv().txn(request).await?.into_inner();
-        Ok(optimistic_response(response))
+        Ok(requests::optimistic_response(response))
     }
 
     /// Opens a RangeStream on the kept connection, or on a new one when that has gone.
@@ -161,7 +128,7 @@ impl KubernetesEtcd for KubernetesClient {
     }
 
     async fn list(&self, prefix: &[u8], options: ListOptions) -> Result<ListResponse, Error> {
-        let response = self.range(list_request(prefix, options)).await?;
+        let response = self.range(requests::list(prefix, options)).await?;
         Ok(ListResponse {
             revision: revision_of(&response),
             count: response.count,
@@ -174,7 +141,7 @@ impl KubernetesEtcd for KubernetesClient {
         prefix: &[u8],
         options: ListOptions,
     ) -> Result<BoxStream<'static, Result<ListBatch, Error>>, Error> {
-        let opened = self.open_list(&list_request(prefix, options)).await;
+        let opened = self.open_list(&requests::list(prefix, options)).await;
         if opened.is_err() {
             self.shared.note_range_stream(&opened);
         }
@@ -196,7 +163,7 @@ impl KubernetesEtcd for KubernetesClient {
     async fn count(&self, prefix: &[u8]) -> Result<i64, Error> {
         let request = RangeRequest {
             count_only: true,
-            ..list_request(prefix, ListOptions::default())
+            ..requests::list(prefix, ListOptions::default())
         };
         Ok(self.range(request).await?.count)
     }
@@ -208,14 +175,13 @@ impl KubernetesEtcd for KubernetesClient {
         expected_revision: i64,
         options: PutOptions,
     ) -> Result<OptimisticResponse, Error> {
-        let put = Op::RequestPut(PutRequest {
-            key: Bytes::copy_from_slice(key),
+        self.txn(requests::optimistic_put(
+            key,
             value,
-            lease: options.lease_id,
-            ..Default::default()
-        });
-        self.optimistic(key, expected_revision, put, options.get_on_failure)
-            .await
+            expected_revision,
+            options,
+        ))
+        .await
     }
 
     async fn optimistic_delete(
@@ -224,11 +190,7 @@ impl KubernetesEtcd for KubernetesClient {
         expected_revision: i64,
         options: DeleteOptions,
     ) -> Result<OptimisticResponse, Error> {
-        let delete = Op::RequestDeleteRange(DeleteRangeRequest {
-            key: Bytes::copy_from_slice(key),
-            ..Default::default()
-        });
-        self.optimistic(key, expected_revision, delete, options.get_on_failure)
+        self.txn(requests::optimistic_delete(key, expected_revision, options))
             .await
     }
 
@@ -298,20 +260,7 @@ impl KubernetesEtcd for KubernetesClient {
         prefix: &[u8],
         options: WatchOptions,
     ) -> Result<Box<dyn Watch>, WatchError> {
-        let range_end = if options.single_key {
-            Bytes::new()
-        } else {
-            prefix_end(prefix).into()
-        };
-        let request = WatchCreateRequest {
-            key: Bytes::copy_from_slice(prefix),
-            range_end,
-            start_revision: options.start_revision,
-            progress_notify: options.progress_notify,
-            prev_kv: options.prev_kv,
-            fragment: true,
-            ..Default::default()
-        };
+        let request = requests::watch(prefix, &options);
         let streams = &self.shared.streams;
         let watched = streams
             .watch(&self.shared.client, &options.stream_key, request)
@@ -330,38 +279,8 @@ impl KubernetesEtcd for KubernetesClient {
     }
 }
 
-/// The Range of a list: from the continue key, when there is one, to the end of the prefix.
-fn list_request(prefix: &[u8], options: ListOptions) -> RangeRequest {
-    let key = if options.continue_key.is_empty() {
-        // An empty prefix means everything, which etcd spells as the key `\0`.
-        Bytes::copy_from_slice(if prefix.is_empty() { b"\0" } else { prefix })
-    } else {
-        options.continue_key
-    };
-    RangeRequest {
-        key,
-        range_end: prefix_end(prefix).into(),
-        limit: options.limit,
-        revision: options.revision,
-        ..Default::default()
-    }
-}
-
 fn revision_of(response: &RangeResponse) -> i64 {
     response.header.as_ref().map_or(0, |header| header.revision)
-}
-
-fn optimistic_response(response: TxnResponse) -> OptimisticResponse {
-    let read = response.responses.into_iter().next();
-    let kv = match read.and_then(|op| op.response) {
-        Some(OpResponse::ResponseRange(range)) => range.kvs.into_iter().next(),
-        _ => None,
-    };
-    OptimisticResponse {
-        succeeded: response.succeeded,
-        kv,
-        revision: response.header.map_or(0, |header| header.revision),
-    }
 }
 
 /// Reads frames until one completes an object, or the list ends.
@@ -459,7 +378,7 @@ mod tests {
 
     #[test]
     fn lists_start_at_the_prefix_or_where_they_left_off() {
-        let first = list_request(b"/a/", ListOptions::default());
+        let first = requests::list(b"/a/", ListOptions::default());
         assert_eq!(
             (&first.key[..], &first.range_end[..]),
             (&b"/a/"[..], &b"/a0"[..])
@@ -468,12 +387,12 @@ mod tests {
             continue_key: Bytes::from_static(b"/a/x\0"),
             ..Default::default()
         };
-        let next = list_request(b"/a/", options);
+        let next = requests::list(b"/a/", options);
         assert_eq!(
             (&next.key[..], &next.range_end[..]),
             (&b"/a/x\0"[..], &b"/a0"[..])
         );
-        let all = list_request(b"", ListOptions::default());
+        let all = requests::list(b"", ListOptions::default());
         assert_eq!((&all.key[..], &all.range_end[..]), (&b"\0"[..], &b"\0"[..]));
     }
 }

@@ -16,7 +16,7 @@ fn kv(i: usize, value_len: usize) -> KeyValue {
         mod_revision: 2 + i as i64 * 300,
         version: 1,
         value: vec![i as u8; value_len].into(),
-        lease: if i % 3 == 0 { 7 } else { 0 },
+        lease: if i.is_multiple_of(3) { 7 } else { 0 },
     }
 }
 
