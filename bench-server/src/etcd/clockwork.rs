@@ -7,6 +7,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::Node;
 use crate::flags::{CompactionMode, EtcdFlags};
+use crate::store::Store;
 use crate::store::compaction::{AutoCompaction, Retention};
 
 /// How often etcd looks for expired leases.
@@ -18,12 +19,12 @@ pub fn now() -> std::time::Instant {
 }
 
 /// Revokes leases as they expire, for ever.
-pub async fn expire_leases(node: Arc<Node>) {
+pub async fn expire_leases(store: Store) {
     let mut tick = tokio::time::interval(LEASE_SCAN);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let revoked = node.store.lease_expire(now());
+        let revoked = store.lease_expire(now());
         if revoked > 0 {
             tracing::debug!("{revoked} leases expired");
         }

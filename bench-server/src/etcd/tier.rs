@@ -86,7 +86,7 @@ impl EtcdTier {
         let service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
         let workers = Arc::new(Workers::start(common.worker_threads)?);
         let mut tasks = JoinSet::new();
-        tasks.spawn(clockwork::expire_leases(node.clone()));
+        tasks.spawn(clockwork::expire_leases(node.store.clone()));
         if let Some(retention) = retention {
             tasks.spawn(clockwork::compact(node.clone(), retention));
         }

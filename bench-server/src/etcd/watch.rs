@@ -141,7 +141,8 @@ impl<R> Answers<R> {
     }
 }
 
-fn spec(create: WatchCreateRequest) -> WatchSpec {
+/// A request as the store takes it.
+pub(crate) fn spec(create: WatchCreateRequest) -> WatchSpec {
     let filtered = |filter: FilterType| create.filters.contains(&(filter as i32));
     WatchSpec {
         no_put: filtered(FilterType::Noput),

@@ -1,0 +1,351 @@
+//! The Kubernetes-etcd interface over a store in the same process: no encoding, no socket.
+//!
+//! A target of its own (`--backend embedded`): it shows what the wire between two processes costs,
+//! and is never ranked against them.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use etcd_api::error::{Error, Refusal};
+use etcd_api::keys::KeyRange;
+use etcd_api::kubernetes::{
+    DeleteOptions, EventKind, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch,
+    ListOptions, ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchEvent,
+    WatchItem, WatchOptions, requests,
+};
+use etcd_api::proto::etcdserverpb::TxnRequest;
+use futures::stream::{self, BoxStream, StreamExt};
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Sleep;
+
+use crate::etcd::clockwork;
+use crate::etcd::watch::spec;
+use crate::store::watch_hub::{Delivery, Notice, WatchStream};
+use crate::store::{Cursor, Record, Snapshot, Store};
+
+/// A batch of a streamed list ends with the record that brings it to this size.
+const BATCH_BYTES: usize = 256 * 1024;
+/// Records below this size are copied into a run, others are pointed at (`wire/` does the same).
+const COPY_BELOW: usize = 2 * 1024;
+
+/// Storage in this process. Clones share it.
+#[derive(Clone)]
+pub struct EmbeddedEtcd {
+    store: Store,
+    /// Period of progress by time.
+    progress_interval: Duration,
+    /// Watches by stream key, for manual progress. The watches themselves own the streams.
+    streams: Arc<Mutex<HashMap<String, Vec<Weak<WatchStream>>>>>,
+    /// Lets leases expire; ends with the last clone.
+    _clockwork: Arc<JoinSet<()>>,
+}
+
+impl EmbeddedEtcd {
+    /// The interface over `store`. Starts the task that lets its leases expire.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start(store: Store, progress_interval: Duration) -> Self {
+        let mut clockwork = JoinSet::new();
+        clockwork.spawn(clockwork::expire_leases(store.clone()));
+        Self {
+            store,
+            progress_interval,
+            streams: Arc::default(),
+            _clockwork: Arc::new(clockwork),
+        }
+    }
+
+    fn txn(&self, request: &TxnRequest) -> Result<OptimisticResponse, Error> {
+        let response = self.store.txn(request).map_err(Error::Refused)?;
+        Ok(requests::optimistic_response(response))
+    }
+
+    /// The view that a list reads. The pages that follow a limited one find its root again.
+    fn view(&self, options: &ListOptions) -> Result<Snapshot, Error> {
+        let snapshot = self
+            .store
+            .snapshot_at(options.revision)
+            .map_err(Error::Refused)?;
+        if options.limit > 0 {
+            self.store.hold(&snapshot);
+        }
+        Ok(snapshot)
+    }
+}
+
+#[async_trait]
+impl KubernetesEtcd for EmbeddedEtcd {
+    async fn get(&self, key: &[u8], options: GetOptions) -> Result<GetResponse, Error> {
+        if key.is_empty() {
+            return Err(Error::Refused(Refusal::EmptyKey));
+        }
+        let found = self.store.get_at(key, options.revision);
+        let (record, revision) = found.map_err(Error::Refused)?;
+        Ok(GetResponse {
+            kv: record.map(|record| record.to_kv()),
+            revision,
+        })
+    }
+
+    async fn list(&self, prefix: &[u8], options: ListOptions) -> Result<ListResponse, Error> {
+        let snapshot = self.view(&options)?;
+        let request = requests::list(prefix, options);
+        let selection = snapshot.select(&request).map_err(Error::Refused)?;
+        Ok(ListResponse {
+            kvs: selection.records.iter().map(Record::to_kv).collect(),
+            count: selection.count,
+            revision: snapshot.head_revision(),
+        })
+    }
+
+    async fn list_stream(
+        &self,
+        prefix: &[u8],
+        options: ListOptions,
+    ) -> Result<BoxStream<'static, Result<ListBatch, Error>>, Error> {
+        let snapshot = self.view(&options)?;
+        let request = requests::list(prefix, options);
+        let range = KeyRange::new(&request.key, &request.range_end);
+        let cursor = snapshot.cursor(range);
+        let count = cursor.remaining();
+        let limit = u64::try_from(request.limit).ok().filter(|limit| *limit > 0);
+        let list = List {
+            left: limit.unwrap_or(count).min(count),
+            snapshot,
+            cursor,
+            count,
+        };
+        let batches = stream::unfold(Some(list), |list| async {
+            let mut list = list?;
+            let batch = list.next_batch();
+            let goes_on = matches!(batch, Ok(ListBatch::Objects(_)));
+            Some((batch, goes_on.then_some(list)))
+        });
+        Ok(batches.boxed())
+    }
+
+    async fn count(&self, prefix: &[u8]) -> Result<i64, Error> {
+        let request = requests::list(prefix, ListOptions::default());
+        let range = KeyRange::new(&request.key, &request.range_end);
+        Ok(self.store.snapshot().count(range) as i64)
+    }
+
+    async fn optimistic_put(
+        &self,
+        key: &[u8],
+        value: Bytes,
+        expected_revision: i64,
+        options: PutOptions,
+    ) -> Result<OptimisticResponse, Error> {
+        self.txn(&requests::optimistic_put(
+            key,
+            value,
+            expected_revision,
+            options,
+        ))
+    }
+
+    async fn optimistic_delete(
+        &self,
+        key: &[u8],
+        expected_revision: i64,
+        options: DeleteOptions,
+    ) -> Result<OptimisticResponse, Error> {
+        self.txn(&requests::optimistic_delete(
+            key,
+            expected_revision,
+            options,
+        ))
+    }
+
+    async fn current_revision(&self, _key: &[u8]) -> Result<i64, Error> {
+        Ok(self.store.revision())
+    }
+
+    async fn lease_grant(&self, ttl_s: i64) -> Result<i64, Error> {
+        let granted = self.store.lease_grant(0, ttl_s, clockwork::now());
+        Ok(granted.map_err(Error::Refused)?.id)
+    }
+
+    async fn compact(&self, revision: i64) -> Result<(), Error> {
+        self.store.compact(revision).map_err(Error::Refused)?;
+        Ok(())
+    }
+
+    async fn compacted_revision(&self) -> Result<i64, Error> {
+        Ok(self.store.compact_revision().max(0))
+    }
+
+    async fn features(&self) -> Result<Features, Error> {
+        Ok(Features {
+            version: "3.7.1".to_owned(),
+            request_progress: true,
+            range_stream: Some(true),
+        })
+    }
+
+    async fn watch(
+        &self,
+        prefix: &[u8],
+        options: WatchOptions,
+    ) -> Result<Box<dyn Watch>, WatchError> {
+        let watchers = Arc::new(self.store.watch());
+        watchers.create(spec(requests::watch(prefix, &options)));
+        let mut watch = EmbeddedWatch {
+            watchers: watchers.clone(),
+            ready: VecDeque::new(),
+            progress: None,
+            progress_interval: self.progress_interval,
+            ended: false,
+        };
+        // The answer to the creation is in the queue already.
+        let created = std::future::poll_fn(|context| watchers.poll_next(context)).await;
+        if let Notice::Refused { reason, .. } = created {
+            return Err(WatchError::Canceled(reason.to_owned()));
+        }
+        if options.progress_notify {
+            watch.progress = Some(Box::pin(tokio::time::sleep(self.progress_interval)));
+        }
+        let mut streams = self.streams.lock();
+        let stream = streams.entry(options.stream_key).or_default();
+        stream.retain(|watchers| watchers.strong_count() > 0);
+        stream.push(Arc::downgrade(&watchers));
+        Ok(Box::new(watch))
+    }
+
+    async fn request_progress(&self, stream_key: &str) -> Result<(), Error> {
+        if let Some(stream) = self.streams.lock().get(stream_key) {
+            let alive = stream.iter().filter_map(Weak::upgrade);
+            alive.for_each(|watchers| watchers.request_progress());
+        }
+        Ok(())
+    }
+}
+
+/// A streamed list under way.
+struct List {
+    snapshot: Snapshot,
+    cursor: Cursor,
+    /// Records that are still to be delivered.
+    left: u64,
+    /// Records from the start key on.
+    count: u64,
+}
+
+impl List {
+    fn next_batch(&mut self) -> Result<ListBatch, Error> {
+        self.snapshot.check().map_err(Error::Refused)?;
+        let (mut runs, mut run, mut bytes) = (Vec::new(), BytesMut::new(), 0);
+        while self.left > 0
+            && bytes < BATCH_BYTES
+            && let Some(record) = self.cursor.next_ref()
+        {
+            self.left -= 1;
+            bytes += record.wire().len();
+            if record.wire().len() < COPY_BELOW {
+                run.extend_from_slice(record.wire());
+                continue;
+            }
+            if !run.is_empty() {
+                runs.push(run.split().freeze());
+            }
+            runs.push(record.to_bytes());
+        }
+        if !run.is_empty() {
+            runs.push(run.freeze());
+        }
+        if !runs.is_empty() {
+            return Ok(ListBatch::Objects(runs));
+        }
+        Ok(ListBatch::End {
+            revision: self.snapshot.head_revision(),
+            count: self.count as i64,
+            more: self.cursor.remaining() > 0,
+        })
+    }
+}
+
+/// One watch, on a stream of its own: manual progress is asked of all streams of a key.
+struct EmbeddedWatch {
+    watchers: Arc<WatchStream>,
+    ready: VecDeque<WatchItem>,
+    progress: Option<Pin<Box<Sleep>>>,
+    progress_interval: Duration,
+    ended: bool,
+}
+
+impl EmbeddedWatch {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchItem, WatchError>>> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            if let Some(progress) = &mut self.progress
+                && progress.as_mut().poll(context).is_ready()
+            {
+                let due = tokio::time::Instant::now() + self.progress_interval;
+                progress.as_mut().reset(due);
+                self.watchers.tick_progress();
+                continue;
+            }
+            match std::task::ready!(self.watchers.poll_next(context)) {
+                Notice::Events(delivery) => self.ready.extend(revisions(&delivery)),
+                Notice::Progress { revision, .. } => {
+                    self.ready.push_back(WatchItem::Progress { revision });
+                }
+                Notice::Compacted {
+                    compact_revision, ..
+                } => {
+                    self.ended = true;
+                    let lost = WatchError::Compacted { compact_revision };
+                    return Poll::Ready(Some(Err(lost)));
+                }
+                Notice::Created { .. } | Notice::Refused { .. } | Notice::Canceled { .. } => {}
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Watch for EmbeddedWatch {
+    async fn next(&mut self) -> Option<Result<WatchItem, WatchError>> {
+        std::future::poll_fn(|context| self.poll(context)).await
+    }
+}
+
+/// The events of a delivery, revision by revision.
+fn revisions(delivery: &Delivery) -> Vec<WatchItem> {
+    let mut items: Vec<WatchItem> = Vec::new();
+    for (event, prev) in delivery.events() {
+        let kv = event.record.to_kv();
+        let made_at = kv.mod_revision;
+        let event = WatchEvent {
+            kind: match event.record.is_tombstone() {
+                true => EventKind::Delete,
+                false => EventKind::Put,
+            },
+            kv,
+            prev_kv: prev.map(Record::to_kv),
+        };
+        match items.last_mut() {
+            Some(WatchItem::Revision { revision, events }) if *revision == made_at => {
+                events.push(event);
+            }
+            _ => items.push(WatchItem::Revision {
+                revision: made_at,
+                events: vec![event],
+            }),
+        }
+    }
+    items
+}
