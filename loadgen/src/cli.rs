@@ -38,6 +38,8 @@ pub enum Command {
     /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
     #[command(after_help = Exit::HELP)]
     Run(Box<RunArgs>),
+    /// Lists the built-in scenarios, one line each.
+    Scenarios,
     /// Draws saved results again: charts, page, README and table.
     Report(ReportArgs),
     /// Compares two saved results: what moved, and how sure that is.

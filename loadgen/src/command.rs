@@ -6,10 +6,13 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use workloads::Scenario;
 
-use crate::cli::{Format, RunArgs, shown_command};
+use crate::cli::{CompareArgs, Format, ReportArgs, RunArgs, shown_command};
+use crate::compare;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
+use crate::report::{self, terminal};
 use crate::result::{ResultFolder, folder_name};
 use crate::run::{self, Finished, Plan};
 use crate::sample;
@@ -53,14 +56,21 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             if result.report.cases.is_empty() {
                 folder.discard().map_err(Failure::usage)?;
             } else {
-                folder.write(&result).map_err(Failure::usage)?;
-                let path = folder.finish().map_err(Failure::usage)?;
+                let (path, failures) = report::publish(&result, folder).map_err(Failure::usage)?;
+                for failure in failures {
+                    progress.say(&format!("not drawn: {failure}"));
+                }
                 progress.say(&format!("result: {}", path.display()));
             }
-            if args.format == Format::Json {
-                serde_json::to_writer_pretty(&mut out, &result.report)
-                    .map_err(std::io::Error::from)?;
-                writeln!(out)?;
+            match args.format {
+                Format::Text => {
+                    write!(out, "{}", terminal::text(&result.report, terminal::width()))?
+                }
+                Format::Json => {
+                    serde_json::to_writer_pretty(&mut out, &result.report)
+                        .map_err(std::io::Error::from)?;
+                    writeln!(out)?;
+                }
             }
             exit = exit.and(ended);
             if stop.is_cancelled() {
@@ -69,6 +79,46 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         }
         Ok(exit)
     })
+}
+
+/// `loadgen scenarios`: what there is to run, one line each.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn scenarios() -> Result<Exit, Failure> {
+    let scenarios = workloads::scenario::built_in();
+    let widest = scenarios
+        .iter()
+        .map(|scenario| scenario.name.len())
+        .max()
+        .unwrap_or_default();
+    let mut out = std::io::stdout();
+    for Scenario { name, summary, .. } in &scenarios {
+        writeln!(out, "{name:widest$}  {summary}")?;
+    }
+    Ok(Exit::Done)
+}
+
+/// `loadgen report`: saved results, drawn again.
+///
+/// # Errors
+/// When a folder holds no result, or a picture cannot be drawn.
+pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout();
+    for folder in &args.folders {
+        write!(out, "{}", report::draw_again(folder)?)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// `loadgen compare`: two saved results, side by side.
+///
+/// # Errors
+/// When a folder holds no result, or they are not of the same work.
+pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
+    let (text, exit) = compare::run(args)?;
+    write!(std::io::stdout(), "{text}")?;
+    Ok(exit)
 }
 
 /// A token that Ctrl-C and SIGTERM cancel.

@@ -1,11 +1,15 @@
 //! `loadgen`: measures what it costs to list and watch large sets of objects.
 
+use std::io::IsTerminal as _;
+use std::iter;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use loadgen::cli::{Cli, Command};
 use loadgen::command;
-use loadgen::exit::{Exit, Failure};
+use loadgen::exit::Exit;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// The same allocator as our servers', set up the same way: figures of generator and server can be told apart by what they
 /// do, not by what serves them.
@@ -13,14 +17,19 @@ use loadgen::exit::{Exit, Failure};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os();
-    if args.nth(1).is_some_and(|command| command == "serve") {
-        // A server is the bench server, whole: nothing of the generator may run in its process.
-        return bench_server::run(std::iter::once("loadgen serve".into()).chain(args));
+    let command = Cli::parse().into_command();
+    if !matches!(command, Command::Serve(_)) {
+        start_logging();
     }
-    let ended = match Cli::parse().into_command() {
+    let ended = match command {
         Command::Run(args) => command::run(&args),
-        other => Err(Failure::usage(anyhow::anyhow!("not wired yet: {other:?}"))),
+        Command::Scenarios => command::scenarios(),
+        Command::Report(args) => command::report(&args),
+        Command::Compare(args) => command::compare(&args),
+        // A server is the bench server, whole, with its own logs: nothing of the generator runs in its process.
+        Command::Serve(args) => {
+            return bench_server::run(iter::once("loadgen serve".into()).chain(args.flags));
+        }
     };
     match ended {
         Ok(exit) => exit.into(),
@@ -30,4 +39,18 @@ fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// Logs go to standard error, where bars are; by default only what is wrong. `LOADGEN_LOG` takes a level or a filter.
+fn start_logging() {
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::WARN.into())
+        .with_env_var("LOADGEN_LOG")
+        .from_env_lossy();
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .init();
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use charts::{Chart, charts};
 use page::Picture;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::result::{FolderError, Report, ResultFolder, SavedResult};
 
 /// Saves a result, draws it, and gives the folder its name. What could not be drawn is returned in words: it costs a
@@ -62,29 +62,25 @@ pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
     failures
 }
 
-/// `loadgen report DIR…`: draws saved results again, and prints their tables.
+/// Draws a saved result again, in its folder. Returns its table.
 ///
 /// # Errors
-/// When a folder holds no result, or a picture cannot be drawn.
-pub fn draw_again(folders: &[PathBuf]) -> Result<(String, Exit), Failure> {
-    let mut text = String::new();
-    for folder in folders {
-        let result = SavedResult::load(folder).map_err(Failure::usage)?;
-        let failures = draw(&result, folder);
-        if !failures.is_empty() {
-            return Err(Failure::usage(anyhow::anyhow!(
-                "{}: {}",
-                folder.display(),
-                failures.join("; ")
-            )));
-        }
-        text.push_str(&terminal::text(&result.report, terminal::width()));
-        text.push_str(&format!(
-            "drawn again: {}\n",
-            folder.join("report.html").display()
-        ));
+/// When the folder holds no result, or something cannot be drawn.
+pub fn draw_again(folder: &Path) -> Result<String, Failure> {
+    let result = SavedResult::load(folder).map_err(Failure::usage)?;
+    let failures = draw(&result, folder);
+    if !failures.is_empty() {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "{}: {}",
+            folder.display(),
+            failures.join("; ")
+        )));
     }
-    Ok((text, Exit::Done))
+    let table = terminal::text(&result.report, terminal::width());
+    Ok(format!(
+        "{table}drawn again: {}\n",
+        folder.join("report.html").display()
+    ))
 }
 
 /// Plotters reports some of its failures by panicking.
