@@ -154,6 +154,8 @@ impl Stream {
             Err(status) => Some(status),
         };
         commands.close();
+        // What ended the last watch may itself still wait to be told.
+        stream.deliver().await;
         if let Some(status) = status {
             stream.fail(&status, &mut commands).await;
         }
@@ -283,16 +285,20 @@ impl Stream {
             .ok();
     }
 
-    /// Ends every watch and creation with the stream's status, after what was already received.
+    /// Hands out what was received; whoever dropped its watch misses nothing.
+    async fn deliver(&mut self) {
+        for (items, item) in self.undelivered.drain(..) {
+            items.send(item).await.ok();
+        }
+    }
+
+    /// Ends every watch and creation with the stream's status.
     async fn fail(mut self, status: &Status, commands: &mut mpsc::UnboundedReceiver<Command>) {
         while let Ok(command) = commands.try_recv() {
             self.on_command(command);
         }
         for created in self.creating.drain(..) {
             created.send(Err(ended_by(status))).ok();
-        }
-        for (items, item) in self.undelivered.drain(..) {
-            items.send(item).await.ok();
         }
         let ends = self.watchers.into_values().map(|watcher| async move {
             watcher.items.send(Err(ended_by(status))).await.ok();

@@ -1,0 +1,74 @@
+//! One suite for every implementation of the Kubernetes-etcd interface: the embedded store, our
+//! etcd tier over a socket, and etcd itself, which proves the suite right.
+//!
+//! A new case goes into `suite.rs` and into the list at its end.
+
+#[allow(dead_code, reason = "the conformance table uses more of it")]
+#[path = "../conformance/peer.rs"]
+mod peer;
+mod suite;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench_server::embedded::EmbeddedEtcd;
+use bench_server::store::{Config, Store};
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::client::kubernetes::KubernetesClient;
+use etcd_api::kubernetes::KubernetesEtcd;
+use peer::{Peer, Server};
+
+/// What one case may take.
+const CASE_LIMIT: Duration = Duration::from_secs(20);
+
+/// Progress by time, off the stage: the suite asks for it.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
+
+async fn run_all<F>(fresh: impl Fn() -> F)
+where
+    F: Future<Output = (Arc<dyn KubernetesEtcd>, Option<Server>)>,
+{
+    for (name, case) in suite::CASES {
+        let (storage, _server) = fresh().await;
+        let outcome = tokio::time::timeout(CASE_LIMIT, case(storage)).await;
+        assert!(outcome.is_ok(), "{name} took more than {CASE_LIMIT:?}");
+        println!("{name}: ok");
+    }
+}
+
+async fn over(peer: Peer) -> (Arc<dyn KubernetesEtcd>, Option<Server>) {
+    let server = Server::start(peer, &[]).expect("the peer starts");
+    let config = ClientConfig::new(&server.url).expect("a peer's URL");
+    let client = Client::connect(config).await.expect("the peer answers");
+    (Arc::new(KubernetesClient::new(client)), Some(server))
+}
+
+#[tokio::test]
+async fn the_embedded_store() {
+    run_all(|| async {
+        let store = Store::new(Config::default());
+        let storage: Arc<dyn KubernetesEtcd> =
+            Arc::new(EmbeddedEtcd::start(store, PROGRESS_INTERVAL));
+        (storage, None)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn our_etcd_tier() {
+    run_all(|| over(Peer::Bench)).await;
+}
+
+#[tokio::test]
+async fn etcd() {
+    if let Some(reason) = Peer::Etcd.missing() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "etcd is missing in CI: {reason}"
+        );
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    run_all(|| over(Peer::Etcd)).await;
+}
