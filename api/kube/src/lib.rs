@@ -6,6 +6,7 @@
 //! - [`metadata`]: names and versions, read and written in the encoded object
 //! - [`list`]: lists sent in parts; [`continue_token`]: where the next part begins
 //! - [`list_options`]: the query of a list or watch
+//! - [`selector`]: labels and fields
 //! - [`mod@status`]: errors and their bodies
 //! - [`mod@hash`] and [`mod@time`]: FNV-1a, RFC 3339
 
@@ -17,6 +18,7 @@ pub mod list_options;
 pub mod metadata;
 pub mod protobuf;
 pub mod schema;
+pub mod selector;
 pub mod status;
 pub mod time;
 

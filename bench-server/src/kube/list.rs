@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
-use etcd_api::keys::{KeyRange, prefix_end};
 use etcd_api::kubernetes::{KubernetesEtcd, ListOptions as EtcdListOptions};
-use kube_api::{ContinueToken, ListMeta, ListOptions, Match, Status};
+use kube_api::{ContinueToken, ListOptions, Match, Status};
 
 use super::cache::WatchCache;
-use super::cache::fill::{Filled, Source, StreamSupport, decode};
+use super::cache::fill::{Filled, PAGE, Source, StreamSupport, decode};
 use super::figures::{Figures, Operation, ServedFrom};
-use super::object::Object;
+use super::filter::Filter;
+use super::page::{Behind, From, Listing, State};
 use super::resource::Resource;
-use crate::store::index::{Cursor, Tree};
+use crate::store::index::Tree;
 
 /// Where one resource's lists come from.
 #[derive(Clone)]
@@ -41,21 +41,6 @@ impl std::fmt::Debug for Lister {
     }
 }
 
-/// A list that is ready to be sent.
-#[derive(Debug)]
-pub struct Listing {
-    /// What the list says about itself.
-    pub meta: ListMeta,
-    /// The objects from its first on.
-    pub items: Cursor<Object>,
-    /// How many of them belong to the list.
-    pub count: u64,
-    /// Sum of their encoded lengths.
-    pub items_len: u64,
-    /// Who answered.
-    pub served_from: ServedFrom,
-}
-
 /// How fresh a list must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
@@ -71,16 +56,26 @@ enum Wanted {
 
 /// A request after its options were understood.
 #[derive(Debug)]
-struct Plan<'a> {
-    /// Empty for all namespaces, else `NAMESPACE/`.
-    below: &'a str,
-    /// First key below the resource's prefix.
+struct Plan {
+    /// What the list is restricted to: empty, or `NAMESPACE/`.
+    below: String,
+    /// First key below the resource's prefix; empty for the beginning.
     start: String,
     wanted: Wanted,
     /// 0 is none.
     limit: u64,
     /// Whether the cache applies the limit.
     cache_limits: bool,
+    filter: Filter,
+}
+
+impl Plan {
+    fn from(&self) -> From<'_> {
+        From {
+            below: &self.below,
+            start: &self.start,
+        }
+    }
 }
 
 impl Lister {
@@ -90,17 +85,7 @@ impl Lister {
     /// The Status to be sent: bad options, an expired or unreached revision, storage's failures.
     pub async fn list(&self, namespace: &str, options: &ListOptions) -> Result<Listing, Status> {
         options.validate_list()?;
-        if options.selects() {
-            return Err(Status::bad_request(
-                "label and field selectors are not served yet",
-            ));
-        }
-        let below = if namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{namespace}/")
-        };
-        let plan = plan(&below, options)?;
+        let plan = self.plan(namespace, options)?;
         let listing = match &self.cache {
             None => self.ask_etcd(&plan).await?,
             Some(cache) => match self.ask_cache(cache, &plan).await? {
@@ -114,11 +99,7 @@ impl Lister {
     }
 
     /// The cache's answer; `None` where the table sends the request to etcd.
-    async fn ask_cache(
-        &self,
-        cache: &WatchCache,
-        plan: &Plan<'_>,
-    ) -> Result<Option<Listing>, Status> {
+    async fn ask_cache(&self, cache: &WatchCache, plan: &Plan) -> Result<Option<Listing>, Status> {
         if !cache.is_ready() {
             let etcd_anyway = plan.limit > 0 || matches!(plan.wanted, Wanted::Exact { .. });
             if etcd_anyway {
@@ -171,15 +152,16 @@ impl Lister {
             }
         };
         let limit = if plan.cache_limits { plan.limit } else { 0 };
-        let items = Items {
+        let state = State {
             revision: view.revision,
             tree: &view.tree,
-            remaining: None,
+            behind: None,
+            served_from: ServedFrom::Cache,
         };
-        Ok(Some(page(plan, items, limit, ServedFrom::Cache)))
+        Ok(Some(state.page(plan.from(), limit, &plan.filter).await))
     }
 
-    async fn ask_etcd(&self, plan: &Plan<'_>) -> Result<Listing, Status> {
+    async fn ask_etcd(&self, plan: &Plan) -> Result<Listing, Status> {
         let revision = match plan.wanted {
             Wanted::Exact { revision, .. } => revision,
             _ => 0,
@@ -188,7 +170,7 @@ impl Lister {
             (Some(Refusal::Compacted), Wanted::Exact { token: true, .. }) => {
                 let start = plan
                     .start
-                    .strip_prefix(plan.below)
+                    .strip_prefix(&plan.below)
                     .unwrap_or(&plan.start)
                     .to_owned();
                 Status::expired_continue(
@@ -202,14 +184,14 @@ impl Lister {
             (Some(Refusal::Compacted), _) => Status::expired_resource_version(),
             _ => storage_error(error),
         };
-        let (filled, remaining) = if plan.limit > 0 {
+        let (filled, behind) = if plan.limit > 0 {
             self.etcd_page(plan, revision).await
         } else {
             let source = Source {
                 backend: &*self.backend,
                 resource: self.resource,
                 prefix: &self.prefix,
-                below: plan.below,
+                below: &plan.below,
                 start: &plan.start,
                 revision,
                 figures: &self.figures,
@@ -229,157 +211,137 @@ impl Lister {
                 1,
             ));
         }
-        let items = Items {
+        let state = State {
             revision: filled.revision,
             tree: &filled.tree,
-            remaining,
+            behind,
+            served_from: ServedFrom::Etcd,
         };
-        Ok(page(plan, items, plan.limit, ServedFrom::Etcd))
+        // A page was filtered while it was read.
+        let filter = if plan.limit > 0 {
+            &Filter::none(self.resource)
+        } else {
+            &plan.filter
+        };
+        let mut listing = state.page(plan.from(), 0, filter).await;
+        if !plan.filter.is_empty() {
+            listing.meta.remaining_item_count = None;
+        }
+        Ok(listing)
     }
 
-    /// One page, and what remains behind it with the last key that was looked at.
+    /// One page with what lies behind it. With selectors, pages twice as large each time are read until enough
+    /// objects are selected.
     async fn etcd_page(
         &self,
-        plan: &Plan<'_>,
+        plan: &Plan,
         revision: i64,
-    ) -> Result<(Filled, Option<(u64, Vec<u8>)>), Error> {
-        let timed = self.figures.etcd_request(Operation::List, self.resource);
-        let continue_key = match plan.start.as_str() {
-            "" => Bytes::new(),
-            start => [&self.prefix[..], start.as_bytes()].concat().into(),
-        };
-        let options = EtcdListOptions {
+    ) -> Result<(Filled, Option<Behind>), Error> {
+        let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
+        let relative = |key: &Bytes| key.strip_prefix(&self.prefix[..]).unwrap_or(key).to_vec();
+        let mut options = EtcdListOptions {
             revision,
             limit: i64::try_from(plan.limit).unwrap_or(i64::MAX),
-            continue_key,
+            continue_key: Bytes::new(),
         };
-        let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
-        let page = self.backend.list(&prefix, options).await?;
-        drop(timed);
-        let mut tree = Tree::default();
-        let relative = |key: &Bytes| key.strip_prefix(&self.prefix[..]).unwrap_or(key).to_vec();
-        for kv in &page.kvs {
-            let object = decode(
-                self.resource,
-                &relative(&kv.key),
-                &kv.value,
-                kv.mod_revision,
-                &self.figures,
-            );
-            object.map(|object| tree.insert(object));
+        if !plan.start.is_empty() {
+            options.continue_key = [&self.prefix[..], plan.start.as_bytes()].concat().into();
         }
-        let remaining = (page.count as u64).saturating_sub(page.kvs.len() as u64);
-        let behind = page
-            .kvs
-            .last()
-            .filter(|_| remaining > 0)
-            .map(|last| (remaining, relative(&last.key)));
-        let revision = if revision == 0 {
-            page.revision
-        } else {
-            revision
-        };
-        Ok((Filled { tree, revision }, behind))
-    }
-}
-
-/// Reads the table: what the options ask for.
-fn plan<'a>(below: &'a str, options: &ListOptions) -> Result<Plan<'a>, Status> {
-    let limit = options.limit;
-    let zero = options.resource_version == "0";
-    if !options.continue_token.is_empty() {
-        let token = ContinueToken::decode(&options.continue_token)
-            .map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))?;
-        let wanted = match token.resource_version {
-            revision if revision > 0 => Wanted::Exact {
-                revision,
-                token: true,
-            },
-            _ => Wanted::Consistent,
-        };
-        // resourceVersion=0 turns the limit off wherever the cache answers.
-        return Ok(Plan {
-            below,
-            start: format!("{below}{}", token.start),
-            wanted,
-            limit,
-            cache_limits: !zero,
-        });
-    }
-    let revision = options.revision()?.map(|revision| revision as i64);
-    let wanted = match (revision, &options.resource_version_match) {
-        (None, _) => Wanted::Consistent,
-        (Some(0), _) => Wanted::Any,
-        (Some(revision), Some(Match::Exact)) => Wanted::Exact {
-            revision,
-            token: false,
-        },
-        (Some(revision), None) if limit > 0 => Wanted::Exact {
-            revision,
-            token: false,
-        },
-        (Some(revision), _) => Wanted::NotOlderThan(revision),
-    };
-    Ok(Plan {
-        below,
-        start: String::new(),
-        wanted,
-        limit,
-        cache_limits: !zero,
-    })
-}
-
-/// Objects that a page is cut from.
-struct Items<'t> {
-    revision: i64,
-    tree: &'t Tree<Object>,
-    /// Set where the tree holds no more than the page: objects behind it, and the last key.
-    remaining: Option<(u64, Vec<u8>)>,
-}
-
-/// Cuts a page. Costs O(log n + page), however many objects are behind it.
-fn page(plan: &Plan<'_>, items: Items<'_>, limit: u64, served_from: ServedFrom) -> Listing {
-    let start = if plan.start.is_empty() {
-        plan.below
-    } else {
-        &plan.start
-    };
-    let end = prefix_end(plan.below.as_bytes());
-    let range = KeyRange::new(start.as_bytes(), &end);
-    let totals = items.tree.totals(range);
-    let cursor = items.tree.cursor(range);
-    let (mut count, mut items_len) = (totals.count, totals.weight);
-    let mut behind = items.remaining;
-    if limit > 0 && limit < count {
-        let mut walk = cursor.clone();
-        let mut last = Vec::new();
-        items_len = 0;
-        for at in 0..limit {
-            let Some(object) = walk.next_ref() else { break };
-            items_len += crate::store::index::Item::weight(object);
-            if at + 1 == limit {
-                last = object.key().to_vec();
+        let mut tree = Tree::default();
+        loop {
+            let timed = self.figures.etcd_request(Operation::List, self.resource);
+            let page = self.backend.list(&prefix, options.clone()).await?;
+            drop(timed);
+            if options.revision == 0 {
+                options.revision = page.revision;
+            }
+            let mut remaining = page.count as u64;
+            let mut last = None;
+            for kv in &page.kvs {
+                let key = relative(&kv.key);
+                let object = decode(
+                    self.resource,
+                    &key,
+                    &kv.value,
+                    kv.mod_revision,
+                    &self.figures,
+                );
+                if let Some(object) = object.filter(|object| plan.filter.matches(object)) {
+                    tree.insert(object);
+                }
+                remaining -= 1;
+                last = Some(key);
+                if tree.len() == plan.limit {
+                    break;
+                }
+            }
+            let revision = options.revision;
+            match last {
+                Some(last) if remaining > 0 => {
+                    if tree.len() == plan.limit || plan.filter.is_empty() {
+                        return Ok((Filled { tree, revision }, Some(Behind { remaining, last })));
+                    }
+                    options.continue_key = [&self.prefix[..], &last, b"\0"].concat().into();
+                    options.limit = options.limit.saturating_mul(2).min(PAGE.max(options.limit));
+                }
+                _ => return Ok((Filled { tree, revision }, None)),
             }
         }
-        behind = Some((count - limit, last));
-        count = limit;
     }
-    let mut meta = ListMeta {
-        resource_version: items.revision as u64,
-        ..ListMeta::default()
-    };
-    if let Some((remaining, last)) = behind {
-        let last = String::from_utf8_lossy(&last);
-        let last = last.strip_prefix(plan.below).unwrap_or(&last);
-        meta.continue_token = ContinueToken::after(items.revision, last).encode();
-        meta.remaining_item_count = Some(remaining);
-    }
-    Listing {
-        meta,
-        items: cursor,
-        count,
-        items_len,
-        served_from,
+
+    /// Reads the table: what the options ask for.
+    fn plan(&self, namespace: &str, options: &ListOptions) -> Result<Plan, Status> {
+        let below = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
+        let limit = options.limit;
+        let filter = Filter::parse(self.resource, options)?;
+        // resourceVersion=0 turns the limit off wherever the cache answers.
+        let cache_limits = options.resource_version != "0";
+        if !options.continue_token.is_empty() {
+            let token = ContinueToken::decode(&options.continue_token)
+                .map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))?;
+            let wanted = match token.resource_version {
+                revision if revision > 0 => Wanted::Exact {
+                    revision,
+                    token: true,
+                },
+                _ => Wanted::Consistent,
+            };
+            let start = format!("{below}{}", token.start);
+            return Ok(Plan {
+                below,
+                start,
+                wanted,
+                limit,
+                cache_limits,
+                filter,
+            });
+        }
+        let revision = options.revision()?.map(|revision| revision as i64);
+        let wanted = match (revision, &options.resource_version_match) {
+            (None, _) => Wanted::Consistent,
+            (Some(0), _) => Wanted::Any,
+            (Some(revision), Some(Match::Exact)) => Wanted::Exact {
+                revision,
+                token: false,
+            },
+            (Some(revision), None) if limit > 0 => Wanted::Exact {
+                revision,
+                token: false,
+            },
+            (Some(revision), _) => Wanted::NotOlderThan(revision),
+        };
+        Ok(Plan {
+            below,
+            start: String::new(),
+            wanted,
+            limit,
+            cache_limits,
+            filter,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`resource`]: what is served, and where it is stored
 //! - [`cache`]: one watch cache per resource: fill, watch, snapshots, freshness
 //! - [`list`]: which of cache and etcd answers a LIST, and with what
+//! - [`page`]: cutting a page out of a state; [`filter`]: selectors
 //! - [`get`]: one object
 //! - [`media`]: encodings by Accept
 //! - [`body`]: lists as they are sent
@@ -17,11 +18,13 @@ pub mod get;
 pub mod list;
 pub mod media;
 pub mod object;
+pub mod page;
 pub mod resource;
 pub mod service;
 pub mod tier;
 
 mod discovery;
+mod filter;
 
 #[cfg(test)]
 pub(crate) mod fake;

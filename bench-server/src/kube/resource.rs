@@ -19,6 +19,9 @@ pub struct Resource {
     pub short_name: &'static str,
     /// Its fields.
     pub message: &'static Message,
+    /// Text fields that lists can be selected by (besides name and namespace), with the field numbers that
+    /// lead to them.
+    pub selectable: &'static [(&'static str, &'static [u32])],
 }
 
 /// Everything that is served. All are namespaced.
@@ -31,6 +34,15 @@ pub static RESOURCES: [Resource; 2] = [
         singular: "pod",
         short_name: "po",
         message: &schema::POD,
+        selectable: &[
+            ("spec.nodeName", &[2, 10]),
+            ("spec.restartPolicy", &[2, 3]),
+            ("spec.schedulerName", &[2, 19]),
+            ("spec.serviceAccountName", &[2, 8]),
+            ("status.nominatedNodeName", &[3, 11]),
+            ("status.phase", &[3, 1]),
+            ("status.podIP", &[3, 6]),
+        ],
     },
     Resource {
         name: "configmaps",
@@ -40,6 +52,7 @@ pub static RESOURCES: [Resource; 2] = [
         singular: "configmap",
         short_name: "cm",
         message: &schema::CONFIG_MAP,
+        selectable: &[],
     },
 ];
 

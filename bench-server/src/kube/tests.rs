@@ -755,6 +755,76 @@ async fn json_and_protobuf_lists_are_whole_objects() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn selectors_select_whoever_serves() {
+    for arguments in [&[][..], &["--watch-cache=false"]] {
+        let etcd = FakeEtcd::default();
+        for i in 0..40 {
+            let pod = json!({
+                "metadata": {"name": format!("pod-{i:02}"), "namespace": "a", "labels": {"odd": (i % 2).to_string(), "z": "z"}},
+                "spec": {"nodeName": format!("node-{}", i % 4)},
+                "status": {"phase": "Running"},
+            });
+            let mut raw = Vec::new();
+            from_json(&schema::POD, pod.as_object().expect("an object"), &mut raw).expect("a pod");
+            etcd.write(&[(
+                &format!("/registry/pods/a/pod-{i:02}"),
+                Some(envelope::seal("v1", "Pod", &raw)),
+            )]);
+        }
+        let tier = ready(&etcd, arguments).await;
+        for (query, expected) in [
+            ("labelSelector=odd%3D1", 20),
+            (
+                "labelSelector=odd%3D1,z,!none&fieldSelector=spec.nodeName%3Dnode-3",
+                10,
+            ),
+            ("fieldSelector=spec.nodeName!%3Dnode-3", 30),
+            (
+                "fieldSelector=metadata.name%3Dpod-07,metadata.namespace%3Da,status.phase%3DRunning",
+                1,
+            ),
+            ("labelSelector=odd+in+(2,3)", 0),
+        ] {
+            let whole = get(&tier.service, &format!("/api/v1/pods?{query}")).await;
+            assert_eq!(whole.names().len(), expected, "{arguments:?} {query}");
+            // And in pages: the same ones, and no word about how many remain.
+            let (mut names, mut token, mut requests) = (Vec::new(), String::new(), 0);
+            loop {
+                let page = get(
+                    &tier.service,
+                    &format!("/api/v1/namespaces/a/pods?{query}&limit=3&continue={token}"),
+                )
+                .await;
+                assert_eq!(page.code, StatusCode::OK);
+                assert!(page.names().len() <= 3);
+                assert!(page.json()["metadata"].get("remainingItemCount").is_none());
+                names.extend(page.names());
+                token = page.token();
+                requests += 1;
+                assert!(requests < 20, "paging ends");
+                if token.is_empty() {
+                    break;
+                }
+            }
+            assert_eq!(names, whole.names(), "{arguments:?} {query}");
+        }
+        for bad in [
+            "labelSelector=a%20b",
+            "fieldSelector=spec.unknown%3Dx",
+            "fieldSelector=x",
+        ] {
+            assert_eq!(
+                get(&tier.service, &format!("/api/v1/pods?{bad}"))
+                    .await
+                    .code,
+                StatusCode::BAD_REQUEST,
+                "{bad}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn over_a_socket_both_protocols_are_spoken() {
     let etcd = FakeEtcd::default();

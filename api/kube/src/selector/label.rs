@@ -1,0 +1,346 @@
+//! Label selectors: `a=b,a==b,a!=b,a in (x,y),a notin (x),a,!a`, and numbers by `>` and `<`.
+
+/// A conjunction of requirements; the empty one selects everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelSelector {
+    requirements: Vec<Requirement>,
+}
+
+/// One requirement about one label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+    /// Sorted; none for the operators that take none.
+    values: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    In,
+    /// Also true of objects without the label.
+    NotIn,
+    Exists,
+    DoesNotExist,
+    GreaterThan,
+    LessThan,
+}
+
+/// A selector that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LabelSelectorError {
+    /// Something else was expected.
+    #[error("unable to parse requirement: found {found:?}, expected: {expected}")]
+    Unexpected {
+        /// What stands there; empty at the end.
+        found: String,
+        /// What may stand there.
+        expected: &'static str,
+    },
+    /// No label has such a key.
+    #[error("unable to parse requirement: key: Invalid value: {0:?}")]
+    Key(String),
+    /// No label has such a value.
+    #[error("unable to parse requirement: values: Invalid value: {0:?}")]
+    Value(String),
+}
+
+impl LabelSelector {
+    /// Reads a selector; empty text selects everything.
+    ///
+    /// # Errors
+    /// What stands where something else was expected, or the key or value that no label can have.
+    pub fn parse(text: &str) -> Result<Self, LabelSelectorError> {
+        let mut tokens = Tokens { rest: text };
+        let mut requirements = Vec::new();
+        if tokens.peek().is_empty() {
+            return Ok(Self::default());
+        }
+        loop {
+            requirements.push(requirement(&mut tokens)?);
+            match tokens.next() {
+                "" => return Ok(Self { requirements }),
+                "," => {}
+                other => return Err(unexpected(other, "',' or the end")),
+            }
+        }
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether it selects an object whose labels `value_of` looks up.
+    pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a [u8]>) -> bool {
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.matches(value_of(&requirement.key)))
+    }
+}
+
+impl Requirement {
+    fn matches(&self, value: Option<&[u8]>) -> bool {
+        let listed = |value: &[u8]| {
+            self.values
+                .iter()
+                .any(|candidate| candidate.as_bytes() == value)
+        };
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i64>().ok();
+        let compare = |holds: fn(&i64, &i64) -> bool| {
+            let bound = self
+                .values
+                .first()
+                .and_then(|bound| number(bound.as_bytes()));
+            value
+                .and_then(number)
+                .zip(bound)
+                .is_some_and(|(value, bound)| holds(&value, &bound))
+        };
+        match self.operator {
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => compare(i64::gt),
+            Operator::LessThan => compare(i64::lt),
+        }
+    }
+}
+
+fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, LabelSelectorError> {
+    let absent = tokens.take("!");
+    let key = tokens.next();
+    if !is_word(key) {
+        return Err(unexpected(key, "identifier"));
+    }
+    if !is_qualified_name(key) {
+        return Err(LabelSelectorError::Key(key.to_owned()));
+    }
+    let (operator, values) = if absent {
+        (Operator::DoesNotExist, Vec::new())
+    } else {
+        match tokens.peek() {
+            "" | "," => (Operator::Exists, Vec::new()),
+            "=" | "==" => (Operator::In, single(tokens)?),
+            "!=" => (Operator::NotIn, single(tokens)?),
+            ">" => (Operator::GreaterThan, integer(tokens)?),
+            "<" => (Operator::LessThan, integer(tokens)?),
+            "in" => (Operator::In, set(tokens)?),
+            "notin" => (Operator::NotIn, set(tokens)?),
+            other => return Err(unexpected(other, "in, notin, =, ==, !=, > or <")),
+        }
+    };
+    if let Some(bad) = values.iter().find(|value| !is_label_value(value)) {
+        return Err(LabelSelectorError::Value(bad.clone()));
+    }
+    Ok(Requirement {
+        key: key.to_owned(),
+        operator,
+        values,
+    })
+}
+
+/// The value behind an operator; nothing there is the empty value.
+fn single(tokens: &mut Tokens<'_>) -> Result<Vec<String>, LabelSelectorError> {
+    tokens.next();
+    match tokens.peek() {
+        "" | "," => Ok(vec![String::new()]),
+        word if is_word(word) => Ok(vec![tokens.next().to_owned()]),
+        other => Err(unexpected(other, "identifier")),
+    }
+}
+
+fn integer(tokens: &mut Tokens<'_>) -> Result<Vec<String>, LabelSelectorError> {
+    let values = single(tokens)?;
+    match values[0].parse::<i64>() {
+        Ok(_) => Ok(values),
+        Err(_) => Err(LabelSelectorError::Value(values[0].clone())),
+    }
+}
+
+/// `in (a,b,…)`; a missing value between commas is the empty one.
+fn set(tokens: &mut Tokens<'_>) -> Result<Vec<String>, LabelSelectorError> {
+    tokens.next();
+    if !tokens.take("(") {
+        return Err(unexpected(tokens.next(), "'('"));
+    }
+    let mut values = Vec::new();
+    loop {
+        values.push(if is_word(tokens.peek()) {
+            tokens.next().to_owned()
+        } else {
+            String::new()
+        });
+        match tokens.next() {
+            "," => {}
+            ")" => break,
+            other => return Err(unexpected(other, "',' or ')'")),
+        }
+    }
+    values.sort();
+    values.dedup();
+    Ok(values)
+}
+
+fn unexpected(found: &str, expected: &'static str) -> LabelSelectorError {
+    LabelSelectorError::Unexpected {
+        found: found.to_owned(),
+        expected,
+    }
+}
+
+/// Words and symbols, white space between them dropped; empty text is the end.
+struct Tokens<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Tokens<'t> {
+    fn split(&self) -> (&'t str, &'t str) {
+        let rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        let symbols = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+        let length = match symbols.iter().find(|symbol| rest.starts_with(**symbol)) {
+            Some(symbol) => symbol.len(),
+            None => rest
+                .find([' ', '\t', '\r', '\n', '=', '!', '(', ')', ',', '>', '<'])
+                .unwrap_or(rest.len()),
+        };
+        rest.split_at(length)
+    }
+
+    fn peek(&self) -> &'t str {
+        self.split().0
+    }
+
+    fn next(&mut self) -> &'t str {
+        let (token, rest) = self.split();
+        self.rest = rest;
+        token
+    }
+
+    fn take(&mut self, symbol: &str) -> bool {
+        let found = self.peek() == symbol;
+        if found {
+            self.next();
+        }
+        found
+    }
+}
+
+fn is_word(token: &str) -> bool {
+    !token.is_empty() && !token.contains(['=', '!', '(', ')', ',', '>', '<'])
+}
+
+/// `name` or `prefix/name`: 63 characters of name, 253 of a DNS prefix.
+fn is_qualified_name(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let label = |part: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        part.bytes().all(|byte| inner(byte) || byte == b'-')
+            && part.bytes().next().is_some_and(inner)
+            && part.bytes().next_back().is_some_and(inner)
+    };
+    !name.is_empty()
+        && is_label_value(name)
+        && prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(label))
+}
+
+/// At most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit; or empty.
+fn is_label_value(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    bytes.len() <= 63
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+        && bytes.first().is_none_or(u8::is_ascii_alphanumeric)
+        && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn selects(selector: &str, labels: &[(&str, &'static str)]) -> bool {
+        let selector = LabelSelector::parse(selector).expect("a selector");
+        selector.matches(|key| {
+            labels
+                .iter()
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| value.as_bytes())
+        })
+    }
+
+    #[test]
+    fn every_operator_does_what_it_says() {
+        let labels = [
+            ("app", "web"),
+            ("tier", "front"),
+            ("n", "12"),
+            ("empty", ""),
+            ("example.com/x", "y"),
+        ];
+        for (selector, selected) in [
+            ("", true),
+            ("app=web", true),
+            ("app==web", true),
+            ("app = web , tier in ( back, front )", true),
+            ("app!=web", false),
+            ("missing!=web", true),
+            ("app", true),
+            ("!app", false),
+            ("!missing", true),
+            ("app in (a,b)", false),
+            ("app notin (a,b)", true),
+            ("missing notin (a)", true),
+            ("missing in (a)", false),
+            ("n>11,n<13", true),
+            ("n>12", false),
+            ("app>1", false),
+            ("empty=", true),
+            ("empty in (,a)", true),
+            ("app=", false),
+            ("example.com/x=y", true),
+            ("in in (a)", false),
+        ] {
+            assert_eq!(selects(selector, &labels), selected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_selector_is_refused() {
+        for bad in [
+            ",",
+            "a=b,",
+            "a b",
+            "a in b",
+            "a in (b",
+            "a in",
+            "=b",
+            "a=b=c",
+            "!a=b",
+            "a>b",
+            "a>",
+            "-a",
+            "a=-b",
+            "/a",
+            "a/",
+            "A.b/c/d",
+            "a in (b c)",
+            "(a)",
+        ] {
+            assert!(LabelSelector::parse(bad).is_err(), "{bad}");
+        }
+        assert!(LabelSelector::parse(&"a".repeat(64)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(text in "[a-z=!(),<> /.]{0,30}") {
+            let _answered = LabelSelector::parse(&text);
+        }
+    }
+}

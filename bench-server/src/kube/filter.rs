@@ -1,0 +1,120 @@
+//! Selectors applied to cached objects, in their encoding: nothing is decoded and nothing allocated.
+
+use kube_api::protobuf::{Fields, find_bytes};
+use kube_api::selector::{FieldSelector, LabelSelector};
+use kube_api::{ListOptions, Status};
+
+use super::object::Object;
+use super::resource::Resource;
+
+/// Field number of `metadata` in every object, and of `labels` in it.
+const METADATA: u32 = 1;
+const LABELS: u32 = 11;
+
+/// Paths that every kind can be selected by; they are in the key.
+const NAME: &str = "metadata.name";
+const NAMESPACE: &str = "metadata.namespace";
+
+/// The selectors of a request.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    resource: &'static Resource,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Filter {
+    /// Reads both selectors.
+    ///
+    /// # Errors
+    /// 400 for one that cannot be read, or for a field that the kind cannot be selected by.
+    pub(crate) fn parse(
+        resource: &'static Resource,
+        options: &ListOptions,
+    ) -> Result<Self, Status> {
+        let mut supported = vec![NAME, NAMESPACE];
+        supported.extend(resource.selectable.iter().map(|(path, _)| *path));
+        let labels = LabelSelector::parse(&options.label_selector)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        let fields = FieldSelector::parse(&options.field_selector, &supported)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(Self {
+            resource,
+            labels,
+            fields,
+        })
+    }
+
+    /// Selects everything.
+    pub(crate) fn none(resource: &'static Resource) -> Self {
+        Self {
+            resource,
+            labels: LabelSelector::default(),
+            fields: FieldSelector::default(),
+        }
+    }
+
+    /// Whether it selects everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether it selects the object. Costs a walk over the metadata up to the labels, and one jump per part
+    /// of a field's path.
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        let encoded = object.encoded();
+        if !self.labels.is_empty() {
+            let metadata = find_bytes(encoded, METADATA)
+                .ok()
+                .flatten()
+                .unwrap_or_default();
+            if !self.labels.matches(|key| label(metadata, key.as_bytes())) {
+                return false;
+            }
+        }
+        self.fields.is_empty()
+            || self
+                .fields
+                .matches(|path| self.field(object.key(), encoded, path))
+    }
+
+    fn field<'o>(&self, key: &'o [u8], encoded: &'o [u8], path: &str) -> &'o [u8] {
+        let slash = key.iter().position(|byte| *byte == b'/').unwrap_or(0);
+        match path {
+            NAMESPACE => &key[..slash],
+            NAME => &key[slash + 1..],
+            _ => {
+                let numbers = self
+                    .resource
+                    .selectable
+                    .iter()
+                    .find(|(selectable, _)| *selectable == path);
+                let numbers = numbers.map_or(&[][..], |(_, numbers)| *numbers);
+                numbers.iter().fold(encoded, |message, number| {
+                    find_bytes(message, *number)
+                        .ok()
+                        .flatten()
+                        .unwrap_or_default()
+                })
+            }
+        }
+    }
+}
+
+/// The value of a label in encoded metadata.
+fn label<'o>(metadata: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
+    for field in Fields::new(metadata) {
+        let field = field.ok()?;
+        // Fields ascend: behind the labels there are none.
+        if field.number > LABELS {
+            return None;
+        }
+        if field.number == LABELS {
+            let entry = field.wire.bytes()?;
+            if find_bytes(entry, 1).ok()?.unwrap_or_default() == key {
+                return Some(find_bytes(entry, 2).ok()?.unwrap_or_default());
+            }
+        }
+    }
+    None
+}
