@@ -65,50 +65,73 @@ pub type Commit = Arc<[Event]>;
 struct Log {
     /// Revision of the first commit.
     first: i64,
-    commits: VecDeque<Commit>,
-    bytes: u64,
+    commits: VecDeque<Logged>,
+    /// Bytes of all commits ever pushed.
+    pushed: u64,
+    /// How many of them are gone.
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Logged {
+    commit: Commit,
+    /// Bytes of all commits before this one: the log's size after a trim is then known without
+    /// looking at what was trimmed.
+    before: u64,
 }
 
 impl Log {
     fn push(&mut self, commit: Commit) {
-        self.bytes += commit.iter().map(Event::history_bytes).sum::<u64>();
-        self.commits.push_back(commit);
+        let before = self.pushed;
+        self.pushed += history_bytes(&commit);
+        self.commits.push_back(Logged { commit, before });
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pushed - self.dropped
     }
 
     fn get(&self, revision: i64) -> Option<&Commit> {
         let at = usize::try_from(revision - self.first).ok()?;
-        self.commits.get(at)
+        self.commits.get(at).map(|logged| &logged.commit)
     }
 
     /// Up to `limit` commits from `from` on.
     fn slice(&self, from: i64, limit: usize) -> Vec<Commit> {
         let at = usize::try_from(from - self.first).unwrap_or(0);
-        self.commits.iter().skip(at).take(limit).cloned().collect()
+        let commits = self.commits.iter().skip(at).take(limit);
+        commits.map(|logged| logged.commit.clone()).collect()
     }
 
     /// Forgets what compaction at `revision` makes unreadable and returns it to be freed. The
     /// commit at `revision` stays, for those who watch from there, but without previous versions.
-    fn trim(&mut self, revision: i64) -> VecDeque<Commit> {
+    fn trim(&mut self, revision: i64) -> Vec<Logged> {
         let below = usize::try_from(revision - self.first).unwrap_or(0);
-        let kept = self.commits.split_off(below.min(self.commits.len()));
-        let mut dropped = std::mem::replace(&mut self.commits, kept);
-        self.first += dropped.len() as i64;
-        if self.first == revision
-            && let Some(commit) = self.commits.front_mut()
-        {
-            let stripped = commit.iter().map(|event| Event {
+        let below = below.min(self.commits.len());
+        let mut trimmed: Vec<Logged> = self.commits.drain(..below).collect();
+        self.first += below as i64;
+        let Some(front) = self.commits.front_mut() else {
+            self.dropped = self.pushed;
+            return trimmed;
+        };
+        self.dropped = front.before;
+        if self.first == revision {
+            let stripped = front.commit.iter().map(|event| Event {
                 record: event.record.clone(),
                 prev: None,
             });
-            let stripped = stripped.collect();
-            dropped.push_back(std::mem::replace(commit, stripped));
-            let kept = commit.iter().map(Event::history_bytes).sum::<u64>();
-            self.bytes += kept;
+            let stripped: Commit = stripped.collect();
+            self.dropped += history_bytes(&front.commit) - history_bytes(&stripped);
+            let commit = std::mem::replace(&mut front.commit, stripped);
+            let before = front.before;
+            trimmed.push(Logged { commit, before });
         }
-        let freed = dropped.iter().flat_map(|commit| commit.iter());
-        self.bytes -= freed.map(Event::history_bytes).sum::<u64>();
-        dropped
+        trimmed
     }
+}
+
+fn history_bytes(commit: &Commit) -> u64 {
+    commit.iter().map(Event::history_bytes).sum()
 }
 
 /// What readers see: the current keys and the log.
@@ -129,7 +152,8 @@ impl Default for State {
             log: Log {
                 first: 2,
                 commits: VecDeque::new(),
-                bytes: 0,
+                pushed: 0,
+                dropped: 0,
             },
         }
     }
@@ -139,7 +163,7 @@ impl Default for State {
 #[derive(Default)]
 pub(super) struct Garbage {
     _tree: Option<Tree<Record>>,
-    _commits: VecDeque<Commit>,
+    _commits: Vec<Logged>,
     _roots: Vec<Tree<Record>>,
 }
 
@@ -158,7 +182,7 @@ impl State {
 
     /// Bytes of history kept beside the current keys.
     pub(super) fn history_bytes(&self) -> u64 {
-        self.log.bytes
+        self.log.bytes()
     }
 
     /// The first revision at or after `from` that is in the log, and commits from there on, at most
@@ -333,4 +357,90 @@ pub(super) fn tree_at(
         roots.insert(rev, tree.clone());
     }
     Ok((tree, head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Fields;
+
+    fn record(key: &[u8], revision: i64, value: &[u8]) -> Record {
+        Record::new(Fields {
+            key,
+            create_revision: revision,
+            mod_revision: revision,
+            version: 1,
+            value,
+            lease: 0,
+        })
+    }
+
+    /// A state with one key written so many times.
+    fn overwritten(times: i64) -> State {
+        let mut state = State::default();
+        for revision in 2..2 + times {
+            let value = vec![0; revision as usize];
+            let event = Event {
+                record: record(b"k", revision, &value),
+                prev: state.tree.get(b"k").cloned(),
+            };
+            state.commit(Edits::One(event));
+        }
+        state
+    }
+
+    #[test]
+    fn the_size_of_history_is_that_of_what_is_kept() {
+        for compacted in [0, 1, 2, 3, 7, 10, 11, 12] {
+            let mut state = overwritten(10);
+            let outcome = state.compact(compacted);
+            assert_eq!(outcome.is_ok(), compacted <= 11, "at {compacted}");
+            let commits = &state.log.commits;
+            let kept: u64 = commits
+                .iter()
+                .map(|logged| history_bytes(&logged.commit))
+                .sum();
+            assert_eq!(
+                state.history_bytes(),
+                kept,
+                "after compaction at {compacted}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_chain_of_versions_is_followed_without_an_old_index() {
+        let state = overwritten(10);
+        for rev in 2..=11 {
+            let (found, head) = state
+                .get_at(b"k", rev)
+                .ok()
+                .flatten()
+                .expect("the chain tells");
+            assert_eq!(found.map(|record| record.mod_revision()), Some(rev));
+            assert_eq!(head, 11);
+        }
+        let before_creation = state.get_at(b"k", 1).expect("a readable revision");
+        assert!(
+            before_creation.is_none(),
+            "an earlier life is not on this chain"
+        );
+    }
+
+    #[test]
+    fn the_least_recently_used_root_goes_first() {
+        let mut held = HeldRoots::default();
+        for revision in 0..HELD_ROOTS as i64 {
+            held.insert(revision, Tree::default());
+        }
+        assert!(held.get(0).is_some());
+        held.insert(100, Tree::default());
+        assert!(held.get(0).is_some(), "it was used");
+        assert!(held.get(1).is_none());
+        assert_eq!(held.nearest(60).map(|(at, _)| at), Some(100));
+        assert_eq!(
+            held.nearest(40).map(|(at, _)| at),
+            Some(HELD_ROOTS as i64 - 1)
+        );
+    }
 }

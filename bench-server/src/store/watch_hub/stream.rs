@@ -13,6 +13,8 @@ use crate::store::history::Commit;
 
 /// Notices that wait in a stream's queue before its watchers fall behind.
 const QUEUE_LIMIT: usize = 4096;
+/// An empty queue with more room than this gives it back.
+const LARGE_QUEUE: usize = 1024;
 /// Most revisions of one answer from the log, etcd's.
 const BATCH_REVISIONS: usize = 1000;
 /// An answer from the log ends with the revision that brings it to this size. etcd has no such
@@ -204,7 +206,9 @@ impl WatchStream {
                 return Poll::Ready(notice);
             }
             if !queue.behind {
-                queue.notices.shrink_to(16);
+                if queue.notices.capacity() > LARGE_QUEUE {
+                    queue.notices.shrink_to_fit();
+                }
                 queue.waker = Some(context.waker().clone());
                 return Poll::Pending;
             }
