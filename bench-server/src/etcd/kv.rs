@@ -95,7 +95,12 @@ where
         }
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;
-            let revision = store.compact(request.revision)?;
+            let store = store.clone();
+            // Freeing much history takes a while, and this thread has other connections.
+            let compaction = tokio::task::spawn_blocking(move || store.compact(request.revision));
+            let revision = compaction
+                .await
+                .map_err(|e| Status::internal(format!("compaction stopped: {e}")))??;
             message(&CompactionResponse {
                 header: Some(node.header(revision)),
             })
