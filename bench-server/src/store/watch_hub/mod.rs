@@ -89,6 +89,16 @@ pub enum Notice {
     },
 }
 
+impl Notice {
+    /// Encoded bytes of the events in it.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Events(delivery) => delivery.bytes,
+            _ => 0,
+        }
+    }
+}
+
 /// Events for one watcher: whole revisions, in order.
 #[derive(Debug, Clone)]
 pub struct Delivery {
@@ -100,6 +110,8 @@ pub struct Delivery {
     pub prev_kv: bool,
     /// Whether it may be cut up.
     pub fragment: bool,
+    /// Encoded bytes of the events.
+    bytes: usize,
     parts: Parts,
 }
 
@@ -190,15 +202,20 @@ impl Watcher {
         }
     }
 
-    fn delivery(&self, revision: i64, parts: Parts) -> Notice {
-        self.quiet.store(false, Ordering::Relaxed);
-        Notice::Events(Delivery {
+    fn delivery(&self, revision: i64, parts: Parts) -> Delivery {
+        let mut delivery = Delivery {
             id: self.id,
             revision,
             prev_kv: self.spec.prev_kv,
             fragment: self.spec.fragment,
+            bytes: 0,
             parts,
-        })
+        };
+        let bytes = |(event, prev): (&Event, Option<&Record>)| {
+            event.record.wire().len() + prev.map_or(0, |prev| prev.wire().len())
+        };
+        delivery.bytes = delivery.events().map(bytes).sum();
+        delivery
     }
 }
 
@@ -276,11 +293,12 @@ fn tell(watcher: &Watcher, revision: i64, parts: impl FnOnce() -> Option<Parts>)
     if *standing != Standing::Synced || watcher.next() > revision {
         return;
     }
-    if let Some(parts) = parts()
-        && !watcher.queue.offer(|| watcher.delivery(revision, parts))
-    {
-        *standing = Standing::Behind;
-        return;
+    if let Some(parts) = parts() {
+        if !watcher.queue.offer(watcher.delivery(revision, parts)) {
+            *standing = Standing::Behind;
+            return;
+        }
+        watcher.quiet.store(false, Ordering::Relaxed);
     }
     watcher.next.store(revision + 1, Ordering::Relaxed);
 }

@@ -7,12 +7,15 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::{Notice, Parts, Standing, WatchSpec, Watcher};
+use super::{Delivery, Notice, Parts, Standing, WatchSpec, Watcher};
 use crate::store::Store;
 use crate::store::history::Commit;
 
 /// Notices that wait in a stream's queue before its watchers fall behind.
 const QUEUE_LIMIT: usize = 4096;
+/// Bytes of events that wait in a queue before the same happens: they may be held by nothing else
+/// any more once history is compacted.
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 /// An empty queue with more room than this gives it back.
 const LARGE_QUEUE: usize = 1024;
 /// Most revisions of one answer from the log, etcd's.
@@ -33,18 +36,33 @@ pub(super) struct Queue(Mutex<QueueState>);
 #[derive(Default)]
 struct QueueState {
     notices: VecDeque<Notice>,
+    /// Of the events among them.
+    bytes: usize,
     /// Some watcher of the stream must read the log.
     behind: bool,
     waker: Option<Waker>,
 }
 
+impl QueueState {
+    fn push(&mut self, notice: Notice) {
+        self.bytes += notice.bytes();
+        self.notices.push_back(notice);
+    }
+
+    fn pop(&mut self) -> Option<Notice> {
+        let notice = self.notices.pop_front()?;
+        self.bytes -= notice.bytes();
+        Some(notice)
+    }
+}
+
 impl Queue {
     /// Appends events unless the queue is full.
-    pub(super) fn offer(&self, notice: impl FnOnce() -> Notice) -> bool {
+    pub(super) fn offer(&self, delivery: Delivery) -> bool {
         let mut state = self.0.lock();
-        let fits = state.notices.len() < QUEUE_LIMIT;
+        let fits = state.notices.len() < QUEUE_LIMIT && state.bytes < QUEUE_BYTES;
         match fits {
-            true => state.notices.push_back(notice()),
+            true => state.push(Notice::Events(delivery)),
             false => state.behind = true,
         }
         let waker = state.waker.take();
@@ -56,7 +74,7 @@ impl Queue {
     /// Appends whatever the client asked for itself.
     fn push(&self, notice: Notice) {
         let mut state = self.0.lock();
-        state.notices.push_back(notice);
+        state.push(notice);
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
@@ -202,7 +220,7 @@ impl WatchStream {
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Notice> {
         {
             let mut queue = self.queue.0.lock();
-            if let Some(notice) = queue.notices.pop_front() {
+            if let Some(notice) = queue.pop() {
                 return Poll::Ready(notice);
             }
             if !queue.behind {
@@ -216,7 +234,7 @@ impl WatchStream {
         }
         self.catch_up();
         let mut queue = self.queue.0.lock();
-        match queue.notices.pop_front() {
+        match queue.pop() {
             Some(notice) => Poll::Ready(notice),
             None if queue.behind => {
                 // A long stretch of the log without anything to tell: let others run.
@@ -229,6 +247,11 @@ impl WatchStream {
                 Poll::Pending
             }
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.0.lock().notices.len()
     }
 
     #[cfg(test)]
@@ -289,7 +312,9 @@ impl WatchStream {
     fn give(&self, watcher: &Watcher, revision: i64, parts: Parts, next: i64) {
         let empty = matches!(&parts, Parts::Picked(picked) if picked.is_empty());
         if !empty {
-            self.queue.push(watcher.delivery(revision, parts));
+            watcher.quiet.store(false, Ordering::Relaxed);
+            let delivery = watcher.delivery(revision, parts);
+            self.queue.push(Notice::Events(delivery));
         }
         watcher.next.store(next, Ordering::Relaxed);
     }

@@ -339,3 +339,20 @@ fn dropping_a_stream_forgets_its_watchers() {
     store.inner.hub.lock().groups.stab(b"a", |_| found += 1);
     assert_eq!(found, 0);
 }
+
+#[test]
+fn large_events_fill_a_queue_by_their_bytes() {
+    let store = Store::new(Config::default());
+    let stream = store.watch();
+    stream.create(spec("a", "", 0));
+    let large = "v".repeat(8 * 1024 * 1024);
+    for _ in 0..12 {
+        store.put(&put_request("a", &large)).expect("a plain put");
+    }
+    assert_eq!(stream.waiting(), 1 + 8, "64 MiB of events and no more");
+    let told = all(&stream);
+    assert_eq!(
+        told.last().map(String::as_str),
+        Some("0 at 13: +a@10 +a@11 +a@12 +a@13")
+    );
+}
