@@ -102,7 +102,7 @@ impl State<'_> {
                     break;
                 }
             }
-            if walk.remaining() % TURN == 0 {
+            if walk.remaining().is_multiple_of(TURN) {
                 tokio::task::yield_now().await;
             }
         }
