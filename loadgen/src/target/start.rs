@@ -9,6 +9,7 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::StatusRequest;
+use http::Method;
 use tempfile::TempDir;
 use tokio::process::Command;
 use workloads::strategy::Strategy;
@@ -16,11 +17,14 @@ use workloads::strategy::Strategy;
 use super::TargetSpec;
 use super::child::{ChildError, ChildServer, Death};
 use crate::result::ServerSetup;
+use crate::sample::MetricsClient;
 
 /// How long a server may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How long the HTTP tier may take to fill its cache on top of that.
 const CACHE_WITHIN: Duration = Duration::from_secs(120);
+/// Pause between looks at whether it is.
+const READY_STEP: Duration = Duration::from_millis(20);
 /// Quota of databases that we start: far beyond what a row loads, so that it never decides.
 const QUOTA_BYTES: u64 = 64 << 30;
 
@@ -33,6 +37,14 @@ pub enum StartError {
     /// The endpoint could not be reached or refused.
     #[error(transparent)]
     Endpoint(#[from] EtcdError),
+    /// The HTTP tier answers, but its cache does not get ready.
+    #[error("the cache behind {url} is not filled after {} s: {reason}", CACHE_WITHIN.as_secs())]
+    Cache {
+        /// Where it listens.
+        url: String,
+        /// What `/readyz` answered last.
+        reason: String,
+    },
     /// No port or folder could be had.
     #[error("cannot prepare a server: {0}")]
     Io(#[from] std::io::Error),
@@ -260,8 +272,10 @@ impl Running {
             "warn",
         ]);
         let mut child = ChildServer::spawn("kube", &self.own_program, &args)?;
-        let url = child.ready_line("ready kube=", CACHE_WITHIN).await?;
-        self.kube_url = Some(url.trim_end_matches('/').to_owned());
+        let url = child.ready_line("ready kube=", READY_WITHIN).await?;
+        let url = url.trim_end_matches('/').to_owned();
+        cache_filled(&url).await?;
+        self.kube_url = Some(url);
         self.setup.flags.push("+".to_owned());
         self.setup.flags.extend(shown(&args));
         self.processes.push(child);
@@ -350,4 +364,21 @@ fn shown(args: &[OsString]) -> Vec<String> {
     args.iter()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect()
+}
+
+/// Waits until an HTTP tier says that its cache is filled.
+async fn cache_filled(url: &str) -> Result<(), StartError> {
+    let begun = Instant::now();
+    let not_filled = |reason: String| StartError::Cache {
+        url: url.to_owned(),
+        reason,
+    };
+    let mut client = MetricsClient::new(url).map_err(|e| not_filled(e.to_string()))?;
+    loop {
+        match client.text(Method::GET, "/readyz").await {
+            Ok(_) => return Ok(()),
+            Err(e) if begun.elapsed() > CACHE_WITHIN => return Err(not_filled(e.to_string())),
+            Err(_) => tokio::time::sleep(READY_STEP).await,
+        }
+    }
 }
