@@ -11,7 +11,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -47,7 +47,7 @@ pub struct WatchSpec {
 }
 
 /// What a stream is told, in order.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum Notice {
     /// A watcher is there; precedes all its events.
     Created {
@@ -93,14 +93,14 @@ impl Notice {
     /// Encoded bytes of the events in it.
     fn bytes(&self) -> usize {
         match self {
-            Self::Events(delivery) => delivery.bytes,
+            Self::Events(delivery) => delivery.bytes(),
             _ => 0,
         }
     }
 }
 
 /// Events for one watcher: whole revisions, in order.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Delivery {
     /// The watcher.
     pub id: i64,
@@ -110,32 +110,73 @@ pub struct Delivery {
     pub prev_kv: bool,
     /// Whether it may be cut up.
     pub fragment: bool,
-    /// Encoded bytes of the events.
-    bytes: usize,
     parts: Parts,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Parts {
-    /// The only event of a commit, the common case.
-    Whole(Commit),
-    /// Some events of some commits.
-    Picked(Vec<(Commit, Box<[u32]>)>),
+    /// What a commit has for this watcher and others like it.
+    Live(Arc<Picked>),
+    /// What the log has.
+    Past(Vec<Picked>),
+}
+
+/// Some events of one commit, in order.
+#[derive(Debug)]
+struct Picked {
+    commit: Commit,
+    events: Box<[u32]>,
+    /// Encoded bytes of the records, and of the records before them.
+    bytes: [usize; 2],
+}
+
+impl Picked {
+    /// The events at these places; `None` when there is none.
+    fn of(commit: &Commit, at: impl Iterator<Item = u32>) -> Option<Self> {
+        let mut bytes = [0; 2];
+        let count = |at: &u32| {
+            let event = &commit[*at as usize];
+            bytes[0] += event.record.wire().len();
+            bytes[1] += event.prev.as_ref().map_or(0, |prev| prev.wire().len());
+        };
+        let events: Box<[u32]> = at.inspect(count).collect();
+        (!events.is_empty()).then(|| Self {
+            commit: commit.clone(),
+            events,
+            bytes,
+        })
+    }
+
+    fn bytes(&self, prev_kv: bool) -> usize {
+        match prev_kv {
+            true => self.bytes[0] + self.bytes[1],
+            false => self.bytes[0],
+        }
+    }
 }
 
 impl Delivery {
+    fn picked(&self) -> &[Picked] {
+        match &self.parts {
+            Parts::Live(picked) => std::slice::from_ref(picked),
+            Parts::Past(picked) => picked,
+        }
+    }
+
+    /// Encoded bytes of the events.
+    fn bytes(&self) -> usize {
+        let bytes = |picked: &Picked| picked.bytes(self.prev_kv);
+        self.picked().iter().map(bytes).sum()
+    }
+
     /// The events, each with its previous state when that was asked for and is known.
     pub fn events(&self) -> impl Iterator<Item = (&Event, Option<&Record>)> {
-        let (whole, picked) = match &self.parts {
-            Parts::Whole(commit) => (Some((commit, 0)), &[][..]),
-            Parts::Picked(picked) => (None, &picked[..]),
-        };
-        let picked = picked
-            .iter()
-            .flat_map(|(commit, picks)| picks.iter().map(move |at| (commit, *at as usize)));
-        whole.into_iter().chain(picked).map(|(commit, at)| {
-            let prev = self.prev_kv.then(|| previous(commit, at)).flatten();
-            (&commit[at], prev)
+        self.picked().iter().flat_map(|picked| {
+            picked.events.iter().map(|at| {
+                let at = *at as usize;
+                let prev = self.prev_kv.then(|| previous(&picked.commit, at)).flatten();
+                (&picked.commit[at], prev)
+            })
         })
     }
 }
@@ -203,19 +244,13 @@ impl Watcher {
     }
 
     fn delivery(&self, revision: i64, parts: Parts) -> Delivery {
-        let mut delivery = Delivery {
+        Delivery {
             id: self.id,
             revision,
             prev_kv: self.spec.prev_kv,
             fragment: self.spec.fragment,
-            bytes: 0,
             parts,
-        };
-        let bytes = |(event, prev): (&Event, Option<&Record>)| {
-            event.record.wire().len() + prev.map_or(0, |prev| prev.wire().len())
-        };
-        delivery.bytes = delivery.events().map(bytes).sum();
-        delivery
+        }
     }
 }
 
@@ -241,34 +276,31 @@ impl Hub {
     }
 
     /// Tells everybody concerned of a commit. Called with the writer's lock held, once per commit.
+    /// What is told is made once per group and filter, however many watchers there are.
     pub(super) fn deliver(&mut self, revision: i64, commit: &Commit) {
         self.delivered = revision;
-        if let [event] = &commit[..] {
-            self.groups.stab(event.record.key(), |group| {
-                for watcher in group.0.values() {
-                    let wanted = watcher.wants(event);
-                    tell(watcher, revision, || {
-                        wanted.then(|| Parts::Whole(commit.clone()))
-                    });
-                }
-            });
-            return;
-        }
-        let mut concerned: BTreeMap<u64, (&Arc<Watcher>, Vec<u32>)> = BTreeMap::new();
+        let mut concerned: Vec<(&Group, Vec<u32>)> = Vec::new();
+        let mut places: HashMap<*const Group, usize> = HashMap::new();
         for (at, event) in commit.iter().enumerate() {
             self.groups.stab(event.record.key(), |group| {
-                for (serial, watcher) in &group.0 {
-                    let (_, picks) = concerned.entry(*serial).or_insert((watcher, Vec::new()));
-                    if watcher.wants(event) {
-                        picks.push(at as u32);
-                    }
+                let place = *places.entry(group).or_insert(concerned.len());
+                if place == concerned.len() {
+                    concerned.push((group, Vec::new()));
                 }
+                concerned[place].1.push(at as u32);
             });
         }
-        for (watcher, picks) in concerned.into_values() {
-            tell(watcher, revision, || {
-                (!picks.is_empty()).then(|| Parts::Picked(vec![(commit.clone(), picks.into())]))
-            });
+        for (group, events) in concerned {
+            let mut picked: [Option<Option<Arc<Picked>>>; 4] = Default::default();
+            for watcher in group.0.values() {
+                let spec = &watcher.spec;
+                let filter = usize::from(spec.no_put) + 2 * usize::from(spec.no_delete);
+                let picked = picked[filter].get_or_insert_with(|| {
+                    let wanted = |at: &u32| watcher.wants(&commit[*at as usize]);
+                    Picked::of(commit, events.iter().copied().filter(wanted)).map(Arc::new)
+                });
+                tell(watcher, revision, picked.as_ref());
+            }
         }
     }
 
@@ -288,13 +320,14 @@ impl Hub {
 }
 
 /// Tells one watcher of one revision, if it is due; it falls behind when its queue is full.
-fn tell(watcher: &Watcher, revision: i64, parts: impl FnOnce() -> Option<Parts>) {
+fn tell(watcher: &Watcher, revision: i64, picked: Option<&Arc<Picked>>) {
     let mut standing = watcher.standing.lock();
     if *standing != Standing::Synced || watcher.next() > revision {
         return;
     }
-    if let Some(parts) = parts() {
-        if !watcher.queue.offer(watcher.delivery(revision, parts)) {
+    if let Some(picked) = picked {
+        let delivery = watcher.delivery(revision, Parts::Live(picked.clone()));
+        if !watcher.queue.offer(delivery) {
             *standing = Standing::Behind;
             return;
         }

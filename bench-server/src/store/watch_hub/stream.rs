@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::{Delivery, Notice, Parts, Standing, WatchSpec, Watcher};
+use super::{Delivery, Notice, Parts, Picked, Standing, WatchSpec, Watcher};
 use crate::store::Store;
-use crate::store::history::Commit;
+use crate::store::history::{Commit, Event};
 
 /// Notices that wait in a stream's queue before its watchers fall behind.
 const QUEUE_LIMIT: usize = 4096;
@@ -282,9 +282,9 @@ impl WatchStream {
             (from, commits, state.revision())
         };
         if head - from > LAST_LEAP {
-            let (parts, read) = pick(watcher, &commits);
+            let (picked, read) = pick(watcher, &commits);
             let _hub = self.store.inner.hub.lock();
-            self.give(watcher, head, parts, from + read);
+            self.give(watcher, head, picked, from + read);
             return false;
         }
         drop(commits);
@@ -299,8 +299,8 @@ impl WatchStream {
             let known = usize::try_from(hub.delivered + 1 - from).unwrap_or(0);
             state.commits(watcher.next(), known.min(BATCH_REVISIONS))
         };
-        let (parts, read) = pick(watcher, &commits);
-        self.give(watcher, hub.delivered, parts, from + read);
+        let (picked, read) = pick(watcher, &commits);
+        self.give(watcher, hub.delivered, picked, from + read);
         let synced = from + read > hub.delivered;
         if synced {
             *watcher.standing.lock() = Standing::Synced;
@@ -309,12 +309,11 @@ impl WatchStream {
     }
 
     /// Queues a batch. Called with the hub locked, so that nothing newer gets in between.
-    fn give(&self, watcher: &Watcher, revision: i64, parts: Parts, next: i64) {
-        let empty = matches!(&parts, Parts::Picked(picked) if picked.is_empty());
-        if !empty {
-            watcher.quiet.store(false, Ordering::Relaxed);
-            let delivery = watcher.delivery(revision, parts);
+    fn give(&self, watcher: &Watcher, revision: i64, picked: Vec<Picked>, next: i64) {
+        if !picked.is_empty() {
+            let delivery = watcher.delivery(revision, Parts::Past(picked));
             self.queue.push(Notice::Events(delivery));
+            watcher.quiet.store(false, Ordering::Relaxed);
         }
         watcher.next.store(next, Ordering::Relaxed);
     }
@@ -352,28 +351,22 @@ impl Drop for WatchStream {
 }
 
 /// What of `commits` a watcher wants, up to the size of a batch, and how many revisions that covers.
-fn pick(watcher: &Watcher, commits: &[Commit]) -> (Parts, i64) {
+fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<Picked>, i64) {
     let range = watcher.range();
-    let (mut picked, mut bytes, mut read) = (Vec::new(), 0, 0);
+    let (mut batch, mut bytes, mut read) = (Vec::new(), 0, 0);
     for commit in commits {
-        let wanted = commit
-            .iter()
-            .enumerate()
-            .filter(|(_, event)| range.contains(event.record.key()) && watcher.wants(event));
-        let picks: Box<[u32]> = wanted
-            .map(|(at, event)| {
-                let prev = event.prev.as_ref().filter(|_| watcher.spec.prev_kv);
-                bytes += event.record.wire().len() + prev.map_or(0, |prev| prev.wire().len());
-                at as u32
-            })
-            .collect();
-        if !picks.is_empty() {
-            picked.push((commit.clone(), picks));
+        let wanted = |(_, event): &(usize, &Event)| {
+            range.contains(event.record.key()) && watcher.wants(event)
+        };
+        let wanted = commit.iter().enumerate().filter(wanted);
+        if let Some(picked) = Picked::of(commit, wanted.map(|(at, _)| at as u32)) {
+            bytes += picked.bytes(watcher.spec.prev_kv);
+            batch.push(picked);
         }
         read += 1;
         if bytes >= BATCH_BYTES {
             break;
         }
     }
-    (Parts::Picked(picked), read)
+    (batch, read)
 }
