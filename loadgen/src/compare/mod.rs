@@ -8,12 +8,12 @@ mod significance;
 use std::fmt::Write as _;
 
 use clap::ValueEnum as _;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, Table};
 
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, Failure};
 use crate::report::quantity::Quantity;
+use crate::report::terminal::STYLE;
 use crate::result::{Case, FolderError, Report, SavedResult};
 
 use metric::Evidence;
@@ -280,7 +280,7 @@ impl Comparison {
             text.push_str(&format!("note: {warning}\n"));
         }
         let mut table = Table::new();
-        table.load_style(UTF8_HORIZONTAL_ONLY).set_header([
+        table.load_style(STYLE).set_header([
             "row", "number", "base", "new", "change", "evidence", "verdict",
         ]);
         for line in &self.lines {

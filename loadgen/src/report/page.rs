@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::quantity::Quantity;
 use super::row::{Row, TITLES};
-use crate::result::{Case, DataSet, Outcome, Report};
+use crate::result::{Case, DataSet, Outcome, Report, ServerSetup};
 
 const PAGE: (&str, &str) = ("report.html", include_str!("../../assets/report.html"));
 const README: (&str, &str) = ("README.md", include_str!("../../assets/result-readme.md"));
@@ -67,7 +67,7 @@ struct Page<'a> {
     titles: [&'static str; TITLES.len()],
     data_sets: Vec<Section<'a>>,
     facts: Vec<(&'static str, String)>,
-    servers: Vec<(&'a str, Vec<(&'static str, String)>)>,
+    servers: Vec<(String, Vec<(&'static str, String)>)>,
 }
 
 /// One data set's part.
@@ -84,7 +84,8 @@ struct Section<'a> {
 
 impl<'a> Page<'a> {
     fn of(report: &'a Report, pictures: &'a [Picture]) -> Self {
-        let servers = report.environment.servers.iter().map(|server| {
+        let setups = &report.environment.servers;
+        let servers = setups.iter().enumerate().map(|(at, server)| {
             let facts = vec![
                 ("program", or_unknown(Some(&server.program))),
                 ("flags", or_unknown(Some(&server.flags.join(" ")))),
@@ -104,7 +105,16 @@ impl<'a> Page<'a> {
                     ),
                 ),
             ];
-            (server.target.as_str(), facts)
+            // One target may have been set up differently for some of its rows.
+            let same_target = |other: &&ServerSetup| other.target == server.target;
+            let name = match setups.iter().filter(same_target).count() {
+                1 => server.target.clone(),
+                count => {
+                    let nth = setups[..=at].iter().filter(same_target).count();
+                    format!("{}, setup {nth} of {count}", server.target)
+                }
+            };
+            (name, facts)
         });
         Self {
             command: report

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::quantity::Quantity;
 use super::row::{NOTES, Row, TITLES};
 use crate::result::{DataSet, Report};
+
+/// A line below the titles and none between rows, which are short.
+pub(crate) const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// Cells before this one are names and stand at the left; numbers stand at the right.
 const FIRST_NUMBER: usize = 4;
@@ -21,6 +24,11 @@ pub fn text(report: &Report, width: Option<u16>) -> String {
             text.push('\n');
         }
         data_set_text(report, data_set, width, &mut text).expect("a string takes everything");
+    }
+    if report.environment.profile == "debug" {
+        text.push_str(
+            "\nThe generator was a debug build: its figures say nothing about a target.\n",
+        );
     }
     if report.interrupted {
         text.push_str("\nINTERRUPTED: this is what was measured until then.\n");
@@ -53,9 +61,7 @@ fn data_set_text(
         .map(Row::of)
         .collect();
     let mut table = Table::new();
-    table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_header(&TITLES[..NOTES]);
+    table.load_style(STYLE).set_header(&TITLES[..NOTES]);
     if let Some(width) = width {
         table
             .set_content_arrangement(ContentArrangement::Dynamic)

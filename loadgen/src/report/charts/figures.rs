@@ -221,12 +221,12 @@ impl<'a> Subject<'a> {
                 let Some(server) = &case.server else {
                     return row;
                 };
-                row.marks
-                    .push(Mark::at(Shape::Bar, server.peak_above_idle as f64));
                 if case.bytes > 0 {
                     row.marks
                         .push(Mark::at(Shape::Ring, case.bytes as f64).as_reference());
                 }
+                row.marks
+                    .push(Mark::at(Shape::Bar, server.peak_above_idle as f64));
                 row.number = Quantity::bytes(server.peak_above_idle).to_string();
                 row.number_detail = match server.peak_per_listed_byte {
                     Some(ratio) => format!("{} the bytes in flight", Quantity::PerByte(ratio)),

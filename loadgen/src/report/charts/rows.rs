@@ -301,7 +301,7 @@ impl RowsFigure {
                 &group.name,
                 lettering,
                 (MARGIN, top + GROUP_HEIGHT / 2),
-                Some(NAMES_WIDTH - 2 * MARGIN),
+                Some(width - 2 * MARGIN),
             )?;
             top += GROUP_HEIGHT + ROW_HEIGHT * group.rows.len() as i32;
         }

@@ -1,0 +1,105 @@
+//! Each row of the default scenario end to end at 10,000 pods: a server of its own in another process, lists over
+//! loopback, every object checked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use etcd_api::client::config::ClientConfig;
+use loadgen::pace::closed::{Clients, Job, Verifier};
+use loadgen::progress::{Counted, Progress};
+use loadgen::seed::{Written, seed};
+use loadgen::target::TargetSpec;
+use loadgen::target::list::{Reach, Row};
+use loadgen::target::start::{Launcher, Running};
+use tokio::runtime::Runtime;
+use workloads::{DataSet, Scenario, Strategy, Tier};
+
+const OBJECTS: u64 = 10_000;
+const ROOT: &str = "/registry/";
+
+fn lists(c: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let mut scenario = Scenario::named(workloads::scenario::DEFAULT).expect("a built-in scenario");
+    let mut spec = scenario.data_sets.remove(0);
+    spec.objects = OBJECTS.try_into().expect("some objects");
+    let data = Arc::new(DataSet::new(&spec));
+    let mut group = c.benchmark_group("list_10k_pods");
+    group
+        .sample_size(10)
+        .throughput(Throughput::Elements(OBJECTS));
+    for tier in [Tier::Etcd, Tier::Kube] {
+        for &strategy in scenario.rows.of(tier) {
+            group.bench_function(format!("{tier}/{strategy}"), |b| {
+                let (clients, running) = runtime.block_on(start(tier, strategy, &data));
+                b.iter_custom(|lists| runtime.block_on(measure(&clients, lists)));
+                drop(clients);
+                runtime.block_on(running.stop());
+            });
+        }
+    }
+    group.finish();
+}
+
+/// One client, connected to a server that was started and seeded for it.
+async fn start(tier: Tier, strategy: Strategy, data: &Arc<DataSet>) -> (Clients, Running) {
+    let launcher = Launcher {
+        own_program: PathBuf::from(env!("CARGO_BIN_EXE_loadgen")),
+        connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL; it is not connected to"),
+    };
+    let mut running = launcher
+        .start(&TargetSpec::Bench, strategy)
+        .await
+        .expect("our own server starts");
+    let phase = Progress::silent().phase("seeding", OBJECTS, Counted::Objects);
+    let etcd = running
+        .etcd
+        .clone()
+        .expect("our own server has an etcd tier");
+    let expected = seed(&etcd, data, ROOT, &Arc::new(Written::default()), &phase)
+        .await
+        .expect("our own server takes pods");
+    if tier == Tier::Kube {
+        running
+            .start_kube()
+            .await
+            .expect("our own HTTP tier starts");
+    }
+    let row = Row {
+        tier,
+        strategy,
+        prefix: format!("{ROOT}{}", data.prefix()),
+        resource: data.prefix().trim_end_matches('/').to_owned(),
+    };
+    let verifier = Verifier {
+        root: ROOT.to_owned(),
+        expected: Some(expected),
+    };
+    let clients = Clients::connect(1, &row, &Reach::from(&running), verifier)
+        .await
+        .expect("the server is there");
+    (clients, running)
+}
+
+async fn measure(clients: &Clients, lists: u64) -> Duration {
+    let mut time = Duration::ZERO;
+    for _ in 0..lists {
+        for done in clients.round(Job::List).await {
+            done.result
+                .expect("a list that is complete, in order and unaltered");
+            time += done.latency;
+        }
+    }
+    time
+}
+
+criterion_group! {
+    name = benches;
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3))
+    };
+    targets = lists
+}
+criterion_main!(benches);
