@@ -1,0 +1,172 @@
+//! Bad input and bad luck: one clear line, the right exit code, nothing left behind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Runs `loadgen` in `folder`; exit code and standard error.
+fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
+    let output = command
+        .current_dir(folder)
+        .args(args)
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), log)
+}
+
+/// Asserts exit code 2 and that the only line of the error says `words`.
+#[track_caller]
+fn assert_refused(args: &[&str], words: &[&str]) {
+    let folder = folder();
+    let (code, log) = loadgen(folder.path(), args);
+    assert_eq!(code, Some(2), "{args:?}: {log}");
+    for word in words {
+        assert!(log.contains(word), "{args:?} says `{word}`: {log}");
+    }
+    let errors = log
+        .lines()
+        .filter(|line| line.starts_with("error:"))
+        .count();
+    assert_eq!(errors, 1, "one line: {log}");
+    let left = fs::read_dir(folder.path()).expect("the folder").flatten();
+    let left: Vec<_> = left
+        .flat_map(|entry| fs::read_dir(entry.path()).into_iter().flatten().flatten())
+        .collect();
+    assert!(left.is_empty(), "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn unknown_names_get_their_nearest() {
+    assert_refused(&["run", "pods-150"], &["unknown scenario", "pods-150k"]);
+    assert_refused(
+        &["run", "--strategies", "steam"],
+        &["did you mean `stream`"],
+    );
+    assert_refused(
+        &["run", "--target", "bnech"],
+        &["`bnech`", "http[s]://HOST:PORT"],
+    );
+}
+
+#[test]
+fn a_scenario_with_an_unknown_key_is_refused_by_line() {
+    let folder = folder();
+    let text = "name = \"a\"\nsummary = \"b\"\nrepeets = 3\n";
+    fs::write(folder.path().join("a.toml"), text).expect("a file");
+    let (code, log) = loadgen(folder.path(), &["run", "./a.toml"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("line 3") && log.contains("repeets"), "{log}");
+}
+
+#[test]
+fn an_endpoint_that_is_not_there_is_named() {
+    // Port 1 is privileged and nobody's.
+    let args = ["run", "--etcd", "http://127.0.0.1:1", "--objects", "10"];
+    assert_refused(&args, &["cannot reach", "127.0.0.1:1"]);
+    let args = ["run", "--etcd", "http://127.0.0.1:1", "--prefix", "/a"];
+    assert_refused(&args, &["127.0.0.1:1"]);
+}
+
+#[test]
+fn a_missing_certificate_authority_is_named() {
+    let args = [
+        "run",
+        "--etcd",
+        "https://127.0.0.1:1",
+        "--cacert",
+        "missing.pem",
+    ];
+    assert_refused(&args, &["missing.pem"]);
+}
+
+#[test]
+fn contradictions_are_refused() {
+    assert_refused(&["run", "--prefix", "/a"], &["--prefix", "`bench`"]);
+    assert_refused(&["run", "--object-size", "5"], &["--object-size"]);
+    let twice = ["run", "--target", "bench", "--target", "bench"];
+    assert_refused(&twice, &["named twice"]);
+    assert_refused(
+        &["run", "--target", "etcd:/missing/etcd"],
+        &["/missing/etcd"],
+    );
+    assert_refused(
+        &["run", "--user", ":secret", "--etcd", "http://127.0.0.1:1"],
+        &["user"],
+    );
+}
+
+#[test]
+fn an_out_folder_that_is_a_file_is_refused() {
+    let folder = folder();
+    fs::write(folder.path().join("taken"), "").expect("a file");
+    let args = ["run", "--out", "taken", "--etcd", "http://127.0.0.1:1"];
+    let (code, log) = loadgen(folder.path(), &args);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("taken"), "{log}");
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_do_and_needs() {
+    let folder = folder();
+    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
+    let output = command
+        .current_dir(folder.path())
+        .args(["run", "--dry-run", "--objects", "1000"])
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("bench/etcd/stream: 1000 objects"), "{text}");
+    assert!(text.contains("MiB of memory"), "{text}");
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
+}
+
+#[test]
+fn a_row_that_does_not_fit_is_not_applicable_with_what_would() {
+    let folder = folder();
+    let args = ["run", "--objects", "4000000000", "--strategies", "stream"];
+    let (code, log) = loadgen(folder.path(), &args);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(
+        log.contains("N/A: needs") && log.contains("--objects"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_server_that_dies_is_named_with_its_last_words() {
+    let folder = folder();
+    let path = folder.path().join("etcd");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'etcd Version: 9.9.9' && exit\n[ \"$1\" = --help ] && exit\necho 'address already in use' >&2; exit 7\n";
+    fs::write(&path, script).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let target = format!("etcd:{}", path.display());
+    let args = [
+        "run",
+        "--objects",
+        "10",
+        "--strategies",
+        "unary",
+        "--target",
+        &target,
+    ];
+    let (code, log) = loadgen(folder.path(), &args);
+    assert_eq!(code, Some(1), "{log}");
+    for word in [
+        "etcd-9.9.9",
+        "died",
+        "exit status: 7",
+        "address already in use",
+    ] {
+        assert!(log.contains(word), "it says `{word}`: {log}");
+    }
+}

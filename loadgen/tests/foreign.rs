@@ -1,0 +1,181 @@
+//! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data is left alone.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use support::{FakeEtcd, Fault, loadgen};
+
+const EVERY_WAY: &str = "unary,stream,paged:40";
+
+/// A small run against `etcd`; its exit code and what it printed on standard error.
+fn run(etcd: &FakeEtcd, strategies: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let output = loadgen(out.path())
+        .args(["run", "pods-150k", "--objects", "100", "--repeats", "1"])
+        .args(["--etcd", &etcd.url(), "--strategies", strategies])
+        .args(["--format", "json"])
+        .args(more)
+        .output()
+        .expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn an_honest_server_passes_and_is_left_as_it_was() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let (code, report, log) = run(&etcd, EVERY_WAY, &[]);
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(
+        etcd.keys(),
+        Vec::<String>::new(),
+        "what was written is deleted again"
+    );
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    let cases = report["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 3, "{log}");
+    for case in cases {
+        assert_eq!(case["valid"], true, "{case}");
+        assert_eq!(case["verified"]["objects"], 100, "{case}");
+        assert_eq!(
+            case["verified"]["fingerprint"], report["data_sets"][0]["fingerprint"],
+            "the fingerprint of what was received is that of what was written"
+        );
+    }
+    assert_eq!(cases[2]["chunks"], 3, "100 objects in pages of 40");
+}
+
+#[track_caller]
+fn assert_found_out(fault: Fault, strategies: &str, word: &str) {
+    let etcd = FakeEtcd::start(fault);
+    let (code, report, log) = run(&etcd, strategies, &[]);
+    assert_eq!(code, Some(1), "{fault:?} must be an error: {log}");
+    assert!(log.contains(word), "the error says `{word}`: {log}");
+    assert_eq!(etcd.keys(), Vec::<String>::new(), "cleaned up all the same");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    for case in report["cases"].as_array().expect("cases") {
+        assert_eq!(case["outcome"]["state"], "failed", "{case}");
+        assert_eq!(case["valid"], false, "{case}");
+    }
+}
+
+#[test]
+fn a_missing_last_object_is_found() {
+    assert_found_out(
+        Fault::DropLast,
+        EVERY_WAY,
+        "99 objects where 100 were written",
+    );
+}
+
+#[test]
+fn two_swapped_objects_are_found() {
+    assert_found_out(Fault::SwapTwo, EVERY_WAY, "out of order");
+}
+
+#[test]
+fn a_flipped_bit_is_found() {
+    assert_found_out(Fault::FlipByte, EVERY_WAY, "altered");
+}
+
+#[test]
+fn a_stale_answer_is_found() {
+    // A Txn of 100 objects at once: the answer is of the time before it.
+    assert_found_out(
+        Fault::Stale,
+        "unary,stream",
+        "objects where 100 were written",
+    );
+}
+
+#[test]
+fn an_endpoint_that_holds_keys_is_only_read() {
+    let etcd = FakeEtcd::start(Fault::None);
+    etcd.put("/theirs/1");
+    etcd.put("/theirs/2");
+    let (code, _, log) = run(&etcd, EVERY_WAY, &[]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(
+        log.contains("holds 2 keys") && log.contains("--seed-data"),
+        "{log}"
+    );
+    assert_eq!(etcd.writes(), 0, "nothing was written");
+
+    let (code, _, log) = run(&etcd, EVERY_WAY, &["--seed-data"]);
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(etcd.keys(), ["/theirs/1", "/theirs/2"]);
+    assert!(log.contains("compacts and defragments"), "{log}");
+}
+
+#[test]
+fn a_prefix_is_listed_without_writing() {
+    let etcd = FakeEtcd::start(Fault::None);
+    for i in 0..100 {
+        etcd.put(&format!("/theirs/{i:03}"));
+    }
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let output = loadgen(out.path())
+        .args(["run", "--prefix", "/theirs/", "--etcd", &etcd.url()])
+        .args(["--format", "json"])
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    assert_eq!(etcd.writes(), 0, "nothing was written");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    for case in report["cases"].as_array().expect("cases") {
+        assert_eq!(case["verified"]["objects"], 100, "{case}");
+    }
+}
+
+#[test]
+fn data_that_shall_stay_stays() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let (code, _, log) = run(&etcd, "unary", &["--keep-data"]);
+    assert_eq!(code, Some(0), "{log}");
+    let keys = etcd.keys();
+    assert_eq!(keys.len(), 100);
+    assert!(
+        keys.iter().all(|key| key.starts_with("/loadgen/")),
+        "{keys:?}"
+    );
+}
+
+#[test]
+fn an_interrupted_run_cleans_up_and_says_so() {
+    let etcd = FakeEtcd::start(Fault::Hang);
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
+        .args([
+            "run",
+            "pods-150k",
+            "--objects",
+            "100",
+            "--strategies",
+            "paged:40",
+        ])
+        .args(["--etcd", &etcd.url()])
+        .current_dir(out.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    // The probe of the row hangs: by then the data is written.
+    let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut lines = stderr.lines().map_while(Result::ok);
+    let written = lines.any(|line| line.contains("written"));
+    assert!(written, "it says when it has written");
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.expect("there is a kill").success());
+    let rest: Vec<String> = lines.collect();
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130), "{rest:?}");
+    assert_eq!(etcd.keys(), Vec::<String>::new(), "cleaned up: {rest:?}");
+}

@@ -1,0 +1,377 @@
+//! A small etcd over a map, which can be told to answer wrongly, and a way to run `loadgen` against it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use assert_cmd::Command;
+use bytes::Bytes;
+use etcd_api::keys::KeyRange;
+use etcd_api::proto::etcdserverpb as pb;
+use etcd_api::proto::mvccpb::KeyValue;
+use pb::kv_server::{Kv, KvServer};
+use pb::maintenance_server::{Maintenance, MaintenanceServer};
+use tokio::sync::oneshot;
+use tokio_stream::Stream;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+/// What is wrong with every list of more than one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The last object is missing, from `count` too.
+    DropLast,
+    /// Two neighbours have changed places.
+    SwapTwo,
+    /// One bit of one value is another.
+    FlipByte,
+    /// The answer is what the store held before the last write.
+    Stale,
+    /// The answer never comes.
+    Hang,
+}
+
+/// What the server holds.
+#[derive(Debug, Default)]
+struct State {
+    revision: i64,
+    keys: BTreeMap<Vec<u8>, KeyValue>,
+    /// The store before the last write that added something.
+    before: BTreeMap<Vec<u8>, KeyValue>,
+    writes: u64,
+}
+
+/// A running server; dropped, it stops.
+pub struct FakeEtcd {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl FakeEtcd {
+    /// Starts one on a free port.
+    pub fn start(fault: Fault) -> Self {
+        let state = Arc::new(Mutex::new(State {
+            revision: 1,
+            ..State::default()
+        }));
+        let (stop, stopped) = oneshot::channel();
+        let (bound, address) = std::sync::mpsc::channel();
+        let service = Service {
+            fault,
+            state: Arc::clone(&state),
+        };
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(async {
+                let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+                    .expect("a free port")
+                    .with_nodelay(Some(true));
+                bound
+                    .send(incoming.local_addr().expect("it is bound"))
+                    .expect("the test waits for it");
+                let server = tonic::transport::Server::builder()
+                    .add_service(KvServer::new(service.clone()))
+                    .add_service(MaintenanceServer::new(service))
+                    .serve_with_incoming(incoming);
+                tokio::select! {
+                    served = server => served.expect("serving"),
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self {
+            address: address.recv().expect("the server binds"),
+            state,
+            _stop: stop,
+        }
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Puts a key that is somebody else's.
+    pub fn put(&self, key: &str) {
+        let mut state = self.state.lock().expect("no panic holds it");
+        state.put(&pb::PutRequest {
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            ..pb::PutRequest::default()
+        });
+        state.writes = 0;
+    }
+
+    /// The keys that it holds.
+    pub fn keys(&self) -> Vec<String> {
+        let state = self.state.lock().expect("no panic holds it");
+        let keys = state.keys.keys();
+        keys.map(|key| String::from_utf8_lossy(key).into_owned())
+            .collect()
+    }
+
+    /// Writes since [`FakeEtcd::put`] was used last.
+    pub fn writes(&self) -> u64 {
+        self.state.lock().expect("no panic holds it").writes
+    }
+}
+
+/// `loadgen`, with a scratch folder for results.
+pub fn loadgen(out: &Path) -> Command {
+    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
+    command.current_dir(out);
+    command
+}
+
+impl State {
+    fn put(&mut self, put: &pb::PutRequest) {
+        let old = self.keys.get(&put.key[..]);
+        let kv = KeyValue {
+            key: put.key.clone(),
+            value: put.value.clone(),
+            create_revision: old.map_or(self.revision + 1, |old| old.create_revision),
+            mod_revision: self.revision + 1,
+            version: old.map_or(1, |old| old.version + 1),
+            lease: 0,
+        };
+        self.keys.insert(put.key.to_vec(), kv);
+        self.revision += 1;
+        self.writes += 1;
+    }
+
+    fn header(&self) -> Option<pb::ResponseHeader> {
+        Some(pb::ResponseHeader {
+            cluster_id: 1,
+            member_id: 1,
+            revision: self.revision,
+            raft_term: 2,
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Service {
+    fault: Fault,
+    state: Arc<Mutex<State>>,
+}
+
+impl Service {
+    fn answer(&self, request: &pb::RangeRequest) -> pb::RangeResponse {
+        let state = self.state.lock().expect("no panic holds it");
+        let range = KeyRange::new(&request.key, &request.range_end);
+        let is_list = !request.range_end.is_empty() && !request.count_only;
+        let stale = is_list && self.fault == Fault::Stale;
+        let keys = if stale { &state.before } else { &state.keys };
+        let found = keys.values().filter(|kv| range.contains(&kv.key));
+        let mut kvs: Vec<KeyValue> = found.cloned().collect();
+        if is_list && kvs.len() > 1 {
+            spoil(self.fault, &mut kvs);
+        }
+        let count = kvs.len();
+        let limit = usize::try_from(request.limit)
+            .ok()
+            .filter(|&limit| limit > 0);
+        kvs.truncate(limit.unwrap_or(usize::MAX));
+        if request.count_only {
+            kvs.clear();
+        }
+        let mut header = state.header();
+        if let Some(header) = header.as_mut().filter(|_| stale) {
+            header.revision -= 1;
+        }
+        pb::RangeResponse {
+            header,
+            more: !request.count_only && kvs.len() < count,
+            kvs,
+            count: count as i64,
+        }
+    }
+}
+
+fn spoil(fault: Fault, kvs: &mut Vec<KeyValue>) {
+    match fault {
+        Fault::DropLast => {
+            kvs.pop();
+        }
+        Fault::SwapTwo => kvs.swap(0, 1),
+        Fault::FlipByte => {
+            let mut value = kvs[1].value.to_vec();
+            let middle = value.len() / 2;
+            value[middle] ^= 1;
+            kvs[1].value = value.into();
+        }
+        Fault::None | Fault::Stale | Fault::Hang => {}
+    }
+}
+
+#[tonic::async_trait]
+impl Kv for Service {
+    type RangeStreamStream =
+        Pin<Box<dyn Stream<Item = Result<pb::RangeStreamResponse, Status>> + Send>>;
+
+    async fn range(
+        &self,
+        request: Request<pb::RangeRequest>,
+    ) -> Result<Response<pb::RangeResponse>, Status> {
+        let request = request.into_inner();
+        let answer = self.answer(&request);
+        if self.fault == Fault::Hang && answer.kvs.len() > 1 {
+            std::future::pending::<()>().await;
+        }
+        Ok(Response::new(answer))
+    }
+
+    async fn range_stream(
+        &self,
+        request: Request<pb::RangeRequest>,
+    ) -> Result<Response<Self::RangeStreamStream>, Status> {
+        let mut whole = self.answer(request.get_ref());
+        // Two chunks, the header on the last one only, as etcd has it.
+        let rest = whole.kvs.split_off(whole.kvs.len() / 2);
+        let first = std::mem::replace(&mut whole.kvs, rest);
+        let first = (!first.is_empty()).then(|| pb::RangeResponse {
+            kvs: first,
+            ..pb::RangeResponse::default()
+        });
+        let chunks: Vec<_> = first
+            .into_iter()
+            .chain([whole])
+            .map(|response| {
+                Ok(pb::RangeStreamResponse {
+                    range_response: Some(response),
+                })
+            })
+            .collect();
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
+    }
+
+    async fn txn(
+        &self,
+        request: Request<pb::TxnRequest>,
+    ) -> Result<Response<pb::TxnResponse>, Status> {
+        use pb::request_op::Request as Op;
+        use pb::response_op::Response as Answer;
+        let mut state = self.state.lock().expect("no panic holds it");
+        let mut responses = Vec::new();
+        let mut before = None;
+        for op in request.into_inner().success {
+            let answer = match op.request {
+                Some(Op::RequestPut(put)) => {
+                    before.get_or_insert_with(|| state.keys.clone());
+                    state.put(&put);
+                    Answer::ResponsePut(pb::PutResponse::default())
+                }
+                Some(Op::RequestDeleteRange(delete)) => {
+                    state.writes += 1;
+                    let deleted = i64::from(state.keys.remove(&delete.key[..]).is_some());
+                    Answer::ResponseDeleteRange(pb::DeleteRangeResponse {
+                        deleted,
+                        ..pb::DeleteRangeResponse::default()
+                    })
+                }
+                other => return Err(Status::unimplemented(format!("{other:?}"))),
+            };
+            responses.push(pb::ResponseOp {
+                response: Some(answer),
+            });
+        }
+        if let Some(before) = before {
+            state.before = before;
+        }
+        Ok(Response::new(pb::TxnResponse {
+            header: state.header(),
+            succeeded: true,
+            responses,
+        }))
+    }
+
+    async fn put(&self, _: Request<pb::PutRequest>) -> Result<Response<pb::PutResponse>, Status> {
+        Err(Status::unimplemented("not used"))
+    }
+
+    async fn delete_range(
+        &self,
+        _: Request<pb::DeleteRangeRequest>,
+    ) -> Result<Response<pb::DeleteRangeResponse>, Status> {
+        Err(Status::unimplemented("nobody may delete a range here"))
+    }
+
+    async fn compact(
+        &self,
+        _: Request<pb::CompactionRequest>,
+    ) -> Result<Response<pb::CompactionResponse>, Status> {
+        panic!("compaction was not asked for")
+    }
+}
+
+#[tonic::async_trait]
+impl Maintenance for Service {
+    type SnapshotStream = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
+
+    async fn status(
+        &self,
+        _: Request<pb::StatusRequest>,
+    ) -> Result<Response<pb::StatusResponse>, Status> {
+        let state = self.state.lock().expect("no panic holds it");
+        Ok(Response::new(pb::StatusResponse {
+            header: state.header(),
+            version: "3.7.1".to_owned(),
+            db_size: 4096,
+            ..pb::StatusResponse::default()
+        }))
+    }
+
+    async fn defragment(
+        &self,
+        _: Request<pb::DefragmentRequest>,
+    ) -> Result<Response<pb::DefragmentResponse>, Status> {
+        panic!("defragmentation was not asked for")
+    }
+
+    async fn alarm(
+        &self,
+        _: Request<pb::AlarmRequest>,
+    ) -> Result<Response<pb::AlarmResponse>, Status> {
+        Err(Status::unimplemented("not used"))
+    }
+
+    async fn hash(
+        &self,
+        _: Request<pb::HashRequest>,
+    ) -> Result<Response<pb::HashResponse>, Status> {
+        Err(Status::unimplemented("not used"))
+    }
+
+    async fn hash_kv(
+        &self,
+        _: Request<pb::HashKvRequest>,
+    ) -> Result<Response<pb::HashKvResponse>, Status> {
+        Err(Status::unimplemented("not used"))
+    }
+
+    async fn snapshot(
+        &self,
+        _: Request<pb::SnapshotRequest>,
+    ) -> Result<Response<Self::SnapshotStream>, Status> {
+        Err(Status::unimplemented("not used"))
+    }
+
+    async fn move_leader(
+        &self,
+        _: Request<pb::MoveLeaderRequest>,
+    ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
+        Err(Status::unimplemented("not used"))
+    }
+
+    async fn downgrade(
+        &self,
+        _: Request<pb::DowngradeRequest>,
+    ) -> Result<Response<pb::DowngradeResponse>, Status> {
+        Err(Status::unimplemented("not used"))
+    }
+}
