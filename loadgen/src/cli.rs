@@ -38,6 +38,8 @@ pub enum Command {
     /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
     #[command(after_help = Exit::HELP)]
     Run(Box<RunArgs>),
+    /// Says what an endpoint honours of what listing leans on; only reads. Exit code 1 when it breaks the contract.
+    Probe(ProbeArgs),
     /// Lists the built-in scenarios, one line each.
     Scenarios,
     /// Draws saved results again: charts, page, README and table.
@@ -48,6 +50,18 @@ pub enum Command {
     /// Runs a server: takes bench-server's flags, `loadgen serve --help` lists them.
     #[command(disable_help_flag = true)]
     Serve(ServeArgs),
+}
+
+/// What `loadgen probe` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ProbeArgs {
+    /// What to probe: as `--target` of `loadgen run`, but no Kubernetes API
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+
+    /// How to connect.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
 }
 
 /// What `loadgen report` takes.

@@ -6,16 +6,18 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use workloads::Scenario;
+use workloads::{Scenario, Strategy};
 
-use crate::cli::{CompareArgs, Format, ReportArgs, RunArgs, shown_command};
+use crate::cli::{CompareArgs, Format, ProbeArgs, ReportArgs, RunArgs, shown_command};
 use crate::compare;
 use crate::exit::{Exit, Failure};
+use crate::probe::{self, Verdict};
 use crate::progress::Progress;
 use crate::report::{self, terminal};
 use crate::result::{ResultFolder, folder_name};
 use crate::run::{self, Finished, Plan};
 use crate::sample;
+use crate::target::{Launcher, TargetSpec};
 
 /// `loadgen run`.
 ///
@@ -119,6 +121,47 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let (text, exit) = compare::run(args)?;
     write!(std::io::stdout(), "{text}")?;
     Ok(exit)
+}
+
+/// `loadgen probe`.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 when the target cannot be reached.
+pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
+    let launcher = Launcher {
+        own_program: std::env::current_exe()
+            .context("own program")
+            .map_err(Failure::usage)?,
+        connect: run::connect_config(&args.connect)?,
+    };
+    let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
+    let runtime = tokio::runtime::Runtime::new()
+        .context("cannot start a runtime")
+        .map_err(Failure::usage)?;
+    let findings = runtime.block_on(async {
+        let running = launcher.start(&target, Strategy::Stream).await;
+        let running = running.map_err(Failure::usage)?;
+        let config = running.etcd.clone().ok_or_else(|| {
+            Failure::usage(anyhow::anyhow!(
+                "`{target}` is a Kubernetes API; only an etcd can be probed"
+            ))
+        })?;
+        let findings = probe::probe(&config).await.map_err(Failure::usage);
+        running.stop().await;
+        findings
+    })?;
+    let mut out = std::io::stdout();
+    for finding in &findings {
+        writeln!(out, "{finding}")?;
+    }
+    let broken = findings
+        .iter()
+        .any(|f| matches!(f.verdict, Verdict::Broken(_)));
+    Ok(if broken {
+        Exit::TargetFailed
+    } else {
+        Exit::Done
+    })
 }
 
 /// A token that Ctrl-C and SIGTERM cancel.

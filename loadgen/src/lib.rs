@@ -1,7 +1,7 @@
 //! The generator: drives any target, measures, verifies, reports, compares.
 //!
 //! [`run`] drives it: [`seed`] → [`target`] → [`pace`] → [`record`] → [`sample`] → [`verify`] → [`result`] → [`report`] and
-//! [`compare`]; [`safety`] is what must hold before an endpoint that is not ours is written to.
+//! [`compare`]; [`probe`] asks what an endpoint can; [`safety`] is what must hold before an endpoint that is not ours is written to.
 //! Around them: [`cli`] (what may be typed), [`exit`] (how it ends), [`progress`] (what is seen meanwhile).
 
 pub mod cli;
@@ -9,6 +9,7 @@ pub mod command;
 pub mod compare;
 pub mod exit;
 pub mod pace;
+pub mod probe;
 pub mod progress;
 pub mod record;
 pub mod report;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     }
     let ended = match command {
         Command::Run(args) => command::run(&args),
+        Command::Probe(args) => command::probe(&args),
         Command::Scenarios => command::scenarios(),
         Command::Report(args) => command::report(&args),
         Command::Compare(args) => command::compare(&args),

@@ -10,7 +10,7 @@ mod needs;
 mod plan;
 mod row;
 
-pub use plan::{Plan, Target};
+pub use plan::{Plan, Target, connect_config};
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -141,6 +141,9 @@ impl Run<'_> {
     }
 
     async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
+        // An endpoint that cannot be reached is a wrong command line, not a failed row.
+        let reached = self.plan.launcher.reach(&target.spec).await;
+        reached.map_err(|e| unusable(target, e))?;
         for (tier, strategy) in self.rows() {
             let prefix = self.plan.prefix.clone().unwrap_or_default();
             self.row(target, tier, strategy, Source::There { prefix }, Some(name))

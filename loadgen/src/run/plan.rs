@@ -10,7 +10,7 @@ use etcd_api::client::config::{ClientConfig, TlsFiles, User};
 use workloads::{DataSet, Kind, Overrides, Scenario, Strategy, Tier};
 
 use super::needs::Needs;
-use crate::cli::{DEFAULT_SCENARIO, RunArgs};
+use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
 use crate::result::ClientSettings;
 use crate::sample;
@@ -95,7 +95,7 @@ impl Plan {
             keep_data: args.keep_data,
             launcher: Launcher {
                 own_program: own_program.to_owned(),
-                connect: connect(args)?,
+                connect: connect_config(&args.connect)?,
             },
             run_id: run_id(),
         })
@@ -280,15 +280,19 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn connect(args: &RunArgs) -> Result<ClientConfig, Failure> {
+/// How to connect, as the command line says; the endpoints in it do not count.
+///
+/// # Errors
+/// [`Failure`] with exit code 2.
+pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
     // Endpoints are the targets'; everything else is shared by them.
     let mut config = ClientConfig::new("http://127.0.0.1:2379").map_err(Failure::usage)?;
     config.tls = TlsFiles {
-        ca: args.connect.cacert.clone(),
-        cert: args.connect.cert.clone(),
-        key: args.connect.key.clone(),
+        ca: args.cacert.clone(),
+        cert: args.cert.clone(),
+        key: args.key.clone(),
     };
-    let user = args.connect.user.as_deref();
+    let user = args.user.as_deref();
     config.user = user.map(User::parse).transpose().map_err(Failure::usage)?;
     Ok(config)
 }

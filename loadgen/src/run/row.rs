@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, Scenario, Strategy, Tier};
 
@@ -78,9 +79,6 @@ enum Early {
 
 impl From<ListError> for Early {
     fn from(error: ListError) -> Self {
-        if error.is_unimplemented() {
-            return Self::NotApplicable(error.to_string());
-        }
         Self::Failed(error.to_string())
     }
 }
@@ -208,10 +206,10 @@ impl RowRun<'_> {
             lister.first_object().await
         };
         match self.unless_stopped(probe).await? {
-            Err(error) if error.is_unimplemented() => Err(Early::NotApplicable(format!(
-                "{} does not have the call: {error}",
-                running.setup.program
-            ))),
+            // Only RangeStream can be unknown to an etcd.
+            Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(Early::NotApplicable(
+                format!("{} has no RangeStream: {text}", running.setup.program),
+            )),
             other => Ok(other?),
         }
     }
@@ -468,11 +466,16 @@ fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
     let counted = |part: &str| {
         let matching = server.counters.iter();
         matching
-            .filter(|(name, _)| name.starts_with("kube_lists_total") && name.contains(part))
+            .filter(|(name, _)| {
+                name.starts_with("apiserver_storage_list_total") && name.contains(part)
+            })
             .map(|(_, count)| count)
             .sum::<u64>()
     };
-    match (counted("cache"), counted("etcd") + counted("store")) {
+    match (
+        counted("storage=\"watchcache\""),
+        counted("storage=\"etcd\""),
+    ) {
         (0, 0) => ServedFrom::Unknown,
         (_, 0) => ServedFrom::WatchCache,
         (0, _) => ServedFrom::Store,

@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 
 /// What is wrong with every list of more than one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Nothing.
     None,
     /// The last object is missing, from `count` too.
@@ -47,7 +47,7 @@ struct State {
 }
 
 /// A running server; dropped, it stops.
-pub struct FakeEtcd {
+pub(crate) struct FakeEtcd {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     _stop: oneshot::Sender<()>,
@@ -55,7 +55,7 @@ pub struct FakeEtcd {
 
 impl FakeEtcd {
     /// Starts one on a free port.
-    pub fn start(fault: Fault) -> Self {
+    pub(crate) fn start(fault: Fault) -> Self {
         let state = Arc::new(Mutex::new(State {
             revision: 1,
             ..State::default()
@@ -93,12 +93,12 @@ impl FakeEtcd {
     }
 
     /// Where it listens.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Puts a key that is somebody else's.
-    pub fn put(&self, key: &str) {
+    pub(crate) fn put(&self, key: &str) {
         let mut state = self.state.lock().expect("no panic holds it");
         state.put(&pb::PutRequest {
             key: Bytes::copy_from_slice(key.as_bytes()),
@@ -108,7 +108,7 @@ impl FakeEtcd {
     }
 
     /// The keys that it holds.
-    pub fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         let state = self.state.lock().expect("no panic holds it");
         let keys = state.keys.keys();
         keys.map(|key| String::from_utf8_lossy(key).into_owned())
@@ -116,13 +116,13 @@ impl FakeEtcd {
     }
 
     /// Writes since [`FakeEtcd::put`] was used last.
-    pub fn writes(&self) -> u64 {
+    pub(crate) fn writes(&self) -> u64 {
         self.state.lock().expect("no panic holds it").writes
     }
 }
 
 /// `loadgen`, with a scratch folder for results.
-pub fn loadgen(out: &Path) -> Command {
+pub(crate) fn loadgen(out: &Path) -> Command {
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
     command.current_dir(out);
     command

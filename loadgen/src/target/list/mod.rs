@@ -46,14 +46,6 @@ pub enum ListError {
     Slow(Duration),
 }
 
-impl ListError {
-    /// True when the target does not know the call, which makes a row N/A instead of failed.
-    #[must_use]
-    pub fn is_unimplemented(&self) -> bool {
-        matches!(self, Self::Etcd(EtcdError::Unimplemented(_)))
-    }
-}
-
 /// One client of one strategy, with a connection of its own.
 #[async_trait]
 pub trait Lister: Send {
@@ -124,13 +116,14 @@ impl Row {
     /// Why this target cannot have the row although it speaks the protocol; `None` when it may.
     #[must_use]
     pub fn refused_by(&self, running: &Running) -> Option<String> {
-        match (self.tier, self.strategy) {
-            (Tier::Etcd, Strategy::UnaryIncremental) if running.unary_encoding != "incremental" => {
-                Some(format!(
-                    "{} has no incremental encoding: it builds a unary answer whole before sending",
-                    running.setup.program
-                ))
-            }
+        let program = &running.setup.program;
+        match (self.tier, self.strategy, running.unary_encoding) {
+            (Tier::Etcd, Strategy::UnaryIncremental, "buffered") => Some(format!(
+                "{program} has no incremental encoding: it builds a unary answer whole before sending"
+            )),
+            (Tier::Etcd, Strategy::UnaryIncremental, "unknown") => Some(format!(
+                "how {program} encodes a unary answer cannot be seen from outside: row `unary` has it, whichever it is"
+            )),
             _ => None,
         }
     }
