@@ -146,7 +146,14 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
                 "`{target}` is a Kubernetes API; only an etcd can be probed"
             ))
         })?;
-        let findings = probe::probe(&config).await.map_err(Failure::usage);
+        let findings = async {
+            if target.is_started() {
+                // An empty server has no second page to look at.
+                probe::furnish(&config).await?;
+            }
+            probe::probe(&config).await
+        };
+        let findings = findings.await.map_err(Failure::usage);
         running.stop().await;
         findings
     })?;

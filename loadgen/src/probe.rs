@@ -11,7 +11,7 @@ use etcd_api::client::raw_list::{ListRpc, RawConnection};
 use etcd_api::client::walk::{ListSummary, Object};
 use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{KubernetesEtcd as _, WatchItem, WatchOptions};
-use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, StatusRequest};
+use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, RangeResponse, StatusRequest};
 use tokio::time::{sleep, timeout};
 use workloads::Fingerprint;
 
@@ -77,6 +77,23 @@ pub async fn probe(config: &ClientConfig) -> Result<Vec<Finding>, Error> {
     Ok(findings
         .map(|(subject, verdict)| Finding { subject, verdict })
         .collect())
+}
+
+/// Writes a few keys to a server of our own, for [`probe`] to read.
+///
+/// # Errors
+/// The first write that fails.
+pub async fn furnish(config: &ClientConfig) -> Result<(), Error> {
+    let client = Client::connect(config.clone()).await?;
+    for i in 0..3 * PAGE {
+        let request = PutRequest {
+            key: format!("/loadgen/probe/{i:03}").into(),
+            value: Bytes::from_static(b"value"),
+            ..PutRequest::default()
+        };
+        client.kv().put(request).await?;
+    }
+    Ok(())
 }
 
 struct Probe {
