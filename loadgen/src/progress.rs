@@ -35,12 +35,13 @@ pub struct Phase {
 }
 
 impl Progress {
-    /// Bars when standard error is a terminal, lines otherwise. `NO_COLOR` and `TERM=dumb` are honoured.
+    /// Bars when standard error is a terminal that can redraw, lines otherwise. Without colours where `NO_COLOR` is set.
     #[must_use]
     pub fn new() -> Self {
-        let bars = std::io::stderr().is_terminal().then(|| {
-            MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ))
-        });
+        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        let can_redraw = std::io::stderr().is_terminal() && !is_dumb;
+        let target = || ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
+        let bars = can_redraw.then(|| MultiProgress::with_draw_target(target()));
         Self { bars, quiet: false }
     }
 

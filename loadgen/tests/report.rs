@@ -44,6 +44,33 @@ fn every_chart_is_drawn_both_ways() {
 }
 
 #[test]
+fn each_data_set_has_charts_of_its_own() {
+    let mut result = synthetic::result(1.0);
+    let mut other = result.report.data_sets[0].clone();
+    other.name = "500k × 100 B".into();
+    result.report.data_sets.push(other);
+    let mut case = result.report.cases[0].clone();
+    case.data_set = "500k × 100 B".into();
+    result.report.cases.push(case);
+    let charts = charts::charts(&result);
+    let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
+    let (first, second) = names.split_at(5);
+    assert!(
+        first.iter().all(|name| name.ends_with("-pods-150k")),
+        "{names:?}"
+    );
+    // No first chunk and no series were recorded for it: no empty charts either.
+    assert_eq!(
+        second,
+        [
+            "latency-500k___100_B",
+            "peak-500k___100_B",
+            "cpu-500k___100_B"
+        ]
+    );
+}
+
+#[test]
 fn the_page_holds_everything_and_needs_nothing() {
     let (folder, _guard) = pictures();
     let failures = report::draw(&synthetic::result(1.0), &folder);
