@@ -113,7 +113,7 @@ async fn whole_unless_asked_for(t: Target) {
 }
 
 /// etcd gathers up to a thousand revisions and cuts them into fragments; ours also ends a response
-/// after the revision that passes 1 MiB, so that catching up costs no memory.
+/// after the revision that passes 64 MiB.
 async fn large_history_stays_below_the_threshold(t: Target) {
     history(&t).await;
     for fragment in [true, false] {
