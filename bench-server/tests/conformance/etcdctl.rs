@@ -259,6 +259,7 @@ async fn compactions(t: Target) {
 }
 
 async fn endpoints(t: Target) {
+    crate::maintenance::storage_version_is_known(&t).await;
     let (success, stdout, stderr) = run(&t, &["endpoint", "health"]).await;
     assert!(
         success

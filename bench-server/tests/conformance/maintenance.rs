@@ -31,7 +31,22 @@ async fn status(t: &Target) -> StatusResponse {
         .into_inner()
 }
 
+/// Waits until a fresh etcd has noted the version of its storage, which it does after it serves.
+pub(crate) async fn storage_version_is_known(t: &Target) {
+    for _ in 0..300 {
+        if status(t).await.storage_version == "3.7.0" {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!(
+        "the storage version stays {:?}",
+        status(t).await.storage_version
+    );
+}
+
 async fn status_describes_a_member(t: Target) {
+    storage_version_is_known(&t).await;
     t.set("k", "v").await;
     let status = status(&t).await;
     let header = status.header.expect("header");
@@ -437,6 +452,7 @@ async fn get(t: &Target, path: &str) -> (String, String) {
 }
 
 async fn http_paths(t: Target) {
+    storage_version_is_known(&t).await;
     const OK: &str = "HTTP/1.1 200 OK";
     for path in ["/health", "/health?serializable=true"] {
         let (line, body) = get(&t, path).await;
