@@ -1,5 +1,5 @@
 //! JSON objects as the protobuf that an apiserver would store for them: the way back of
-//! [`crate::to_json`], by the same schema and with Kubernetes' rule that non-pointer scalars are always
+//! [`crate::to_json()`], by the same schema and with Kubernetes' rule that non-pointer scalars are always
 //! written.
 
 use base64::Engine as _;

@@ -2,7 +2,7 @@
 //!
 //! - [`protobuf`]: the wire, with the rules of Kubernetes' generated code
 //! - [`envelope`]: `k8s\0` and what is inside
-//! - [`schema`]: the messages, for both wires; [`to_json`] and [`from_json`] walk it
+//! - [`schema`]: the messages, for both wires; [`to_json()`] and [`from_json()`] walk it
 //! - [`metadata`]: names and versions, read and written in the encoded object
 //! - [`list`]: lists sent in parts; [`continue_token`]: where the next part begins
 //! - [`list_options`]: the query of a list or watch

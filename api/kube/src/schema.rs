@@ -1,7 +1,7 @@
 //! What Kubernetes' messages look like on both wires: field numbers for protobuf, names and the rules
 //! of Go's encoder for JSON.
 //!
-//! One catalogue drives both directions ([`crate::to_json`], [`crate::from_json`]), so another kind is a
+//! One catalogue drives both directions ([`crate::to_json()`], [`crate::from_json()`]), so another kind is a
 //! few more rows, not more code. Kinds that have no rows here cannot be served as JSON from protobuf.
 
 pub mod containers;

@@ -4,7 +4,7 @@
 //! gives that feature to everybody in the workspace: criterion's own plots too then end in a panic after measuring. So every
 //! bench configures its groups with this:
 //!
-//! ```ignore
+//! ```text
 //! criterion_group! {
 //!     name = benches;
 //!     config = { plot_font::register(); Criterion::default() };
