@@ -124,6 +124,21 @@ fn the_page_holds_everything_and_needs_nothing() {
 }
 
 #[test]
+fn a_result_without_a_measured_row_still_says_why() {
+    let mut result = synthetic::result(1.0);
+    result.report.cases.retain(|case| case.latency_ms.is_none());
+    result.report.interrupted = true;
+    assert!(charts::charts(&result).is_empty(), "no empty axes");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert_eq!(report::draw(&result, folder.path()), Vec::<String>::new());
+    let page = std::fs::read_to_string(folder.path().join("report.html")).expect("the page");
+    assert!(
+        page.contains("150,000 objects expected, 149,999 received") && page.contains("interrupted"),
+        "{page}"
+    );
+}
+
+#[test]
 fn the_table_says_what_must_not_be_compared() {
     let report = synthetic::result(1.0).report;
     let text = terminal::text(&report, None);

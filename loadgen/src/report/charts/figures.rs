@@ -1,6 +1,6 @@
 //! From a saved result to figures: what each chart shows.
 
-use super::canvas::Axis;
+use super::axis::Axis;
 use super::panels::{Panel, PanelGroup, PanelsFigure};
 use super::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
 use crate::report::quantity::{Quantity, Unit};

@@ -1,5 +1,6 @@
 //! The charts of a result, each as SVG and as PNG of double size. A chart that cannot be drawn costs that chart.
 
+mod axis;
 mod canvas;
 mod figures;
 mod panels;

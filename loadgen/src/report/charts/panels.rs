@@ -3,8 +3,9 @@
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
+use super::axis::Axis;
 use super::canvas::{
-    Area, Axis, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed,
+    Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed,
     text_width, write, write_lines,
 };
 use crate::report::quantity::Unit;
