@@ -3,14 +3,16 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::embedded::EmbeddedEtcd;
 use crate::etcd::tier::EtcdTier;
 use crate::flags::Flags;
-use crate::kube::tier::KubeTier;
+use crate::kube::tier::{Backend, KubeTier};
 
 /// Exit code of a usage error, an address in use or an unusable certificate.
 const EXIT_USAGE: u8 = 2;
@@ -51,13 +53,17 @@ async fn serve(flags: Flags) -> anyhow::Result<()> {
         !flags.etcd.listen_client_urls.is_empty(),
         !flags.kube.listen_kube_urls.is_empty(),
     );
+    let embedded = flags.kube.backend == Backend::Embedded;
     if !serves_etcd && !serves_kube {
-        Flags::command()
-            .error(
-                clap::error::ErrorKind::MissingRequiredArgument,
-                "nothing to serve: give --listen-client-urls http://HOST:PORT, or --listen-kube-urls with --etcd-servers",
-            )
-            .exit();
+        usage(
+            "nothing to serve: give --listen-client-urls http://HOST:PORT, or --listen-kube-urls with --etcd-servers",
+        );
+    }
+    if serves_kube && embedded && !serves_etcd {
+        usage("--backend embedded needs --listen-client-urls: that is where its store is loaded");
+    }
+    if serves_kube && embedded != flags.kube.etcd_servers.is_empty() {
+        usage("--listen-kube-urls needs either --etcd-servers URL,… or --backend embedded");
     }
     let mut etcd = None;
     if serves_etcd {
@@ -67,7 +73,14 @@ async fn serve(flags: Flags) -> anyhow::Result<()> {
     }
     let mut kube = None;
     if serves_kube {
-        let tier = KubeTier::start(&flags.kube, &flags.common).await?;
+        let tier = match &etcd {
+            Some(tier) if embedded => {
+                let store = tier.node.store.clone();
+                let backend = EmbeddedEtcd::start(store, tier.node.progress_notify_interval);
+                KubeTier::start_over(Arc::new(backend), &flags.kube, &flags.common).await?
+            }
+            _ => KubeTier::start(&flags.kube, &flags.common).await?,
+        };
         announce("kube", &tier.urls)?;
         kube = Some(tier);
     }
@@ -77,6 +90,13 @@ async fn serve(flags: Flags) -> anyhow::Result<()> {
     }
     drop((kube, etcd));
     Ok(())
+}
+
+/// Ends with a usage error.
+fn usage(message: &str) -> ! {
+    Flags::command()
+        .error(clap::error::ErrorKind::MissingRequiredArgument, message)
+        .exit()
 }
 
 /// Tells a parent process that connections are accepted. A closed pipe is no error.

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::{Client, kubernetes::KubernetesClient};
 use etcd_api::kubernetes::KubernetesEtcd;
@@ -24,13 +24,13 @@ use crate::metrics;
 #[command(next_help_heading = "Kubernetes tier")]
 pub struct KubeFlags {
     /// Where the Kubernetes API is served: http:// URLs, comma separated; port 0 picks one.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "URL",
-        requires = "etcd_servers"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub listen_kube_urls: Vec<String>,
+
+    /// What holds the objects: the cluster of --etcd-servers, or the store of the etcd tier in this same
+    /// process (a target of its own, not to be ranked against two processes).
+    #[arg(long, value_enum, default_value_t = Backend::Etcd)]
+    pub backend: Backend,
 
     /// The etcd cluster that holds the objects.
     #[arg(
@@ -65,6 +65,15 @@ pub struct KubeFlags {
     /// RangeStream), ConsistentListFromCache=true|false.
     #[arg(long, default_value = "", value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
+}
+
+/// What holds the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// An etcd cluster, over gRPC.
+    Etcd,
+    /// The store of this process.
+    Embedded,
 }
 
 /// Mechanisms that can be switched, so that before and after can be measured.
