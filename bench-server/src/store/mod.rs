@@ -16,6 +16,8 @@
 //! nothing is locked while they filter, encode or send.
 
 pub mod compaction;
+#[cfg(test)]
+mod concurrency_tests;
 mod draft;
 pub mod hash;
 pub mod history;
