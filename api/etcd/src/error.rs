@@ -162,12 +162,27 @@ impl From<Status> for Error {
         match (Refusal::from_text(status.message()), status.code()) {
             (Some(refusal), _) => Self::Refused(refusal),
             (None, Code::Unimplemented) => Self::Unimplemented(status.message().to_owned()),
+            // A status of the transport's own making says why only in its sources (a TLS alert, say).
             (None, code) => Self::Status {
                 code,
-                message: status.message().to_owned(),
+                message: with_sources(&status),
             },
         }
     }
+}
+
+/// A status's message and the errors that caused it, where it came from this side of the wire.
+fn with_sources(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut source = std::error::Error::source(status);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]
