@@ -29,6 +29,8 @@ mod meter;
 const KEPT_ERRORS: usize = 5;
 /// How long the first-object phase may take: a server that builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long after a failed list its server may be found dead.
+const DEATH_WITHIN: Duration = Duration::from_millis(500);
 /// Where data sets go on servers that we start: where an apiserver would look for them.
 const OWN_ROOT: &str = "/registry/";
 
@@ -123,13 +125,19 @@ impl RowRun<'_> {
         let outcome = self.on(&mut running, measured).await;
         running.setup.target = self.target.name.clone();
         measured.setup = Some(running.setup.clone());
-        let outcome = match (outcome, running.death()) {
+        let outcome = match outcome {
             // The first cause: lists fail because the server is gone.
-            (Err(Early::Failed(reason)), Some(death)) => {
-                Err(Early::Failed(format!("{death} (then: {reason})")))
-            }
-            (Ok(()), Some(death)) => Err(Early::Failed(death.to_string())),
-            (outcome, _) => outcome,
+            Err(Early::Failed(reason)) => Err(Early::Failed(
+                match running.death_within(DEATH_WITHIN).await {
+                    Some(death) => format!("{death} (then: {reason})"),
+                    None => reason,
+                },
+            )),
+            Ok(()) => match running.death() {
+                Some(death) => Err(Early::Failed(death.to_string())),
+                None => Ok(()),
+            },
+            early => early,
         };
         running.stop().await;
         outcome

@@ -166,6 +166,12 @@ impl ChildServer {
         }
     }
 
+    /// How it dies, waited for.
+    pub async fn death_comes(&mut self) -> Death {
+        let status = self.child.wait().await;
+        self.death(describe(status))
+    }
+
     /// Kills it and waits until its memory is free again.
     pub async fn stop(mut self) {
         // An error means that it has ended already.

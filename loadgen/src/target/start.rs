@@ -9,6 +9,7 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::StatusRequest;
+use futures::future::select_all;
 use http::Method;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -311,6 +312,19 @@ impl Running {
     /// The first process found dead.
     pub fn death(&mut self) -> Option<Death> {
         self.processes.iter_mut().find_map(ChildServer::died)
+    }
+
+    /// The process that is dead, or dies within this time: a connection breaks a moment before its server has ended.
+    pub async fn death_within(&mut self, within: Duration) -> Option<Death> {
+        if self.processes.is_empty() {
+            return None;
+        }
+        let deaths = self.processes.iter_mut();
+        let first = select_all(deaths.map(|process| Box::pin(process.death_comes())));
+        tokio::time::timeout(within, first)
+            .await
+            .ok()
+            .map(|(death, ..)| death)
     }
 
     /// Kills what was started, the HTTP tier first, and waits until it is gone.
