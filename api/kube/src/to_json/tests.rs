@@ -22,3 +22,74 @@ fn strings_are_escaped_as_go_does() {
     );
     assert_eq!(text(b"a\xff\xfeb"), "\"a\u{fffd}\u{fffd}b\"");
 }
+
+fn pod_protobuf(name: &str, labels: &[(&str, &str)]) -> Vec<u8> {
+    let labels: serde_json::Map<_, _> = labels
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).into()))
+        .collect();
+    let pod = serde_json::json!({
+        "metadata": {"name": name, "labels": labels, "managedFields": [{"manager": "m", "time": "2026-02-03T04:05:06Z", "fieldsV1": {"f:a": {}}}]},
+        "spec": {"containers": [{
+            "name": "c",
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+            "livenessProbe": {"httpGet": {"port": "http", "path": "/<&>"}},
+            "readinessProbe": {"tcpSocket": {"port": 80}},
+        }]},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "lastProbeTime": null}]},
+    });
+    let mut out = Vec::new();
+    crate::from_json(
+        &crate::schema::POD,
+        pod.as_object().expect("an object"),
+        &mut out,
+    )
+    .expect("a pod");
+    out
+}
+
+#[test]
+fn every_kind_of_field_is_shown_as_go_shows_it() {
+    let mut out = Vec::new();
+    to_json(
+        &crate::schema::POD,
+        &pod_protobuf("n", &[("b", "2"), ("a", "1")]),
+        r#""kind":"Pod","apiVersion":"v1""#,
+        &mut out,
+    )
+    .expect("a pod");
+    let expected = concat!(
+        r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"n","labels":{"a":"1","b":"2"},"#,
+        r#""managedFields":[{"manager":"m","time":"2026-02-03T04:05:06Z","fieldsV1":{"f:a":{}}}]},"#,
+        r#""spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1","memory":"1Gi"}},"#,
+        r#""livenessProbe":{"httpGet":{"path":"/\u003c\u0026\u003e","port":"http"}},"readinessProbe":{"tcpSocket":{"port":80}}}]},"#,
+        r#""status":{"conditions":[{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":null}]}}"#,
+    );
+    assert_eq!(String::from_utf8(out).expect("JSON is UTF-8"), expected);
+}
+
+#[test]
+fn an_empty_message_has_the_fields_that_go_always_writes() {
+    let mut out = Vec::new();
+    to_json(&crate::schema::POD, &[], "", &mut out).expect("an empty pod");
+    assert_eq!(
+        String::from_utf8(out).expect("JSON is UTF-8"),
+        r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn damaged_objects_are_refused_or_shown_but_never_end_the_server(at: proptest::sample::Index, byte: u8, cut: proptest::sample::Index) {
+        let mut object = pod_protobuf("name", &[("key", "value")]);
+        let at = at.index(object.len());
+        object[at] = byte;
+        object.truncate(1 + cut.index(object.len()));
+        let mut out = Vec::new();
+        // Damage inside `fieldsV1`, which is passed on as it is, is the only one that may show in the JSON.
+        if to_json(&crate::schema::POD, &object, "", &mut out).is_ok() {
+            let (first, last) = (out.first().copied(), out.last().copied());
+            proptest::prop_assert_eq!((first, last), (Some(b'{'), Some(b'}')));
+        }
+    }
+}
