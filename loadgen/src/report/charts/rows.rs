@@ -292,6 +292,13 @@ impl RowsFigure {
         let (width, numbers) = (WIDTH as i32, WIDTH as i32 - NUMBERS_WIDTH);
         let mut top = HEAD_HEIGHT;
         for (at, group) in self.groups.iter().enumerate() {
+            // The grid's lines would cross a long name.
+            let band = [
+                (0, ruler.px(top + 1)),
+                (ruler.px(width), ruler.px(top + GROUP_HEIGHT - 1)),
+            ];
+            area.draw(&Rectangle::new(band, WHITE.filled()))
+                .map_err(failed)?;
             let lettering = Lettering {
                 colour: colour_of(at),
                 ..Lettering::new(15).bold()
