@@ -62,22 +62,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Of that kind, for this reason.
-    pub fn new(exit: Exit, cause: impl Into<anyhow::Error>) -> Self {
-        Self {
-            exit,
-            cause: cause.into(),
-        }
-    }
-
     /// The user has to change something: the command line, a file, or what can be reached.
     pub fn usage(cause: impl Into<anyhow::Error>) -> Self {
-        Self::new(Exit::Usage, cause)
-    }
-
-    /// The target did something wrong.
-    pub fn target(cause: impl Into<anyhow::Error>) -> Self {
-        Self::new(Exit::TargetFailed, cause)
+        Self {
+            exit: Exit::Usage,
+            cause: cause.into(),
+        }
     }
 
     /// True when nobody reads our output any more, which is how `loadgen … | head` ends: a success.

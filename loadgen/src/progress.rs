@@ -15,8 +15,6 @@ pub enum Counted {
     Objects,
     /// Whole lists.
     Lists,
-    /// Bytes.
-    Bytes,
 }
 
 /// The run's voice. Clones speak through the same terminal.
@@ -116,7 +114,6 @@ fn style(counted: Counted) -> ProgressStyle {
     let count = match counted {
         Counted::Objects => "{human_pos}/{human_len} objects, {per_sec}",
         Counted::Lists => "{human_pos}/{human_len} lists",
-        Counted::Bytes => "{binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}",
     };
     let template = format!("{{spinner}} {{msg:<40!}} {{bar:28.cyan}} {count} {{elapsed}}");
     ProgressStyle::with_template(&template).expect("the template is constant but for its count")
@@ -128,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_template_is_well_formed_and_counts() {
-        for counted in [Counted::Objects, Counted::Lists, Counted::Bytes] {
+        for counted in [Counted::Objects, Counted::Lists] {
             let phase = Progress::silent().phase("seeding", 10, counted);
             phase.advance(4);
             phase.clone().advance(3);

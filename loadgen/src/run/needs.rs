@@ -66,9 +66,9 @@ impl Needs {
                 fitting => format!("--objects {fitting} fits"),
             };
             Some(format!(
-                "needs {} MiB of {what}, {} MiB are free; {hint}",
+                "needs {} MiB of {what}, {} MiB may be used ({USABLE_PERCENT} % of what is free); {hint}",
                 needed >> 20,
-                free >> 20
+                usable >> 20
             ))
         })
     }

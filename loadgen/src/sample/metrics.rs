@@ -177,29 +177,11 @@ impl MetricsClient {
 pub struct MetricsText(String);
 
 impl MetricsText {
-    /// A page's text, as it came.
-    #[must_use]
-    pub fn new(text: String) -> Self {
-        Self(text)
-    }
-
     /// The sum of a metric over all its labels; `None` when the page does not have it.
     #[must_use]
     pub fn sum(&self, name: &str) -> Option<f64> {
         self.samples()
             .filter(|(found, _, _)| *found == name)
-            .map(|(_, _, value)| value)
-            .reduce(|sum, value| sum + value)
-    }
-
-    /// A metric's value where `label` has `value`, summed over the other labels.
-    #[must_use]
-    pub fn sum_where(&self, name: &str, label: &str, value: &str) -> Option<f64> {
-        let pair = format!("{label}=\"{value}\"");
-        self.samples()
-            .filter(|(found, labels, _)| {
-                *found == name && labels.split(',').any(|label| label == pair)
-            })
             .map(|(_, _, value)| value)
             .reduce(|sum, value| sum + value)
     }
@@ -230,17 +212,16 @@ impl MetricsText {
 
     /// Name, labels without braces, and value of each line.
     fn samples(&self) -> impl Iterator<Item = (&str, &str, f64)> {
-        self.0
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .filter_map(|line| {
-                let (series, rest) = match line.rfind('}') {
-                    Some(end) => (&line[..end], &line[end + 1..]),
-                    None => line.split_at(line.find(' ')?),
-                };
-                let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-                Some((name, labels, rest.split_whitespace().next()?.parse().ok()?))
-            })
+        let values = self.0.lines().filter(|line| !line.starts_with('#'));
+        values.filter_map(|line| {
+            // Labels may hold anything, spaces and braces too: the last brace ends them.
+            let (series, rest) = match line.rfind('}') {
+                Some(end) => (&line[..end], &line[end + 1..]),
+                None => line.split_at(line.find(' ')?),
+            };
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            Some((name, labels, rest.split_whitespace().next()?.parse().ok()?))
+        })
     }
 }
 

@@ -87,7 +87,7 @@ impl Process {
         Self::new(std::process::id())
     }
 
-    /// Its resident sizes. Costs some 20 µs: one file of the kernel, no walk over the mappings.
+    /// Its resident sizes. Costs some 20 µs: one file of the kernel, no walk over the mappings as `smaps` would be.
     ///
     /// # Errors
     /// When it has ended.
@@ -108,27 +108,6 @@ impl Process {
             file: bytes("RssFile", status.rssfile)? + bytes("RssShmem", status.rssshmem)?,
             peak: bytes("VmHWM", status.vmhwm)?,
         })
-    }
-
-    /// Its proportional set size, in bytes: what it would free by ending. The kernel walks every mapping for it (3 ms at
-    /// 300 MiB, with the process's memory lock held), so it is never read while load runs.
-    ///
-    /// # Errors
-    /// When it has ended, or belongs to somebody else.
-    pub fn proportional_set_size(&self) -> Result<u64, ProcessError> {
-        let rollup = self
-            .proc
-            .smaps_rollup()
-            .map_err(|source| self.unreadable(source))?;
-        let map = rollup
-            .memory_map_rollup
-            .iter()
-            .next()
-            .ok_or(ProcessError::Ended {
-                pid: self.pid,
-                line: "Pss",
-            })?;
-        Ok(map.extension.map.get("Pss").copied().unwrap_or_default())
     }
 
     /// Resets the high-water mark to the present resident size, so that the next phase has a peak of its own.
