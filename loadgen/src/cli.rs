@@ -135,7 +135,8 @@ pub struct RunArgs {
     pub scenarios: Vec<String>,
 
     /// What to measure, repeatable [default: bench]:
-    /// `bench` (our servers, started fresh for each strategy), `etcd:PATH` (an etcd binary, likewise, in a temporary folder),
+    /// `bench` (our servers, started fresh for each strategy), `etcd:PATH` (an etcd binary, likewise, in a temporary folder;
+    /// without fsync where it can, `etcd-fsync:PATH` with),
     /// `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is there), `kube:URL` (a Kubernetes API that is there)
     #[arg(long = "target", value_name = "TARGET", verbatim_doc_comment)]
     pub targets: Vec<String>,

@@ -229,7 +229,7 @@ impl Run<'_> {
                 .plan
                 .targets
                 .iter()
-                .any(|t| matches!(t.spec, TargetSpec::EtcdBinary(_)))
+                .any(|t| matches!(t.spec, TargetSpec::EtcdBinary { .. }))
         {
             self.report.environment.disk = crate::sample::disk(&std::env::temp_dir()).ok();
         }

@@ -206,7 +206,7 @@ fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
 
 /// Names a target; an etcd binary by its version, which is asked for here, so that one that cannot run is found out at once.
 fn named_target(spec: TargetSpec) -> Result<Target, Failure> {
-    let TargetSpec::EtcdBinary(path) = &spec else {
+    let TargetSpec::EtcdBinary { path, fsync } = &spec else {
         let name = spec.to_string();
         return Ok(Target { name, spec });
     };
@@ -223,8 +223,9 @@ fn named_target(spec: TargetSpec) -> Result<Target, Failure> {
             path.display()
         ))
     })?;
+    let fsync = if *fsync { "-fsync" } else { "" };
     Ok(Target {
-        name: format!("etcd-{}", version.trim()),
+        name: format!("etcd-{}{fsync}", version.trim()),
         spec,
     })
 }

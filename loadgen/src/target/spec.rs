@@ -12,7 +12,13 @@ pub enum TargetSpec {
     /// Our own servers, started fresh for each row.
     Bench,
     /// An etcd binary, started fresh for each row in a temporary folder.
-    EtcdBinary(PathBuf),
+    EtcdBinary {
+        /// The program.
+        path: PathBuf,
+        /// Whether its writes wait for the disk, as they do in production; where they need not, seeding is faster and
+        /// lists are the same.
+        fsync: bool,
+    },
     /// An etcd that is there: its endpoints, comma separated.
     Etcd(String),
     /// A Kubernetes API that is there.
@@ -21,21 +27,23 @@ pub enum TargetSpec {
 
 /// A target that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("target `{0}` is none of: bench, etcd:PATH, http[s]://HOST:PORT, kube:URL")]
+#[error(
+    "target `{0}` is none of: bench, etcd:PATH, etcd-fsync:PATH, http[s]://HOST:PORT, kube:URL"
+)]
 pub struct TargetError(String);
 
 impl TargetSpec {
     /// True when the servers are ours to start, and nobody else's data is in them.
     #[must_use]
     pub fn is_started(&self) -> bool {
-        matches!(self, Self::Bench | Self::EtcdBinary(_))
+        matches!(self, Self::Bench | Self::EtcdBinary { .. })
     }
 
     /// Why this target can never have a row of that tier; `None` when it may.
     #[must_use]
     pub fn lacks(&self, tier: Tier) -> Option<&'static str> {
         match (self, tier) {
-            (Self::EtcdBinary(_) | Self::Etcd(_), Tier::Kube) => {
+            (Self::EtcdBinary { .. } | Self::Etcd(_), Tier::Kube) => {
                 Some("an etcd has no Kubernetes API")
             }
             (Self::Kube(_), Tier::Etcd) => Some("a Kubernetes API does not speak etcd's protocol"),
@@ -56,8 +64,13 @@ impl FromStr for TargetSpec {
             return Ok(Self::Etcd(text.to_owned()));
         }
         match text.split_once(':') {
-            Some(("etcd", path)) if !path.is_empty() && !path.starts_with("//") => {
-                Ok(Self::EtcdBinary(path.into()))
+            Some((kind @ ("etcd" | "etcd-fsync"), path))
+                if !path.is_empty() && !path.starts_with("//") =>
+            {
+                Ok(Self::EtcdBinary {
+                    path: path.into(),
+                    fsync: kind == "etcd-fsync",
+                })
             }
             Some(("kube", url)) if url.starts_with("http://") => Ok(Self::Kube(url.to_owned())),
             _ => Err(refused()),
@@ -69,7 +82,10 @@ impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bench => f.write_str("bench"),
-            Self::EtcdBinary(path) => write!(f, "etcd:{}", path.display()),
+            Self::EtcdBinary { path, fsync } => {
+                let kind = if *fsync { "etcd-fsync" } else { "etcd" };
+                write!(f, "{kind}:{}", path.display())
+            }
             Self::Etcd(endpoints) => f.write_str(endpoints),
             Self::Kube(url) => write!(f, "kube:{url}"),
         }
@@ -85,6 +101,7 @@ mod tests {
         for text in [
             "bench",
             "etcd:/usr/bin/etcd",
+            "etcd-fsync:/usr/bin/etcd",
             "http://a:1,http://b:2",
             "kube:http://c:3",
         ] {

@@ -90,7 +90,7 @@ impl Launcher {
     ) -> Result<Running, StartError> {
         match target {
             TargetSpec::Bench => self.start_bench(strategy).await,
-            TargetSpec::EtcdBinary(path) => self.start_etcd(path).await,
+            TargetSpec::EtcdBinary { path, fsync } => self.start_etcd(path, *fsync).await,
             TargetSpec::Etcd(endpoints) => self.connect(endpoints).await,
             TargetSpec::Kube(url) => Ok(Running {
                 etcd: None,
@@ -168,7 +168,7 @@ impl Launcher {
         })
     }
 
-    async fn start_etcd(&self, path: &Path) -> Result<Running, StartError> {
+    async fn start_etcd(&self, path: &Path, fsync: bool) -> Result<Running, StartError> {
         let help = Command::new(path).arg("--help").output().await;
         let help = help.map_err(|source| ChildError::Spawn {
             program: path.to_owned(),
@@ -179,7 +179,7 @@ impl Launcher {
                 .iter()
                 .any(|text| String::from_utf8_lossy(text).contains(flag))
         };
-        let no_fsync = knows("--unsafe-no-fsync");
+        let no_fsync = !fsync && knows("--unsafe-no-fsync");
         let folder = tempfile::Builder::new().prefix("loadgen-etcd-").tempdir()?;
         let (client_url, peer_url) = (free_url()?, free_url()?);
         let quota = QUOTA_BYTES.to_string();
