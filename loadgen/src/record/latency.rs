@@ -100,7 +100,9 @@ impl LatencyHistogram {
         &self.histogram_ns
     }
 
-    pub(super) fn from_histogram_ns(histogram_ns: Histogram<u64>) -> Self {
+    /// From a saved histogram, which does not tell how many of its values were clamped.
+    pub(super) fn from_histogram_ns(mut histogram_ns: Histogram<u64>) -> Self {
+        histogram_ns.auto(true);
         Self {
             histogram_ns,
             clamped: 0,

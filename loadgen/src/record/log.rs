@@ -167,6 +167,11 @@ mod tests {
             read[0].histogram.quantiles_ms(),
             entry.histogram.quantiles_ms()
         );
+        let mut merged = read[0].histogram.clone();
+        let mut slower = LatencyHistogram::default();
+        slower.record(Duration::from_secs(60));
+        merged.add(&slower);
+        assert_eq!(merged.n(), 4, "what was read grows like any other");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub const TITLES: [&str; 12] = [
     "strategy",
     "encoding",
     "n",
-    "list p50",
+    "list p50 · p99",
     "min … max",
     "first chunk p50 · p99",
     "peak above idle",
@@ -47,11 +47,11 @@ impl Row {
                 strategy(case),
                 encoding(case),
                 latency.map_or_else(absent, |latency| Quantity::Count(latency.n).to_string()),
-                milliseconds(latency.and_then(|latency| latency.p50)),
+                latency.map_or_else(absent, median_and_p99),
                 latency.map_or_else(absent, extremes),
-                case.first_chunk_ms.as_ref().map_or_else(absent, |q| {
-                    format!("{} · {}", milliseconds(q.p50), milliseconds(q.p99))
-                }),
+                case.first_chunk_ms
+                    .as_ref()
+                    .map_or_else(absent, median_and_p99),
                 server.map_or_else(absent, |server| {
                     Quantity::bytes(server.peak_above_idle).to_string()
                 }),
@@ -133,6 +133,14 @@ pub fn notes(case: &Case) -> Vec<String> {
 
 fn milliseconds(ms: Option<f64>) -> String {
     Quantity::or_absent(ms.map(Quantity::Milliseconds))
+}
+
+fn median_and_p99(quantiles: &Quantiles) -> String {
+    format!(
+        "{} · {}",
+        milliseconds(quantiles.p50),
+        milliseconds(quantiles.p99)
+    )
 }
 
 fn extremes(quantiles: &Quantiles) -> String {
