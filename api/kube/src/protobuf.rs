@@ -66,7 +66,15 @@ impl<'a> Fields<'a> {
         Malformed { at, what }
     }
 
+    #[inline]
     fn varint(&mut self) -> Result<u64, Malformed> {
+        // Nearly every tag, and most lengths, are one byte.
+        if let Some(&byte) = self.message.get(self.at)
+            && byte < 0x80
+        {
+            self.at += 1;
+            return Ok(u64::from(byte));
+        }
         match get_varint(&self.message[self.at..]) {
             Some((value, length)) => {
                 self.at += length;
