@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Item;
-use super::node::{Node, child_of, search};
+use super::node::{Node, child_of};
 
 /// The items of an interval of one snapshot, in key order.
 ///
@@ -31,8 +31,8 @@ impl<T: Item> Cursor<T> {
                     let at = child_of(children, start);
                     (children[at].node.clone(), at)
                 }
-                Node::Leaf(items) => {
-                    let at = search(items, start).unwrap_or_else(|at| at);
+                Node::Leaf(leaf) => {
+                    let at = leaf.search(start).unwrap_or_else(|at| at);
                     return Self {
                         branches,
                         leaf: node,
@@ -59,7 +59,7 @@ impl<T: Item> Cursor<T> {
             self.next_leaf();
         }
         match &*self.leaf {
-            Node::Leaf(items) => items.get(self.at),
+            Node::Leaf(leaf) => leaf.items().get(self.at),
             Node::Branch(_) => None,
         }
     }
@@ -70,14 +70,14 @@ impl<T: Item> Cursor<T> {
         self.remaining -= 1;
         self.at += 1;
         match &*self.leaf {
-            Node::Leaf(items) => items.get(self.at - 1),
+            Node::Leaf(leaf) => leaf.items().get(self.at - 1),
             Node::Branch(_) => None,
         }
     }
 
     fn leaf_len(&self) -> usize {
         match &*self.leaf {
-            Node::Leaf(items) => items.len(),
+            Node::Leaf(leaf) => leaf.items().len(),
             Node::Branch(_) => 0,
         }
     }

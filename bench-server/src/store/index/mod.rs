@@ -7,6 +7,7 @@
 //! own, so a removed item is never kept alive by the shape of the tree.
 
 mod cursor;
+mod leaf;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use etcd_api::keys::KeyRange;
 
 pub use cursor::Cursor;
+use leaf::Leaf;
 use node::Node;
 
 /// What the tree holds. Cloning must be cheap: copying a leaf clones its items.
@@ -70,7 +72,7 @@ pub struct Tree<T> {
 impl<T> Default for Tree<T> {
     fn default() -> Self {
         Self {
-            root: Arc::new(Node::Leaf(Vec::new())),
+            root: Arc::new(Node::Leaf(Leaf::default())),
             totals: Totals::default(),
         }
     }
@@ -98,8 +100,8 @@ impl<T: Item> Tree<T> {
         loop {
             match node {
                 Node::Branch(children) => node = &children[node::child_of(children, key)].node,
-                Node::Leaf(items) => {
-                    return node::search(items, key).ok().map(|at| &items[at]);
+                Node::Leaf(leaf) => {
+                    return leaf.search(key).ok().map(|at| &leaf.items()[at]);
                 }
             }
         }
@@ -159,12 +161,12 @@ impl<T: Item> Tree<T> {
                     }
                     node = &children[at].node;
                 }
-                Node::Leaf(items) => {
-                    let at = match node::search(items, key) {
+                Node::Leaf(leaf) => {
+                    let at = match leaf.search(key) {
                         Ok(at) if inclusive => at + 1,
                         Ok(at) | Err(at) => at,
                     };
-                    for item in &items[..at] {
+                    for item in &leaf.items()[..at] {
                         totals += Totals::of(item);
                     }
                     return totals;

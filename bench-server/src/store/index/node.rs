@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::leaf::Leaf;
 use super::{Item, Totals};
 
-/// Most items of a leaf, and most children of a branch. A leaf of 64 records is 1 KiB, a branch
+/// Most items of a leaf, and most children of a branch. A leaf of 64 records is 1.5 KiB, a branch
 /// 3 KiB: what an update copies on its way down while a snapshot is held.
 pub(super) const FANOUT: usize = 64;
 /// A node that a removal leaves with fewer is joined with a neighbour.
@@ -13,7 +14,7 @@ const SPARSE: usize = FANOUT / 4;
 #[derive(Debug, Clone)]
 pub(super) enum Node<T> {
     /// Items in key order.
-    Leaf(Vec<T>),
+    Leaf(Leaf<T>),
     /// At least one child, in key order.
     Branch(Vec<Child<T>>),
 }
@@ -27,18 +28,13 @@ pub(super) struct Child<T> {
     pub(super) node: Arc<Node<T>>,
 }
 
-impl<T> Node<T> {
+impl<T: Item> Node<T> {
     fn len(&self) -> usize {
         match self {
-            Self::Leaf(items) => items.len(),
+            Self::Leaf(leaf) => leaf.items().len(),
             Self::Branch(children) => children.len(),
         }
     }
-}
-
-/// Where `key` is among a leaf's items, or where it would be.
-pub(super) fn search<T: Item>(items: &[T], key: &[u8]) -> Result<usize, usize> {
-    items.binary_search_by(|item| item.key().cmp(key))
 }
 
 /// The child whose interval holds `key`.
@@ -64,11 +60,11 @@ pub(super) fn insert<T: Item>(root: &mut Arc<Node<T>>, item: T) -> Option<T> {
 
 fn insert_below<T: Item>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option<Child<T>>) {
     match Arc::make_mut(node) {
-        Node::Leaf(items) => match search(items, item.key()) {
-            Ok(at) => (Some(std::mem::replace(&mut items[at], item)), None),
+        Node::Leaf(leaf) => match leaf.search(item.key()) {
+            Ok(at) => (Some(leaf.replace(at, item)), None),
             Err(at) => {
-                insert_at(items, at, item);
-                (None, split_leaf(items, at))
+                leaf.insert(at, item);
+                (None, split_leaf(leaf, at))
             }
         },
         Node::Branch(children) => {
@@ -91,7 +87,7 @@ fn insert_below<T: Item>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option
 
 /// Inserts without the doubling that `Vec` would do: a copied node has no spare room, and a full
 /// node must not hold twice what it can ever use.
-fn insert_at<E>(entries: &mut Vec<E>, at: usize, entry: E) {
+pub(super) fn insert_at<E>(entries: &mut Vec<E>, at: usize, entry: E) {
     if entries.len() == entries.capacity() {
         entries.reserve_exact(FANOUT / 8);
     }
@@ -108,15 +104,18 @@ fn cut(len: usize, inserted_at: usize) -> usize {
     }
 }
 
-fn split_leaf<T: Item>(items: &mut Vec<T>, inserted_at: usize) -> Option<Child<T>> {
-    if items.len() <= FANOUT {
+fn split_leaf<T: Item>(leaf: &mut Leaf<T>, inserted_at: usize) -> Option<Child<T>> {
+    let len = leaf.items().len();
+    if len <= FANOUT {
         return None;
     }
-    let right = items.split_off(cut(items.len(), inserted_at));
-    items.shrink_to(FANOUT);
-    let last = items.last().expect("a cut leaves items on both sides");
+    let right = leaf.split_off(cut(len, inserted_at));
+    let last = leaf
+        .items()
+        .last()
+        .expect("a cut leaves items on both sides");
     let low = separator(last.key(), right[0].key());
-    Some(leaf_child(low, right))
+    Some(child(low, Node::Leaf(Leaf::of(right))))
 }
 
 fn split_branch<T: Item>(children: &mut Vec<Child<T>>, inserted_at: usize) -> Option<Child<T>> {
@@ -125,7 +124,7 @@ fn split_branch<T: Item>(children: &mut Vec<Child<T>>, inserted_at: usize) -> Op
     }
     let right = children.split_off(cut(children.len(), inserted_at));
     children.shrink_to(FANOUT);
-    Some(branch_child(right[0].low.clone(), right))
+    Some(child(right[0].low.clone(), Node::Branch(right)))
 }
 
 /// The shortest key above `left` and not above `right`.
@@ -134,17 +133,7 @@ fn separator(left: &[u8], right: &[u8]) -> Arc<[u8]> {
     right[..=common].into()
 }
 
-fn leaf_child<T: Item>(low: Arc<[u8]>, items: Vec<T>) -> Child<T> {
-    let node = Node::Leaf(items);
-    Child {
-        low,
-        totals: totals_of(&node),
-        node: Arc::new(node),
-    }
-}
-
-fn branch_child<T: Item>(low: Arc<[u8]>, children: Vec<Child<T>>) -> Child<T> {
-    let node = Node::Branch(children);
+fn child<T: Item>(low: Arc<[u8]>, node: Node<T>) -> Child<T> {
     Child {
         low,
         totals: totals_of(&node),
@@ -156,7 +145,10 @@ fn branch_child<T: Item>(low: Arc<[u8]>, children: Vec<Child<T>>) -> Child<T> {
 pub(super) fn totals_of<T: Item>(node: &Node<T>) -> Totals {
     let mut totals = Totals::default();
     match node {
-        Node::Leaf(items) => items.iter().for_each(|item| totals += Totals::of(item)),
+        Node::Leaf(leaf) => leaf
+            .items()
+            .iter()
+            .for_each(|item| totals += Totals::of(item)),
         Node::Branch(children) => children.iter().for_each(|child| totals += child.totals),
     }
     totals
@@ -178,7 +170,7 @@ pub(super) fn remove<T: Item>(root: &mut Arc<Node<T>>, key: &[u8]) -> Option<T> 
 
 fn remove_below<T: Item>(node: &mut Arc<Node<T>>, key: &[u8]) -> Option<T> {
     match Arc::make_mut(node) {
-        Node::Leaf(items) => search(items, key).ok().map(|at| items.remove(at)),
+        Node::Leaf(leaf) => leaf.search(key).ok().map(|at| leaf.remove(at)),
         Node::Branch(children) => {
             let at = child_of(children, key);
             let child = &mut children[at];
@@ -201,11 +193,9 @@ fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
         Arc::make_mut(&mut left.node),
         Arc::unwrap_or_clone(right.node),
     ) {
-        (Node::Leaf(items), Node::Leaf(more)) => {
-            items.extend(more);
-            (items.len() > FANOUT)
-                .then(|| split_leaf(items, 0))
-                .flatten()
+        (Node::Leaf(leaf), Node::Leaf(more)) => {
+            leaf.extend(more.into_items());
+            split_leaf(leaf, 0)
         }
         (Node::Branch(items), Node::Branch(mut more)) => {
             // The first child's own bound may be stale; what it is bounded by was its parent's.

@@ -25,13 +25,15 @@ type Model = BTreeMap<Vec<u8>, u64>;
 fn check(tree: &Tree<Pair>) {
     fn walk(node: &Node<Pair>, low: &[u8], high: Option<&[u8]>, top: bool) -> (usize, Totals) {
         match node {
-            Node::Leaf(items) => {
+            Node::Leaf(leaf) => {
+                let items = leaf.items();
                 assert!(top || !items.is_empty(), "an empty leaf stays in the tree");
                 assert!(items.len() <= node::FANOUT, "an overfull leaf");
                 assert!(items.is_sorted_by(|a, b| a.0 < b.0), "leaf out of order");
                 for item in items {
                     assert!(low <= item.key(), "an item below its separator");
                     assert!(high.is_none_or(|high| item.key() < high), "an item above");
+                    assert!(leaf.search(item.key()).is_ok(), "an item that is not found");
                 }
                 (1, node::totals_of(node))
             }
