@@ -133,7 +133,7 @@ impl RowRun<'_> {
                     None => reason,
                 },
             )),
-            Ok(()) => match running.death() {
+            Ok(()) => match running.death().await {
                 Some(death) => Err(Early::Failed(death.to_string())),
                 None => Ok(()),
             },
@@ -296,7 +296,7 @@ impl RowRun<'_> {
             }
             meter.end_of_round();
             phase.advance(u64::from(self.scenario.clients));
-            if running.death().is_some() {
+            if running.death().await.is_some() {
                 break;
             }
         }

@@ -11,12 +11,15 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Log lines that are kept for the error when the server dies.
 const KEPT_LINES: usize = 5;
 /// What a log line is cut to.
 const KEPT_BYTES: usize = 300;
+/// How long a dead server's last lines may take to reach us.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
 
 /// A server that could not be started, or did not get ready.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +66,8 @@ pub struct ChildServer {
     child: Child,
     pid: u32,
     log: Arc<Mutex<VecDeque<String>>>,
+    /// Tasks that read its output; they end when it has said its last.
+    readers: Vec<JoinHandle<()>>,
     stdout: mpsc::UnboundedReceiver<String>,
 }
 
@@ -91,17 +96,19 @@ impl ChildServer {
             .ok_or_else(|| failed(std::io::Error::other("ended at once")))?;
         let log = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_LINES)));
         let (lines, stdout) = mpsc::unbounded_channel();
+        let mut readers = Vec::new();
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(keep_lines(stderr, Arc::clone(&log), None));
+            readers.push(tokio::spawn(keep_lines(stderr, Arc::clone(&log), None)));
         }
         if let Some(out) = child.stdout.take() {
-            tokio::spawn(keep_lines(out, Arc::clone(&log), Some(lines)));
+            readers.push(tokio::spawn(keep_lines(out, Arc::clone(&log), Some(lines))));
         }
         Ok(Self {
             name: name.to_owned(),
             child,
             pid,
             log,
+            readers,
             stdout,
         })
     }
@@ -141,7 +148,7 @@ impl ChildServer {
             Ok(None) => {
                 let status = timeout(Duration::from_secs(2), self.child.wait()).await;
                 let status = status.map_or_else(|_| "closed its output".into(), describe);
-                Err(ChildError::Died(self.death(status)))
+                Err(ChildError::Died(self.death(status).await))
             }
             Err(_) => Err(self.slow(within)),
         }
@@ -158,18 +165,19 @@ impl ChildServer {
     }
 
     /// How it died, if it did.
-    pub fn died(&mut self) -> Option<Death> {
-        match self.child.try_wait() {
-            Ok(None) => None,
-            Ok(Some(status)) => Some(self.death(describe(Ok(status)))),
-            Err(error) => Some(self.death(error.to_string())),
-        }
+    pub async fn died(&mut self) -> Option<Death> {
+        let status = match self.child.try_wait() {
+            Ok(None) => return None,
+            Ok(Some(status)) => describe(Ok(status)),
+            Err(error) => error.to_string(),
+        };
+        Some(self.death(status).await)
     }
 
     /// How it dies, waited for.
     pub async fn death_comes(&mut self) -> Death {
         let status = self.child.wait().await;
-        self.death(describe(status))
+        self.death(describe(status)).await
     }
 
     /// Kills it and waits until its memory is free again.
@@ -178,7 +186,12 @@ impl ChildServer {
         self.child.kill().await.ok();
     }
 
-    fn death(&self, status: String) -> Death {
+    /// What it died of and said last. Its output may still be on its way to us when it is gone.
+    async fn death(&mut self, status: String) -> Death {
+        for reader in self.readers.drain(..) {
+            // A child of its own may hold the pipe open; then what came until now must do.
+            timeout(LAST_WORDS_WITHIN, reader).await.ok();
+        }
         Death {
             name: self.name.clone(),
             status,
@@ -236,7 +249,7 @@ mod tests {
         let within = Duration::from_secs(20);
         let url = child.ready_line("ready etcd=", within).await;
         assert_eq!(url.expect("it said so"), "http://x");
-        assert!(child.died().is_none());
+        assert!(child.died().await.is_none());
         child.stop().await;
     }
 

@@ -310,8 +310,13 @@ impl Running {
     }
 
     /// The first process found dead.
-    pub fn death(&mut self) -> Option<Death> {
-        self.processes.iter_mut().find_map(ChildServer::died)
+    pub async fn death(&mut self) -> Option<Death> {
+        for process in &mut self.processes {
+            if let Some(death) = process.died().await {
+                return Some(death);
+            }
+        }
+        None
     }
 
     /// The process that is dead, or dies within this time: a connection breaks a moment before its server has ended.
@@ -351,7 +356,7 @@ async fn until_answering(
         if let Ok(version) = status_version(config).await {
             return Ok(version);
         }
-        if let Some(death) = child.died() {
+        if let Some(death) = child.died().await {
             return Err(ChildError::Died(death).into());
         }
         if Instant::now() > deadline {
