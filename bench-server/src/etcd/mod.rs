@@ -45,8 +45,6 @@ pub struct Node {
     pub client_urls: Vec<String>,
     /// `--max-request-bytes`.
     pub max_request_bytes: usize,
-    /// `--quota-backend-bytes` as reported by Status, bytes.
-    pub quota_bytes: i64,
     /// `--range-encoding`.
     pub range_encoding: RangeEncoding,
     /// `--emulate-version`.
@@ -75,7 +73,6 @@ impl Node {
             name: flags.name.clone(),
             client_urls,
             max_request_bytes: flags.max_request_bytes,
-            quota_bytes: effective_quota(flags.quota_backend_bytes),
             range_encoding: flags.range_encoding,
             version: flags.emulate_version,
             progress_notify_interval: flags.watch_progress_notify_interval,
@@ -90,14 +87,5 @@ impl Node {
             revision,
             raft_term: self.raft_term,
         }
-    }
-}
-
-/// etcd's reading of `--quota-backend-bytes`: 0 is the default of 2 GiB, negative is no quota (0).
-pub fn effective_quota(flag: i64) -> i64 {
-    match flag {
-        0 => 2 * 1024 * 1024 * 1024,
-        n if n < 0 => 0,
-        n => n,
     }
 }

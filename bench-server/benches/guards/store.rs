@@ -1,0 +1,140 @@
+//! Requests on a store of 20,000 keys of 37 bytes with values of 100 bytes.
+
+use std::hint::black_box;
+use std::task::{Context, Waker};
+
+use bench_server::store::range::Selection;
+use bench_server::store::watch_hub::{WatchSpec, WatchStream};
+use bench_server::store::{Config, Record, Store};
+use etcd_api::error::Refusal;
+use etcd_api::keys::{KeyRange, prefix_end};
+use etcd_api::proto::etcdserverpb::{PutRequest, PutResponse, RangeRequest};
+use gungraun::{library_benchmark, library_benchmark_group};
+
+use crate::at_most;
+
+const KEYS: u64 = 20_000;
+/// A key in the middle of a leaf, with as many before as behind it.
+const MIDDLE: u64 = KEYS / 2;
+
+fn key(i: u64) -> Vec<u8> {
+    format!("/registry/pods/namespace-{:03}/{:08}", i / 3000, i).into_bytes()
+}
+
+fn put_of(i: u64, value_bytes: usize) -> PutRequest {
+    PutRequest {
+        key: key(i).into(),
+        value: vec![7; value_bytes].into(),
+        ..Default::default()
+    }
+}
+
+fn seeded() -> Store {
+    let store = Store::new(Config::default());
+    for i in 0..KEYS {
+        store.put(&put_of(i, 100)).expect("the quota is far away");
+    }
+    store
+}
+
+fn with_key() -> (Store, Vec<u8>) {
+    (seeded(), key(MIDDLE))
+}
+
+/// A change of one key.
+fn with_put() -> (Store, PutRequest) {
+    (seeded(), put_of(MIDDLE, 1024))
+}
+
+/// The same while a reader holds the index, so that nodes are copied.
+fn with_put_and_reader() -> (Store, PutRequest) {
+    let (store, request) = with_put();
+    store.hold(&store.snapshot());
+    (store, request)
+}
+
+/// From the middle to the end.
+fn with_range(limit: i64, count_only: bool) -> (Store, RangeRequest) {
+    let request = RangeRequest {
+        key: key(MIDDLE).into(),
+        range_end: vec![0].into(),
+        limit,
+        count_only,
+        ..Default::default()
+    };
+    (seeded(), request)
+}
+
+/// Ten streams of a hundred watchers of all keys, none of which anybody reads.
+fn with_watchers() -> (Store, PutRequest, Vec<WatchStream>) {
+    let (store, request) = with_put();
+    let stream = |_| {
+        let stream = store.watch();
+        for _ in 0..100 {
+            stream.create(WatchSpec {
+                key: b"/registry/".to_vec(),
+                range_end: prefix_end(b"/registry/"),
+                ..Default::default()
+            });
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        while stream.poll_next(&mut context).is_ready() {}
+        stream
+    };
+    let streams = (0..10).map(stream).collect();
+    (store, request, streams)
+}
+
+#[library_benchmark(config = at_most(1_150))]
+#[bench::one_key(setup = with_key)]
+fn get((store, key): (Store, Vec<u8>)) -> (Store, Option<Record>) {
+    let found = store.get_at(black_box(&key), 0);
+    (store, found.ok().and_then(|(record, _)| record))
+}
+
+#[library_benchmark(config = at_most(1_500))]
+#[bench::half(setup = with_range, args = (0, true))]
+fn count((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Refusal>) {
+    let counted = store.snapshot().select(black_box(&request));
+    (store, counted)
+}
+
+#[library_benchmark(config = at_most(60_000))]
+#[bench::of_500(setup = with_range, args = (500, false))]
+fn page((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Refusal>) {
+    let page = store.snapshot().select(black_box(&request));
+    (store, page)
+}
+
+#[library_benchmark(config = at_most(550_000))]
+#[bench::all(setup = seeded)]
+fn scan(store: Store) -> (Store, usize) {
+    let mut cursor = store.snapshot().cursor(KeyRange::From(black_box(b"")));
+    let mut bytes = 0;
+    while let Some(record) = cursor.next_ref() {
+        bytes += record.wire().len();
+    }
+    (store, bytes)
+}
+
+#[library_benchmark]
+#[bench::alone(setup = with_put, config = at_most(5_800))]
+#[bench::under_a_reader(setup = with_put_and_reader, config = at_most(9_500))]
+fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Refusal>) {
+    let answer = store.put(black_box(&request));
+    (store, answer)
+}
+
+type Watched = (Store, PutRequest, Vec<WatchStream>);
+
+#[library_benchmark(config = at_most(225_000))]
+#[bench::to_1000_watchers(setup = with_watchers)]
+fn publish((store, request, streams): Watched) -> (Store, Vec<WatchStream>) {
+    store
+        .put(black_box(&request))
+        .expect("the quota is far away");
+    (store, streams)
+}
+
+library_benchmark_group!(name = reads, benchmarks = [get, count, page, scan]);
+library_benchmark_group!(name = writes, benchmarks = [put, publish]);
