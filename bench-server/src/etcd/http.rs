@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use http::{Method, Response, StatusCode, header};
+use http::{Method, Response, StatusCode, Uri, header};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
-use super::Node;
+use super::{Node, opaque};
 use crate::metrics;
 use crate::wire::body::ResponseBody;
 
@@ -15,11 +15,11 @@ pub async fn serve(
     node: Arc<Node>,
     registry: Arc<Registry>,
     method: Method,
-    path: String,
+    uri: Uri,
 ) -> Response<ResponseBody> {
     const JSON: &str = "application/json";
     const TEXT: &str = "text/plain; charset=utf-8";
-    match (&method, path.as_str()) {
+    match (&method, uri.path()) {
         (&Method::GET, "/health") => {
             let (code, health, reason) = match node.store.alarms().first() {
                 None => (StatusCode::OK, "true", String::new()),
@@ -53,13 +53,21 @@ pub async fn serve(
             metrics::settle().await;
             answer(StatusCode::OK, TEXT, "settled\n".to_owned())
         }
-        (_, "/health" | "/livez" | "/readyz" | "/version" | "/metrics" | "/debug/settle") => {
-            answer(
-                StatusCode::METHOD_NOT_ALLOWED,
-                TEXT,
-                "Method Not Allowed\n".to_owned(),
-            )
+        (&Method::GET | &Method::POST, "/debug/opaque") => {
+            match opaque::body(&node.store, uri.query().unwrap_or_default()) {
+                Ok(body) => with_body(StatusCode::OK, "application/octet-stream", body),
+                Err((code, text)) => answer(code, TEXT, text),
+            }
         }
+        (
+            _,
+            "/health" | "/livez" | "/readyz" | "/version" | "/metrics" | "/debug/settle"
+            | "/debug/opaque",
+        ) => answer(
+            StatusCode::METHOD_NOT_ALLOWED,
+            TEXT,
+            "Method Not Allowed\n".to_owned(),
+        ),
         _ => answer(
             StatusCode::NOT_FOUND,
             TEXT,
@@ -69,7 +77,15 @@ pub async fn serve(
 }
 
 fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::full(body));
+    with_body(code, content_type, ResponseBody::full(body))
+}
+
+fn with_body(
+    code: StatusCode,
+    content_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
     *response.status_mut() = code;
     response.headers_mut().insert(
         header::CONTENT_TYPE,

@@ -64,20 +64,22 @@ pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, S
 enum Keys {
     /// Straight from the index.
     Index { cursor: Cursor, left: u64 },
-    /// Chosen one by one (a page, a filter, a sort, keys only).
+    /// Chosen one by one (a filter, a sort, keys only).
     Chosen(std::vec::IntoIter<Record>),
 }
 
-impl Iterator for Keys {
-    type Item = Record;
-
-    fn next(&mut self) -> Option<Record> {
+impl Keys {
+    /// Shows the next record to `take`, borrowed from where it is; false when there is none.
+    fn next(&mut self, take: impl FnOnce(&Record)) -> bool {
         match self {
-            Self::Index { cursor, left } => {
-                *left = left.checked_sub(1)?;
-                cursor.next()
-            }
-            Self::Chosen(records) => records.next(),
+            Self::Index { cursor, left } => match left.checked_sub(1) {
+                Some(rest) => {
+                    *left = rest;
+                    cursor.next_ref().map(take).is_some()
+                }
+                None => false,
+            },
+            Self::Chosen(records) => records.next().as_ref().map(take).is_some(),
         }
     }
 }
@@ -141,10 +143,18 @@ impl Answer {
         }
         // The next pages will ask for this revision.
         node.store.hold(&snapshot);
-        let page = snapshot.cursor(range).take(limit as usize).collect();
+        let cursor = snapshot.cursor(range);
+        let mut ahead = cursor.clone();
+        let sizes = (0..limit).map_while(|_| ahead.next_ref().map(|r| r.wire().len() as u64));
         Ok(Self {
+            header,
+            keys_bytes: sizes.sum(),
+            keys: Keys::Index {
+                cursor,
+                left: limit,
+            },
+            tail: proto::tail_fields(true, totals.count as i64),
             streams: true,
-            ..Self::chosen(header, page, true, totals.count as i64)
         })
     }
 
@@ -163,14 +173,12 @@ impl Answer {
     }
 
     /// The whole message in one exact allocation.
-    fn into_message(self, prefix: [u8; grpc::PREFIX_BYTES]) -> Bytes {
+    fn into_message(mut self, prefix: [u8; grpc::PREFIX_BYTES]) -> Bytes {
         let total = prefix.len() + self.message_bytes() as usize;
         let mut out = Vec::with_capacity(total);
         out.extend_from_slice(&prefix);
         out.extend_from_slice(&self.header);
-        for record in self.keys {
-            out.extend_from_slice(record.wire());
-        }
+        while self.keys.next(|r| out.extend_from_slice(r.wire())) {}
         out.extend_from_slice(&self.tail);
         debug_assert_eq!(
             out.len(),
@@ -181,13 +189,11 @@ impl Answer {
     }
 
     /// A short message as one frame.
-    fn into_frame(self, prefix: [u8; grpc::PREFIX_BYTES]) -> Frame {
+    fn into_frame(mut self, prefix: [u8; grpc::PREFIX_BYTES]) -> Frame {
         let mut frame = FrameBuilder::new(prefix.len() + self.message_bytes() as usize);
         frame.put(&prefix);
         frame.put(&self.header);
-        for record in self.keys {
-            frame.put_record(&record);
-        }
+        while self.keys.next(|r| frame.put_record(r)) {}
         frame.put(&self.tail);
         frame.finish()
     }
@@ -195,18 +201,22 @@ impl Answer {
 
 /// One message, sent while it is read.
 struct UnarySource {
-    head: Vec<u8>,
+    frames: FrameBuilder,
     keys: Keys,
-    left_bytes: u64,
+    /// Bytes of the message that are not in `frames` yet.
+    unread_bytes: u64,
     tail: Vec<u8>,
 }
 
 impl UnarySource {
     fn new(prefix: [u8; grpc::PREFIX_BYTES], answer: Answer) -> Self {
+        let mut frames = FrameBuilder::new(usize::MAX);
+        frames.put(&prefix);
+        frames.put(&answer.header);
         Self {
-            left_bytes: prefix.len() as u64 + answer.message_bytes(),
-            head: [&prefix, &answer.header[..]].concat(),
+            frames,
             keys: answer.keys,
+            unread_bytes: answer.keys_bytes + answer.tail.len() as u64,
             tail: answer.tail,
         }
     }
@@ -214,30 +224,25 @@ impl UnarySource {
 
 impl FrameSource for UnarySource {
     fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
-        if self.left_bytes == 0 {
+        let before = self.frames.len() as u64;
+        while !self.frames.is_full() {
+            if !self.keys.next(|record| self.frames.put_record(record)) {
+                self.frames.put(&std::mem::take(&mut self.tail));
+                break;
+            }
+        }
+        let read = self.frames.len() as u64 - before;
+        let left = self.unread_bytes.checked_sub(read);
+        let Some(left) = left.filter(|&left| left == 0 || self.frames.is_full()) else {
+            return Err(Status::data_loss(format!(
+                "byte sum of the index disagrees with its records ({} left, {read} more read)",
+                self.unread_bytes
+            )));
+        };
+        self.unread_bytes = left;
+        if self.frames.is_empty() {
             return Ok(None);
         }
-        let mut frame = FrameBuilder::new(self.left_bytes.min(TARGET_BYTES as u64) as usize);
-        frame.put(&std::mem::take(&mut self.head));
-        while !frame.is_full() {
-            match self.keys.next() {
-                Some(record) => frame.put_record(&record),
-                None => {
-                    frame.put(&std::mem::take(&mut self.tail));
-                    break;
-                }
-            }
-        }
-        let sent = frame.len() as u64;
-        match self.left_bytes.checked_sub(sent) {
-            Some(left) if sent > 0 => {
-                self.left_bytes = left;
-                Ok(Some(frame.finish()))
-            }
-            _ => Err(Status::data_loss(format!(
-                "byte sum of the index disagrees with its records ({} left, {sent} more read)",
-                self.left_bytes
-            ))),
-        }
+        Ok(Some(self.frames.take_frame()))
     }
 }

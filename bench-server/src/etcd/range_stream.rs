@@ -12,10 +12,9 @@
 //! - a chunk is cut at twice the target (at least one object), where etcd's has no cap: its first
 //!   ten 1 MiB objects make one message of 10 MiB.
 //!
-//! Work is pulled: a chunk is gathered (as pointers) when HTTP/2 can take its first frame, so a
-//! slow reader or a cancelled call costs nothing more. Compaction is checked before each chunk.
-
-use std::collections::VecDeque;
+//! Work is pulled: a frame is filled when HTTP/2 can take it, so a slow reader or a cancelled call
+//! costs nothing more. Frames are filled across chunks, but the first chunk never waits for the
+//! second. Compaction is checked before each chunk.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
@@ -26,7 +25,7 @@ use tonic::Status;
 use super::Node;
 use super::range;
 use crate::store::range::Plan;
-use crate::store::{Cursor, Record, Snapshot};
+use crate::store::{Cursor, Snapshot};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, FrameBuilder};
 use crate::wire::{grpc, proto};
@@ -65,31 +64,41 @@ pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody,
 }
 
 /// Chunks of one list, produced as they are sent.
+///
+/// A chunk's length goes out before its keys, so a second cursor walks ahead and adds it up; sizes
+/// stand in the index's leaves, and no record is touched for it.
 struct ChunkSource {
     snapshot: Snapshot,
-    cursor: std::iter::Peekable<Cursor>,
+    /// The next key to size up.
+    ahead: Cursor,
+    /// The next key to send.
+    cursor: Cursor,
     range_end: Bytes,
     /// Encoded header field of the last chunk.
     header: Vec<u8>,
     keys_only: bool,
     sizing: ChunkSizing,
-    /// Keys that the client still wants.
+    /// Keys that the request still wants; `u64::MAX` without a limit.
     wanted: u64,
-    sent: u64,
-    /// What is left of the chunk being sent.
-    chunk: VecDeque<Record>,
-    /// Its bytes.
-    chunk_bytes: usize,
-    /// Bytes that end the chunk being sent.
+    /// Keys in all chunks begun so far.
+    begun: u64,
+    /// Keys of the present chunk that are still to send.
+    chunk: u64,
+    /// Encoded fields that end the last chunk.
     tail: Vec<u8>,
-    finished: bool,
+    /// Whether the present chunk is the last.
+    last: bool,
+    /// Whether the first frame is out.
+    under_way: bool,
+    frames: FrameBuilder,
 }
 
 impl ChunkSource {
     fn new(node: &Node, snapshot: Snapshot, request: &RangeRequest) -> Self {
-        let keys = KeyRange::new(&request.key, &request.range_end);
+        let cursor = snapshot.cursor(KeyRange::new(&request.key, &request.range_end));
         Self {
-            cursor: snapshot.cursor(keys).peekable(),
+            ahead: cursor.clone(),
+            cursor,
             range_end: request.range_end.clone(),
             header: proto::header_field(&node.header(snapshot.head_revision())),
             keys_only: request.keys_only,
@@ -98,86 +107,100 @@ impl ChunkSource {
                 .ok()
                 .filter(|&limit| limit > 0)
                 .unwrap_or(u64::MAX),
-            sent: 0,
-            chunk: VecDeque::new(),
-            chunk_bytes: 0,
+            begun: 0,
+            chunk: 0,
             tail: Vec::new(),
-            finished: false,
+            last: false,
+            under_way: false,
+            frames: FrameBuilder::new(usize::MAX),
             snapshot,
         }
     }
 
-    /// Gathers the next chunk and starts a frame with its message prefix.
-    fn start_chunk(&mut self) -> Result<FrameBuilder, Status> {
+    /// Sizes up the next chunk and writes what stands before its keys.
+    fn begin_chunk(&mut self) -> Result<(), Status> {
         self.snapshot.check()?;
         let most_keys = self.sizing.keys.min(self.wanted);
+        let mut keys = 0;
         let mut bytes = 0;
         let mut cut = false;
-        while (self.chunk.len() as u64) < most_keys {
-            let Some(next) = self.cursor.peek() else {
+        while keys < most_keys {
+            let Some(next) = self.ahead.peek() else {
                 break;
             };
-            if bytes + next.wire().len() > self.sizing.most_bytes() && !self.chunk.is_empty() {
+            let len = match self.keys_only {
+                true => range::keys_only(next, false).wire().len(),
+                false => next.wire().len(),
+            };
+            if keys > 0 && bytes + len > self.sizing.most_bytes() {
                 cut = true;
                 break;
             }
-            let record = self.cursor.next().expect("peeked just now");
-            let record = if self.keys_only {
-                range::keys_only(&record, false)
-            } else {
-                record
-            };
-            bytes += record.wire().len();
-            self.chunk.push_back(record);
+            bytes += len;
+            keys += 1;
+            self.ahead.next_ref();
         }
-        self.chunk_bytes = bytes;
-        let keys = self.chunk.len() as u64;
-        self.sent += keys;
+        self.chunk = keys;
+        self.begun += keys;
         self.wanted -= keys;
         self.sizing.adapt(bytes + self.header.len(), cut);
 
-        let next = self.cursor.peek();
-        self.finished = self.wanted == 0 || next.is_none();
-        let header: &[u8] = if self.finished {
+        let next = self.ahead.peek();
+        self.last = self.wanted == 0 || next.is_none();
+        let header: &[u8] = if self.last {
             let rest = next.map_or(0, |next| {
                 let rest = KeyRange::new(next.key(), &self.range_end);
                 self.snapshot.count(rest)
             });
-            self.tail = proto::tail_fields(rest > 0, (self.sent + rest) as i64);
+            self.tail = proto::tail_fields(rest > 0, (self.begun + rest) as i64);
             &self.header
         } else {
             &[]
         };
         let inner = header.len() + bytes + self.tail.len();
         let wrapper = proto::range_stream_wrapper(inner);
-        let mut frame = FrameBuilder::new(grpc::PREFIX_BYTES + wrapper.len() + inner);
-        frame.put(&grpc::message_prefix((wrapper.len() + inner) as u64)?);
-        frame.put(&wrapper);
-        frame.put(header);
-        Ok(frame)
+        let prefix = grpc::message_prefix((wrapper.len() + inner) as u64)?;
+        self.frames.put(&prefix);
+        self.frames.put(&wrapper);
+        self.frames.put(header);
+        Ok(())
+    }
+
+    /// Appends the keys of the present chunk, as far as the frame has room.
+    fn send_keys(&mut self) {
+        while self.chunk > 0 && !self.frames.is_full() {
+            let Some(record) = self.cursor.next_ref() else {
+                unreachable!("the chunk was counted on the same snapshot");
+            };
+            match self.keys_only {
+                true => self.frames.put_record(&range::keys_only(record, false)),
+                false => self.frames.put_record(record),
+            }
+            self.chunk -= 1;
+        }
+        if self.chunk == 0 {
+            self.frames.put(&std::mem::take(&mut self.tail));
+        }
     }
 }
 
 impl FrameSource for ChunkSource {
     fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
-        let mut frame = if !self.chunk.is_empty() {
-            FrameBuilder::new(self.chunk_bytes + self.tail.len())
-        } else if self.finished {
-            return Ok(None);
-        } else {
-            self.start_chunk()?
-        };
-        while let Some(record) = self.chunk.pop_front() {
-            self.chunk_bytes -= record.wire().len();
-            frame.put_record(&record);
-            if frame.is_full() {
-                break;
+        while !self.frames.is_full() {
+            if self.chunk == 0 {
+                // The first chunk leaves at once; later ones share frames.
+                if self.last || (!self.under_way && !self.frames.is_empty()) {
+                    break;
+                }
+                self.begin_chunk()?;
             }
+            self.send_keys();
         }
-        if self.chunk.is_empty() {
-            frame.put(&std::mem::take(&mut self.tail));
+        self.under_way = true;
+        if self.frames.is_empty() {
+            return Ok(None);
         }
-        Ok(Some(frame.finish()))
+        Ok(Some(self.frames.take_frame()))
     }
 }
 

@@ -135,8 +135,8 @@ impl Handler for EtcdService {
         } = self;
         async move {
             if !(grpc && is_grpc(&request)) {
-                let path = request.uri().path().to_owned();
-                return plain_http::serve(node, registry, request.method().clone(), path).await;
+                let (head, _) = request.into_parts();
+                return plain_http::serve(node, registry, head.method, head.uri).await;
             }
             match dispatch(&node, &request) {
                 Ok(Call::Kv(method)) => kv::serve(node, method, request.into_body()).await,

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use tonic::Status;
@@ -33,6 +33,8 @@ enum Kind {
     Unary(Option<Frame>),
     /// gRPC messages as they are produced, then trailers.
     Pulled(Box<dyn FrameSource>),
+    /// Plain bytes as they are produced, this many in all.
+    Opaque(Box<dyn FrameSource>, u64),
     /// Trailers are due.
     Trailers(HeaderMap),
     /// From one of tonic's services.
@@ -64,6 +66,11 @@ impl ResponseBody {
     /// gRPC messages from `source`, then OK or the error it ended with.
     pub fn pulled(source: impl FrameSource + 'static) -> Self {
         Self(Kind::Pulled(Box::new(source)))
+    }
+
+    /// `len` bytes from `source` as a plain HTTP body; an error resets the stream.
+    pub fn opaque(source: impl FrameSource + 'static, len: u64) -> Self {
+        Self(Kind::Opaque(Box::new(source), len))
     }
 
     /// What one of tonic's services answered.
@@ -103,6 +110,14 @@ impl Body for ResponseBody {
                     Some(Ok(HttpFrame::trailers(grpc::trailers(Err(&status)))))
                 }
             },
+            Kind::Opaque(source, left) => match source.next_frame() {
+                Ok(Some(frame)) => {
+                    *left = left.saturating_sub(frame.remaining() as u64);
+                    Some(Ok(HttpFrame::data(frame)))
+                }
+                Ok(None) => None,
+                Err(status) => Some(Err(status)),
+            },
             Kind::Trailers(_) => match std::mem::replace(kind, Kind::Empty) {
                 Kind::Trailers(map) => Some(Ok(HttpFrame::trailers(map))),
                 _ => None,
@@ -119,6 +134,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Kind::Empty => true,
             Kind::Full(bytes) => bytes.is_none(),
+            Kind::Opaque(_, left) => *left == 0,
             Kind::Tonic(body) => body.is_end_stream(),
             _ => false,
         }
@@ -127,6 +143,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Opaque(_, left) => SizeHint::with_exact(*left),
             Kind::Empty | Kind::Full(None) => SizeHint::with_exact(0),
             _ => SizeHint::default(),
         }

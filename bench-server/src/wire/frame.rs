@@ -1,19 +1,22 @@
 //! The body's data type: a rope of stored records and copied runs, written with one `writev`.
 //!
-//! HTTP/2 costs per frame, not per byte, so objects are gathered into frames of
-//! [`TARGET_BYTES`]. Within a frame, records below [`COPY_BELOW_BYTES`] are copied into runs (a
+//! HTTP/2 costs per frame, not per byte, so objects are gathered into frames of exactly
+//! [`TARGET_BYTES`]: a frame of a few bytes more would be split by HTTP/2 into a large and a tiny
+//! one, and cost twice. Within a frame, records below [`COPY_BELOW_BYTES`] are copied into runs (a
 //! vectored write shows 16 slices a call, so many small slices cost more than the copy), larger
-//! ones are pointed at where the store keeps them. Measured in `docs/performance.md`.
+//! ones are pointed at where the store keeps them; one that straddles two frames is in both.
+//! Measured in `docs/performance.md`.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
+use super::run::Run;
 use crate::store::Record;
 
-/// Bytes a frame is filled to, unless a single object is larger. More than most receivers allow in
-/// one DATA frame; HTTP/2 splits it to what the receiver allows.
+/// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
+/// what the receiver allows, and every size allowed in practice divides it.
 pub const TARGET_BYTES: usize = 256 * 1024;
 
 /// Records smaller than this are copied, larger ones are pointed at.
@@ -41,10 +44,45 @@ impl Piece {
 #[derive(Debug, Default)]
 pub struct Frame {
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are already consumed.
+    /// Bytes of the first piece that are already consumed, or belong to the frame before.
     consumed: usize,
-    /// Bytes left in all pieces.
+    /// Bytes left; those of the last piece beyond them belong to the next frame.
     remaining: usize,
+}
+
+impl Frame {
+    /// Cuts everything from byte `at` on off into a frame of its own; a piece that straddles the
+    /// cut is shared by both.
+    fn split_off(&mut self, at: usize) -> Self {
+        let mut over = self.remaining.saturating_sub(at);
+        let mut rest = Self {
+            remaining: over,
+            ..Self::default()
+        };
+        self.remaining -= over;
+        while over > 0 {
+            let Some(last) = self.pieces.pop_back() else {
+                unreachable!("pieces hold what remaining says");
+            };
+            let len = last.as_slice().len();
+            let skipped = if self.pieces.is_empty() {
+                self.consumed
+            } else {
+                0
+            };
+            if len - skipped <= over {
+                over -= len - skipped;
+                rest.consumed = skipped;
+                rest.pieces.push_front(last);
+            } else {
+                rest.consumed = len - over;
+                rest.pieces.push_front(last.clone());
+                self.pieces.push_back(last);
+                over = 0;
+            }
+        }
+        rest
+    }
 }
 
 impl From<Bytes> for Frame {
@@ -65,16 +103,23 @@ impl Buf for Frame {
 
     fn chunk(&self) -> &[u8] {
         match self.pieces.front() {
-            Some(piece) => &piece.as_slice()[self.consumed..],
+            Some(piece) => {
+                let rest = &piece.as_slice()[self.consumed..];
+                &rest[..rest.len().min(self.remaining)]
+            }
             None => &[],
         }
     }
 
     fn chunks_vectored<'a>(&'a self, dst: &mut [IoSlice<'a>]) -> usize {
         let mut skip = self.consumed;
+        let mut left = self.remaining;
         let mut filled = 0;
         for (slot, piece) in dst.iter_mut().zip(&self.pieces) {
-            *slot = IoSlice::new(&piece.as_slice()[skip..]);
+            let slice = &piece.as_slice()[skip..];
+            let slice = &slice[..slice.len().min(left)];
+            *slot = IoSlice::new(slice);
+            left -= slice.len();
             skip = 0;
             filled += 1;
         }
@@ -101,23 +146,30 @@ impl Buf for Frame {
     }
 }
 
-/// Gathers header bytes and records into one [`Frame`].
+/// Gathers header bytes and records into frames.
 #[derive(Debug)]
 pub struct FrameBuilder {
     frame: Frame,
-    run: Vec<u8>,
-    /// Bytes that the next run is given room for.
-    run_capacity: usize,
+    run: Run,
+    /// Bytes that all runs together may come to hold.
+    expected: usize,
+    target: usize,
 }
 
 impl FrameBuilder {
-    /// An empty frame; `expected_bytes` sizes its first copied run, so that a short answer does
-    /// not take a whole frame's memory.
+    /// Nothing gathered yet. `expected_bytes` is the size of the whole answer, so that a short one
+    /// does not take a whole frame's memory.
     pub fn new(expected_bytes: usize) -> Self {
+        Self::with_target(expected_bytes, TARGET_BYTES)
+    }
+
+    /// The same for frames of `target` bytes instead of [`TARGET_BYTES`].
+    pub fn with_target(expected_bytes: usize, target: usize) -> Self {
         Self {
             frame: Frame::default(),
-            run: Vec::new(),
-            run_capacity: expected_bytes.min(TARGET_BYTES),
+            run: Run::default(),
+            expected: expected_bytes,
+            target,
         }
     }
 
@@ -131,22 +183,14 @@ impl FrameBuilder {
         self.frame.remaining == 0
     }
 
-    /// Whether the frame has reached [`TARGET_BYTES`].
+    /// Whether a whole frame is there.
     pub fn is_full(&self) -> bool {
-        self.frame.remaining >= TARGET_BYTES
-    }
-
-    /// Bytes until the frame is full.
-    fn room(&self) -> usize {
-        TARGET_BYTES.saturating_sub(self.frame.remaining)
+        self.frame.remaining >= self.target
     }
 
     /// Appends bytes that were made for this response.
     pub fn put(&mut self, bytes: &[u8]) {
-        if self.run.capacity() == 0 {
-            self.run.reserve_exact(self.run_capacity.max(bytes.len()));
-        }
-        self.run.extend_from_slice(bytes);
+        self.run.put(bytes, self.expected);
         self.frame.remaining += bytes.len();
     }
 
@@ -173,7 +217,15 @@ impl FrameBuilder {
         }
     }
 
-    /// The frame, ready to send.
+    /// A frame of exactly the target's size when that much is there, else all there is; what is
+    /// beyond stays for the next one.
+    pub fn take_frame(&mut self) -> Frame {
+        self.close_run();
+        let rest = self.frame.split_off(self.target);
+        std::mem::replace(&mut self.frame, rest)
+    }
+
+    /// All that is there as one frame, ready to send.
     pub fn finish(mut self) -> Frame {
         self.close_run();
         self.frame
@@ -183,10 +235,8 @@ impl FrameBuilder {
         if self.run.is_empty() {
             return;
         }
-        // A run between two large records is a few bytes; the next one gets what is left.
-        self.run_capacity = self.room().min(COPY_BELOW_BYTES);
         let run = std::mem::take(&mut self.run);
-        self.frame.pieces.push_back(Piece::Run(Bytes::from(run)));
+        self.frame.pieces.push_back(Piece::Run(run.freeze()));
     }
 }
 
@@ -227,6 +277,43 @@ mod tests {
                 expected,
                 "step {step}"
             );
+        }
+    }
+
+    #[test]
+    fn frames_are_cut_exactly_wherever_the_pieces_end() {
+        let mut builder = FrameBuilder::with_target(1 << 20, 10_000);
+        let mut expected = Vec::new();
+        let mut seen = Vec::new();
+        for (i, len) in [
+            10usize, 50_000, 3, 9_990, 4_096, 4_000, 4_000, 4_000, 25_000,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let bytes = vec![i as u8; len];
+            expected.extend_from_slice(&bytes);
+            builder.put_shared(Bytes::from(bytes));
+            while builder.is_full() {
+                let frame = builder.take_frame();
+                assert_eq!(frame.remaining(), 10_000);
+                seen.extend(drain_vectored(frame, 777));
+            }
+        }
+        let rest = builder.take_frame();
+        assert!(rest.remaining() < 10_000 && builder.is_empty());
+        seen.extend(drain_vectored(rest, usize::MAX));
+        assert!(seen == expected, "every byte once, in order");
+    }
+
+    #[test]
+    fn chunks_read_no_further_than_the_frame() {
+        let mut builder = FrameBuilder::with_target(0, 5_000);
+        builder.put_shared(Bytes::from(vec![1; 12_000]));
+        for len in [5_000, 5_000, 2_000] {
+            let mut frame = builder.take_frame();
+            assert_eq!(frame.chunk().len(), len);
+            assert_eq!(frame.copy_to_bytes(len), vec![1; len]);
         }
     }
 

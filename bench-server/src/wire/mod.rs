@@ -2,6 +2,7 @@
 //! frames to HTTP/2 one at a time.
 //!
 //! - [`frame`]: the body's data type, a rope of stored records and copied runs
+//! - `run`: the buffers that runs are copied into
 //! - [`proto`]: the few protobuf fields that are written by hand around stored records
 //! - [`grpc`]: message prefix, request decoding, status trailers
 //! - [`body`]: bodies that are pulled frame by frame
@@ -10,3 +11,4 @@ pub mod body;
 pub mod frame;
 pub mod grpc;
 pub mod proto;
+mod run;

@@ -4,11 +4,15 @@
 //! - [`Client`]: the services through tonic, for everything that is not a measured list
 //! - [`walk`]: an incremental checker of list responses that builds nothing per object
 //! - [`raw_list`]: Range and RangeStream on bare HTTP/2, feeding a walker or a counter
+//! - `opaque`: the same bytes as one plain body, the yardstick of lists
+//! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
 //! - [`watch`]: its watch half: shared streams, joined revisions, ordered progress
 
 pub mod config;
+mod dial;
 pub mod kubernetes;
+mod opaque;
 pub mod raw_list;
 pub mod walk;
 pub mod watch;

@@ -5,20 +5,17 @@
 //! which is how a client cancels.
 
 use std::future::poll_fn;
-use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use futures::FutureExt;
 use h2::RecvStream;
 use h2::client::SendRequest;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
 use prost::Message;
-use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tonic::{Code, Status};
 
-use super::config::{ClientConfig, chain, host_port, is_tls};
+use super::config::{ClientConfig, Http2};
+use super::dial::{self, Failed, Socket};
 pub use super::walk::ListRpc;
 use super::walk::{ListSummary, Visitor, Walker};
 use crate::error::Error;
@@ -42,27 +39,14 @@ impl RawConnection {
     /// # Errors
     /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.
     pub async fn connect(config: &ClientConfig, token: Option<HeaderValue>) -> Result<Self, Error> {
-        let mut last = Error::Config("no endpoint given".into());
-        for endpoint in &config.endpoints {
-            let attempt = dial(config, endpoint);
-            let reason = match tokio::time::timeout(config.connect_timeout, attempt).await {
-                Ok(Ok(send)) => {
-                    return Ok(Self {
-                        send,
-                        endpoint: endpoint.clone(),
-                        token,
-                    });
-                }
-                Ok(Err(Dial::Config(error))) => return Err(error),
-                Ok(Err(Dial::Network(reason))) => reason,
-                Err(_) => format!("no answer within {}", seconds(config.connect_timeout)),
-            };
-            last = Error::Unreachable {
-                endpoint: endpoint.to_string(),
-                reason,
-            };
-        }
-        Err(last)
+        let http2 = config.http2;
+        let (send, endpoint) =
+            dial::first(config, |socket| handshake(http2, socket).boxed()).await?;
+        Ok(Self {
+            send,
+            endpoint,
+            token,
+        })
     }
 
     /// Which endpoint it reached.
@@ -77,10 +61,15 @@ impl RawConnection {
     /// [`Error::Unimplemented`]), [`Error::Status`] with `Unavailable` when the connection failed,
     /// [`Error::Protocol`] when the answer is not gRPC.
     pub async fn open(&self, rpc: ListRpc, request: &RangeRequest) -> Result<RawList, Error> {
-        let mut send = self.send.clone().ready().await.map_err(unavailable)?;
-        let (response, mut body) = send
-            .send_request(self.head(rpc)?, false)
-            .map_err(unavailable)?;
+        let path = match rpc {
+            ListRpc::Range => "/etcdserverpb.KV/Range",
+            ListRpc::RangeStream => "/etcdserverpb.KV/RangeStream",
+        };
+        let mut head = self.request(Method::POST, path)?;
+        head.headers_mut()
+            .insert("content-type", HeaderValue::from_static("application/grpc"));
+        let mut send = self.ready().await?;
+        let (response, mut body) = send.send_request(head, false).map_err(unavailable)?;
         // A server that knows no such method may answer and close the stream before it has read the request; then the
         // answer says more than the failure to send.
         let sent = body.send_data(encode(request), true);
@@ -145,24 +134,25 @@ impl RawConnection {
         Ok(bytes)
     }
 
-    fn head(&self, rpc: ListRpc) -> Result<Request<()>, Error> {
-        let path = match rpc {
-            ListRpc::Range => "/etcdserverpb.KV/Range",
-            ListRpc::RangeStream => "/etcdserverpb.KV/RangeStream",
-        };
+    /// Waits until a stream may be opened.
+    pub(super) async fn ready(&self) -> Result<SendRequest<Bytes>, Error> {
+        self.send.clone().ready().await.map_err(unavailable)
+    }
+
+    /// A request's head with what every call carries.
+    pub(super) fn request(&self, method: Method, path: &str) -> Result<Request<()>, Error> {
+        let config = |e: http::Error| Error::Config(e.to_string());
         let mut parts = self.endpoint.clone().into_parts();
-        parts.path_and_query = Some(http::uri::PathAndQuery::from_static(path));
-        let uri = Uri::from_parts(parts).map_err(|e| Error::Config(e.to_string()))?;
+        parts.path_and_query = Some(path.parse().map_err(|e| config(http::Error::from(e)))?);
         let mut request = Request::builder()
-            .method(Method::POST)
+            .method(method)
             .version(Version::HTTP_2)
-            .uri(uri)
-            .header("content-type", "application/grpc")
+            .uri(Uri::from_parts(parts).map_err(|e| config(e.into()))?)
             .header("te", "trailers");
         if let Some(token) = &self.token {
             request = request.header("token", token.clone());
         }
-        request.body(()).map_err(|e| Error::Config(e.to_string()))
+        request.body(()).map_err(config)
     }
 }
 
@@ -200,47 +190,19 @@ impl RawList {
     }
 }
 
-/// Why an attempt failed: settings (another endpoint will not help) or network.
-enum Dial {
-    Config(Error),
-    Network(String),
-}
-
-async fn dial(config: &ClientConfig, endpoint: &Uri) -> Result<SendRequest<Bytes>, Dial> {
-    let network = |e: &dyn std::error::Error| Dial::Network(chain(e));
-    let (host, port) = host_port(endpoint);
-    let tcp = TcpStream::connect((host.as_str(), port))
-        .await
-        .map_err(|e| network(&e))?;
-    tcp.set_nodelay(true).map_err(|e| network(&e))?;
-    if !is_tls(endpoint) {
-        return handshake(config, tcp).await.map_err(|e| network(&e));
-    }
-    let connector = TlsConnector::from(config.rustls().map_err(Dial::Config)?);
-    let name = ServerName::try_from(host.clone())
-        .map_err(|_| Dial::Config(Error::Config(format!("{host:?} is not a server name"))))?;
-    let tls = connector
-        .connect(name, tcp)
-        .await
-        .map_err(|e| network(&e))?;
-    handshake(config, tls).await.map_err(|e| network(&e))
-}
-
-async fn handshake<IO>(config: &ClientConfig, io: IO) -> Result<SendRequest<Bytes>, h2::Error>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn handshake(http2: Http2, socket: Socket) -> Result<SendRequest<Bytes>, Failed> {
     let (send, connection) = h2::client::Builder::new()
-        .initial_window_size(config.http2.stream_window_bytes)
-        .initial_connection_window_size(config.http2.connection_window_bytes)
-        .max_frame_size(config.http2.max_frame_bytes)
+        .initial_window_size(http2.stream_window_bytes)
+        .initial_connection_window_size(http2.connection_window_bytes)
+        .max_frame_size(http2.max_frame_bytes)
         .enable_push(false)
         // A cancelled list goes on arriving until the server hears of it. h2 remembers only ten such streams, takes frames
         // of any other for a fault, and after a thousand faults closes the connection: many lists are cancelled here.
         .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
         .max_local_error_reset_streams(None)
-        .handshake(io)
-        .await?;
+        .handshake(socket)
+        .await
+        .map_err(|e| Failed::network(&e))?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!("list connection ended: {error}");
@@ -267,13 +229,9 @@ fn ok_or_error(status: Status) -> Result<(), Error> {
     }
 }
 
-fn unavailable(error: h2::Error) -> Error {
+pub(super) fn unavailable(error: h2::Error) -> Error {
     Error::Status {
         code: Code::Unavailable,
         message: format!("connection: {error}"),
     }
-}
-
-fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f64())
 }
