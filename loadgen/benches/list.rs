@@ -30,7 +30,7 @@ fn lists(c: &mut Criterion) {
         .sample_size(10)
         .throughput(Throughput::Elements(OBJECTS));
     for tier in [Tier::Etcd, Tier::Kube] {
-        for &strategy in scenario.rows.of(tier) {
+        for strategy in scenario.rows.of(tier).iter().map(|row| row.strategy) {
             group.bench_function(format!("{tier}/{strategy}"), |b| {
                 let (clients, running) = runtime.block_on(start(tier, strategy, &data));
                 b.iter_custom(|lists| runtime.block_on(measure(&clients, lists)));

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -180,6 +181,15 @@ pub struct RunArgs {
     /// Clients that list at the same time, instead of the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
+
+    /// Small requests per second on a schedule (open loop), instead of the scenario's; for rows `get` and `put`
+    #[arg(long, value_name = "R")]
+    pub rate: Option<f64>,
+
+    /// How long each row of small requests sends them, as 10s, instead of the scenario's
+    #[arg(long, value_name = "T", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub duration: Option<Duration>,
 
     /// Seed of the data set, instead of the scenario's
     #[arg(long, value_name = "N")]

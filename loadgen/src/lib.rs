@@ -1,9 +1,10 @@
 //! The generator: drives any target, measures, verifies, reports, compares.
 //!
 //! [`run`] drives it: [`seed`] → [`target`] → [`pace`] → [`record`] → [`sample`] → [`verify`] → [`result`] → [`report`] and
-//! [`compare`]; [`probe`] asks what an endpoint can; [`safety`] is what must hold before an endpoint that is not ours is written to.
+//! [`compare`]; [`bars`] are held against the figures; [`probe`] asks what an endpoint can; [`safety`] is what must hold before an endpoint that is not ours is written to.
 //! Around them: [`cli`] (what may be typed), [`exit`] (how it ends), [`progress`] (what is seen meanwhile).
 
+pub mod bars;
 pub mod cli;
 pub mod command;
 pub mod compare;

@@ -19,5 +19,5 @@ mod template;
 
 pub use data_set::DataSet;
 pub use fingerprint::Fingerprint;
-pub use scenario::{DataSetSpec, Kind, Overrides, Scenario, ScenarioError};
-pub use strategy::{Strategy, Tier};
+pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
+pub use strategy::{Shape, Strategy, Tier};

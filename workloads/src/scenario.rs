@@ -2,15 +2,34 @@
 //!
 //! A scenario is a TOML file with comments. The built-in ones are part of the program, so that a
 //! binary alone can run them, and they double as the examples that other people's files start from.
+//!
+//! - [`data`]: what is loaded
+//! - [`rows`]: what is measured on it
+//! - [`background`]: what runs beside a row
+//! - [`bar`]: what its figures should come to
+
+mod background;
+mod bar;
+mod data;
+mod rows;
+mod units;
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::nearest::nearest;
-use crate::strategy::{Strategy, Tier};
+use crate::strategy::{Shape, Strategy};
+
+pub use background::Background;
+pub use bar::BarSpec;
+pub use data::{DataSetSpec, Kind};
+pub use rows::{RowSpec, Rows};
+use units::duration_text;
+pub use units::{ByteSize, ByteSizeError};
 
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
@@ -26,7 +45,7 @@ const BUILT_IN: [(&str, &str); 4] = [
 ];
 
 /// What to load, which rows to measure on it, and how often.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scenario {
     /// Name by which it is run.
     pub name: String,
@@ -42,69 +61,27 @@ pub struct Scenario {
     pub warmup: u32,
     /// Streams that are cancelled after their first chunk; 0 for none.
     pub first_chunk_streams: u32,
-    /// Strategies per tier, in the order in which they run.
+    /// How long a row of small requests sends them.
+    #[serde(with = "duration_text")]
+    pub duration: Duration,
+    /// Small requests per second, on a schedule; each client waits for its answer where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// What is measured.
     pub rows: Rows,
+    /// What runs beside the rows that name it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<Background>,
+    /// What the figures should come to.
+    #[serde(rename = "bar", skip_serializing_if = "Vec::is_empty")]
+    pub bars: Vec<BarSpec>,
     /// Each is loaded and measured by itself, in this order; never empty.
     #[serde(rename = "data_set")]
     pub data_sets: Vec<DataSetSpec>,
 }
 
-/// Strategies per tier.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rows {
-    /// Rows of the etcd tier.
-    #[serde(default)]
-    pub etcd: Vec<Strategy>,
-    /// Rows of the Kubernetes tier.
-    #[serde(default)]
-    pub kube: Vec<Strategy>,
-}
-
-/// What kind of objects a data set holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Pods as an apiserver stores them, about 10.1 KB each.
-    Pods,
-    /// ConfigMaps as an apiserver stores them, of any size.
-    ConfigMaps,
-    /// Keys with random bytes, which no apiserver could read.
-    Raw,
-}
-
-impl Kind {
-    /// Whether the Kubernetes tier can serve these objects.
-    pub fn is_kubernetes(self) -> bool {
-        self != Self::Raw
-    }
-}
-
-/// A data set as a scenario describes it: everything that its bytes depend on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DataSetSpec {
-    /// Name in results; unique in its scenario.
-    pub name: String,
-    /// What kind of objects.
-    pub kind: Kind,
-    /// How many.
-    pub objects: NonZeroU64,
-    /// Bytes of each stored value, exact; only for `config-maps` and `raw`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub object_size: Option<NonZeroU64>,
-    /// Namespaces that the objects are spread over; only for `pods` and `config-maps`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespaces: Option<NonZeroU32>,
-    /// Nodes that the pods run on; only for `pods`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<NonZeroU32>,
-    /// Every object is a function of this and its number.
-    pub seed: u64,
-}
-
 /// What the command line changes about a scenario; `None` leaves it as the file says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
     /// `--objects`, of every data set.
     pub objects: Option<NonZeroU64>,
@@ -116,6 +93,10 @@ pub struct Overrides {
     pub repeats: Option<NonZeroU32>,
     /// `--clients`.
     pub clients: Option<NonZeroU32>,
+    /// `--rate`, of every row of small requests.
+    pub rate: Option<f64>,
+    /// `--duration`, of every row of small requests.
+    pub duration: Option<Duration>,
     /// `--strategies`: rows to keep or to add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
 }
@@ -177,12 +158,24 @@ struct File {
     warmup: u32,
     #[serde(default)]
     first_chunk_streams: u32,
+    #[serde(default = "five_seconds", with = "duration_text")]
+    duration: Duration,
+    #[serde(default)]
+    rate: Option<f64>,
     rows: Spanned<Rows>,
+    #[serde(default)]
+    background: Vec<Spanned<Background>>,
+    #[serde(default)]
+    bar: Vec<Spanned<BarSpec>>,
     data_set: Vec<Spanned<DataSetSpec>>,
 }
 
 fn one() -> NonZeroU32 {
     NonZeroU32::MIN
+}
+
+fn five_seconds() -> Duration {
+    Duration::from_secs(5)
 }
 
 // === impl Scenario ===
@@ -260,7 +253,28 @@ impl Scenario {
             return Err(invalid(0, "at least one [[data_set]] is needed".to_owned()));
         }
 
-        Ok(Self {
+        rows::check_rate(file.rate).map_err(|message| invalid(0, message))?;
+        let mut background: Vec<Background> = Vec::with_capacity(file.background.len());
+        for load in file.background {
+            let start = load.span().start;
+            let load = load.into_inner();
+            load.check().map_err(|message| invalid(start, message))?;
+            if background.iter().any(|other| other.name == load.name) {
+                let message = format!("background `{}` is there twice", load.name);
+                return Err(invalid(start, message));
+            }
+            background.push(load);
+        }
+        let named = rows.all().flat_map(|(_, row)| &row.beside);
+        if let Some(name) = named
+            .into_iter()
+            .find(|name| !background.iter().any(|load| load.name == **name))
+        {
+            let message = format!("there is no [[background]] named `{name}`");
+            return Err(invalid(rows_start, message));
+        }
+
+        let mut scenario = Self {
             name,
             summary: file.summary,
             description: file.description.trim().to_owned(),
@@ -268,9 +282,21 @@ impl Scenario {
             clients: file.clients.get(),
             warmup: file.warmup,
             first_chunk_streams: file.first_chunk_streams,
+            duration: file.duration,
+            rate: file.rate,
             rows,
+            background,
+            bars: Vec::with_capacity(file.bar.len()),
             data_sets,
-        })
+        };
+        for bar in file.bar {
+            let start = bar.span().start;
+            let bar = bar.into_inner();
+            bar.check(&scenario)
+                .map_err(|message| invalid(start, message))?;
+            scenario.bars.push(bar);
+        }
+        Ok(scenario)
     }
 
     /// Applies what the command line asks for.
@@ -309,25 +335,42 @@ impl Scenario {
         if let Some(repeats) = overrides.repeats {
             self.repeats = repeats.get();
         }
-        if let Some(clients) = overrides.clients {
-            self.clients = clients.get();
-        }
         if let Some(strategies) = &overrides.strategies {
-            let on = |tier| {
-                strategies
-                    .iter()
-                    .copied()
-                    .filter(move |s| s.runs_on(tier))
-                    .collect()
-            };
-            let rows = Rows {
-                etcd: on(Tier::Etcd),
-                kube: on(Tier::Kube),
-            };
+            let rows = self.rows.only(strategies);
             rows.check().map_err(|message| refuse(self, message))?;
             self.rows = rows;
         }
+        if let Some(clients) = overrides.clients {
+            self.clients = clients.get();
+            for row in self.rows.all_mut() {
+                row.clients = None;
+            }
+        }
+        let paced = overrides.rate.is_some() || overrides.duration.is_some();
+        let requests = |row: &RowSpec| row.strategy.shape() == Shape::Requests;
+        if paced && !self.rows.all().any(|(_, row)| requests(row)) {
+            let message = "--rate and --duration are for rows of small requests: `get` and `put`";
+            return Err(refuse(self, message.to_owned()));
+        }
+        for row in self.rows.all_mut() {
+            row.rate = row.rate.filter(|_| overrides.rate.is_none());
+            row.duration = row.duration.filter(|_| overrides.duration.is_none());
+        }
+        rows::check_rate(overrides.rate).map_err(|message| refuse(self, message))?;
+        self.rate = overrides.rate.or(self.rate);
+        self.duration = overrides.duration.unwrap_or(self.duration);
+        self.rows.without_doubles();
+        self.forget_bars_of_missing_rows();
         Ok(())
+    }
+
+    /// What the command line took out has no bar to meet.
+    fn forget_bars_of_missing_rows(&mut self) {
+        let bars = std::mem::take(&mut self.bars);
+        self.bars = bars
+            .into_iter()
+            .filter(|bar| bar.check(self).is_ok())
+            .collect();
     }
 
     /// The scenario as a file, to be kept beside its result.
@@ -342,90 +385,6 @@ pub fn built_in() -> Vec<Scenario> {
         .iter()
         .map(|(origin, text)| Scenario::parse(text, origin).expect("built-in scenarios are tested"))
         .collect()
-}
-
-// === impl Rows ===
-
-impl Rows {
-    /// Strategies of one tier.
-    pub fn of(&self, tier: Tier) -> &[Strategy] {
-        match tier {
-            Tier::Etcd => &self.etcd,
-            Tier::Kube => &self.kube,
-        }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for tier in [Tier::Etcd, Tier::Kube] {
-            let rows = self.of(tier);
-            for (i, strategy) in rows.iter().enumerate() {
-                if !strategy.runs_on(tier) {
-                    return Err(format!("the {tier} tier has no strategy `{strategy}`"));
-                }
-                if rows[..i].contains(strategy) {
-                    return Err(format!(
-                        "strategy `{strategy}` is there twice for the {tier} tier"
-                    ));
-                }
-            }
-        }
-        if self.etcd.is_empty() && self.kube.is_empty() {
-            return Err("at least one strategy is needed".to_owned());
-        }
-        Ok(())
-    }
-}
-
-// === impl DataSetSpec ===
-
-impl DataSetSpec {
-    /// Whether the fields fit the kind and each other.
-    fn check(&self) -> Result<(), String> {
-        let (size, namespaces, nodes) = match self.kind {
-            Kind::Pods => (false, true, true),
-            Kind::ConfigMaps => (true, true, false),
-            Kind::Raw => (true, false, false),
-        };
-        let fields = [
-            ("object_size", self.object_size.is_some(), size),
-            ("namespaces", self.namespaces.is_some(), namespaces),
-            ("nodes", self.nodes.is_some(), nodes),
-        ];
-        for (field, given, wanted) in fields {
-            if given != wanted {
-                let verb = if wanted { "needs" } else { "does not take" };
-                return Err(format!(
-                    "data set `{}` of this kind {verb} `{field}`",
-                    self.name
-                ));
-            }
-        }
-        match self.object_size.map(NonZeroU64::get) {
-            Some(size) if size < self.kind.smallest_size() => Err(format!(
-                "data set `{}`: object_size {size} is too small, at least {} bytes are needed",
-                self.name,
-                self.kind.smallest_size()
-            )),
-            Some(size) if size > LARGEST_SIZE => Err(format!(
-                "data set `{}`: object_size {size} is too large, etcd takes requests of at most {LARGEST_SIZE} bytes",
-                self.name
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// etcd's default `--max-request-bytes`, 1.5 MiB.
-const LARGEST_SIZE: u64 = 1_572_864;
-
-impl Kind {
-    fn smallest_size(self) -> u64 {
-        match self {
-            // Metadata and envelope of a ConfigMap whose data is next to nothing.
-            Self::ConfigMaps => 700,
-            Self::Pods | Self::Raw => 1,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The ways to list: the rows of a report, by the names that scenario files and `--strategies` use.
+//! The ways to ask a server: the rows of a report, by the names that scenario files and `--strategies` use.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -34,7 +34,20 @@ impl fmt::Display for Tier {
     }
 }
 
-/// One way to list a whole data set.
+/// What a strategy is made of, and so which driver runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Whole lists, each checked.
+    List,
+    /// Many small requests, each with its answer.
+    Requests,
+    /// Writes that must reach watchers.
+    Delivery,
+    /// Nothing that could be timed: only ever a background.
+    Idle,
+}
+
+/// One way to ask a server: mostly, to list a whole data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Strategy {
@@ -44,6 +57,16 @@ pub enum Strategy {
     UnaryIncremental,
     /// etcd: RangeStream, KEP-5966 (`stream`).
     Stream,
+    /// etcd: the bytes of the list as one HTTP/2 body without any meaning: the transport's own floor (`opaque`).
+    Opaque,
+    /// etcd: a Range of one key (`get`).
+    Get,
+    /// etcd: a Put of one object (`put`).
+    Put,
+    /// etcd: from a put to the event at each of many watchers (`fan-out`).
+    FanOut,
+    /// etcd: watchers of keys that nobody writes (`watch`).
+    Watch,
     /// Both tiers: limit and continue, this many objects a page (`paged:N`).
     Paged(NonZeroU32),
     /// Kubernetes: `resourceVersion=0`, whatever the watch cache holds (`cached`).
@@ -70,19 +93,43 @@ pub enum StrategyError {
 
 impl Strategy {
     /// Every name, with `N` for the page size.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 11] = [
         "unary",
         "unary-incremental",
         "stream",
         "paged:N",
+        "opaque",
+        "get",
+        "put",
+        "fan-out",
+        "watch",
         "cached",
         "consistent",
     ];
 
+    /// Which driver runs it.
+    pub fn shape(self) -> Shape {
+        match self {
+            Self::Get | Self::Put => Shape::Requests,
+            Self::FanOut => Shape::Delivery,
+            Self::Watch => Shape::Idle,
+            Self::Unary
+            | Self::UnaryIncremental
+            | Self::Stream
+            | Self::Opaque
+            | Self::Paged(_)
+            | Self::Cached
+            | Self::Consistent => Shape::List,
+        }
+    }
+
     /// Whether a tier has this strategy at all.
     pub fn runs_on(self, tier: Tier) -> bool {
         match self {
-            Self::Unary | Self::UnaryIncremental | Self::Stream => tier == Tier::Etcd,
+            Self::Unary | Self::UnaryIncremental | Self::Stream | Self::Opaque => {
+                tier == Tier::Etcd
+            }
+            Self::Get | Self::Put | Self::FanOut | Self::Watch => tier == Tier::Etcd,
             Self::Cached | Self::Consistent => tier == Tier::Kube,
             Self::Paged(_) => true,
         }
@@ -96,6 +143,11 @@ impl fmt::Display for Strategy {
             Self::UnaryIncremental => "unary-incremental",
             Self::Stream => "stream",
             Self::Paged(size) => return write!(f, "paged:{size}"),
+            Self::Opaque => "opaque",
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::FanOut => "fan-out",
+            Self::Watch => "watch",
             Self::Cached => "cached",
             Self::Consistent => "consistent",
         })
@@ -110,6 +162,11 @@ impl FromStr for Strategy {
             "unary" => Self::Unary,
             "unary-incremental" => Self::UnaryIncremental,
             "stream" => Self::Stream,
+            "opaque" => Self::Opaque,
+            "get" => Self::Get,
+            "put" => Self::Put,
+            "fan-out" => Self::FanOut,
+            "watch" => Self::Watch,
             "cached" => Self::Cached,
             "consistent" => Self::Consistent,
             _ => match name.split_once(':') {

@@ -35,7 +35,7 @@ pub struct Done {
     /// From the call to the first object; `None` when nobody looked, or there was none.
     pub first_object: Option<Duration>,
     /// What the list held, where it was looked at.
-    pub result: Result<Option<(Listed, Found)>, ListError>,
+    pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
 
 /// Against what lists are checked.
@@ -156,7 +156,11 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
                 let mut check = Check::new(&verifier.root);
                 let mut on_first = || first_object = Some(begun.elapsed());
                 let listed = lister.list(&mut check, &mut on_first).await?;
-                let found = check.finish(&listed, verifier.expected.as_ref())?;
+                let found = if lister.shows_objects() {
+                    Some(check.finish(&listed, verifier.expected.as_ref())?)
+                } else {
+                    None
+                };
                 Ok(Some((listed, found)))
             }
             Job::Drain => lister.drain().await.map(|()| None),

@@ -1,5 +1,6 @@
 //! What people look at: charts, a page, a table. Drawn only from a saved result, so that any result can be drawn again.
 
+pub mod bars;
 pub mod charts;
 mod page;
 pub mod quantity;

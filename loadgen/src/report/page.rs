@@ -5,6 +5,7 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 
+use super::bars::BarTable;
 use super::quantity::Quantity;
 use super::row::{Row, TITLES};
 use crate::result::{Case, DataSet, Outcome, Report, ServerSetup};
@@ -66,6 +67,7 @@ struct Page<'a> {
     elapsed: String,
     titles: [&'static str; TITLES.len()],
     data_sets: Vec<Section<'a>>,
+    bars: BarTable,
     facts: Vec<(&'static str, String)>,
     servers: Vec<(String, Vec<(&'static str, String)>)>,
 }
@@ -131,6 +133,7 @@ impl<'a> Page<'a> {
                 .iter()
                 .map(|data_set| Section::of(report, data_set, pictures))
                 .collect(),
+            bars: BarTable::of(report),
             facts: facts(report),
             servers: servers.collect(),
             report,

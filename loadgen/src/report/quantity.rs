@@ -11,6 +11,8 @@ pub enum Quantity {
     Bytes(f64),
     /// A throughput, in binary units.
     BytesPerSecond(f64),
+    /// How often something happens.
+    PerSecond(f64),
     /// A number of things, in full.
     Count(u64),
     /// One size as a part of another.
@@ -31,6 +33,7 @@ impl fmt::Display for Quantity {
                 Unit::of_size(rate).fmt_with(rate, f)?;
                 f.write_str("/s")
             }
+            Self::PerSecond(rate) => write!(f, "{}/s", three_digits(rate)),
             Self::Count(count) => f.write_str(&grouped(count)),
             Self::PerByte(ratio) if ratio > 0.0 && ratio < 0.001 => f.write_str("< 0.001 ×"),
             Self::PerByte(ratio) => write!(f, "{ratio:.3} ×"),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
+use super::bars::{self, BarTable};
 use super::quantity::Quantity;
 use super::row::{NOTES, Row, TITLES};
 use crate::result::{DataSet, Report};
@@ -25,6 +26,7 @@ pub fn text(report: &Report, width: Option<u16>) -> String {
         }
         data_set_text(report, data_set, width, &mut text).expect("a string takes everything");
     }
+    bars_text(report, width, &mut text);
     if report.environment.profile == "debug" {
         text.push_str(
             "\nThe generator was a debug build: its figures say nothing about a target.\n",
@@ -87,6 +89,31 @@ fn data_set_text(
         writeln!(text, "[{n}] {note}")?;
     }
     Ok(())
+}
+
+/// Its cells are sentences rather than numbers, so it is folded in a terminal only.
+fn bars_text(report: &Report, width: Option<u16>, text: &mut String) {
+    let bars = BarTable::of(report);
+    if bars.rows.is_empty() {
+        return;
+    }
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(&bars.titles);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    for row in bars.rows {
+        table.add_row(row.cells);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if at >= bars::FIRST_NUMBER {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    text.push_str(&format!("\n{}\n", table.trim_fmt()));
 }
 
 /// The terminal's width, when standard output is one.

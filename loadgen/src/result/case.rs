@@ -22,12 +22,30 @@ pub struct Case {
     pub tier: Tier,
     /// `unary`, `stream`, `paged:500`, …
     pub strategy: String,
+    /// The row's name in its scenario, to which bars refer: the strategy and the row's own options.
+    #[serde(default)]
+    pub row: String,
     /// How the server encoded what it sent: `buffered`, `incremental`, `stream`, `json`, `protobuf`. Null when nothing was served.
     pub encoding: Option<String>,
     /// Which part of the server answered.
     pub served_from: ServedFrom,
-    /// Clients listing at the same time.
+    /// Clients listing, or sending small requests, at the same time.
     pub clients: u32,
+    /// Connections that they share; null where each client has its own.
+    #[serde(default)]
+    pub connections: Option<u32>,
+    /// Watchers that each put had to reach.
+    #[serde(default)]
+    pub watchers: Option<u32>,
+    /// Largest HTTP/2 frame that the client accepted, where the row asks for another than the generator's own, in bytes.
+    #[serde(default)]
+    pub frame_bytes: Option<u32>,
+    /// Small requests per second that were intended (open loop); null in a closed loop.
+    #[serde(default)]
+    pub offered_per_s: Option<f64>,
+    /// What ran beside the row.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
     /// Whether this row was measured, and if not, why.
     pub outcome: Outcome,
     /// Objects in one list.
@@ -42,8 +60,17 @@ pub struct Case {
     pub valid: bool,
     /// True when checking the answers, not the server, set the time: see [`Case::mark_client_limited`].
     pub client_limited: bool,
-    /// Time of one whole list, from its intended start to its checked end.
+    /// How long the data set took to be written before the row; null where it was there already.
+    #[serde(default)]
+    pub seed_s: Option<f64>,
+    /// Time of one whole list, small request or event at a watcher, from its intended start to its checked end.
     pub latency_ms: Option<Quantiles>,
+    /// The same requests from when they were really sent (open loop): what a generator that waits would have seen.
+    #[serde(default)]
+    pub service_ms: Option<Quantiles>,
+    /// Small requests answered per second of the measured phase.
+    #[serde(default)]
+    pub requests_per_s: Option<f64>,
     /// The same list drained by a client that checks nothing.
     pub null_sink_ms: Option<Quantiles>,
     /// Time from the start of a list to its first chunk with an object, from lists cancelled after it.
@@ -71,9 +98,15 @@ impl Case {
             target: target.to_owned(),
             tier,
             strategy: strategy.to_owned(),
+            row: String::new(),
             encoding: None,
             served_from: ServedFrom::Unknown,
             clients: 1,
+            connections: None,
+            watchers: None,
+            frame_bytes: None,
+            offered_per_s: None,
+            beside: Vec::new(),
             outcome,
             objects: 0,
             bytes: 0,
@@ -81,7 +114,10 @@ impl Case {
             errors: 0,
             valid: false,
             client_limited: false,
+            seed_s: None,
             latency_ms: None,
+            service_ms: None,
+            requests_per_s: None,
             null_sink_ms: None,
             first_chunk_ms: None,
             chunks: None,
@@ -93,11 +129,12 @@ impl Case {
         }
     }
 
-    /// Sets `client_limited` by comparing the two medians: true when checking adds more than 10 % to draining.
-    pub fn mark_client_limited(&mut self) {
+    /// Sets `client_limited`: true when checking adds more than 10 % to draining, by the medians, and the two samples
+    /// `surely_differ`; a few lists scatter by more than that.
+    pub fn mark_client_limited(&mut self, surely_differ: bool) {
         let median = |quantiles: &Option<Quantiles>| quantiles.as_ref().and_then(|q| q.p50);
         self.client_limited = match (median(&self.latency_ms), median(&self.null_sink_ms)) {
-            (Some(checked), Some(drained)) => checked > drained * CLIENT_LIMIT,
+            (Some(checked), Some(drained)) => surely_differ && checked > drained * CLIENT_LIMIT,
             _ => false,
         };
     }
@@ -108,7 +145,8 @@ impl Case {
         self.valid && self.outcome == Outcome::Measured
     }
 
-    /// What identifies the row within its run: `data set/target/tier/strategy`, and the clients where there are several.
+    /// What identifies the row within its run: `data set/target/tier/strategy`, the clients where there are several, and
+    /// [`Case::options`].
     #[must_use]
     pub fn id(&self) -> String {
         let Self {
@@ -119,11 +157,51 @@ impl Case {
             clients,
             ..
         } = self;
-        match clients {
-            0 | 1 => format!("{data_set}/{target}/{tier}/{strategy}"),
-            _ => format!("{data_set}/{target}/{tier}/{strategy}/{clients}-clients"),
+        let mut id = format!("{data_set}/{target}/{tier}/{strategy}");
+        if *clients > 1 {
+            id.push_str(&format!("/{clients}-clients"));
         }
+        for option in self.options() {
+            id.push('/');
+            id.push_str(&option.replace(' ', "-"));
+        }
+        id
     }
+
+    /// What else sets the row apart from others of its strategy, in words.
+    #[must_use]
+    pub fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        options.extend(self.watchers.map(|n| format!("{n} watchers")));
+        options.extend(self.connections.map(|n| format!("{n} connections")));
+        let frame = self.frame_bytes.map(workloads::scenario::ByteSize);
+        options.extend(frame.map(|size| format!("{size} frames")));
+        options.extend(self.offered_per_s.map(|rate| format!("{rate} per second")));
+        options.extend(
+            self.beside
+                .iter()
+                .map(|load| format!("beside {}", load.name)),
+        );
+        options
+    }
+}
+
+/// A load that ran beside a row.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Beside {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What it did.
+    pub strategy: String,
+    /// Clients of it, or watchers.
+    pub clients: u32,
+    /// Small requests per second that it intended; null where each waits for its answer.
+    pub offered_per_s: Option<f64>,
+    /// Lists, small requests or events while the row was measured.
+    pub requests: u64,
+    /// How many of them failed.
+    pub errors: u64,
 }
 
 /// Which part of the server answered, as the server itself says.
@@ -212,8 +290,14 @@ pub struct Quantiles {
 pub struct ClientFigures {
     /// CPU time of the generator during the measured phase.
     pub cpu_s: f64,
+    /// `cpu_s` over the requests of that phase.
+    #[serde(default)]
+    pub cpu_s_per_request: Option<f64>,
     /// Its highest resident size in that phase, in bytes.
     pub rss_peak: u64,
+    /// The longest time that the pacing thread was kept from its CPU when it should have sent; null in a closed loop.
+    #[serde(default)]
+    pub stall_ms: Option<f64>,
     /// How late requests were sent after their intended time; null in a closed loop, which intends none.
     pub lag_ms: Option<Quantiles>,
 }
@@ -247,13 +331,15 @@ mod tests {
         let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
         case.latency_ms = median(112.0);
         case.null_sink_ms = median(100.0);
-        case.mark_client_limited();
+        case.mark_client_limited(true);
         assert!(case.client_limited);
+        case.mark_client_limited(false);
+        assert!(!case.client_limited, "it may be chance");
         case.latency_ms = median(109.0);
-        case.mark_client_limited();
+        case.mark_client_limited(true);
         assert!(!case.client_limited);
         case.null_sink_ms = None;
-        case.mark_client_limited();
+        case.mark_client_limited(true);
         assert!(
             !case.client_limited,
             "without a null sink nothing can be said"

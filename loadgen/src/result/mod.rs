@@ -1,12 +1,14 @@
 //! What a run found, as it is kept on disk: the structs of `report.json`, the folder around it, and the
 //! environment that the numbers were made in. The run driver fills these; `report` and `compare` read only what was saved.
 
+mod bar;
 mod case;
 mod environment;
 mod folder;
 mod server;
 
-pub use case::{Case, ClientFigures, Outcome, Quantiles, ServedFrom, Verified};
+pub use bar::{Bar, OtherTarget};
+pub use case::{Beside, Case, ClientFigures, Outcome, Quantiles, ServedFrom, Verified};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
 pub use server::ServerFigures;
@@ -37,6 +39,9 @@ pub struct Report {
     pub data_sets: Vec<DataSet>,
     /// One entry per data set, target and strategy, in the order in which they ran. What could not run is here too, with its reason.
     pub cases: Vec<Case>,
+    /// The scenario's bars and what the run made of them.
+    #[serde(default)]
+    pub bars: Vec<Bar>,
 }
 
 /// What was listed: enough to make the same bytes again anywhere.

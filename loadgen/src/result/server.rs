@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct ServerFigures {
     /// Resident after the server settled, before the measured phase.
     pub rss_idle: u64,
+    /// `rss_idle` over the bytes of keys and values that were written; null where nothing was.
+    #[serde(default)]
+    pub idle_per_stored_byte: Option<f64>,
     /// The kernel's high-water mark of the measured phase, which was reset before it.
     pub rss_peak: u64,
     /// Highest anonymous resident size that the sampler saw.

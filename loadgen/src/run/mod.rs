@@ -17,8 +17,9 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::anyhow;
 use tokio_util::sync::CancellationToken;
-use workloads::{DataSet, Scenario, Strategy, Tier};
+use workloads::{DataSet, RowSpec, Scenario, Tier};
 
+use crate::bars;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::record::{Series, TaggedHistogram};
@@ -66,6 +67,7 @@ pub async fn run(
             },
             data_sets: Vec::new(),
             cases: Vec::new(),
+            bars: Vec::new(),
         },
         histograms: Vec::new(),
         series: Vec::new(),
@@ -97,9 +99,9 @@ impl Run<'_> {
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         for target in &self.plan.targets {
             if target.spec.is_started() {
-                for (tier, strategy) in self.rows() {
+                for (tier, spec) in self.scenario.rows.all() {
                     let source = Source::Fresh(Arc::clone(data));
-                    self.row(target, tier, strategy, source, None).await;
+                    self.row(target, tier, spec, source, None).await;
                 }
             } else {
                 self.foreign(target, data).await?;
@@ -118,13 +120,13 @@ impl Run<'_> {
             self.report.interrupted = true;
             return Ok(());
         };
-        for (tier, strategy) in self.rows() {
+        for (tier, spec) in self.scenario.rows.all() {
             let source = Source::Seeded {
                 data: Arc::clone(data),
                 root: seeded.root.clone(),
                 expected: seeded.expected.clone(),
             };
-            self.row(target, tier, strategy, source, None).await;
+            self.row(target, tier, spec, source, None).await;
         }
         seeded.clean_up(self.plan.keep_data, self.progress).await
     }
@@ -144,26 +146,19 @@ impl Run<'_> {
         // An endpoint that cannot be reached is a wrong command line, not a failed row.
         let reached = self.plan.launcher.reach(&target.spec).await;
         reached.map_err(|e| unusable(target, e))?;
-        for (tier, strategy) in self.rows() {
+        for (tier, spec) in self.scenario.rows.all() {
             let prefix = self.plan.prefix.clone().unwrap_or_default();
-            self.row(target, tier, strategy, Source::There { prefix }, Some(name))
+            self.row(target, tier, spec, Source::There { prefix }, Some(name))
                 .await;
         }
         Ok(())
-    }
-
-    fn rows(&self) -> Vec<(Tier, Strategy)> {
-        [Tier::Etcd, Tier::Kube]
-            .into_iter()
-            .flat_map(|tier| self.scenario.rows.of(tier).iter().map(move |&s| (tier, s)))
-            .collect()
     }
 
     async fn row(
         &mut self,
         target: &Target,
         tier: Tier,
-        strategy: Strategy,
+        spec: &RowSpec,
         source: Source,
         name: Option<&str>,
     ) {
@@ -176,7 +171,8 @@ impl Run<'_> {
             (Source::There { .. }, name) => name.unwrap_or("there").to_owned(),
         };
         // A row of a tier that nobody would expect of the target is not worth a line.
-        if target.spec.lacks(tier).is_some() && self.rows().iter().any(|(other, _)| *other != tier)
+        if target.spec.lacks(tier).is_some()
+            && self.scenario.rows.all().any(|(other, _)| other != tier)
         {
             return;
         }
@@ -185,7 +181,7 @@ impl Run<'_> {
             scenario: self.scenario,
             target,
             tier,
-            strategy,
+            spec,
             source,
             data_set,
             run_begun: self.begun,
@@ -233,6 +229,7 @@ impl Run<'_> {
         {
             self.report.environment.disk = crate::sample::disk(&std::env::temp_dir()).ok();
         }
+        self.report.bars = bars::judge(self.scenario, &self.report);
         let mut exit = Exit::Done;
         for case in &self.report.cases {
             exit = exit.and(match case.outcome {

@@ -7,9 +7,10 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use etcd_api::client::config::{ClientConfig, TlsFiles, User};
-use workloads::{DataSet, Kind, Overrides, Scenario, Strategy, Tier};
+use workloads::{DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
 
 use super::needs::Needs;
+use crate::bars;
 use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
 use crate::result::ClientSettings;
@@ -78,6 +79,8 @@ impl Plan {
             seed: args.seed,
             repeats: args.repeats.and_then(NonZeroU32::new),
             clients: args.clients.and_then(NonZeroU32::new),
+            rate: args.rate,
+            duration: args.duration,
             strategies: (!strategies.is_empty()).then_some(strategies),
         };
         let mut scenarios = match &args.prefix {
@@ -86,6 +89,7 @@ impl Plan {
         };
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
+            check_bars(scenario)?;
         }
         Ok(Self {
             scenarios,
@@ -116,12 +120,10 @@ impl Plan {
             for spec in &scenario.data_sets {
                 let data = DataSet::new(spec);
                 for target in &self.targets {
-                    for tier in [Tier::Etcd, Tier::Kube] {
-                        for &strategy in scenario.rows.of(tier) {
-                            let row = format!("{}/{}/{tier}/{strategy}", spec.name, target.name);
-                            let target = &target.spec;
-                            lines.push(self.dry_row(&row, target, tier, strategy, &data, scenario));
-                        }
+                    for (tier, row) in scenario.rows.all() {
+                        let name = format!("{}/{}/{tier}/{}", spec.name, target.name, row.name());
+                        let target = &target.spec;
+                        lines.push(self.dry_row(&name, target, tier, row, &data, scenario));
                     }
                 }
             }
@@ -131,32 +133,32 @@ impl Plan {
 
     fn dry_row(
         &self,
-        row: &str,
+        name: &str,
         target: &TargetSpec,
         tier: Tier,
-        strategy: Strategy,
+        row: &RowSpec,
         data: &DataSet,
         scenario: &Scenario,
     ) -> String {
         if let Some(reason) = target.lacks(tier).or_else(|| needs_kubernetes(data, tier)) {
-            return format!("{row}: N/A: {reason}");
+            return format!("{name}: N/A: {reason}");
         }
         if let Some(prefix) = &self.prefix {
-            return format!("{row}: reads what is below {prefix}");
+            return format!("{name}: reads what is below {prefix}");
         }
         if !target.is_started() {
             let root = self.foreign_root();
             return format!(
-                "{row}: writes {} objects below {root}, deletes them after",
+                "{name}: writes {} objects below {root}, deletes them after",
                 data.len()
             );
         }
-        let needs = Needs::of(target, tier, strategy, data, scenario.clients);
+        let clients = row.clients.map_or(scenario.clients, NonZeroU32::get);
+        let needs = Needs::of(target, tier, row.strategy, data, clients);
         format!(
-            "{row}: {} objects, {} lists by {} clients, needs {} MiB of memory and {} MiB of disk",
+            "{name}: {} objects, {} lists by {clients} clients, needs {} MiB of memory and {} MiB of disk",
             data.len(),
             scenario.repeats,
-            scenario.clients,
             needs.memory >> 20,
             needs.disk >> 20
         )
@@ -257,6 +259,23 @@ fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
         .collect()
 }
 
+/// Whether every bar is about a number that reports have.
+fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
+    match scenario
+        .bars
+        .iter()
+        .find(|bar| !bars::is_metric(&bar.metric))
+    {
+        None => Ok(()),
+        Some(bar) => Err(Failure::usage(anyhow!(
+            "scenario `{}`, bar `{}`: cases of report.json have no number `{}`",
+            scenario.name,
+            bar.name,
+            bar.metric
+        ))),
+    }
+}
+
 /// What a `--prefix` run does: every strategy, three times.
 fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     if prefix.is_empty() {
@@ -268,9 +287,11 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     scenario.description.clear();
     scenario.repeats = 3;
     scenario.first_chunk_streams = 20;
-    scenario.rows.etcd = vec![Strategy::Unary, Strategy::Stream];
+    scenario.bars.clear();
+    scenario.rows.etcd = vec![Strategy::Unary.into(), Strategy::Stream.into()];
     let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
-    scenario.rows.etcd.extend(pages.map(Strategy::Paged));
+    let pages = pages.map(|size| Strategy::Paged(size).into());
+    scenario.rows.etcd.extend(pages);
     scenario.rows.kube.clear();
     // Not loaded; the scenario must have one, and this one says that it is not Kubernetes' business.
     scenario.data_sets.truncate(1);

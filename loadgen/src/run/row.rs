@@ -1,34 +1,33 @@
-//! One row, phase by phase: can this machine hold it, start, probe, seed, settle, warm up, lists in rounds, the null sink,
-//! first objects. Whatever ends it early, what was measured until then is in the case.
+//! One row, phase by phase: start, probe, can this machine hold it, seed, settle, and then what its strategy's shape says.
+//! Whatever ends it early, what was measured until then is in the case.
+//!
+//! - [`lists`]: whole lists in rounds, the null sink, first objects
+//! - [`meter`]: memory, CPU and counters meanwhile
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
-use workloads::{DataSet, Scenario, Strategy, Tier};
+use workloads::{DataSet, RowSpec, Scenario, Shape, Strategy, Tier};
 
 use super::needs::Needs;
 use super::plan::needs_kubernetes;
 use super::{Plan, Target, described};
-use crate::pace::closed::{Clients, Done, Job, Verifier};
+use crate::pace::closed::Verifier;
 use crate::progress::{Counted, Progress};
-use crate::record::{LatencyHistogram, Series, TaggedHistogram};
-use crate::result::{self, Case, Outcome, ServedFrom, ServerSetup};
+use crate::record::{Series, TaggedHistogram};
+use crate::result::{self, Case, Outcome, ServerSetup};
 use crate::sample;
 use crate::seed::{Written, seed};
 use crate::target::Running;
 use crate::target::list::{ListError, Reach, Row};
-use crate::verify::{Expected, Found};
+use crate::verify::Expected;
 use meter::Meter;
 
+mod lists;
 mod meter;
 
-/// Error texts that a case keeps.
-const KEPT_ERRORS: usize = 5;
-/// How long the first-object phase may take: a server that builds its whole answer first needs seconds for each.
-const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
 /// How long after a failed list its server may be found dead.
 const DEATH_WITHIN: Duration = Duration::from_millis(500);
 /// Where data sets go on servers that we start: where an apiserver would look for them.
@@ -55,7 +54,7 @@ pub(super) struct RowRun<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) target: &'a Target,
     pub(super) tier: Tier,
-    pub(super) strategy: Strategy,
+    pub(super) spec: &'a RowSpec,
     pub(super) source: Source,
     pub(super) data_set: String,
     pub(super) run_begun: Instant,
@@ -92,10 +91,12 @@ impl RowRun<'_> {
             &self.data_set,
             &self.target.name,
             self.tier,
-            &self.strategy.to_string(),
+            &self.strategy().to_string(),
             Outcome::Measured,
         );
-        case.clients = self.scenario.clients;
+        case.row = self.spec.name();
+        case.clients = self.clients();
+        case.frame_bytes = self.spec.frame.map(|size| size.0);
         let mut measured = Measured {
             case,
             histograms: Vec::new(),
@@ -117,7 +118,7 @@ impl RowRun<'_> {
 
     async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
         self.check_possible()?;
-        let started = self.plan.launcher.start(&self.target.spec, self.strategy);
+        let started = self.plan.launcher.start(&self.target.spec, self.strategy());
         let mut running = self
             .unless_stopped(started)
             .await?
@@ -154,17 +155,24 @@ impl RowRun<'_> {
         if let Some(reason) = lacks {
             return Err(Early::NotApplicable(reason.to_owned()));
         }
-        if let Source::Fresh(data) = &self.source {
-            let clients = self.scenario.clients;
-            let needs = Needs::of(&self.target.spec, self.tier, self.strategy, data, clients);
-            // A kernel that does not tell what is free does not stop anybody.
-            let memory = sample::free_memory_bytes().unwrap_or(u64::MAX);
-            let disk = sample::free_disk_bytes(&std::env::temp_dir()).unwrap_or(u64::MAX);
-            if let Some(reason) = needs.refuse(memory, disk, data.len()) {
-                return Err(Early::NotApplicable(reason));
-            }
-        }
         Ok(())
+    }
+
+    /// Whether this machine holds the row. What the target cannot do at all is found out before, so that a row is N/A for
+    /// the reason that more memory would not change.
+    fn check_fits(&self) -> Result<(), Early> {
+        let Source::Fresh(data) = &self.source else {
+            return Ok(());
+        };
+        let (target, clients) = (&self.target.spec, self.clients());
+        let needs = Needs::of(target, self.tier, self.strategy(), data, clients);
+        // A kernel that does not tell what is free does not stop anybody.
+        let memory = sample::free_memory_bytes().unwrap_or(u64::MAX);
+        let disk = sample::free_disk_bytes(&std::env::temp_dir()).unwrap_or(u64::MAX);
+        match needs.refuse(memory, disk, data.len()) {
+            Some(reason) => Err(Early::NotApplicable(reason)),
+            None => Ok(()),
+        }
     }
 
     async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), Early> {
@@ -174,20 +182,49 @@ impl RowRun<'_> {
         }
         measured.case.encoding = Some(row.encoding(running).to_owned());
         measured.case.served_from = row.served_from();
-        if self.tier == Tier::Etcd {
+        // An empty store has no bytes to send without meaning.
+        if self.tier == Tier::Etcd && self.strategy() != Strategy::Opaque {
             self.probe(&row, running).await?;
         }
+        self.check_fits()?;
         let verifier = self.load(running, measured).await?;
         if self.tier == Tier::Kube {
             let started = self.unless_stopped(running.start_kube()).await?;
             started.map_err(|e| Early::Failed(e.to_string()))?;
         }
-        let reach = Reach::from(&*running);
-        let clients = Clients::connect(self.scenario.clients, &row, &reach, verifier);
-        let clients = self.unless_stopped(clients).await??;
-        let meter = Meter::settled(running).await;
-        let mut meter = meter.map_err(|e| Early::Failed(e.to_string()))?;
-        self.rounds(&clients, &mut meter, running, measured).await
+        let reach = self.reach(running);
+        match self.strategy().shape() {
+            Shape::List => self.lists(&row, &reach, verifier, running, measured).await,
+            Shape::Requests | Shape::Delivery | Shape::Idle => {
+                Err(Early::NotApplicable("not built".to_owned()))
+            }
+        }
+    }
+
+    /// Waits until the servers are at rest, and takes their idle figures.
+    async fn settled(&self, running: &Running, measured: &Measured) -> Result<Meter, Early> {
+        let stored = measured.data_set.as_ref().map(|data| data.bytes);
+        let meter = self.unless_stopped(Meter::settled(running, stored)).await?;
+        meter.map_err(|e| Early::Failed(e.to_string()))
+    }
+
+    fn strategy(&self) -> Strategy {
+        self.spec.strategy
+    }
+
+    /// Requests at the same time.
+    fn clients(&self) -> u32 {
+        let own = self.spec.clients.map(std::num::NonZeroU32::get);
+        own.unwrap_or(self.scenario.clients)
+    }
+
+    /// How this row's clients reach the target.
+    fn reach(&self, running: &Running) -> Reach {
+        let mut reach = Reach::from(running);
+        if let (Some(etcd), Some(frame)) = (&mut reach.etcd, self.spec.frame) {
+            etcd.http2.max_frame_bytes = frame.0;
+        }
+        reach
     }
 
     fn row(&self) -> Row {
@@ -200,7 +237,7 @@ impl RowRun<'_> {
         };
         Row {
             tier: self.tier,
-            strategy: self.strategy,
+            strategy: self.strategy(),
             prefix,
             resource: resource.trim_end_matches('/').to_owned(),
         }
@@ -228,14 +265,16 @@ impl RowRun<'_> {
             Source::Fresh(data) => {
                 let config = running.etcd.as_ref();
                 let config = config.ok_or_else(|| Early::Failed("nothing to seed".to_owned()))?;
-                let title = format!("{}/{}: seeding", self.target.name, self.strategy);
+                let title = format!("{}/{}: seeding", self.target.name, self.spec.name());
                 let phase = self.progress.phase(&title, data.len(), Counted::Objects);
                 let written = Arc::new(Written::default());
                 let begun = Instant::now();
                 let seeded = seed(config, data, OWN_ROOT, &written, &phase);
                 let expected = self.unless_stopped(seeded).await?;
                 let expected = expected.map_err(|e| Early::Failed(format!("seeding: {e}")))?;
-                phase.done(&format!("{:.1} s", begun.elapsed().as_secs_f64()));
+                let seed_s = begun.elapsed().as_secs_f64();
+                measured.case.seed_s = Some(seed_s);
+                phase.done(&format!("{seed_s:.1} s"));
                 measured.data_set = Some(described(data, &expected.fingerprint));
                 Ok(Verifier {
                     root: OWN_ROOT.to_owned(),
@@ -260,233 +299,11 @@ impl RowRun<'_> {
         }
     }
 
-    /// The measured part.
-    async fn rounds(
-        &self,
-        clients: &Clients,
-        meter: &mut Meter,
-        running: &mut Running,
-        measured: &mut Measured,
-    ) -> Result<(), Early> {
-        let total = u64::from(self.scenario.repeats) * u64::from(self.scenario.clients);
-        let title = format!("{}/{}: listing", self.target.name, self.strategy);
-        let phase = self.progress.phase(&title, total, Counted::Lists);
-        meter.reset_peaks();
-        for _ in 0..self.scenario.warmup {
-            let done = self.unless_stopped(clients.round(Job::List)).await?;
-            for done in done {
-                done.result?;
-            }
-            meter.end_of_warm_up();
-        }
-
-        let case_id = measured.case.id();
-        let mut lists = Lists::new();
-        let begun = meter.begin(&case_id).await;
-        begun.map_err(|e| Early::Failed(e.to_string()))?;
-        let mut early = Ok(());
-        for _ in 0..self.scenario.repeats {
-            meter.reset_peaks();
-            match self.unless_stopped(clients.round(Job::List)).await {
-                Ok(done) => lists.take(done),
-                Err(stopped) => {
-                    early = Err(stopped);
-                    break;
-                }
-            }
-            meter.end_of_round();
-            phase.advance(u64::from(self.scenario.clients));
-            if running.death().await.is_some() {
-                break;
-            }
-        }
-        let elapsed = lists.begun.elapsed();
-        let in_flight = lists.bytes_of_one() * u64::from(self.scenario.clients);
-        let (figures, client, series) = meter.end(in_flight, lists.requests).await;
-        measured.series = series;
-        measured.case.server = figures;
-        measured.case.client = Some(client);
-        if self.tier == Tier::Kube {
-            measured.case.served_from = served_from(measured.case.server.as_ref());
-        }
-        lists.describe(&mut measured.case, elapsed);
-        let latency = lists.tagged("latency", &case_id, self.run_begun, elapsed);
-        measured.histograms.push(latency);
-        early?;
-        if let Some(reason) = measured.case.error_samples.first() {
-            return Err(Early::Failed(format!(
-                "{} of {} lists failed: {reason}",
-                measured.case.errors, measured.case.requests
-            )));
-        }
-        phase.done(&format!("{} lists", lists.requests));
-        self.null_sink(clients, &case_id, measured).await?;
-        self.first_objects(clients, &case_id, measured).await?;
-        measured.case.valid = true;
-        measured.case.mark_client_limited();
-        Ok(())
-    }
-
-    async fn null_sink(
-        &self,
-        clients: &Clients,
-        case_id: &str,
-        measured: &mut Measured,
-    ) -> Result<(), Early> {
-        let mut lists = Lists::new();
-        for _ in 0..self.scenario.repeats {
-            let done = self.unless_stopped(clients.round(Job::Drain)).await?;
-            for done in done {
-                lists.latency.record(done.latency);
-                done.result?;
-            }
-        }
-        let elapsed = lists.begun.elapsed();
-        measured.case.null_sink_ms = Some(lists.latency.quantiles_ms());
-        let tagged = lists.tagged("null_sink", case_id, self.run_begun, elapsed);
-        measured.histograms.push(tagged);
-        Ok(())
-    }
-
-    /// Lists cancelled after their first object: as many as the scenario wants, or as the time allows.
-    async fn first_objects(
-        &self,
-        clients: &Clients,
-        case_id: &str,
-        measured: &mut Measured,
-    ) -> Result<(), Early> {
-        let wanted = u64::from(self.scenario.first_chunk_streams);
-        if wanted == 0 {
-            return Ok(());
-        }
-        let mut lists = Lists::new();
-        while lists.latency.n() < wanted && lists.begun.elapsed() < FIRST_OBJECT_WITHIN {
-            let done = self.unless_stopped(clients.round(Job::FirstObject)).await?;
-            for done in done {
-                lists.latency.record(done.latency);
-                done.result?;
-            }
-        }
-        let elapsed = lists.begun.elapsed();
-        measured.case.first_chunk_ms = Some(lists.latency.quantiles_ms());
-        let tagged = lists.tagged("first_chunk", case_id, self.run_begun, elapsed);
-        measured.histograms.push(tagged);
-        Ok(())
-    }
-
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Early> {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Early::Interrupted),
             done = work => Ok(done),
         }
-    }
-}
-
-/// What the lists of a phase came to.
-struct Lists {
-    begun: Instant,
-    latency: LatencyHistogram,
-    requests: u64,
-    errors: u64,
-    error_counts: HashMap<String, u64>,
-    wire_bytes: u64,
-    chunks: Option<u64>,
-    found: Option<Found>,
-}
-
-impl Lists {
-    fn new() -> Self {
-        Self {
-            begun: Instant::now(),
-            latency: LatencyHistogram::default(),
-            requests: 0,
-            errors: 0,
-            error_counts: HashMap::new(),
-            wire_bytes: 0,
-            chunks: None,
-            found: None,
-        }
-    }
-
-    fn take(&mut self, round: Vec<Done>) {
-        for done in round {
-            self.requests += 1;
-            match done.result {
-                Ok(Some((listed, found))) => {
-                    self.latency.record(done.latency);
-                    self.wire_bytes += listed.wire_bytes;
-                    self.chunks = Some(listed.chunks);
-                    self.found = Some(found);
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    self.errors += 1;
-                    *self.error_counts.entry(error.to_string()).or_default() += 1;
-                }
-            }
-        }
-    }
-
-    /// Bytes of one list as received; 0 before there was one.
-    fn bytes_of_one(&self) -> u64 {
-        self.wire_bytes / (self.requests - self.errors).max(1)
-    }
-
-    fn describe(&self, case: &mut Case, elapsed: Duration) {
-        case.requests = self.requests;
-        case.errors = self.errors;
-        case.bytes = self.bytes_of_one();
-        case.chunks = self.chunks;
-        case.latency_ms = (self.latency.n() > 0).then(|| self.latency.quantiles_ms());
-        case.throughput_bytes_per_s =
-            (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
-        case.verified = self.found.as_ref().map(Found::verified);
-        case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
-        let mut errors: Vec<_> = self.error_counts.iter().collect();
-        errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-        let texts = errors.into_iter().take(KEPT_ERRORS);
-        case.error_samples = texts.map(|(text, _)| text.clone()).collect();
-    }
-
-    fn tagged(
-        &self,
-        measure: &str,
-        case: &str,
-        run_begun: Instant,
-        duration: Duration,
-    ) -> TaggedHistogram {
-        TaggedHistogram {
-            measure: measure.to_owned(),
-            case: case.to_owned(),
-            start: self.begun.saturating_duration_since(run_begun),
-            duration,
-            histogram: self.latency.clone(),
-        }
-    }
-}
-
-/// Which part of the Kubernetes tier answered, by its own counters of the measured phase.
-fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
-    let Some(server) = server else {
-        return ServedFrom::Unknown;
-    };
-    let counted = |part: &str| {
-        let matching = server.counters.iter();
-        matching
-            .filter(|(name, _)| {
-                name.starts_with("apiserver_storage_list_total") && name.contains(part)
-            })
-            .map(|(_, count)| count)
-            .sum::<u64>()
-    };
-    match (
-        counted("storage=\"watchcache\""),
-        counted("storage=\"etcd\""),
-    ) {
-        (0, 0) => ServedFrom::Unknown,
-        (_, 0) => ServedFrom::WatchCache,
-        (0, _) => ServedFrom::Store,
-        _ => ServedFrom::Unknown,
     }
 }

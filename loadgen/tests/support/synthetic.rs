@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use loadgen::record::{LatencyHistogram, Sample, Series, TaggedHistogram};
 use loadgen::result::{
-    Case, ClientFigures, DataSet, Environment, Outcome, Quantiles, Report, SCHEMA_VERSION,
-    SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
+    Bar, Case, ClientFigures, DataSet, Environment, OtherTarget, Outcome, Quantiles, Report,
+    SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
 };
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -172,7 +172,7 @@ pub(crate) fn result(speed: f64) -> SavedResult {
         p50: Some(505.0),
         ..Quantiles::default()
     });
-    limited.mark_client_limited();
+    limited.mark_client_limited(true);
     let spoiled = &mut result.report.cases[6];
     spoiled.valid = false;
     spoiled.outcome = Outcome::Invalid {
@@ -220,6 +220,10 @@ fn report() -> Report {
             fingerprint: Some("00c0ffee00c0ffee".into()),
         }],
         cases: Vec::new(),
+        bars: vec![
+            bar(600.0, None, Some(640.0), Some(1_250.0)),
+            bar(1.2, Some("etcd/unary-incremental"), Some(640.0), None),
+        ],
     }
 }
 
@@ -267,6 +271,8 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
     case.client = Some(ClientFigures {
         cpu_s: sketch.list_ms * 5.0 / 2e3,
         rss_peak: 30 << 20,
+        cpu_s_per_request: None,
+        stall_ms: None,
         lag_ms: None,
     });
     case.verified = Some(Verified {
@@ -325,4 +331,29 @@ fn histogram(values_ms: impl Iterator<Item = f64>) -> LatencyHistogram {
         histogram.record(Duration::from_secs_f64(ms / 1e3));
     }
     histogram
+}
+
+/// A bar of the row `etcd/stream`.
+fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>) -> Bar {
+    let base = basis.map(|_| 610.0);
+    let value = figure.map(|figure| figure / base.unwrap_or(1.0));
+    Bar {
+        name: format!("at most {limit}"),
+        data_set: "pods-150k".into(),
+        row: "etcd/stream".into(),
+        metric: "latency_ms.p50".into(),
+        target: "bench".into(),
+        limit,
+        at_least: false,
+        basis: basis.map(str::to_owned),
+        figure,
+        base,
+        value,
+        met: value.map(|value| value <= limit),
+        others: vec![OtherTarget {
+            target: "etcd".into(),
+            figure: other,
+            ratio: other.zip(figure).map(|(other, own)| other / own),
+        }],
+    }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::strategy::Tier;
 
 const SMALL: &str = r#"
 name = "small"
@@ -118,8 +119,8 @@ fn overrides_reach_every_data_set_or_are_refused() {
     assert_eq!(
         shapes.rows,
         Rows {
-            etcd: vec![Strategy::Stream],
-            kube: vec![Strategy::Cached]
+            etcd: vec![Strategy::Stream.into()],
+            kube: vec![Strategy::Cached.into()]
         }
     );
 
@@ -128,4 +129,124 @@ fn overrides_reach_every_data_set_or_are_refused() {
         .override_with(&overrides)
         .expect_err("pods have no size");
     assert!(error.to_string().contains("--object-size"), "{error}");
+}
+
+/// A scenario with everything that one can say.
+const WHOLE: &str = r#"
+name = "whole"
+summary = "all"
+repeats = 3
+duration = "2s"
+
+[rows]
+etcd = [
+    "stream",
+    { strategy = "stream", clients = 5, frame = "16KiB" },
+    { strategy = "put", clients = 100, connections = 10, rate = 2000.0, duration = "10s" },
+    { strategy = "stream", beside = ["lists"] },
+]
+
+[[background]]
+name = "lists"
+strategy = "stream"
+clients = 4
+
+[[bar]]
+name = "small frames"
+row = "etcd/stream/5-clients/16KiB-frames"
+metric = "latency_ms.p50"
+at_most = 1.5
+of_row = "etcd/stream"
+
+[[data_set]]
+name = "raw"
+kind = "raw"
+objects = 10
+object_size = 100
+seed = 7
+"#;
+
+#[test]
+fn rows_have_options_backgrounds_and_bars() {
+    let scenario = Scenario::parse(WHOLE, "whole").expect("all of it fits");
+    let names: Vec<_> = scenario.rows.all().map(|(_, row)| row.name()).collect();
+    let expected = [
+        "stream",
+        "stream/5-clients/16KiB-frames",
+        "put/100-clients/10-connections/2000-per-second",
+        "stream/beside-lists",
+    ];
+    assert_eq!(names, expected);
+    let bar = &scenario.bars[0];
+    assert_eq!((bar.data_set(&scenario), bar.is_ratio()), ("raw", true));
+    let again = Scenario::parse(&scenario.to_toml(), "again").expect("its own output");
+    assert_eq!(again, scenario);
+}
+
+#[test]
+fn what_a_row_a_background_or_a_bar_names_must_be_there() {
+    for (from, to, says) in [
+        (
+            "beside = [\"lists\"]",
+            "beside = [\"list\"]",
+            "no [[background]] named `list`",
+        ),
+        (
+            "strategy = \"put\", clients",
+            "strategy = \"unary\", clients",
+            "does not take `rate`",
+        ),
+        (
+            "of_row = \"etcd/stream\"",
+            "of_row = \"etcd/unary\"",
+            "there is no row `etcd/unary`",
+        ),
+        (
+            "row = \"etcd/stream/5-clients",
+            "row = \"etcd/stream/6-clients",
+            "did you mean",
+        ),
+        ("at_most = 1.5", "", "one of `at_most` and `at_least`"),
+        ("clients = 4", "watchers = 4", "background `lists`"),
+        (
+            "\"stream\",\n    {",
+            "\"watch\",\n    {",
+            "measures nothing by itself",
+        ),
+        ("16KiB\" }", "16\" }", "is not a size"),
+    ] {
+        let text = WHOLE.replacen(from, to, 1);
+        assert_ne!(text, WHOLE, "`{from}` must be there");
+        let error = Scenario::parse(&text, "whole").expect_err(to).to_string();
+        assert!(error.contains(says), "{to}: {error}");
+    }
+}
+
+#[test]
+fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
+    let mut scenario = Scenario::parse(WHOLE, "whole").expect("all of it fits");
+    let strategies = Some(vec![Strategy::Put, Strategy::Unary]);
+    let overrides = Overrides {
+        strategies,
+        rate: Some(50.0),
+        clients: NonZeroU32::new(7),
+        ..Overrides::default()
+    };
+    scenario.override_with(&overrides).expect("it fits");
+    let names: Vec<_> = scenario.rows.all().map(|(_, row)| row.name()).collect();
+    assert_eq!(names, ["put/10-connections", "unary"]);
+    assert_eq!((scenario.clients, scenario.rate), (7, Some(50.0)));
+    assert_eq!(
+        scenario.rows.of(Tier::Etcd)[0].duration,
+        Some(Duration::from_secs(10))
+    );
+    assert!(scenario.bars.is_empty());
+
+    let mut pods = Scenario::named(DEFAULT).expect("built in");
+    let overrides = Overrides {
+        rate: Some(50.0),
+        ..Overrides::default()
+    };
+    let error = pods.override_with(&overrides).expect_err("it only lists");
+    assert!(error.to_string().contains("small requests"), "{error}");
 }

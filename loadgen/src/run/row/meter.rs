@@ -42,11 +42,14 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Waits until the servers are at rest and takes their idle figures.
+    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them.
     ///
     /// # Errors
     /// When a server has ended.
-    pub(super) async fn settled(running: &Running) -> Result<Self, ProcessError> {
+    pub(super) async fn settled(
+        running: &Running,
+        stored_bytes: Option<u64>,
+    ) -> Result<Self, ProcessError> {
         let mut servers = Vec::new();
         for child in running.processes() {
             servers.push(Metered {
@@ -68,6 +71,9 @@ impl Meter {
             allocated = allocated.zip(bytes).map(|(sum, bytes)| sum + bytes);
         }
         figures.allocated_idle = allocated.filter(|_| !servers.is_empty());
+        figures.idle_per_stored_byte = stored_bytes
+            .filter(|&bytes| bytes > 0)
+            .map(|bytes| figures.rss_idle as f64 / bytes as f64);
         Ok(Self {
             servers,
             own: Process::own()?,
@@ -138,8 +144,11 @@ impl Meter {
         requests: u64,
     ) -> (Option<ServerFigures>, ClientFigures, Vec<Series>) {
         let own_cpu = self.own.cpu().unwrap_or_default();
+        let own_cpu_s = own_cpu.saturating_sub(self.own_cpu_before).as_secs_f64();
         let client = ClientFigures {
-            cpu_s: own_cpu.saturating_sub(self.own_cpu_before).as_secs_f64(),
+            cpu_s: own_cpu_s,
+            cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
+            stall_ms: None,
             rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
             lag_ms: None,
         };

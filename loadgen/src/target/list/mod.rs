@@ -1,16 +1,22 @@
 //! The strategies: each one way to list everything, behind one small trait that one driver runs.
+//!
+//! To add one: its name in [`workloads::Strategy`] (`NAMES`, `Display`, `FromStr`, `runs_on`, `shape`); a file here with a
+//! [`Lister`]; a line in [`Row::connect`], and what can be said about it in [`Row::encoding`] and [`Row::refused_by`]. Rows
+//! with options, bars and loads beside a row then work for it as for every other. What is no list of everything, or needs
+//! another rhythm than rounds, is a [`workloads::Shape`] of its own with a driver in `run/row/`.
 
 mod chunk;
 mod kube;
 mod kube_walk;
+mod opaque;
 mod paged;
-mod stream;
-mod unary;
+mod whole;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_api::client::Client;
+use etcd_api::client::raw_list::ListRpc;
 use etcd_api::error::Error as EtcdError;
 use workloads::strategy::{Strategy, Tier};
 
@@ -49,6 +55,11 @@ pub enum ListError {
 /// One client of one strategy, with a connection of its own.
 #[async_trait]
 pub trait Lister: Send {
+    /// Whether [`Lister::list`] shows the objects to its check. Where it does not, there is nothing to verify.
+    fn shows_objects(&self) -> bool {
+        true
+    }
+
     /// One whole list, every object shown to `check`. `on_first_object` is called once, when the first object is there.
     async fn list(
         &mut self,
@@ -88,9 +99,12 @@ impl Row {
         };
         let raw = client.raw().await?;
         Ok(match self.strategy {
-            Strategy::Stream => Box::new(stream::Stream::new(raw, &self.prefix)),
+            Strategy::Stream => {
+                Box::new(whole::Whole::new(raw, ListRpc::RangeStream, &self.prefix))
+            }
+            Strategy::Opaque => Box::new(opaque::Opaque::new(raw, &self.prefix).await?),
             Strategy::Paged(size) => Box::new(paged::Paged::new(raw, &self.prefix, size.get())),
-            _ => Box::new(unary::Unary::new(raw, &self.prefix)),
+            _ => Box::new(whole::Whole::new(raw, ListRpc::Range, &self.prefix)),
         })
     }
 
@@ -100,6 +114,7 @@ impl Row {
         match (self.tier, self.strategy) {
             (Tier::Kube, _) => "protobuf",
             (Tier::Etcd, Strategy::Stream) => "stream",
+            (Tier::Etcd, Strategy::Opaque) => "opaque",
             (Tier::Etcd, _) => running.unary_encoding,
         }
     }
@@ -124,6 +139,9 @@ impl Row {
             (Tier::Etcd, Strategy::UnaryIncremental, "unknown") => Some(format!(
                 "how {program} encodes a unary answer cannot be seen from outside: row `unary` has it, whichever it is"
             )),
+            (Tier::Etcd, Strategy::Opaque, _) if !program.starts_with("bench-server") => {
+                Some("only the bench server sends its records as a body without meaning".to_owned())
+            }
             _ => None,
         }
     }

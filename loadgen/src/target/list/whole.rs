@@ -1,4 +1,5 @@
-//! `stream`: RangeStream (KEP-5966), everything in one call of many messages.
+//! Everything in one call: `unary` and `unary-incremental` by Range, `stream` by RangeStream (KEP-5966). The two unary
+//! strategies are the same call; the server's `--range-encoding` makes the difference.
 
 use async_trait::async_trait;
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
@@ -8,22 +9,24 @@ use super::{ListError, Listed, Lister, chunk};
 use crate::verify::{Check, Wrong};
 
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct Whole {
     connection: RawConnection,
+    rpc: ListRpc,
     request: RangeRequest,
 }
 
-impl Stream {
-    pub(super) fn new(connection: RawConnection, prefix: &str) -> Self {
+impl Whole {
+    pub(super) fn new(connection: RawConnection, rpc: ListRpc, prefix: &str) -> Self {
         Self {
             connection,
+            rpc,
             request: chunk::whole(prefix),
         }
     }
 }
 
 #[async_trait]
-impl Lister for Stream {
+impl Lister for Whole {
     async fn list(
         &mut self,
         check: &mut Check,
@@ -31,12 +34,12 @@ impl Lister for Stream {
     ) -> Result<Listed, ListError> {
         let Self {
             connection,
+            rpc,
             request,
         } = self;
-        let rpc = ListRpc::RangeStream;
-        let summary = chunk::checked(connection, rpc, request, check, on_first_object).await?;
+        let summary = chunk::checked(connection, *rpc, request, check, on_first_object).await?;
         chunk::check_whole(&summary)?;
-        if summary.empty_chunks > 0 {
+        if *rpc == ListRpc::RangeStream && summary.empty_chunks > 0 {
             return Err(Wrong::EmptyChunks(summary.empty_chunks).into());
         }
         Ok(Listed {
@@ -47,13 +50,11 @@ impl Lister for Stream {
     }
 
     async fn drain(&mut self) -> Result<(), ListError> {
-        self.connection
-            .drain(ListRpc::RangeStream, &self.request)
-            .await?;
+        self.connection.drain(self.rpc, &self.request).await?;
         Ok(())
     }
 
     async fn first_object(&mut self) -> Result<(), ListError> {
-        chunk::first_object(&self.connection, ListRpc::RangeStream, &self.request).await
+        chunk::first_object(&self.connection, self.rpc, &self.request).await
     }
 }

@@ -1,0 +1,275 @@
+//! From a scenario's bars and a run's cases to what the report shows: figure, limit, met or not, and the others' figures.
+
+use serde_json::Value;
+use workloads::{BarSpec, Scenario};
+
+use crate::report::quantity::Quantity;
+use crate::result::{Bar, Case, OtherTarget, Report};
+
+/// The published schema: what a case has, and so what a bar may name.
+const SCHEMA: &str = include_str!("../schema/report.schema.json");
+
+/// Holds every bar of a scenario against the first target that has a case for its row, in the order in which targets were
+/// named.
+#[must_use]
+pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
+    scenario
+        .bars
+        .iter()
+        .map(|spec| judged(spec, spec.data_set(scenario), &report.cases))
+        .collect()
+}
+
+fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
+    let mut targets = Vec::new();
+    for case in cases {
+        if !targets.contains(&case.target.as_str()) {
+            targets.push(&case.target);
+        }
+    }
+    let figure = |target: &str, data_set: &str, row: &str| {
+        let case = cases.iter().find(|case| {
+            case.target == target
+                && case.data_set == data_set
+                && format!("{}/{}", case.tier, case.row) == row
+        })?;
+        case.counts().then(|| figure_of(case, &spec.metric))?
+    };
+    let target = targets.first().copied().unwrap_or_default();
+    let own = figure(target, data_set, &spec.row);
+    let other_target = spec.of_target.as_ref().map(|start| {
+        let named = targets.iter().find(|name| name.starts_with(start.as_str()));
+        named.map_or(start.as_str(), |name| *name)
+    });
+    let basis = spec
+        .of_row
+        .as_deref()
+        .or(spec.of_data_set.as_deref())
+        .or(other_target);
+    let base = match (&spec.of_row, &spec.of_data_set, other_target) {
+        (Some(row), ..) => figure(target, data_set, row),
+        (_, Some(data_set), _) => figure(target, data_set, &spec.row),
+        (.., Some(other)) => figure(other, data_set, &spec.row),
+        _ => None,
+    };
+    let value = if spec.is_ratio() {
+        own.zip(base).and_then(|(own, base)| ratio(own, base))
+    } else {
+        own
+    };
+    let at_least = spec.at_least.is_some();
+    let limit = spec.at_least.or(spec.at_most).unwrap_or(f64::NAN);
+    Bar {
+        name: spec.name.clone(),
+        data_set: data_set.to_owned(),
+        row: spec.row.clone(),
+        metric: spec.metric.clone(),
+        target: target.to_owned(),
+        limit,
+        at_least,
+        basis: basis.map(str::to_owned),
+        figure: own,
+        base,
+        value,
+        met: value.map(|value| {
+            if at_least {
+                value >= limit
+            } else {
+                value <= limit
+            }
+        }),
+        others: targets
+            .iter()
+            .skip(1)
+            .map(|&other| {
+                let its = figure(other, data_set, &spec.row);
+                OtherTarget {
+                    target: other.to_owned(),
+                    figure: its,
+                    ratio: its.zip(own).and_then(|(its, own)| ratio(its, own)),
+                }
+            })
+            .collect(),
+    }
+}
+
+fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b > 0.0).then(|| a / b)
+}
+
+/// The number at a path of a case, as `report.json` has it.
+#[must_use]
+pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
+    let json = serde_json::to_value(case).ok()?;
+    let value = metric.split('.').try_fold(&json, |at, name| at.get(name))?;
+    value.as_f64()
+}
+
+/// Whether cases have a number at this path, by the published schema.
+#[must_use]
+pub fn is_metric(metric: &str) -> bool {
+    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
+        return false;
+    };
+    let mut at = &schema["$defs"]["Case"];
+    for name in metric.split('.') {
+        at = resolved(&schema, &at["properties"][name]);
+    }
+    let kind = &at["type"];
+    let is_number = |kind: &Value| kind == "number" || kind == "integer";
+    is_number(kind)
+        || kind
+            .as_array()
+            .is_some_and(|kinds| kinds.iter().any(is_number))
+}
+
+/// Follows a reference, also one that may be null.
+fn resolved<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
+    let alternatives = at["anyOf"].as_array().into_iter().flatten();
+    let reference = alternatives
+        .chain([at])
+        .find_map(|one| one["$ref"].as_str());
+    match reference.and_then(|reference| reference.strip_prefix('#')) {
+        Some(pointer) => schema.pointer(pointer).unwrap_or(at),
+        None => at,
+    }
+}
+
+/// A figure of this metric in words: the path says its unit.
+#[must_use]
+pub fn quantity(metric: &str, value: f64) -> Quantity {
+    let (group, last) = metric.rsplit_once('.').unwrap_or(("", metric));
+    let bytes = [
+        "rss_",
+        "allocated_",
+        "peak_above_idle",
+        "bytes",
+        "anon",
+        "file",
+    ];
+    if group.ends_with("_ms") || last.ends_with("_ms") {
+        Quantity::Milliseconds(value)
+    } else if last.ends_with("bytes_per_s") {
+        Quantity::BytesPerSecond(value)
+    } else if last.ends_with("_per_s") {
+        Quantity::PerSecond(value)
+    } else if last.ends_with("_byte") {
+        Quantity::PerByte(value)
+    } else if last.ends_with("_s") || last.starts_with("cpu_s") {
+        Quantity::seconds(value)
+    } else if bytes.iter().any(|start| last.starts_with(start)) {
+        Quantity::Bytes(value)
+    } else {
+        Quantity::Count(value as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Outcome, Quantiles, Tier};
+
+    const SCENARIO: &str = r#"
+name = "bars"
+summary = "two bars"
+repeats = 3
+[rows]
+etcd = ["stream", "unary"]
+[[bar]]
+name = "absolute"
+row = "etcd/stream"
+metric = "latency_ms.p50"
+at_most = 600
+[[bar]]
+name = "against another row"
+row = "etcd/stream"
+metric = "latency_ms.p50"
+at_most = 1.2
+of_row = "etcd/unary"
+[[bar]]
+name = "against another target"
+row = "etcd/unary"
+metric = "latency_ms.p50"
+at_most = 1
+of_target = "etcd"
+[[data_set]]
+name = "raw"
+kind = "raw"
+objects = 10
+object_size = 100
+seed = 1
+"#;
+
+    fn case(target: &str, strategy: &str, p50: Option<f64>) -> Case {
+        let mut case = Case::new("raw", target, Tier::Etcd, strategy, Outcome::Measured);
+        case.row = strategy.to_owned();
+        case.valid = p50.is_some();
+        case.latency_ms = Some(Quantiles {
+            p50,
+            ..Quantiles::default()
+        });
+        case
+    }
+
+    #[test]
+    fn a_bar_is_held_against_the_first_target_with_the_others_beside_it() {
+        let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
+        let cases = [
+            case("bench", "stream", Some(500.0)),
+            case("bench", "unary", Some(400.0)),
+            case("etcd-3.7.1", "stream", None),
+            case("etcd-3.7.1", "unary", Some(800.0)),
+        ];
+        let bars: Vec<Bar> = scenario
+            .bars
+            .iter()
+            .map(|bar| judged(bar, "raw", &cases))
+            .collect();
+        assert_eq!((bars[0].value, bars[0].met), (Some(500.0), Some(true)));
+        assert_eq!((bars[1].value, bars[1].met), (Some(1.25), Some(false)));
+        assert_eq!((bars[2].value, bars[2].met), (Some(0.5), Some(true)));
+        assert_eq!(bars[2].basis.as_deref(), Some("etcd-3.7.1"));
+        assert_eq!(
+            bars[0].others[0].figure, None,
+            "a row that does not count has no figure"
+        );
+        assert_eq!(bars[2].others[0].ratio, Some(2.0));
+    }
+
+    #[test]
+    fn a_bar_without_its_row_is_neither_met_nor_missed() {
+        let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
+        let bar = judged(
+            &scenario.bars[1],
+            "raw",
+            &[case("bench", "stream", Some(1.0))],
+        );
+        assert_eq!((bar.figure, bar.met), (Some(1.0), None));
+    }
+
+    #[test]
+    fn metrics_are_what_the_schema_says() {
+        for metric in [
+            "latency_ms.p50",
+            "server.cpu_s_per_request",
+            "seed_s",
+            "errors",
+        ] {
+            assert!(is_metric(metric), "{metric}");
+        }
+        for metric in ["latency", "latency_ms", "target", "server.cpu", ""] {
+            assert!(!is_metric(metric), "{metric}");
+        }
+    }
+
+    #[test]
+    fn a_metric_s_path_says_its_unit() {
+        let text = |metric, value| quantity(metric, value).to_string();
+        assert_eq!(text("latency_ms.p99", 2.0), "2.00 ms");
+        assert_eq!(text("server.cpu_s_per_request", 7e-6), "7.00 µs");
+        assert_eq!(text("server.peak_above_idle", 4_194_304.0), "4.00 MiB");
+        assert_eq!(text("server.idle_per_stored_byte", 1.15), "1.150 ×");
+        assert_eq!(text("requests_per_s", 25_000.0), "25,000/s");
+        assert_eq!(text("seed_s", 4.0), "4.00 s");
+    }
+}

@@ -1,0 +1,138 @@
+//! The table of bars: what was promised, what came out, and what the others have.
+
+use serde::Serialize;
+
+use super::quantity::{ABSENT, three_digits};
+use crate::bars::quantity;
+use crate::result::{Bar, Report};
+
+/// The table in words; the same for the terminal, the page and the README.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct BarTable {
+    /// Titles of the cells: after the fifth, one for each other target.
+    pub titles: Vec<String>,
+    /// A line for each bar.
+    pub rows: Vec<BarRow>,
+}
+
+/// One bar in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BarRow {
+    /// As many as there are titles.
+    pub cells: Vec<String>,
+    /// False when the limit is passed; null when there is nothing to hold against it.
+    pub met: Option<bool>,
+}
+
+/// Cells before this one are words, the others numbers.
+pub const FIRST_NUMBER: usize = 2;
+
+impl BarTable {
+    /// The bars of a report; no rows when it has none.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        let Some(first) = report.bars.first() else {
+            return Self::default();
+        };
+        let mut titles: Vec<String> = ["bar", "row", &first.target, "limit", "met"]
+            .map(str::to_owned)
+            .into();
+        titles.extend(first.others.iter().map(|other| other.target.clone()));
+        Self {
+            titles,
+            rows: report.bars.iter().map(row).collect(),
+        }
+    }
+}
+
+fn row(bar: &Bar) -> BarRow {
+    let shown = |value: Option<f64>| match value {
+        Some(value) => quantity(&bar.metric, value).to_string(),
+        None => ABSENT.to_owned(),
+    };
+    let mut figure = shown(bar.figure);
+    if bar.basis.is_some()
+        && let Some(value) = bar.value
+    {
+        figure = format!("{figure} = {} ×", three_digits(value));
+    }
+    let sign = if bar.at_least { '≥' } else { '≤' };
+    let limit = match &bar.basis {
+        None => format!("{sign} {}", quantity(&bar.metric, bar.limit)),
+        Some(basis) => {
+            let factor = three_digits(bar.limit);
+            format!("{sign} {factor} × {basis} ({})", shown(bar.base))
+        }
+    };
+    let met = match bar.met {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => ABSENT,
+    };
+    let mut cells = vec![
+        bar.name.clone(),
+        format!("{} {}", bar.data_set, bar.row),
+        figure,
+        limit,
+        met.to_owned(),
+    ];
+    cells.extend(bar.others.iter().map(|other| {
+        let figure = shown(other.figure);
+        match other.ratio {
+            Some(ratio) => format!("{figure} ({} ×)", three_digits(ratio)),
+            None => figure,
+        }
+    }));
+    BarRow {
+        cells,
+        met: bar.met,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::OtherTarget;
+
+    #[test]
+    fn a_bar_says_figure_limit_basis_and_what_the_others_have() {
+        let mut bar = Bar {
+            name: "against the opaque body".into(),
+            data_set: "pods".into(),
+            row: "etcd/stream".into(),
+            metric: "latency_ms.p50".into(),
+            target: "bench".into(),
+            limit: 1.2,
+            at_least: false,
+            basis: Some("etcd/opaque".into()),
+            figure: Some(500.0),
+            base: Some(400.0),
+            value: Some(1.25),
+            met: Some(false),
+            others: vec![OtherTarget {
+                target: "etcd-3.7.1".into(),
+                figure: Some(1_250.0),
+                ratio: Some(2.5),
+            }],
+        };
+        let expected = [
+            "against the opaque body",
+            "pods etcd/stream",
+            "500 ms = 1.25 ×",
+            "≤ 1.20 × etcd/opaque (400 ms)",
+            "NO",
+            "1.25 s (2.50 ×)",
+        ];
+        assert_eq!(row(&bar).cells, expected);
+        bar.basis = None;
+        bar.limit = 600.0;
+        bar.met = None;
+        bar.others[0] = OtherTarget {
+            target: "etcd-3.7.1".into(),
+            figure: None,
+            ratio: None,
+        };
+        let cells = row(&bar).cells;
+        assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "–", "–"]);
+    }
+}

@@ -1,0 +1,49 @@
+//! A bar and what the run made of it.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure of one row held against its limit, with the same figure of every other target.
+///
+/// It is a statement about the machine that it ran on: a bar that is not met fails no run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Bar {
+    /// What is promised, in a few words.
+    pub name: String,
+    /// [`super::Case::data_set`] of the row.
+    pub data_set: String,
+    /// The row, as `etcd/stream`: tier and [`super::Case::row`].
+    pub row: String,
+    /// Path of the figure within a case, as `latency_ms.p50`.
+    pub metric: String,
+    /// The target that is held against the limit.
+    pub target: String,
+    /// The limit: in the figure's unit, or a factor where there is a basis.
+    pub limit: f64,
+    /// True when the figure must not be below the limit, false when it must not be above.
+    pub at_least: bool,
+    /// What the limit is a factor of, as `etcd/opaque`; null for a limit in the figure's unit.
+    pub basis: Option<String>,
+    /// The figure; null when the row has none.
+    pub figure: Option<f64>,
+    /// The same figure of the basis.
+    pub base: Option<f64>,
+    /// What is held against the limit: the figure, or figure over base.
+    pub value: Option<f64>,
+    /// Whether the limit is kept; null without a value.
+    pub met: Option<bool>,
+    /// The same figure of the other targets.
+    pub others: Vec<OtherTarget>,
+}
+
+/// Another target's figure of a bar.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OtherTarget {
+    /// Its name.
+    pub target: String,
+    /// Its figure; null when it cannot do the row, or was not measured.
+    pub figure: Option<f64>,
+    /// Its figure over ours: above 1, ours is the smaller.
+    pub ratio: Option<f64>,
+}

@@ -1,0 +1,265 @@
+//! A row of whole lists: in rounds and checked, drained by a null sink, cancelled after their first object.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use workloads::Tier;
+
+use super::meter::Meter;
+use super::{Early, Measured, RowRun};
+use crate::compare::surely_differ;
+use crate::pace::closed::{Clients, Done, Job, Verifier};
+use crate::progress::Counted;
+use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::result::{self, Case, ServedFrom};
+use crate::target::Running;
+use crate::target::list::{Reach, Row};
+use crate::verify::Found;
+
+/// Error texts that a case keeps.
+const KEPT_ERRORS: usize = 5;
+/// How long the first-object phase may take: a server that builds its whole answer first needs seconds for each.
+const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
+
+impl RowRun<'_> {
+    /// The measured part of a row of lists.
+    pub(super) async fn lists(
+        &self,
+        row: &Row,
+        reach: &Reach,
+        verifier: Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let clients = Clients::connect(self.clients(), row, reach, verifier);
+        let clients = self.unless_stopped(clients).await??;
+        let mut meter = self.settled(running, measured).await?;
+        let case_id = measured.case.id();
+        let checked = self.rounds(&clients, &mut meter, running, measured).await?;
+        let drained = self.null_sink(&clients, &case_id, measured).await?;
+        self.first_objects(&clients, &case_id, measured).await?;
+        measured.case.valid = true;
+        let sure = surely_differ(&checked, &drained);
+        measured.case.mark_client_limited(sure);
+        Ok(())
+    }
+
+    /// Lists in rounds, every object checked. Answers their times.
+    async fn rounds(
+        &self,
+        clients: &Clients,
+        meter: &mut Meter,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<LatencyHistogram, Early> {
+        let total = u64::from(self.scenario.repeats) * u64::from(self.clients());
+        let title = format!("{}/{}: listing", self.target.name, self.spec.name());
+        let phase = self.progress.phase(&title, total, Counted::Lists);
+        meter.reset_peaks();
+        for _ in 0..self.scenario.warmup {
+            let done = self.unless_stopped(clients.round(Job::List)).await?;
+            for done in done {
+                done.result?;
+            }
+            meter.end_of_warm_up();
+        }
+
+        let case_id = measured.case.id();
+        let mut lists = Lists::new();
+        let begun = meter.begin(&case_id).await;
+        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        let mut early = Ok(());
+        for _ in 0..self.scenario.repeats {
+            meter.reset_peaks();
+            match self.unless_stopped(clients.round(Job::List)).await {
+                Ok(done) => lists.take(done),
+                Err(stopped) => {
+                    early = Err(stopped);
+                    break;
+                }
+            }
+            meter.end_of_round();
+            phase.advance(u64::from(self.clients()));
+            if running.death().await.is_some() {
+                break;
+            }
+        }
+        let elapsed = lists.begun.elapsed();
+        let in_flight = lists.bytes_of_one() * u64::from(self.clients());
+        let (figures, client, series) = meter.end(in_flight, lists.requests).await;
+        measured.series = series;
+        measured.case.server = figures;
+        measured.case.client = Some(client);
+        if self.tier == Tier::Kube {
+            measured.case.served_from = served_from(measured.case.server.as_ref());
+        }
+        lists.describe(&mut measured.case, elapsed);
+        let latency = lists.tagged("latency", &case_id, self.run_begun, elapsed);
+        measured.histograms.push(latency);
+        early?;
+        if let Some(reason) = measured.case.error_samples.first() {
+            return Err(Early::Failed(format!(
+                "{} of {} lists failed: {reason}",
+                measured.case.errors, measured.case.requests
+            )));
+        }
+        phase.done(&format!("{} lists", lists.requests));
+        Ok(lists.latency)
+    }
+
+    /// The same lists by clients that look at nothing. Answers their times.
+    async fn null_sink(
+        &self,
+        clients: &Clients,
+        case_id: &str,
+        measured: &mut Measured,
+    ) -> Result<LatencyHistogram, Early> {
+        let mut lists = Lists::new();
+        for _ in 0..self.scenario.repeats {
+            let done = self.unless_stopped(clients.round(Job::Drain)).await?;
+            for done in done {
+                lists.latency.record(done.latency);
+                done.result?;
+            }
+        }
+        let elapsed = lists.begun.elapsed();
+        measured.case.null_sink_ms = Some(lists.latency.quantiles_ms());
+        let tagged = lists.tagged("null_sink", case_id, self.run_begun, elapsed);
+        measured.histograms.push(tagged);
+        Ok(lists.latency)
+    }
+
+    /// Lists cancelled after their first object: as many as the scenario wants, or as the time allows.
+    async fn first_objects(
+        &self,
+        clients: &Clients,
+        case_id: &str,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let wanted = u64::from(self.scenario.first_chunk_streams);
+        if wanted == 0 {
+            return Ok(());
+        }
+        let mut lists = Lists::new();
+        while lists.latency.n() < wanted && lists.begun.elapsed() < FIRST_OBJECT_WITHIN {
+            let done = self.unless_stopped(clients.round(Job::FirstObject)).await?;
+            for done in done {
+                lists.latency.record(done.latency);
+                done.result?;
+            }
+        }
+        let elapsed = lists.begun.elapsed();
+        measured.case.first_chunk_ms = Some(lists.latency.quantiles_ms());
+        let tagged = lists.tagged("first_chunk", case_id, self.run_begun, elapsed);
+        measured.histograms.push(tagged);
+        Ok(())
+    }
+}
+
+/// What the lists of a phase came to.
+struct Lists {
+    begun: Instant,
+    latency: LatencyHistogram,
+    requests: u64,
+    errors: u64,
+    error_counts: HashMap<String, u64>,
+    wire_bytes: u64,
+    chunks: Option<u64>,
+    found: Option<Found>,
+}
+
+impl Lists {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            latency: LatencyHistogram::default(),
+            requests: 0,
+            errors: 0,
+            error_counts: HashMap::new(),
+            wire_bytes: 0,
+            chunks: None,
+            found: None,
+        }
+    }
+
+    fn take(&mut self, round: Vec<Done>) {
+        for done in round {
+            self.requests += 1;
+            match done.result {
+                Ok(Some((listed, found))) => {
+                    self.latency.record(done.latency);
+                    self.wire_bytes += listed.wire_bytes;
+                    self.chunks = Some(listed.chunks);
+                    self.found = found;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.errors += 1;
+                    *self.error_counts.entry(error.to_string()).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// Bytes of one list as received; 0 before there was one.
+    fn bytes_of_one(&self) -> u64 {
+        self.wire_bytes / (self.requests - self.errors).max(1)
+    }
+
+    fn describe(&self, case: &mut Case, elapsed: Duration) {
+        case.requests = self.requests;
+        case.errors = self.errors;
+        case.bytes = self.bytes_of_one();
+        case.chunks = self.chunks;
+        case.latency_ms = (self.latency.n() > 0).then(|| self.latency.quantiles_ms());
+        case.throughput_bytes_per_s =
+            (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
+        case.verified = self.found.as_ref().map(Found::verified);
+        case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
+        let mut errors: Vec<_> = self.error_counts.iter().collect();
+        errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+        let texts = errors.into_iter().take(KEPT_ERRORS);
+        case.error_samples = texts.map(|(text, _)| text.clone()).collect();
+    }
+
+    fn tagged(
+        &self,
+        measure: &str,
+        case: &str,
+        run_begun: Instant,
+        duration: Duration,
+    ) -> TaggedHistogram {
+        TaggedHistogram {
+            measure: measure.to_owned(),
+            case: case.to_owned(),
+            start: self.begun.saturating_duration_since(run_begun),
+            duration,
+            histogram: self.latency.clone(),
+        }
+    }
+}
+
+/// Which part of the Kubernetes tier answered, by its own counters of the measured phase.
+fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
+    let Some(server) = server else {
+        return ServedFrom::Unknown;
+    };
+    let counted = |part: &str| {
+        let matching = server.counters.iter();
+        matching
+            .filter(|(name, _)| {
+                name.starts_with("apiserver_storage_list_total") && name.contains(part)
+            })
+            .map(|(_, count)| count)
+            .sum::<u64>()
+    };
+    match (
+        counted("storage=\"watchcache\""),
+        counted("storage=\"etcd\""),
+    ) {
+        (0, 0) => ServedFrom::Unknown,
+        (_, 0) => ServedFrom::WatchCache,
+        (0, _) => ServedFrom::Store,
+        _ => ServedFrom::Unknown,
+    }
+}

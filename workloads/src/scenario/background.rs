@@ -1,0 +1,83 @@
+//! Loads that run beside a measured row, from before its first request until after its last: other lists, writers, watchers.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use super::rows::check_rate;
+use crate::strategy::{Shape, Strategy, Tier};
+
+/// One load. A row names it in `beside`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// Name, unique in its scenario.
+    pub name: String,
+    /// Which protocol it speaks.
+    #[serde(default = "etcd")]
+    pub tier: Tier,
+    /// What it does: a list strategy lists again and again, `put` and `get` send small requests, `watch` only watches.
+    pub strategy: Strategy,
+    /// Lists, or small requests, at the same time.
+    #[serde(default = "one")]
+    pub clients: NonZeroU32,
+    /// Connections that small requests, or watchers, share.
+    #[serde(default = "one")]
+    pub connections: NonZeroU32,
+    /// Small requests per second; without it each client sends the next when it has its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Watchers, for `watch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watchers: Option<NonZeroU32>,
+    /// Where `put` writes and `watch` watches: a prefix of its own, unlike the data set's, unless this says otherwise.
+    #[serde(default = "elsewhere")]
+    pub prefix: String,
+}
+
+fn etcd() -> Tier {
+    Tier::Etcd
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn elsewhere() -> String {
+    "/elsewhere/".to_owned()
+}
+
+impl Background {
+    /// Whether its fields fit each other.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self {
+            name,
+            tier,
+            strategy,
+            ..
+        } = self;
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        if name.is_empty() || !name.bytes().all(plain) {
+            return Err(format!(
+                "name `{name}` may hold only letters, digits, `-`, `_` and `.`"
+            ));
+        }
+        if !strategy.runs_on(*tier) {
+            return Err(format!(
+                "background `{name}`: the {tier} tier has no strategy `{strategy}`"
+            ));
+        }
+        let fits = match strategy.shape() {
+            Shape::List => self.rate.is_none() && self.watchers.is_none(),
+            Shape::Requests => self.watchers.is_none(),
+            Shape::Idle => self.rate.is_none() && self.watchers.is_some(),
+            Shape::Delivery => false,
+        };
+        if !fits {
+            return Err(format!(
+                "background `{name}`: `{strategy}` lacks a field, or does not take one of those given"
+            ));
+        }
+        check_rate(self.rate)
+    }
+}

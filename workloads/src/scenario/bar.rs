@@ -1,0 +1,96 @@
+//! Bars: what a figure should come to, as data, so that every run prints how far it is from there.
+//!
+//! A bar is a statement about a machine. It is shown, with the same figure of every other target beside it; it never turns
+//! an exit code.
+
+use serde::{Deserialize, Serialize};
+
+use super::Scenario;
+use crate::nearest::nearest;
+
+/// A figure of a row and the limit that it is held against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BarSpec {
+    /// What is promised, in a few words.
+    pub name: String,
+    /// Data set; may be left out where the scenario has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_set: Option<String>,
+    /// Row, as `etcd/stream` or `etcd/stream/5-clients`: tier and [`super::RowSpec::name`].
+    pub row: String,
+    /// Path of the figure in a case of `report.json`, as `latency_ms.p50` or `server.peak_above_idle`.
+    pub metric: String,
+    /// Upper limit: in the figure's own unit, or a factor where `of_row`, `of_data_set` or `of_target` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// Lower limit, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    /// The limit is a factor of the same figure of this row, in the same run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_row: Option<String>,
+    /// The limit is a factor of the same figure on this data set, in the same run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_data_set: Option<String>,
+    /// The limit is a factor of the same figure of the first target whose name begins so, as `etcd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_target: Option<String>,
+}
+
+impl BarSpec {
+    /// The data set of a checked bar.
+    #[must_use]
+    pub fn data_set<'a>(&'a self, scenario: &'a Scenario) -> &'a str {
+        self.data_set
+            .as_deref()
+            .unwrap_or(&scenario.data_sets[0].name)
+    }
+
+    /// True when the limit is a factor of another figure.
+    #[must_use]
+    pub fn is_ratio(&self) -> bool {
+        self.of_row.is_some() || self.of_data_set.is_some() || self.of_target.is_some()
+    }
+
+    /// Whether what it names is in the scenario. Whether the metric exists is for whoever writes `report.json` to say.
+    pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        let refuse = |what: String| Err(format!("bar `{}`: {what}", self.name));
+        match (self.at_most, self.at_least) {
+            (Some(limit), None) | (None, Some(limit)) if limit.is_finite() && limit >= 0.0 => {}
+            _ => return refuse("needs one of `at_most` and `at_least`".to_owned()),
+        }
+        let bases = [&self.of_row, &self.of_data_set, &self.of_target];
+        if bases.iter().filter(|base| base.is_some()).count() > 1 {
+            return refuse("a limit is a factor of one thing only".to_owned());
+        }
+        let data_sets: Vec<&str> = scenario.data_sets.iter().map(|d| d.name.as_str()).collect();
+        if self.data_set.is_none() && data_sets.len() > 1 {
+            return refuse(format!(
+                "needs `data_set`, one of: {}",
+                data_sets.join(", ")
+            ));
+        }
+        for name in [&self.data_set, &self.of_data_set].into_iter().flatten() {
+            if !data_sets.contains(&name.as_str()) {
+                return refuse(format!("there is no data set `{name}`"));
+            }
+        }
+        let rows: Vec<String> = scenario
+            .rows
+            .all()
+            .map(|(tier, row)| format!("{tier}/{}", row.name()))
+            .collect();
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        for name in [Some(&self.row), self.of_row.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            if !rows.contains(&name.as_str()) {
+                let hint = nearest(name, &rows).unwrap_or_default();
+                return refuse(format!("there is no row `{name}`, did you mean `{hint}`?"));
+            }
+        }
+        Ok(())
+    }
+}

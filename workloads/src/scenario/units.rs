@@ -1,0 +1,76 @@
+//! Sizes and times as scenario files write them: `"16KiB"`, `"5s"`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+const UNITS: [(&str, u32); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// A number of bytes below 4 GiB, written with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ByteSize(pub u32);
+
+/// A size that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a size like `16KiB` or `1MiB`")]
+pub struct ByteSizeError(String);
+
+impl FromStr for ByteSize {
+    type Err = ByteSizeError;
+
+    fn from_str(text: &str) -> Result<Self, ByteSizeError> {
+        let refused = || ByteSizeError(text.to_owned());
+        let (digits, unit) = UNITS
+            .iter()
+            .find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)))
+            .ok_or_else(refused)?;
+        let number: u32 = digits.trim().parse().map_err(|_| refused())?;
+        number.checked_mul(unit).map(Self).ok_or_else(refused)
+    }
+}
+
+impl TryFrom<String> for ByteSize {
+    type Error = ByteSizeError;
+
+    fn try_from(text: String) -> Result<Self, ByteSizeError> {
+        text.parse()
+    }
+}
+
+impl From<ByteSize> for String {
+    fn from(size: ByteSize) -> Self {
+        size.to_string()
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fitting = UNITS
+            .iter()
+            .find(|(_, unit)| self.0 > 0 && self.0.is_multiple_of(*unit));
+        let (name, unit) = fitting.unwrap_or(&UNITS[2]);
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
+/// Times as `5s` and `200ms`.
+pub(super) use humantime_serde as duration_text;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_survive_a_round_trip() {
+        for text in ["16KiB", "1MiB", "100B", "0B"] {
+            let size: ByteSize = text.parse().expect("a size");
+            assert_eq!(size.to_string(), text);
+        }
+        assert_eq!("16KiB".parse(), Ok(ByteSize(16_384)));
+        for text in ["", "16", "KiB", "16KB", "-1B", "5000MiB"] {
+            assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+}
