@@ -2,6 +2,7 @@
 //!
 //! - [`config`]: endpoints, HTTP/2 windows, TLS files, user
 //! - [`Client`]: the services through tonic, for everything that is not a measured list
+//! - [`calls`]: many small unary calls on one connection, at the least cost per call
 //! - [`walk`]: an incremental checker of list responses that builds nothing per object
 //! - [`raw_list`]: Range and RangeStream on bare HTTP/2, feeding a walker or a counter
 //! - `opaque`: the same bytes as one plain body, the yardstick of lists
@@ -9,6 +10,7 @@
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
 //! - [`watch`]: its watch half: shared streams, joined revisions, ordered progress
 
+pub mod calls;
 pub mod config;
 mod dial;
 pub mod kubernetes;

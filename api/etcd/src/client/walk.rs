@@ -8,7 +8,7 @@
 //! handful of varints per object and a copy of each key (for the order check); values are not read.
 
 mod carry;
-mod fields;
+pub(super) mod fields;
 #[cfg(test)]
 mod tests;
 

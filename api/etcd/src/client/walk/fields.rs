@@ -2,11 +2,11 @@
 
 /// A field's head.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scan {
-    pub(super) field: u64,
-    pub(super) wire_type: u64,
+pub(in crate::client) struct Scan {
+    pub(in crate::client) field: u64,
+    pub(in crate::client) wire_type: u64,
     /// The value of a varint field, else 0.
-    pub(super) value: u64,
+    pub(in crate::client) value: u64,
     /// Bytes of tag and length (of tag and value, for a varint).
     pub(super) head: usize,
     /// Bytes that follow the head.
@@ -99,7 +99,7 @@ pub(super) fn scan_field(input: &[u8]) -> Result<Option<Scan>, BadField> {
 
 /// The field at the start of a complete message, and its payload; `None` when it does not fit.
 #[inline]
-fn next_field<'a>(message: &mut &'a [u8]) -> Option<(Scan, &'a [u8])> {
+pub(in crate::client) fn next_field<'a>(message: &mut &'a [u8]) -> Option<(Scan, &'a [u8])> {
     let scan = scan_field(message).ok()??;
     let rest = &message[scan.head..];
     let len = usize::try_from(scan.payload).ok()?;
@@ -110,7 +110,7 @@ fn next_field<'a>(message: &mut &'a [u8]) -> Option<(Scan, &'a [u8])> {
 
 /// Reads a `KeyValue`; `None` when it is malformed or has no key.
 #[inline]
-pub(super) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> {
+pub(in crate::client) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> {
     let mut object = Object {
         key: &[],
         value: &[],
@@ -133,7 +133,7 @@ pub(super) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> {
 }
 
 /// The revision in a `ResponseHeader` (0 when it has none); `None` when it is malformed.
-pub(super) fn parse_header_revision(mut message: &[u8]) -> Option<i64> {
+pub(in crate::client) fn parse_header_revision(mut message: &[u8]) -> Option<i64> {
     let mut revision = 0;
     while !message.is_empty() {
         let (scan, _) = next_field(&mut message)?;

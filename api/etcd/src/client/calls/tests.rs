@@ -1,0 +1,275 @@
+//! Framing by hand against the h2 library's server with narrow limits, and against a scripted peer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response};
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tonic::Code;
+
+use super::*;
+use crate::proto::etcdserverpb::{PutRequest, RangeRequest, RangeResponse, ResponseHeader};
+use crate::proto::mvccpb::KeyValue;
+
+async fn listen() -> (TcpListener, ClientConfig) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let config = ClientConfig::new(&address.to_string()).expect("an address");
+    (listener, config)
+}
+
+/// Answers every call with a Range response whose value is the request's message, sent in frames of
+/// odd sizes; a request that holds `fail` with a status.
+async fn echo(socket: TcpStream, settings: h2::server::Builder) {
+    let mut connection: h2::server::Connection<_, Bytes> =
+        settings.handshake(socket).await.expect("a client");
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        tokio::spawn(async move {
+            let mut body = request.into_body();
+            let mut received = Vec::new();
+            while let Some(data) = body.data().await {
+                let data = data.expect("the client sends it whole");
+                let _enough = body.flow_control().release_capacity(data.len());
+                received.extend_from_slice(&data);
+            }
+            let head = Response::builder().header("content-type", "application/grpc");
+            if received.windows(4).any(|w| w == b"fail") {
+                let head = head
+                    .header("grpc-status", "9")
+                    .header("grpc-message", "not%20now")
+                    .body(())
+                    .expect("a head");
+                respond.send_response(head, true).expect("open");
+                return;
+            }
+            let answer = RangeResponse {
+                header: Some(ResponseHeader {
+                    revision: 7,
+                    ..Default::default()
+                }),
+                kvs: vec![KeyValue {
+                    key: "k".into(),
+                    value: received[5..].to_vec().into(),
+                    ..Default::default()
+                }],
+                count: 1,
+                ..Default::default()
+            };
+            let mut framed = vec![0];
+            framed.extend((answer.encoded_len() as u32).to_be_bytes());
+            framed.extend(answer.encode_to_vec());
+            let head = head.body(()).expect("a head");
+            let mut stream = respond.send_response(head, false).expect("open");
+            for part in framed.chunks(1_777) {
+                let part = Bytes::copy_from_slice(part);
+                stream.send_data(part, false).expect("open");
+            }
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            stream.send_trailers(trailers).expect("open");
+        });
+    }
+}
+
+async fn answers(calls: &mut CallConnection, count: usize) -> Vec<(u64, Result<Vec<u8>, Error>)> {
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        let mut note =
+            |done: Completion<'_>| seen.push((done.token, done.answer.map(<[u8]>::to_vec)));
+        calls.turn(&mut note).await.expect("the connection lives");
+    }
+    seen.sort_by_key(|(token, _)| *token);
+    seen
+}
+
+#[tokio::test]
+async fn both_framings_answer_alike_within_narrow_limits() {
+    for framing in [Framing::ByHand, Framing::H2] {
+        let (listener, mut config) = listen().await;
+        config.http2.stream_window_bytes = 20_000;
+        config.http2.connection_window_bytes = 70_000;
+        let server = tokio::spawn(async move {
+            let mut settings = h2::server::Builder::new();
+            settings
+                .initial_window_size(10_000)
+                .max_concurrent_streams(7)
+                .max_frame_size(16_384);
+            echo(listener.accept().await.expect("a client").0, settings).await;
+        });
+        let mut calls = CallConnection::connect_as(framing, &config, None)
+            .await
+            .expect("it accepts");
+        assert_eq!(calls.framing(), framing);
+        let request = |token: u64| PutRequest {
+            key: format!("/{token}").into(),
+            // Beyond frames, windows and all of them together.
+            value: vec![token as u8; [0, 100, 16_384, 150_000][token as usize % 4]].into(),
+            ..Default::default()
+        };
+        for token in 0..40 {
+            calls.send(Rpc::Put, &request(token), token).expect("alive");
+        }
+        assert_eq!(calls.outstanding(), 40);
+        for (token, answer) in answers(&mut calls, 40).await {
+            let answer = answer.expect("the peer echoes");
+            let answer = range_answer(&answer).expect("a range response");
+            assert_eq!((answer.revision, answer.count), (7, 1));
+            let value = answer.object.expect("one object").value;
+            assert!(value == request(token).encode_to_vec(), "call {token}");
+        }
+        assert_eq!(calls.outstanding(), 0);
+        let failing = RangeRequest {
+            key: "fail".into(),
+            ..Default::default()
+        };
+        calls.send(Rpc::Range, &failing, 1).expect("alive");
+        let (_, answer) = answers(&mut calls, 1).await.remove(0);
+        match answer {
+            Err(Error::Status { code, message }) => {
+                assert_eq!(
+                    (code, message.as_str()),
+                    (Code::FailedPrecondition, "not now")
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        drop(calls);
+        server.await.expect("it ends with its client");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_with_a_small_header_table_is_spoken_to_through_h2() {
+    let (listener, config) = listen().await;
+    let server = tokio::spawn(async move {
+        for _ in 0..2 {
+            let mut settings = h2::server::Builder::new();
+            settings.header_table_size(100);
+            let socket = listener.accept().await.expect("a client").0;
+            tokio::spawn(echo(socket, settings));
+        }
+    });
+    let mut calls = CallConnection::connect(&config, None)
+        .await
+        .expect("h2 can");
+    assert_eq!(calls.framing(), Framing::H2);
+    calls
+        .send(Rpc::Range, &RangeRequest::default(), 5)
+        .expect("alive");
+    assert!(answers(&mut calls, 1).await[0].1.is_ok());
+    server.await.expect("two connections");
+}
+
+/// A peer that accepts one client, reads its preface and settings, and then sends `frames` and the end once a request came.
+async fn scripted(listener: TcpListener, frames: Vec<u8>) -> TcpStream {
+    let (mut socket, _) = listener.accept().await.expect("a client");
+    let settings: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    socket.write_all(settings).await.expect("it reads");
+    // Until the request's DATA: preface 24, settings 27, window update 13, ack 9, headers.
+    let mut seen = Vec::new();
+    while !seen.windows(6).any(|w| w == [0, 1, 0, 0, 0, 1]) {
+        let mut part = [0; 1024];
+        let count = socket.read(&mut part).await.expect("it writes");
+        assert_ne!(count, 0, "the client left");
+        seen.extend_from_slice(&part[..count]);
+    }
+    socket.write_all(&frames).await.expect("it reads");
+    socket.shutdown().await.expect("it is open");
+    socket
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    out.extend([kind, flags]);
+    out.extend(stream.to_be_bytes());
+    out.extend(payload);
+    out
+}
+
+/// One call to a peer that answers with `frames`, and how it and the turn ended.
+async fn one_call(frames: Vec<u8>) -> (Vec<Result<Vec<u8>, Error>>, Result<(), Error>) {
+    let (listener, config) = listen().await;
+    let peer = tokio::spawn(scripted(listener, frames));
+    let mut calls = CallConnection::connect(&config, None)
+        .await
+        .expect("settings come");
+    calls
+        .send(Rpc::Range, &RangeRequest::default(), 1)
+        .expect("alive");
+    let mut seen = Vec::new();
+    let mut note = |done: Completion<'_>| seen.push(done.answer.map(<[u8]>::to_vec));
+    let turn = tokio::time::timeout(Duration::from_secs(20), calls.turn(&mut note)).await;
+    drop(peer.await.expect("the script runs through"));
+    (seen, turn.expect("an end"))
+}
+
+/// `grpc-status: 0` as a literal without indexing.
+fn status_ok() -> Vec<u8> {
+    [&[0, 11][..], b"grpc-status", &[1], b"0"].concat()
+}
+
+#[tokio::test]
+async fn padding_priority_continuation_and_unknown_frames_are_understood() {
+    let trailers = status_ok();
+    let frames = [
+        frame(0xbe, 0xff, 1, b"whatever"),
+        frame(6, 0, 0, &[9; 8]),
+        // Padded by two, with a priority, no end of the block.
+        frame(1, 0x8 | 0x20, 1, &[2, 0, 0, 0, 0, 16, 0x88, 0, 0]),
+        frame(9, 0x4, 1, &[]),
+        frame(0, 0x8, 1, &[3, 0, 0, 0, 0, 2, 0, 0, 0]),
+        frame(0, 0, 1, b"hi"),
+        frame(1, 0x1, 1, &trailers[..5]),
+        frame(9, 0, 1, &trailers[5..9]),
+        frame(9, 0x4, 1, &trailers[9..]),
+    ];
+    let (seen, turn) = one_call(frames.concat()).await;
+    turn.expect("nothing is wrong");
+    assert_eq!(seen[0].as_ref().expect("an answer"), b"hi");
+}
+
+#[tokio::test]
+async fn calls_end_with_what_went_wrong() {
+    let head = frame(1, 0x4, 1, &[0x88]);
+    let end = frame(1, 0x5, 1, &status_ok());
+    for (frames, text) in [
+        (frame(3, 0, 1, &[0, 0, 0, 7]), "reset with error code 7"),
+        (
+            [&head[..], &frame(0, 1, 1, &[0; 5])].concat(),
+            "without a grpc-status",
+        ),
+        (frame(1, 0x5, 1, &[0x8d]), "not HTTP status 200"),
+        (
+            [&head[..], &frame(0, 0, 1, &[0, 0, 0, 0, 9]), &end].concat(),
+            "prefix says 9 bytes, answer holds 0",
+        ),
+        ([&head[..], &end].concat(), "no message prefix"),
+        (frame(7, 0, 0, &[0; 8]), "going away"),
+    ] {
+        let (seen, _) = one_call(frames).await;
+        assert_eq!(seen.len(), 1, "{text}");
+        let error = seen[0].as_ref().expect_err(text).to_string();
+        assert!(error.contains(text), "{error}, expected {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_peer_ends_the_connection_and_every_call() {
+    for (frames, text) in [
+        (frame(5, 0x4, 1, &[0, 0, 0, 2, 0x88]), "a push"),
+        (frame(1, 0x4, 1, &[0xff, 0x7f]), "malformed"),
+        (
+            vec![0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1],
+            "larger than announced",
+        ),
+        (frame(9, 0x4, 1, &[]), "a continuation of nothing"),
+        (Vec::new(), "closed by the peer"),
+    ] {
+        let (seen, turn) = one_call(frames).await;
+        let error = turn.expect_err(text).to_string();
+        assert!(error.contains(text), "{error}, expected {text}");
+        assert!(seen.len() == 1 && seen[0].is_err(), "{text}");
+    }
+}
