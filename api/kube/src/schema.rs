@@ -114,6 +114,17 @@ impl Message {
         self.fields
     }
 
+    /// The field that JSON shows under `name` in an object of this type, and the message that has it: this
+    /// one, or one whose fields stand inline in it.
+    pub fn find(&'static self, name: &str) -> Option<(&'static Message, &'static Field)> {
+        self.fields
+            .iter()
+            .find_map(|field| match (field.rule, field.kind) {
+                (Rule::Inline, Kind::Object(inner)) => inner.find(name),
+                _ => (field.name() == name).then_some((self, field)),
+            })
+    }
+
     /// Position of a field number in [`Self::fields`].
     #[inline]
     pub(crate) fn position(&self, number: u32) -> Option<u8> {

@@ -1,5 +1,7 @@
 //! `Status`: the body of every error, with the code, reason and details that clients act on.
 
+pub mod writes;
+
 use serde_json::{Value, json};
 
 use crate::envelope;
@@ -34,6 +36,8 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// When to try again; also sent as `Retry-After` when above 0.
     pub retry_after_seconds: u32,
+    /// `metadata.uid` of the object ([`Status::deleted`] only).
+    pub uid: String,
 }
 
 /// One cause of a [`Status`].
@@ -195,12 +199,17 @@ impl Status {
     }
 
     fn value(&self) -> Value {
+        // A success leaves its code out.
+        let (outcome, code) = match self.code {
+            200 => ("Success", 0),
+            code => ("Failure", code),
+        };
         let mut status = json!({
             "metadata": {"continue": self.continue_token},
-            "status": "Failure",
+            "status": outcome,
             "message": self.message,
             "reason": self.reason,
-            "code": self.code,
+            "code": code,
         });
         if let Some(details) = &self.details {
             let cause = |cause: &Cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field});
@@ -210,6 +219,7 @@ impl Status {
                 "kind": details.kind,
                 "causes": details.causes.iter().map(cause).collect::<Vec<_>>(),
                 "retryAfterSeconds": details.retry_after_seconds,
+                "uid": details.uid,
             });
         }
         status

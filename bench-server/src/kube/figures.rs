@@ -71,6 +71,12 @@ pub enum Operation {
     ListStream,
     /// The current revision, by a linearizable read.
     GetCurrentResourceVersion,
+    /// A new object.
+    Create,
+    /// A change of an object.
+    Update,
+    /// A deletion.
+    Delete,
 }
 
 /// All figures of the tier. Cheap to clone.
@@ -219,6 +225,9 @@ impl Figures {
             Operation::List => "list",
             Operation::ListStream => "listStream",
             Operation::GetCurrentResourceVersion => "getCurrentResourceVersion",
+            Operation::Create => "create",
+            Operation::Update => "update",
+            Operation::Delete => "delete",
         };
         let labels = ByOperation {
             operation,

@@ -1,6 +1,6 @@
 //! Which encoding a client accepts.
 
-use kube_api::envelope;
+use kube_api::{Status, envelope};
 
 /// Encodings of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,14 @@ impl Encoding {
         match self {
             Self::Json => Self::MEDIA_TYPES[0],
             Self::Protobuf => Self::MEDIA_TYPES[1],
+        }
+    }
+
+    /// A Status in it.
+    pub fn status(self, status: &Status) -> Vec<u8> {
+        match self {
+            Self::Json => status.json(),
+            Self::Protobuf => status.protobuf(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! - [`list`]: which of cache and etcd answers a LIST, and with what
 //! - [`page`]: cutting a page out of a state; [`filter`]: selectors
 //! - [`get`]: one object
+//! - [`write`]: POST, PUT, PATCH, DELETE
 //! - [`media`]: encodings by Accept
 //! - [`body`]: lists as they are sent
 //! - [`service`]: URLs, methods, media types
@@ -25,6 +26,7 @@ pub mod tier;
 
 mod discovery;
 mod filter;
+mod write;
 
 #[cfg(test)]
 pub(crate) mod fake;

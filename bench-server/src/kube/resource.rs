@@ -7,6 +7,10 @@ use kube_api::schema::{self, Message};
 pub struct Resource {
     /// Name in URLs and in storage keys.
     pub name: &'static str,
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Whether its objects lie in namespaces.
+    pub namespaced: bool,
     /// Kind of one object.
     pub kind: &'static str,
     /// Kind of a list of them.
@@ -28,6 +32,8 @@ pub struct Resource {
 pub static RESOURCES: [Resource; 2] = [
     Resource {
         name: "pods",
+        group: "",
+        namespaced: true,
         kind: "Pod",
         list_kind: "PodList",
         api_version: "v1",
@@ -46,6 +52,8 @@ pub static RESOURCES: [Resource; 2] = [
     },
     Resource {
         name: "configmaps",
+        group: "",
+        namespaced: true,
         kind: "ConfigMap",
         list_kind: "ConfigMapList",
         api_version: "v1",
@@ -60,6 +68,11 @@ impl Resource {
     /// Storage prefix below `registry` (kube-apiserver's `--etcd-prefix`), with a slash at its end.
     pub fn prefix(&self, registry: &str) -> Vec<u8> {
         format!("{}/{}/", registry.trim_end_matches('/'), self.name).into_bytes()
+    }
+
+    /// Its fields; `None` for custom resources, which are stored as JSON.
+    pub fn schema(&self) -> Option<&'static Message> {
+        Some(self.message)
     }
 
     /// `"kind":…,"apiVersion":…`, which JSON shows on an object that stands alone.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use kube_api::{ListOptions, Status};
@@ -13,6 +13,9 @@ use super::body::{KubeBody, ListBody};
 use super::discovery;
 use super::list::Lister;
 use super::media::Encoding;
+use super::write::answer::Place;
+use super::write::body::Sent;
+use super::write::event_lease::EventLease;
 use crate::listen::Handler;
 use crate::metrics;
 
@@ -31,6 +34,7 @@ pub struct KubeService {
 struct Shared {
     listers: Vec<Lister>,
     registry: Registry,
+    events: EventLease,
 }
 
 /// What a path below `/api/v1` names.
@@ -39,13 +43,18 @@ struct Target<'p> {
     namespace: &'p str,
     resource: &'p str,
     name: Option<&'p str>,
+    subresource: Option<&'p str>,
 }
 
 impl KubeService {
     /// Serves these resources and this registry.
     pub fn new(listers: Vec<Lister>, registry: Registry) -> Self {
         Self {
-            shared: Arc::new(Shared { listers, registry }),
+            shared: Arc::new(Shared {
+                listers,
+                registry,
+                events: EventLease::default(),
+            }),
         }
     }
 
@@ -63,6 +72,76 @@ impl KubeService {
             .listers
             .iter()
             .all(|lister| lister.cache.as_ref().is_none_or(|cache| cache.is_ready()))
+    }
+
+    /// Answers any request; only a write's body is read.
+    pub(crate) async fn respond<B>(&self, request: Request<B>) -> Response<KubeBody>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        let path = head.uri.path().to_owned();
+        match target(&path).and_then(|target| Some((self.lister(target.resource)?, target))) {
+            Some((lister, target)) if writes.contains(&head.method) => {
+                self.write(lister, &target, &head, body).await
+            }
+            _ => self.answer(&Request::from_parts(head, ())).await,
+        }
+    }
+
+    async fn write<B>(
+        &self,
+        lister: &Lister,
+        target: &Target<'_>,
+        head: &http::request::Parts,
+        body: B,
+    ) -> Response<KubeBody>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let accept = head.headers.get(ACCEPT);
+        let accept = accept.and_then(|value| value.to_str().ok());
+        let Some(encoding) = Encoding::accepted(accept.unwrap_or_default()) else {
+            return failure(
+                &Status::not_acceptable(&Encoding::MEDIA_TYPES),
+                Encoding::Json,
+            );
+        };
+        let place = Place {
+            namespace: target.namespace,
+            name: target.name,
+            subresource: target.subresource,
+        };
+        let query = head.uri.query().unwrap_or_default();
+        let events = &self.shared.events;
+        let answer = async {
+            let sent = Sent::read(&head.headers, body).await?;
+            if let (&Method::DELETE, "namespaces", Some(name)) =
+                (&head.method, lister.resource.name, target.name)
+            {
+                let within = |lister: &&Lister| lister.resource.namespaced;
+                for lister in self.shared.listers.iter().filter(within) {
+                    lister.empty(name, events).await?;
+                }
+            }
+            lister
+                .write(events, place, &head.method, query, &sent, encoding)
+                .await
+        };
+        match tokio::time::timeout(DEADLINE, answer).await {
+            Ok(Ok(answer)) => {
+                let mut response = respond(answer.code, encoding.media_type(), answer.body);
+                for warning in answer.warnings {
+                    response.headers_mut().append(WARNING, warning);
+                }
+                response
+            }
+            Ok(Err(status)) => failure(&status, encoding),
+            Err(_) => failure(&Status::timeout(), encoding),
+        }
     }
 
     pub(crate) async fn answer<B>(&self, request: &Request<B>) -> Response<KubeBody> {
@@ -113,7 +192,7 @@ impl KubeService {
                 Encoding::Json,
             );
         };
-        if method != Method::GET {
+        if method != Method::GET || target.subresource.is_some_and(|name| name != "status") {
             return failure(&Status::method_not_allowed(), encoding);
         }
         let options = match ListOptions::parse(request.uri().query().unwrap_or_default()) {
@@ -155,11 +234,11 @@ impl Handler for KubeService {
     type Body = KubeBody;
 
     async fn handle(self, request: Request<Incoming>) -> Response<KubeBody> {
-        self.answer(&request).await
+        self.respond(request).await
     }
 }
 
-/// Reads `/api/v1/RESOURCE`, `/api/v1/namespaces/NS/RESOURCE` and `…/RESOURCE/NAME`.
+/// Reads `/api/v1/RESOURCE`, `/api/v1/namespaces/NS/RESOURCE`, `…/RESOURCE/NAME` and `…/NAME/SUBRESOURCE`.
 fn target(path: &str) -> Option<Target<'_>> {
     let mut parts = path.strip_prefix("/api/v1/")?.split('/');
     let (mut namespace, mut resource) = ("", parts.next()?);
@@ -167,14 +246,17 @@ fn target(path: &str) -> Option<Target<'_>> {
     if let ("namespaces", Some(named), Some(below)) = (resource, rest.next(), rest.next()) {
         (namespace, resource, parts) = (named, below, rest);
     }
-    let name = parts.next();
+    let (name, subresource) = (parts.next(), parts.next());
     let given = |part: &str| !part.is_empty();
     let named = name.is_none_or(|name| given(name) && given(namespace));
-    (given(resource) && named && parts.next().is_none()).then_some(Target {
-        namespace,
-        resource,
-        name,
-    })
+    (given(resource) && named && subresource.is_none_or(given) && parts.next().is_none()).then_some(
+        Target {
+            namespace,
+            resource,
+            name,
+            subresource,
+        },
+    )
 }
 
 fn respond(code: StatusCode, content_type: &'static str, body: KubeBody) -> Response<KubeBody> {
@@ -195,10 +277,7 @@ fn whole(content_type: &'static str, body: String) -> Response<KubeBody> {
 }
 
 fn failure(status: &Status, encoding: Encoding) -> Response<KubeBody> {
-    let body = match encoding {
-        Encoding::Json => status.json(),
-        Encoding::Protobuf => status.protobuf(),
-    };
+    let body = encoding.status(status);
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = respond(code, encoding.media_type(), KubeBody::full(body));
     if status.retry_after_seconds() > 0 {
@@ -220,6 +299,7 @@ mod tests {
                 namespace,
                 resource,
                 name,
+                subresource: None,
             })
         };
         assert_eq!(target("/api/v1/pods"), named("", "pods", None));
@@ -238,7 +318,8 @@ mod tests {
             "/api/v1",
             "/api/v1/pods/a",
             "/api/v1/pods/",
-            "/api/v1/namespaces/a/pods/b/log",
+            "/api/v1/namespaces/a/pods/b/log/c",
+            "/api/v1/namespaces/a/pods/b/",
             "/apis/apps/v1/x",
         ] {
             assert_eq!(target(other), None, "{other}");

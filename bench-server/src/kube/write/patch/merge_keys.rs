@@ -1,0 +1,59 @@
+//! How a strategic merge patch merges lists: the `patchStrategy` and `patchMergeKey` of Kubernetes' types.
+
+/// How one list is merged; a list without a row is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListMerge {
+    /// Items are objects, told apart by this field.
+    ByKey(&'static str),
+    /// Items are plain values; the lists are united.
+    AsSet,
+}
+
+use ListMerge::{AsSet, ByKey};
+
+/// Message, field, how its list is merged (core/v1 and meta/v1 of Kubernetes 1.37).
+const LISTS: &[(&str, &str, ListMerge)] = &[
+    ("ObjectMeta", "finalizers", AsSet),
+    ("ObjectMeta", "ownerReferences", ByKey("uid")),
+    ("PodSpec", "containers", ByKey("name")),
+    ("PodSpec", "ephemeralContainers", ByKey("name")),
+    ("PodSpec", "hostAliases", ByKey("ip")),
+    ("PodSpec", "imagePullSecrets", ByKey("name")),
+    ("PodSpec", "initContainers", ByKey("name")),
+    ("PodSpec", "resourceClaims", ByKey("name")),
+    ("PodSpec", "schedulingGates", ByKey("name")),
+    ("PodSpec", "topologySpreadConstraints", ByKey("topologyKey")),
+    ("PodSpec", "volumes", ByKey("name")),
+    ("Container", "env", ByKey("name")),
+    ("Container", "ports", ByKey("containerPort")),
+    ("Container", "volumeDevices", ByKey("devicePath")),
+    ("Container", "volumeMounts", ByKey("mountPath")),
+    ("EphemeralContainerCommon", "env", ByKey("name")),
+    ("EphemeralContainerCommon", "ports", ByKey("containerPort")),
+    (
+        "EphemeralContainerCommon",
+        "volumeDevices",
+        ByKey("devicePath"),
+    ),
+    (
+        "EphemeralContainerCommon",
+        "volumeMounts",
+        ByKey("mountPath"),
+    ),
+    ("PodStatus", "conditions", ByKey("type")),
+    ("PodStatus", "hostIPs", ByKey("ip")),
+    ("PodStatus", "podIPs", ByKey("ip")),
+    ("PodStatus", "resourceClaimStatuses", ByKey("name")),
+    ("NodeSpec", "podCIDRs", AsSet),
+    ("NodeStatus", "addresses", ByKey("type")),
+    ("NodeStatus", "conditions", ByKey("type")),
+    ("NamespaceStatus", "conditions", ByKey("type")),
+];
+
+/// How the list `field` of `message` is merged; `None` where it is replaced.
+pub(crate) fn list_merge(message: &str, field: &str) -> Option<ListMerge> {
+    LISTS
+        .iter()
+        .find(|(holder, name, _)| *holder == message && *name == field)
+        .map(|(_, _, merge)| *merge)
+}

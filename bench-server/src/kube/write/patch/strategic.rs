@@ -1,0 +1,410 @@
+//! Strategic merge patches: a merge patch that knows which lists are merged and by what.
+//!
+//! Kubernetes' API documentation ("Strategic Merge Patch") defines the format; where the text leaves
+//! something open, what an apiserver does counts.
+
+use kube_api::schema::{Kind, Message};
+use serde_json::{Map, Value};
+
+use super::merge_keys::{ListMerge, list_merge};
+
+/// What a patch says of the object or list that it stands in: `replace`, `delete` or `merge`.
+const DIRECTIVE: &str = "$patch";
+/// The fields of the object that stay.
+const RETAIN_KEYS: &str = "$retainKeys";
+/// Values that leave the list named behind the slash.
+const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+/// The order of the list named behind the slash.
+const SET_ORDER: &str = "$setElementOrder/";
+
+/// A patch that does not follow the format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StrategicError {
+    /// `$patch` is none of the known words.
+    #[error("unknown patch type: {0}")]
+    UnknownDirective(Value),
+    /// A directive has another type than it must have.
+    #[error("{directive} must be a list of {of}")]
+    DirectiveType {
+        /// The directive.
+        directive: String,
+        /// What its list must hold.
+        of: &'static str,
+    },
+    /// An item of a list that is merged by key does not have the key.
+    #[error("{item} in list {list:?} does not contain declared merge key: {key}")]
+    NoMergeKey {
+        /// The list's field.
+        list: String,
+        /// The key.
+        key: &'static str,
+        /// The item.
+        item: Value,
+    },
+}
+
+/// Applies `patch` to `object`, which is a `message`. Nothing is promised about `object` after an error.
+///
+/// # Errors
+/// The patch does not follow the format.
+pub(crate) fn strategic_merge(
+    message: &'static Message,
+    object: &mut Map<String, Value>,
+    patch: Map<String, Value>,
+) -> Result<(), StrategicError> {
+    merge_object(Some(message), object, patch)
+}
+
+/// `message` is `None` in maps, where every key is a name of the user's own.
+fn merge_object(
+    message: Option<&'static Message>,
+    object: &mut Map<String, Value>,
+    mut patch: Map<String, Value>,
+) -> Result<(), StrategicError> {
+    match directive(&mut patch)? {
+        Directive::Merge => {}
+        Directive::Replace => {
+            *object = patch;
+            return Ok(());
+        }
+        Directive::Delete => {
+            object.clear();
+            return Ok(());
+        }
+    }
+    if let Some(keep) = patch.remove(RETAIN_KEYS) {
+        let keep = list(keep, RETAIN_KEYS, "field names")?;
+        object.retain(|name, _| keep.iter().any(|kept| kept == name.as_str()));
+    }
+    let mut orders = Vec::new();
+    for (name, value) in patch {
+        if let Some(field) = name.strip_prefix(SET_ORDER) {
+            let before = items(object.get(field)).to_vec();
+            orders.push((field.to_owned(), list(value, &name, "items")?, before));
+        } else if let Some(field) = name.strip_prefix(DELETE_FROM) {
+            let gone = list(value, &name, "values")?;
+            if let Some(Value::Array(items)) = object.get_mut(field) {
+                items.retain(|item| !gone.contains(item));
+            }
+        } else {
+            merge_field(message, object, name, value)?;
+        }
+    }
+    // `$` sorts before letters, so the orders were read from the lists before these were merged.
+    for (field, order, before) in orders {
+        let key = match merge_of(message, &field) {
+            Some(ListMerge::ByKey(key)) => Some(key),
+            _ => None,
+        };
+        if let Some(Value::Array(items)) = object.get_mut(&field) {
+            let merged = std::mem::take(items);
+            *items = ordered(merged, &order, &before, key);
+        }
+    }
+    Ok(())
+}
+
+fn merge_field(
+    message: Option<&'static Message>,
+    object: &mut Map<String, Value>,
+    name: String,
+    value: Value,
+) -> Result<(), StrategicError> {
+    let below = message
+        .and_then(|message| message.find(&name))
+        .and_then(|(_, field)| match field.kind {
+            Kind::Object(message) => Some(message),
+            _ => None,
+        });
+    match value {
+        Value::Null => {
+            object.remove(&name);
+        }
+        Value::Object(patch) => match object.get_mut(&name) {
+            Some(Value::Object(there)) => merge_object(below, there, patch)?,
+            _ => {
+                object.insert(name, clean(Value::Object(patch)));
+            }
+        },
+        Value::Array(patch) => {
+            let mut there = match object.remove(&name) {
+                Some(Value::Array(there)) => there,
+                _ => Vec::new(),
+            };
+            match merge_of(message, &name) {
+                None => there = patch.into_iter().map(clean).collect(),
+                Some(ListMerge::AsSet) => {
+                    for item in patch {
+                        if !there.contains(&item) {
+                            there.push(item);
+                        }
+                    }
+                }
+                Some(ListMerge::ByKey(key)) => merge_list(below, &name, key, &mut there, patch)?,
+            }
+            object.insert(name, Value::Array(there));
+        }
+        plain => {
+            object.insert(name, plain);
+        }
+    }
+    Ok(())
+}
+
+fn merge_list(
+    message: Option<&'static Message>,
+    name: &str,
+    key: &'static str,
+    there: &mut Vec<Value>,
+    patch: Vec<Value>,
+) -> Result<(), StrategicError> {
+    let replaces = |item: &Value| item.get(DIRECTIVE).is_some_and(|word| word == "replace");
+    if patch.iter().any(replaces) {
+        let items = patch.into_iter().filter(|item| !replaces(item));
+        *there = items.map(clean).collect();
+        return Ok(());
+    }
+    for item in patch {
+        let no_key = |item| StrategicError::NoMergeKey {
+            list: name.to_owned(),
+            key,
+            item,
+        };
+        let Value::Object(mut item) = item else {
+            return Err(no_key(item));
+        };
+        let Some(id) = item.get(key).cloned() else {
+            return Err(no_key(Value::Object(item)));
+        };
+        let same = |item: &Value| item.get(key) == Some(&id);
+        if directive(&mut item)? == Directive::Delete {
+            there.retain(|item| !same(item));
+            continue;
+        }
+        match there.iter_mut().find(|item| same(item)) {
+            Some(Value::Object(there)) => merge_object(message, there, item)?,
+            _ => there.push(clean(Value::Object(item))),
+        }
+    }
+    Ok(())
+}
+
+/// The merged list in the patch's order. What only the server had keeps its place before those that it
+/// stood before.
+fn ordered(
+    merged: Vec<Value>,
+    order: &[Value],
+    before: &[Value],
+    key: Option<&'static str>,
+) -> Vec<Value> {
+    let id = |item: &Value| match key {
+        Some(key) => item.get(key).cloned().unwrap_or_default(),
+        None => item.clone(),
+    };
+    let place = |item: &Value, list: &[Value]| {
+        let wanted = id(item);
+        list.iter().position(|listed| id(listed) == wanted)
+    };
+    let (mut listed, rest): (Vec<_>, Vec<_>) = merged
+        .into_iter()
+        .partition(|item| place(item, order).is_some());
+    listed.sort_by_key(|item| place(item, order));
+    let mut out = Vec::with_capacity(listed.len() + rest.len());
+    let (mut listed, mut rest) = (listed.into_iter().peekable(), rest.into_iter().peekable());
+    loop {
+        let listed_first = match (listed.peek(), rest.peek()) {
+            (None, None) => return out,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(one), Some(other)) => match (place(one, before), place(other, before)) {
+                (Some(one), Some(other)) => one < other,
+                _ => false,
+            },
+        };
+        out.extend(if listed_first {
+            listed.next()
+        } else {
+            rest.next()
+        });
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Directive {
+    Merge,
+    Replace,
+    Delete,
+}
+
+fn directive(patch: &mut Map<String, Value>) -> Result<Directive, StrategicError> {
+    match patch.remove(DIRECTIVE) {
+        None => Ok(Directive::Merge),
+        Some(word) => match word.as_str() {
+            Some("merge") => Ok(Directive::Merge),
+            Some("replace") => Ok(Directive::Replace),
+            Some("delete") => Ok(Directive::Delete),
+            _ => Err(StrategicError::UnknownDirective(word)),
+        },
+    }
+}
+
+fn merge_of(message: Option<&'static Message>, field: &str) -> Option<ListMerge> {
+    let (holder, _) = message?.find(field)?;
+    list_merge(holder.name(), field)
+}
+
+fn list(value: Value, directive: &str, of: &'static str) -> Result<Vec<Value>, StrategicError> {
+    match value {
+        Value::Array(items) => Ok(items),
+        _ => Err(StrategicError::DirectiveType {
+            directive: directive.to_owned(),
+            of,
+        }),
+    }
+}
+
+fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A part of a patch as a new part of an object: without directives and without deletions.
+fn clean(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map
+                .into_iter()
+                .filter(|(name, value)| !value.is_null() && !is_directive(name));
+            Value::Object(kept.map(|(name, value)| (name, clean(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(clean).collect()),
+        plain => plain,
+    }
+}
+
+fn is_directive(name: &str) -> bool {
+    name == DIRECTIVE
+        || name == RETAIN_KEYS
+        || name.starts_with(DELETE_FROM)
+        || name.starts_with(SET_ORDER)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_api::schema::POD;
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn patched(object: Value, patch: Value) -> Value {
+        let (Value::Object(mut object), Value::Object(patch)) = (object, patch) else {
+            panic!("objects are patched with objects");
+        };
+        strategic_merge(&POD, &mut object, patch).expect("a patch");
+        Value::Object(object)
+    }
+
+    fn containers(list: Value) -> Value {
+        json!({"spec": {"containers": list}})
+    }
+
+    #[test]
+    fn lists_of_objects_merge_by_their_key() {
+        let pod = containers(json!([
+            {"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]},
+            {"name": "b", "image": "1"},
+        ]));
+        let patch = containers(json!([
+            {"name": "c", "image": "3"},
+            {"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}]},
+            {"name": "b", "$patch": "delete"},
+        ]));
+        let expected = containers(json!([
+            {"name": "a", "image": "2", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]},
+            {"name": "c", "image": "3"},
+        ]));
+        assert_eq!(patched(pod, patch), expected);
+    }
+
+    #[test]
+    fn other_lists_are_replaced() {
+        let pod = json!({"spec": {"tolerations": [{"key": "a"}], "containers": [{"name": "a", "args": ["1", "2"]}]}});
+        let patch = json!({"spec": {"tolerations": [{"key": "b"}], "containers": [{"name": "a", "args": ["3"]}]}});
+        assert_eq!(patched(pod, patch.clone()), patch);
+    }
+
+    #[test]
+    fn null_deletes_and_maps_merge() {
+        let pod = json!({"metadata": {"labels": {"a": "1", "b": "2"}, "name": "x"}, "spec": {"nodeName": "n"}});
+        let patch = json!({"metadata": {"labels": {"a": null, "c": "3"}}, "spec": {"nodeName": null, "dnsConfig": {"searches": null}}});
+        let expected = json!({"metadata": {"labels": {"b": "2", "c": "3"}, "name": "x"}, "spec": {"dnsConfig": {}}});
+        assert_eq!(patched(pod, patch), expected);
+    }
+
+    #[test]
+    fn sets_unite_and_lose_what_is_named() {
+        let pod = json!({"metadata": {"finalizers": ["a", "b"]}});
+        let patch = json!({"metadata": {"finalizers": ["b", "c"], "$deleteFromPrimitiveList/finalizers": ["a"]}});
+        assert_eq!(
+            patched(pod, patch),
+            json!({"metadata": {"finalizers": ["b", "c"]}})
+        );
+    }
+
+    #[test]
+    fn an_order_is_kept_around_what_only_the_server_has() {
+        let names = |names: &[&str]| -> Vec<Value> {
+            names.iter().map(|name| json!({"name": name})).collect()
+        };
+        let pod = containers(names(&["a", "injected", "b", "c"]).into());
+        let patch = json!({"spec": {
+            "$setElementOrder/containers": names(&["c", "b", "new", "a"]),
+            "containers": names(&["new"]),
+        }});
+        let expected = containers(names(&["injected", "c", "b", "new", "a"]).into());
+        assert_eq!(patched(pod, patch), expected);
+    }
+
+    #[test]
+    fn parts_are_replaced_when_the_patch_says_so() {
+        let pod = json!({"spec": {
+            "securityContext": {"runAsUser": 1, "runAsGroup": 2},
+            "containers": [{"name": "a"}, {"name": "b"}],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+        }});
+        let patch = json!({"spec": {
+            "securityContext": {"$patch": "replace", "runAsGroup": 3},
+            "containers": [{"$patch": "replace"}, {"name": "c"}],
+            "volumes": [{"$retainKeys": ["name", "hostPath"], "name": "v", "hostPath": {"path": "/x"}}],
+        }});
+        let expected = json!({"spec": {
+            "securityContext": {"runAsGroup": 3},
+            "containers": [{"name": "c"}],
+            "volumes": [{"name": "v", "hostPath": {"path": "/x"}}],
+        }});
+        assert_eq!(patched(pod, patch), expected);
+    }
+
+    #[test]
+    fn what_is_no_such_patch_is_refused() {
+        for patch in [
+            json!({"$patch": "mangle"}),
+            json!({"$patch": 1}),
+            json!({"$retainKeys": "name"}),
+            json!({"metadata": {"$setElementOrder/finalizers": {}}}),
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "a"}}),
+            json!({"spec": {"containers": [{"image": "without a name"}]}}),
+            json!({"spec": {"containers": ["a"]}}),
+        ] {
+            let Value::Object(mut pod) =
+                json!({"metadata": {"finalizers": ["a"]}, "spec": {"containers": [{"name": "a"}]}})
+            else {
+                panic!("an object");
+            };
+            let Value::Object(fields) = patch.clone() else {
+                panic!("an object");
+            };
+            strategic_merge(&POD, &mut pod, fields).expect_err(&patch.to_string());
+        }
+    }
+}
