@@ -248,9 +248,10 @@ impl List {
             && let Some(record) = self.cursor.next_ref()
         {
             self.left -= 1;
-            bytes += record.wire().len();
-            if record.wire().len() < COPY_BELOW {
-                run.extend_from_slice(record.wire());
+            bytes += record.wire_len();
+            if record.wire_len() < COPY_BELOW {
+                let pieces = record.wire().into_iter();
+                pieces.for_each(|piece| run.extend_from_slice(piece));
                 continue;
             }
             if !run.is_empty() {

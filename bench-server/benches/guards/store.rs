@@ -112,7 +112,7 @@ fn scan(store: Store) -> (Store, usize) {
     let mut cursor = store.snapshot().cursor(KeyRange::From(black_box(b"")));
     let mut bytes = 0;
     while let Some(record) = cursor.next_ref() {
-        bytes += record.wire().len();
+        bytes += record.wire_len();
     }
     (store, bytes)
 }

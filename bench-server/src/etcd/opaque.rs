@@ -77,13 +77,13 @@ impl FrameSource for OpaqueSource {
                 self.cursor = self.snapshot.cursor(EVERYTHING);
                 continue;
             };
-            let len = record.wire().len() as u64;
+            let len = record.wire_len() as u64;
             if len <= self.unread_bytes {
                 self.frames.put_record(record);
                 self.unread_bytes -= len;
             } else {
                 self.frames
-                    .put(&record.wire()[..self.unread_bytes as usize]);
+                    .put(&record.to_bytes()[..self.unread_bytes as usize]);
                 self.unread_bytes = 0;
             }
         }

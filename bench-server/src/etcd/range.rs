@@ -15,7 +15,7 @@ use tonic::Status;
 use super::Node;
 use crate::flags::RangeEncoding;
 use crate::store::range::{Plan, Selection};
-use crate::store::{Cursor, Fields, Record};
+use crate::store::{Cursor, Fields, Record, Value};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 use crate::wire::{grpc, proto};
@@ -29,7 +29,7 @@ const INLINE_BYTES: u64 = 1024 * 1024;
 pub fn keys_only(record: &Record, sorted_by_value: bool) -> Record {
     let fields = record.fields();
     Record::new(Fields {
-        value: b"",
+        value: Value::default(),
         lease: if sorted_by_value { fields.lease } else { 0 },
         ..fields
     })
@@ -145,7 +145,7 @@ impl Answer {
         node.store.hold(&snapshot);
         let cursor = snapshot.cursor(range);
         let mut ahead = cursor.clone();
-        let sizes = (0..limit).map_while(|_| ahead.next_ref().map(|r| r.wire().len() as u64));
+        let sizes = (0..limit).map_while(|_| ahead.next_ref().map(|r| r.wire_len() as u64));
         Ok(Self {
             header,
             keys_bytes: sizes.sum(),
@@ -161,7 +161,7 @@ impl Answer {
     fn chosen(header: Vec<u8>, records: Vec<Record>, more: bool, count: i64) -> Self {
         Self {
             header,
-            keys_bytes: records.iter().map(|r| r.wire().len() as u64).sum(),
+            keys_bytes: records.iter().map(|r| r.wire_len() as u64).sum(),
             keys: Keys::Chosen(records.into_iter()),
             tail: proto::tail_fields(more, count),
             streams: false,
@@ -178,7 +178,11 @@ impl Answer {
         let mut out = Vec::with_capacity(total);
         out.extend_from_slice(&prefix);
         out.extend_from_slice(&self.header);
-        while self.keys.next(|r| out.extend_from_slice(r.wire())) {}
+        while self.keys.next(|r| {
+            r.wire()
+                .into_iter()
+                .for_each(|piece| out.extend_from_slice(piece))
+        }) {}
         out.extend_from_slice(&self.tail);
         debug_assert_eq!(
             out.len(),

@@ -129,8 +129,8 @@ impl ChunkSource {
                 break;
             };
             let len = match self.keys_only {
-                true => range::keys_only(next, false).wire().len(),
-                false => next.wire().len(),
+                true => range::keys_only(next, false).wire_len(),
+                false => next.wire_len(),
             };
             if keys > 0 && bytes + len > self.sizing.most_bytes() {
                 cut = true;

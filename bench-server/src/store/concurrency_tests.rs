@@ -55,7 +55,7 @@ fn whole(snapshot: &Snapshot) {
         "a view of half a transaction"
     );
     let records = snapshot.cursor(all);
-    let bytes: usize = records.map(|record| record.wire().len()).sum();
+    let bytes: usize = records.map(|record| record.wire_len()).sum();
     assert_eq!(bytes as u64, totals.weight);
 }
 

@@ -118,7 +118,7 @@ impl<'a> Draft<'a> {
             value: if request.ignore_value {
                 old.value
             } else {
-                &request.value
+                request.value[..].into()
             },
             lease: if request.ignore_lease {
                 old.lease

@@ -32,7 +32,8 @@ impl Store {
         let mut cursor = snapshot.cursor(etcd_api::keys::KeyRange::From(b""));
         let mut digest = CRC_32C.digest();
         while let Some(record) = cursor.next_ref() {
-            digest.update(record.wire());
+            let pieces = record.wire().into_iter();
+            pieces.for_each(|piece| digest.update(piece));
         }
         Ok(KeysHash {
             hash: digest.finalize(),

@@ -49,10 +49,10 @@ impl Event {
     /// Bytes of history that this event keeps beside the current keys.
     fn history_bytes(&self) -> u64 {
         let tombstone = match self.record.is_tombstone() {
-            true => self.record.wire().len(),
+            true => self.record.wire_len(),
             false => 0,
         };
-        let prev = self.prev.as_ref().map_or(0, |prev| prev.wire().len());
+        let prev = self.prev.as_ref().map_or(0, |prev| prev.wire_len());
         (tombstone + prev) as u64
     }
 }
@@ -370,7 +370,7 @@ mod tests {
             create_revision: revision,
             mod_revision: revision,
             version: 1,
-            value,
+            value: value.into(),
             lease: 0,
         })
     }

@@ -46,7 +46,7 @@ use draft::Draft;
 use history::{HeldRoots, State};
 pub use index::Totals;
 use lease::Leases;
-pub use record::{Fields, Record};
+pub use record::{Fields, Record, Value};
 pub use snapshot::Snapshot;
 use space::Alarms;
 use watch_hub::Hub;

@@ -136,7 +136,7 @@ fn sort(records: &mut [Record], plan: Plan) {
             SortTarget::Version => a.version().cmp(&b.version()),
             SortTarget::Create => a.create_revision().cmp(&b.create_revision()),
             SortTarget::Mod => a.mod_revision().cmp(&b.mod_revision()),
-            SortTarget::Value => a.value().cmp(b.value()),
+            SortTarget::Value => a.value().cmp(&b.value()),
         }
     };
     match (plan.order, plan.target) {

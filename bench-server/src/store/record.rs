@@ -4,12 +4,20 @@
 //! with its fields in number order and proto3 defaults left out, as etcd encodes it. Lists are
 //! answered by pointing at these bytes; accessors parse them on demand.
 
+mod storage;
+#[cfg(test)]
+mod tests;
+mod value;
+
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use etcd_api::proto::mvccpb::KeyValue;
 use prost::encoding::{encode_varint, encoded_len_varint};
+
+use storage::Storage;
+pub use value::Value;
 
 /// Tag of `RangeResponse.kvs`: field 2, length-delimited.
 const KVS: u8 = 0x12;
@@ -32,7 +40,7 @@ pub struct Fields<'a> {
     /// Writes since creation; 1 for the creating one, 0 for a tombstone.
     pub version: i64,
     /// The value.
-    pub value: &'a [u8],
+    pub value: Value<'a>,
     /// Lease that it is attached to; 0 is none.
     pub lease: i64,
 }
@@ -42,29 +50,36 @@ pub struct Fields<'a> {
 /// A deleted key is recorded too, as a *tombstone*: key and mod revision only, which is exactly the
 /// `kv` of a DELETE event.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Record(Arc<[u8]>);
+pub struct Record(Storage);
 
 impl Record {
-    /// Encodes a key. Costs one allocation of the exact size and one copy of the value.
+    /// Encodes a key. Costs one allocation of the exact size – three for a large one that is cut
+    /// to fit the allocator's sizes – and one copy of the value.
     pub fn new(fields: Fields<'_>) -> Self {
         let message = message_len(&fields);
         let total = 1 + encoded_len_varint(message as u64) + message;
+        let value_end = total - int_len(fields.lease);
+        let value_begin = value_end - fields.value.len();
+        if let Some(cut) = storage::cut(total, value_begin, value_end) {
+            let (mut head, mut tail) = (Vec::with_capacity(cut), Vec::with_capacity(total - cut));
+            put_front(&mut head, &fields, message);
+            for piece in fields.value.pieces() {
+                let (now, later) = piece.split_at(piece.len().min(cut - head.len()));
+                head.put_slice(now);
+                tail.put_slice(later);
+            }
+            put_int(&mut tail, LEASE, fields.lease);
+            debug_assert_eq!(head.len() + tail.len(), total);
+            return Self(Storage::split(head, tail));
+        }
         // Collecting from an iterator of known length allocates once, already inside the `Arc`.
         let mut wire: Arc<[u8]> = std::iter::repeat_n(0, total).collect();
         let mut buf = Arc::get_mut(&mut wire).expect("a new allocation has one owner");
-        put_prefix(&mut buf, KVS, message as u64);
-        put_prefix(&mut buf, KEY, fields.key.len() as u64);
-        put_bytes(&mut buf, fields.key);
-        put_int(&mut buf, CREATE_REVISION, fields.create_revision);
-        put_int(&mut buf, MOD_REVISION, fields.mod_revision);
-        put_int(&mut buf, VERSION, fields.version);
-        if !fields.value.is_empty() {
-            put_prefix(&mut buf, VALUE, fields.value.len() as u64);
-            put_bytes(&mut buf, fields.value);
-        }
+        put_front(&mut buf, &fields, message);
+        fields.value.put_to(&mut buf);
         put_int(&mut buf, LEASE, fields.lease);
         debug_assert!(buf.is_empty(), "message_len counts every byte written");
-        Self(wire)
+        Self(Storage::Whole(wire))
     }
 
     /// What a delete at `revision` leaves in the history.
@@ -76,25 +91,35 @@ impl Record {
         })
     }
 
-    /// Tag, length and message: ready to be put into a `RangeResponse`.
-    pub fn wire(&self) -> &[u8] {
-        &self.0
+    /// Tag, length and message, ready to be put into a `RangeResponse`, in the one or two pieces
+    /// that they are stored in; the second is empty for most.
+    pub fn wire(&self) -> [&[u8]; 2] {
+        [self.0.head(), self.0.tail()]
     }
 
-    /// The `KeyValue` message alone.
-    pub fn message(&self) -> &[u8] {
-        let (_, len) = varint(&self.0[1..]);
-        &self.0[1 + len..]
+    /// Bytes of [`Record::wire`].
+    pub fn wire_len(&self) -> usize {
+        self.0.head().len() + self.0.tail().len()
     }
 
-    /// The wire bytes as `Bytes`, sharing this record's allocation.
+    /// The wire bytes as `Bytes`: this record's allocation, or a copy when there are two.
     pub fn to_bytes(&self) -> Bytes {
-        Bytes::from_owner(self.clone())
+        match &self.0 {
+            Storage::Whole(bytes) => Bytes::from_owner(bytes.clone()),
+            Storage::Split(_) => self.wire().concat().into(),
+        }
+    }
+
+    /// The `KeyValue` message as far as it lies in the first piece: everything before the value.
+    fn message_head(&self) -> &[u8] {
+        let head = self.0.head();
+        let (_, len) = varint(&head[1..]);
+        &head[1 + len..]
     }
 
     /// The key.
     pub fn key(&self) -> &[u8] {
-        let message = self.message();
+        let message = self.message_head();
         let (len, at) = varint(&message[1..]);
         &message[1 + at..1 + at + len as usize]
     }
@@ -115,7 +140,7 @@ impl Record {
     }
 
     /// The value.
-    pub fn value(&self) -> &[u8] {
+    pub fn value(&self) -> Value<'_> {
         self.fields().value
     }
 
@@ -131,9 +156,16 @@ impl Record {
 
     /// All fields in one pass. Constant time: the value is skipped by its length.
     pub fn fields(&self) -> Fields<'_> {
-        let mut rest = self.message();
+        let (mut rest, mut behind) = (self.message_head(), self.0.tail());
         let mut fields = Fields::default();
-        while let [tag, tail @ ..] = rest {
+        loop {
+            let [tag, tail @ ..] = rest else {
+                if behind.is_empty() {
+                    return fields;
+                }
+                rest = std::mem::take(&mut behind);
+                continue;
+            };
             let (number, len) = varint(tail);
             rest = &tail[len..];
             match *tag {
@@ -141,31 +173,40 @@ impl Record {
                 MOD_REVISION => fields.mod_revision = number as i64,
                 VERSION => fields.version = number as i64,
                 LEASE => fields.lease = number as i64,
-                tag => {
-                    let (bytes, tail) = rest.split_at(number as usize);
-                    rest = tail;
-                    match tag {
-                        KEY => fields.key = bytes,
-                        VALUE => fields.value = bytes,
-                        _ => unreachable!("a record holds the fields of KeyValue only"),
-                    }
+                KEY => (fields.key, rest) = rest.split_at(number as usize),
+                VALUE => {
+                    let here = rest.len().min(number as usize);
+                    let (first, after) = rest.split_at(here);
+                    let (second, after_second) = behind.split_at(number as usize - here);
+                    fields.value = Value::of([first, second]);
+                    (rest, behind) = (after, after_second);
                 }
+                _ => unreachable!("a record holds the fields of KeyValue only"),
             }
         }
-        fields
     }
 
-    /// As a message; key and value share this record's allocation.
+    /// As a message. Key and value share this record's allocation, or are copied when it has two.
     pub fn to_kv(&self) -> KeyValue {
         let fields = self.fields();
-        let whole = self.to_bytes();
+        let (key, value) = match &self.0 {
+            Storage::Split(_) => (
+                Bytes::copy_from_slice(fields.key),
+                fields.value.to_vec().into(),
+            ),
+            Storage::Whole(bytes) => {
+                let [value, _] = fields.value.pieces();
+                let whole = Bytes::from_owner(bytes.clone());
+                let value = match value.is_empty() {
+                    true => Bytes::new(),
+                    false => whole.slice_ref(value),
+                };
+                (whole.slice_ref(fields.key), value)
+            }
+        };
         KeyValue {
-            key: whole.slice_ref(fields.key),
-            value: if fields.value.is_empty() {
-                Bytes::new()
-            } else {
-                whole.slice_ref(fields.value)
-            },
+            key,
+            value,
             create_revision: fields.create_revision,
             mod_revision: fields.mod_revision,
             version: fields.version,
@@ -188,13 +229,7 @@ impl Record {
     }
 }
 
-// === impl Record: what shared buffers and the index need ===
-
-impl AsRef<[u8]> for Record {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
+// === impl Record: what the index needs ===
 
 impl super::index::Item for Record {
     fn key(&self) -> &[u8] {
@@ -202,7 +237,7 @@ impl super::index::Item for Record {
     }
 
     fn weight(&self) -> u64 {
-        self.0.len() as u64
+        self.wire_len() as u64
     }
 }
 
@@ -217,37 +252,47 @@ impl fmt::Debug for Record {
 /// Encoded size of the `KeyValue` message of `fields`.
 fn message_len(fields: &Fields<'_>) -> usize {
     let delimited = |len: usize| 1 + encoded_len_varint(len as u64) + len;
-    let int = |value: i64| match value {
-        0 => 0,
-        value => 1 + encoded_len_varint(value as u64),
-    };
     let value = match fields.value.len() {
         0 => 0,
         len => delimited(len),
     };
     delimited(fields.key.len())
-        + int(fields.create_revision)
-        + int(fields.mod_revision)
-        + int(fields.version)
+        + int_len(fields.create_revision)
+        + int_len(fields.mod_revision)
+        + int_len(fields.version)
         + value
-        + int(fields.lease)
+        + int_len(fields.lease)
 }
 
-fn put_prefix(buf: &mut &mut [u8], tag: u8, number: u64) {
-    put_bytes(buf, &[tag]);
-    encode_varint(number, buf);
-}
-
-fn put_int(buf: &mut &mut [u8], tag: u8, value: i64) {
-    if value != 0 {
-        put_prefix(buf, tag, value as u64);
+fn int_len(value: i64) -> usize {
+    match value {
+        0 => 0,
+        value => 1 + encoded_len_varint(value as u64),
     }
 }
 
-fn put_bytes(buf: &mut &mut [u8], bytes: &[u8]) {
-    let (head, tail) = std::mem::take(buf).split_at_mut(bytes.len());
-    head.copy_from_slice(bytes);
-    *buf = tail;
+/// Everything up to the bytes of the value.
+fn put_front(buf: &mut impl BufMut, fields: &Fields<'_>, message_len: usize) {
+    put_prefix(buf, KVS, message_len as u64);
+    put_prefix(buf, KEY, fields.key.len() as u64);
+    buf.put_slice(fields.key);
+    put_int(buf, CREATE_REVISION, fields.create_revision);
+    put_int(buf, MOD_REVISION, fields.mod_revision);
+    put_int(buf, VERSION, fields.version);
+    if !fields.value.is_empty() {
+        put_prefix(buf, VALUE, fields.value.len() as u64);
+    }
+}
+
+fn put_prefix(buf: &mut impl BufMut, tag: u8, number: u64) {
+    buf.put_u8(tag);
+    encode_varint(number, buf);
+}
+
+fn put_int(buf: &mut impl BufMut, tag: u8, value: i64) {
+    if value != 0 {
+        put_prefix(buf, tag, value as u64);
+    }
 }
 
 /// Reads a varint that [`Record::new`] wrote: its value and its length in bytes.
@@ -260,53 +305,4 @@ fn varint(bytes: &[u8]) -> (u64, usize) {
         }
     }
     unreachable!("a record's varints are whole")
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use prost::Message;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn a_record_is_what_prost_encodes_and_parses_back(
-            key in prop::collection::vec(any::<u8>(), 1..200),
-            value in prop::collection::vec(any::<u8>(), 0..400),
-            numbers in any::<[u32; 3]>(),
-            lease in prop_oneof![Just(0), any::<i64>()],
-        ) {
-            let fields = Fields {
-                key: &key,
-                create_revision: numbers[0].into(),
-                mod_revision: numbers[1].into(),
-                version: numbers[2].into(),
-                value: &value,
-                lease,
-            };
-            let record = Record::new(fields);
-            prop_assert_eq!(record.fields(), fields);
-            prop_assert_eq!(record.key(), &key[..]);
-            let kv = record.to_kv();
-            prop_assert_eq!(record.message(), &kv.encode_to_vec()[..]);
-            let response = etcd_api::proto::etcdserverpb::RangeResponse {
-                kvs: vec![kv],
-                ..Default::default()
-            };
-            prop_assert_eq!(record.wire(), &response.encode_to_vec()[..]);
-        }
-    }
-
-    #[test]
-    fn a_tombstone_is_the_kv_of_a_delete_event() {
-        let tombstone = Record::tombstone(b"k", 7);
-        assert!(tombstone.is_tombstone());
-        let kv = KeyValue {
-            key: Bytes::from_static(b"k"),
-            mod_revision: 7,
-            ..Default::default()
-        };
-        assert_eq!(tombstone.to_kv(), kv);
-    }
 }

@@ -29,13 +29,16 @@ enum Piece {
     Run(Bytes),
     /// Where the store keeps it.
     Stored(Record),
+    /// The second piece of a stored record that has two.
+    StoredTail(Record),
 }
 
 impl Piece {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Run(bytes) => bytes,
-            Self::Stored(record) => record.wire(),
+            Self::Stored(record) => record.wire()[0],
+            Self::StoredTail(record) => record.wire()[1],
         }
     }
 }
@@ -196,13 +199,19 @@ impl FrameBuilder {
 
     /// Appends a stored record: copied when small, pointed at when large.
     pub fn put_record(&mut self, record: &Record) {
-        let wire = record.wire();
-        if wire.len() < COPY_BELOW_BYTES {
-            self.put(wire);
-        } else {
-            self.close_run();
-            self.frame.remaining += wire.len();
-            self.frame.pieces.push_back(Piece::Stored(record.clone()));
+        let [head, tail] = record.wire();
+        let len = head.len() + tail.len();
+        if len < COPY_BELOW_BYTES {
+            self.put(head);
+            self.put(tail);
+            return;
+        }
+        self.close_run();
+        self.frame.remaining += len;
+        self.frame.pieces.push_back(Piece::Stored(record.clone()));
+        if !tail.is_empty() {
+            let tail = Piece::StoredTail(record.clone());
+            self.frame.pieces.push_back(tail);
         }
     }
 

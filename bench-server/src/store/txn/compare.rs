@@ -8,7 +8,7 @@ use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
 
 use crate::store::draft::Draft;
-use crate::store::{Fields, interval};
+use crate::store::{Fields, Value, interval};
 
 /// Which branch a transaction takes, and which its nested ones take, in their order.
 pub(super) struct Path {
@@ -84,8 +84,8 @@ fn one(compare: &Compare, fields: &Fields<'_>) -> bool {
         Ok(CompareTarget::Mod) => number!(fields.mod_revision, ModRevision),
         Ok(CompareTarget::Lease) => number!(fields.lease, Lease),
         Ok(CompareTarget::Value) => match operand {
-            Some(TargetUnion::Value(value)) => fields.value.cmp(value),
-            _ => fields.value.cmp(b""),
+            Some(TargetUnion::Value(value)) => fields.value.cmp(&value[..].into()),
+            _ => fields.value.cmp(&Value::default()),
         },
         Err(_) => Ordering::Equal,
     };

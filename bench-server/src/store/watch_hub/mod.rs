@@ -136,8 +136,8 @@ impl Picked {
         let mut bytes = [0; 2];
         let count = |at: &u32| {
             let event = &commit[*at as usize];
-            bytes[0] += event.record.wire().len();
-            bytes[1] += event.prev.as_ref().map_or(0, |prev| prev.wire().len());
+            bytes[0] += event.record.wire_len();
+            bytes[1] += event.prev.as_ref().map_or(0, |prev| prev.wire_len());
         };
         let events: Box<[u32]> = at.inspect(count).collect();
         (!events.is_empty()).then(|| Self {
