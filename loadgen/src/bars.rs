@@ -9,6 +9,9 @@ use crate::result::{Bar, Case, OtherTarget, Report};
 /// The published schema: what a case has, and so what a bar may name.
 const SCHEMA: &str = include_str!("../schema/report.schema.json");
 
+/// Figures of the generator, which hold for rows that do not count, too.
+const OWN_FIGURES: &str = "client.";
+
 /// Holds every bar of a scenario against the first target that has a case for its row, in the order in which targets were
 /// named.
 #[must_use]
@@ -33,7 +36,9 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
                 && case.data_set == data_set
                 && format!("{}/{}", case.tier, case.row) == row
         })?;
-        case.counts().then(|| figure_of(case, &spec.metric))?
+        // What a late generator measured of a target says nothing; how late it was does.
+        let is_own = spec.metric.starts_with(OWN_FIGURES);
+        (case.counts() || is_own).then(|| figure_of(case, &spec.metric))?
     };
     let target = targets.first().copied().unwrap_or_default();
     let own = figure(target, data_set, &spec.row);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::Metric;
 use crate::exit::Exit;
+use crate::target::guard;
 
 /// Measures what it costs to list large sets of objects from etcd and Kubernetes.
 ///
@@ -51,6 +52,9 @@ pub enum Command {
     /// Runs a server: takes bench-server's flags, `loadgen serve --help` lists them.
     #[command(disable_help_flag = true)]
     Serve(ServeArgs),
+    /// Becomes a program that dies with its parent: how servers are started.
+    #[command(name = guard::COMMAND, hide = true, disable_help_flag = true)]
+    Guard(GuardArgs),
 }
 
 /// What `loadgen probe` takes.
@@ -108,6 +112,17 @@ pub struct ServeArgs {
         allow_hyphen_values = true
     )]
     pub flags: Vec<OsString>,
+}
+
+/// What `loadgen guard` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct GuardArgs {
+    /// Process number of the parent
+    pub parent: i32,
+
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub command: Vec<OsString>,
 }
 
 /// A part of something, typed as `10%` or `10`.

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::{Scenario, Strategy};
 
-use crate::cli::{CompareArgs, Format, ProbeArgs, ReportArgs, RunArgs, shown_command};
+use crate::cli::{CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, shown_command};
 use crate::compare;
 use crate::exit::{Exit, Failure};
 use crate::probe::{self, Verdict};
@@ -17,6 +17,7 @@ use crate::report::{self, terminal};
 use crate::result::{ResultFolder, folder_name};
 use crate::run::{self, Finished, Plan};
 use crate::sample;
+use crate::target::guard::become_guarded;
 use crate::target::{Launcher, TargetSpec};
 
 /// `loadgen run`.
@@ -121,6 +122,19 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let (text, exit) = compare::run(args)?;
     write!(std::io::stdout(), "{text}")?;
     Ok(exit)
+}
+
+/// `loadgen guard`: this process becomes another program, or says why not.
+///
+/// # Errors
+/// Always: a process that became another has nobody to return to.
+pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
+    let Some((program, rest)) = args.command.split_first() else {
+        return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
+    };
+    let error = become_guarded(args.parent, program, rest);
+    let context = format!("cannot start {}", program.to_string_lossy());
+    Err(Failure::usage(anyhow::Error::new(error).context(context)))
 }
 
 /// `loadgen probe`.

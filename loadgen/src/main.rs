@@ -18,7 +18,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let command = Cli::parse().into_command();
-    if !matches!(command, Command::Serve(_)) {
+    if !matches!(command, Command::Serve(_) | Command::Guard(_)) {
         start_logging();
     }
     let ended = match command {
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Scenarios => command::scenarios(),
         Command::Report(args) => command::report(&args),
         Command::Compare(args) => command::compare(&args),
+        Command::Guard(args) => command::guard(&args),
         // A server is the bench server, whole, with its own logs: nothing of the generator runs in its process.
         Command::Serve(args) => {
             return bench_server::run(iter::once("loadgen serve".into()).chain(args.flags));

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -68,6 +70,22 @@ fn a_server_killed_in_mid_run_fails_its_row() {
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("etcd died (signal: 9"), "{log}");
+}
+
+#[test]
+fn a_killed_generator_leaves_no_server() {
+    let folder = folder();
+    let (mut child, stderr, server) = started(folder.path());
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    // Nobody tells when a process that is not ours to wait for has gone: look until it has.
+    drop(stderr);
+    let gone = || !Path::new("/proc").join(&server).exists();
+    let begun = Instant::now();
+    while !gone() && begun.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(gone(), "process {server} is still there");
 }
 
 #[test]

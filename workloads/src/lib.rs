@@ -3,10 +3,12 @@
 //! - [`scenario`]: scenario files, the built-in ones included
 //! - [`strategy`]: the ways to list, by name
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
+//! - [`operations`]: small requests by number, and when they come
 //! - [`fingerprint`]: one number for a whole data set, from what was received
 
 pub mod data_set;
 pub mod fingerprint;
+pub mod operations;
 pub mod scenario;
 pub mod strategy;
 

@@ -15,6 +15,8 @@ pub(crate) enum Stream {
     Groups,
     Objects,
     Payload,
+    Operations,
+    Arrivals,
 }
 
 /// The generator for item `i` of a stream.

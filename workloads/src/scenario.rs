@@ -24,7 +24,7 @@ use toml::Spanned;
 use crate::nearest::nearest;
 use crate::strategy::{Shape, Strategy};
 
-pub use background::Background;
+pub use background::{Background, Keys};
 pub use bar::BarSpec;
 pub use data::{DataSetSpec, Kind};
 pub use rows::{RowSpec, Rows};
@@ -34,7 +34,7 @@ pub use units::{ByteSize, ByteSizeError};
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -42,6 +42,13 @@ const BUILT_IN: [(&str, &str); 4] = [
         "stream-shapes",
         include_str!("../scenarios/stream-shapes.toml"),
     ),
+    (
+        "small-requests",
+        include_str!("../scenarios/small-requests.toml"),
+    ),
+    ("watchers", include_str!("../scenarios/watchers.toml")),
+    ("speed-lists", include_str!("../scenarios/speed-lists.toml")),
+    ("speed-flat", include_str!("../scenarios/speed-flat.toml")),
 ];
 
 /// What to load, which rows to measure on it, and how often.

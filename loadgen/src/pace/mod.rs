@@ -1,3 +1,9 @@
-//! When lists are sent: [`closed`], a fixed number of clients, each waiting for its answer.
+//! When requests are sent.
+//!
+//! - [`closed`]: lists in rounds, by a fixed number of clients
+//! - [`calls`]: small requests, by clients that wait or on a schedule
+//! - [`open`]: the clock of that schedule
 
+pub mod calls;
 pub mod closed;
+mod open;

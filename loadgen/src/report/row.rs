@@ -12,12 +12,12 @@ pub const TITLES: [&str; 12] = [
     "strategy",
     "encoding",
     "n",
-    "list p50 · p99",
+    "time p50 · p99",
     "min … max",
     "first chunk p50 · p99",
     "peak above idle",
     "per listed byte",
-    "server CPU per list",
+    "server CPU per request",
     "notes",
 ];
 
@@ -108,9 +108,19 @@ pub fn notes(case: &Case) -> Vec<String> {
         Outcome::Invalid { reason } => notes.push(format!("INVALID: {reason}")),
         Outcome::Interrupted => notes.push("interrupted".to_owned()),
     }
+    notes.extend(pace(case));
+    for load in &case.beside {
+        notes.push(format!(
+            "the server's figures include {}: {} by {} clients, {} requests",
+            load.name,
+            load.strategy,
+            Quantity::Count(load.clients.into()),
+            Quantity::Count(load.requests)
+        ));
+    }
     if case.errors > 0 {
         notes.push(format!(
-            "{} of {} lists wrong",
+            "{} of {} requests wrong",
             Quantity::Count(case.errors),
             Quantity::Count(case.requests)
         ));
@@ -134,6 +144,29 @@ pub fn notes(case: &Case) -> Vec<String> {
         notes.push(format!("{clamped} lists took over an hour"));
     }
     notes
+}
+
+/// What a row of small requests has besides its latency, or of events.
+fn pace(case: &Case) -> Option<String> {
+    let client = case.client.as_ref();
+    let own = client.and_then(|client| client.cpu_s_per_request);
+    let own = Quantity::or_absent(own.map(Quantity::seconds));
+    if case.watchers.is_some() {
+        return Some(format!(
+            "a put to its event at each watcher; generator CPU {own} per put"
+        ));
+    }
+    let rate = Quantity::PerSecond(case.requests_per_s?);
+    let Some(offered) = case.offered_per_s else {
+        return Some(format!("{rate}, generator CPU {own} each"));
+    };
+    let p99 = |quantiles: Option<&Quantiles>| milliseconds(quantiles.and_then(|q| q.p99));
+    Some(format!(
+        "{rate} of {} intended; p99 from sending, not from the intended start: {}; sent late by {} (p99); generator CPU {own} each",
+        Quantity::PerSecond(offered),
+        p99(case.service_ms.as_ref()),
+        p99(client.and_then(|client| client.lag_ms.as_ref())),
+    ))
 }
 
 fn milliseconds(ms: Option<f64>) -> String {
@@ -194,7 +227,7 @@ mod tests {
         assert_eq!(&row.cells[2..4], ["cached × 5 clients", "json, from cache"]);
         assert_eq!(
             row.cells[11],
-            "2 of 25 lists wrong; client-limited: 700 ms without checking"
+            "2 of 25 requests wrong; client-limited: 700 ms without checking"
         );
     }
 }

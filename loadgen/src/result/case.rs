@@ -29,7 +29,7 @@ pub struct Case {
     pub encoding: Option<String>,
     /// Which part of the server answered.
     pub served_from: ServedFrom,
-    /// Clients listing, or sending small requests, at the same time.
+    /// Clients listing, or sending small requests, at the same time; 1 in an open loop, whose schedule stands for any number.
     pub clients: u32,
     /// Connections that they share; null where each client has its own.
     #[serde(default)]

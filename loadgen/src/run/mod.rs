@@ -268,7 +268,7 @@ fn one_line(case: &Case) -> String {
     let ms = case.latency_ms.as_ref().and_then(|q| q.p50.or(q.mean));
     let above = case.server.as_ref().map(|s| s.peak_above_idle);
     format!(
-        "{row}: {} a list, server {} above idle",
+        "{row}: median {}, server {} above idle",
         ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms")),
         above.map_or_else(
             || "-".to_owned(),

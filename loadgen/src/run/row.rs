@@ -2,6 +2,9 @@
 //! Whatever ends it early, what was measured until then is in the case.
 //!
 //! - [`lists`]: whole lists in rounds, the null sink, first objects
+//! - [`requests`]: small requests, in a closed or an open loop
+//! - [`delivery`]: puts that must reach watchers
+//! - [`beside`]: loads that run beside the row
 //! - [`meter`]: memory, CPU and counters meanwhile
 
 use std::sync::Arc;
@@ -9,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
+use workloads::scenario::{Background, Keys};
 use workloads::{DataSet, RowSpec, Scenario, Shape, Strategy, Tier};
 
 use super::needs::Needs;
@@ -25,8 +29,11 @@ use crate::target::list::{ListError, Reach, Row};
 use crate::verify::Expected;
 use meter::Meter;
 
+mod beside;
+mod delivery;
 mod lists;
 mod meter;
+mod requests;
 
 /// How long after a failed list its server may be found dead.
 const DEATH_WITHIN: Duration = Duration::from_millis(500);
@@ -96,6 +103,7 @@ impl RowRun<'_> {
         );
         case.row = self.spec.name();
         case.clients = self.clients();
+        case.beside = self.beside();
         case.frame_bytes = self.spec.frame.map(|size| size.0);
         let mut measured = Measured {
             case,
@@ -146,16 +154,24 @@ impl RowRun<'_> {
 
     /// What can be said before anything is started.
     fn check_possible(&self) -> Result<(), Early> {
-        let data = match &self.source {
-            Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
-            Source::There { .. } => None,
-        };
+        let data = self.data();
         let lacks = self.target.spec.lacks(self.tier);
         let lacks = lacks.or_else(|| data.and_then(|data| needs_kubernetes(data, self.tier)));
         if let Some(reason) = lacks {
             return Err(Early::NotApplicable(reason.to_owned()));
         }
+        if !self.target.spec.is_started() && self.writes_what_stays() {
+            let reason = "it writes keys that nobody would delete: only on servers that we start";
+            return Err(Early::NotApplicable(reason.to_owned()));
+        }
         Ok(())
+    }
+
+    /// True when the row writes more than the objects of its data set, which are deleted from an endpoint that is not ours.
+    fn writes_what_stays(&self) -> bool {
+        let writer =
+            |load: &Background| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere;
+        self.strategy().shape() == Shape::Delivery || self.backgrounds().any(writer)
     }
 
     /// Whether this machine holds the row. What the target cannot do at all is found out before, so that a row is N/A for
@@ -183,7 +199,8 @@ impl RowRun<'_> {
         measured.case.encoding = Some(row.encoding(running).to_owned());
         measured.case.served_from = row.served_from();
         // An empty store has no bytes to send without meaning.
-        if self.tier == Tier::Etcd && self.strategy() != Strategy::Opaque {
+        let is_list = self.strategy().shape() == Shape::List;
+        if self.tier == Tier::Etcd && is_list && self.strategy() != Strategy::Opaque {
             self.probe(&row, running).await?;
         }
         self.check_fits()?;
@@ -193,11 +210,26 @@ impl RowRun<'_> {
             started.map_err(|e| Early::Failed(e.to_string()))?;
         }
         let reach = self.reach(running);
-        match self.strategy().shape() {
+        let loads = self.start_beside(&row, &reach, &verifier).await?;
+        let measured_part = match self.strategy().shape() {
             Shape::List => self.lists(&row, &reach, verifier, running, measured).await,
-            Shape::Requests | Shape::Delivery | Shape::Idle => {
-                Err(Early::NotApplicable("not built".to_owned()))
+            Shape::Requests => self.requests(&reach, &verifier, running, measured).await,
+            Shape::Delivery => {
+                self.deliveries(&reach, &verifier.root, running, measured)
+                    .await
             }
+            // A scenario that measures nothing has been refused.
+            Shape::Idle => Ok(()),
+        };
+        // Also where the row has failed: the loads' own errors may say why.
+        measured.case.beside = loads.stop().await;
+        let broken = measured.case.beside.iter().find(|load| load.errors > 0);
+        match (measured_part, broken) {
+            (Ok(()), Some(load)) => Err(Early::Failed(format!(
+                "background {}: {} of {} requests failed",
+                load.name, load.errors, load.requests
+            ))),
+            (outcome, _) => outcome,
         }
     }
 
@@ -214,8 +246,24 @@ impl RowRun<'_> {
 
     /// Requests at the same time.
     fn clients(&self) -> u32 {
+        if self.strategy().shape() == Shape::Delivery {
+            return 1;
+        }
         let own = self.spec.clients.map(std::num::NonZeroU32::get);
         own.unwrap_or(self.scenario.clients)
+    }
+
+    /// Connections that small requests or watchers share.
+    fn connections(&self) -> u32 {
+        self.spec.connections.map_or(1, std::num::NonZeroU32::get)
+    }
+
+    /// The data set, where it is ours.
+    fn data(&self) -> Option<&Arc<DataSet>> {
+        match &self.source {
+            Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
+            Source::There { .. } => None,
+        }
     }
 
     /// How this row's clients reach the target.

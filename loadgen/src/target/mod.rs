@@ -2,13 +2,19 @@
 //!
 //! - [`spec`]: `--target` as it is written
 //! - [`child`]: a server process that never outlives us
+//! - [`guard`]: why it does not
 //! - [`start`]: fresh servers for a row: ours, an etcd binary, or connections to what is there
-//! - [`list`]: the strategies, one file each, behind one trait
+//! - [`list`]: the ways to list, one file each, behind one trait
+//! - [`call`]: small requests and the checks of their answers
+//! - [`watch`]: many watchers on few streams
 
+pub mod call;
 pub mod child;
+pub mod guard;
 pub mod list;
 pub mod spec;
 pub mod start;
+pub mod watch;
 
 pub use spec::TargetSpec;
 pub use start::{Launcher, Running};

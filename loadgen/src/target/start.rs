@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use workloads::strategy::Strategy;
 
-use super::TargetSpec;
 use super::child::{ChildError, ChildServer, Death};
+use super::{TargetSpec, guard};
 use crate::result::ServerSetup;
 use crate::sample::MetricsClient;
 
@@ -143,7 +143,7 @@ impl Launcher {
             "--log-level",
             "warn",
         ]);
-        let mut child = ChildServer::spawn("etcd", &self.own_program, &args)?;
+        let mut child = guarded("etcd", &self.own_program, &self.own_program, &args)?;
         let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
         let config = ClientConfig::new(&url)?;
         let version = status_version(&config).await?;
@@ -205,7 +205,7 @@ impl Launcher {
         if no_fsync {
             args.push("--unsafe-no-fsync".into());
         }
-        let mut child = ChildServer::spawn("etcd", path, &args)?;
+        let mut child = guarded("etcd", &self.own_program, path, &args)?;
         let config = ClientConfig::new(&client_url)?;
         let version = until_answering(&config, &mut child).await?;
         Ok(Running {
@@ -272,7 +272,7 @@ impl Running {
             "--log-level",
             "warn",
         ]);
-        let mut child = ChildServer::spawn("kube", &self.own_program, &args)?;
+        let mut child = guarded("kube", &self.own_program, &self.own_program, &args)?;
         let url = child.ready_line("ready kube=", READY_WITHIN).await?;
         let url = url.trim_end_matches('/').to_owned();
         cache_filled(&url).await?;
@@ -338,6 +338,16 @@ impl Running {
             process.stop().await;
         }
     }
+}
+
+/// Starts a server that dies with us.
+fn guarded(
+    name: &str,
+    own_program: &Path,
+    program: &Path,
+    args: &[OsString],
+) -> Result<ChildServer, ChildError> {
+    ChildServer::spawn(name, own_program, &guard::arguments(program, args))
 }
 
 async fn status_version(config: &ClientConfig) -> Result<String, EtcdError> {

@@ -30,9 +30,20 @@ pub struct Background {
     /// Watchers, for `watch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watchers: Option<NonZeroU32>,
-    /// Where `put` writes and `watch` watches: a prefix of its own, unlike the data set's, unless this says otherwise.
-    #[serde(default = "elsewhere")]
-    pub prefix: String,
+    /// Which keys `put` and `get` are about.
+    #[serde(default)]
+    pub keys: Keys,
+}
+
+/// Which keys small requests of a background are about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keys {
+    /// Keys that no list reads (the default).
+    #[default]
+    Elsewhere,
+    /// The data set's own. They are written as they are, so a list beside it finds the same objects at a later revision.
+    DataSet,
 }
 
 fn etcd() -> Tier {
@@ -41,10 +52,6 @@ fn etcd() -> Tier {
 
 fn one() -> NonZeroU32 {
     NonZeroU32::MIN
-}
-
-fn elsewhere() -> String {
-    "/elsewhere/".to_owned()
 }
 
 impl Background {
@@ -69,7 +76,11 @@ impl Background {
         }
         let fits = match strategy.shape() {
             Shape::List => self.rate.is_none() && self.watchers.is_none(),
-            Shape::Requests => self.watchers.is_none(),
+            Shape::Requests => {
+                // Nothing is elsewhere to be read.
+                self.watchers.is_none()
+                    && (*strategy == Strategy::Put || self.keys == Keys::DataSet)
+            }
             Shape::Idle => self.rate.is_none() && self.watchers.is_some(),
             Shape::Delivery => false,
         };

@@ -20,6 +20,8 @@ use crate::verify::Found;
 const KEPT_ERRORS: usize = 5;
 /// How long the first-object phase may take: a server that builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
+/// The same while other loads run, which it waits for.
+const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
 
 impl RowRun<'_> {
     /// The measured part of a row of lists.
@@ -141,7 +143,12 @@ impl RowRun<'_> {
             return Ok(());
         }
         let mut lists = Lists::new();
-        while lists.latency.n() < wanted && lists.begun.elapsed() < FIRST_OBJECT_WITHIN {
+        let within = if self.spec.beside.is_empty() {
+            FIRST_OBJECT_WITHIN
+        } else {
+            FIRST_OBJECT_BESIDE_WITHIN
+        };
+        while lists.latency.n() < wanted && lists.begun.elapsed() < within {
             let done = self.unless_stopped(clients.round(Job::FirstObject)).await?;
             for done in done {
                 lists.latency.record(done.latency);

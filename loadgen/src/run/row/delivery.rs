@@ -1,0 +1,122 @@
+//! A row of deliveries: puts, one after the other, each of which must reach every watcher before the next is sent.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::Client;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::proto::etcdserverpb::PutRequest;
+use tokio::time::timeout;
+
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::record::TaggedHistogram;
+use crate::target::Running;
+use crate::target::list::Reach;
+use crate::target::watch::{Deliveries, Watched, Watchers};
+
+/// Watchers where a row does not say.
+const WATCHERS: u32 = 1_000;
+/// How long a put may take to reach all of them.
+const DELIVERED_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes of a put's value: what is sent to each watcher again.
+const VALUE_BYTES: usize = 100;
+
+impl RowRun<'_> {
+    /// The measured part of a row of deliveries.
+    pub(super) async fn deliveries(
+        &self,
+        reach: &Reach,
+        root: &str,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let failed = |error: EtcdError| Early::Failed(error.to_string());
+        let Some(config) = &reach.etcd else {
+            return Err(Early::NotApplicable(
+                "the target has no etcd API".to_owned(),
+            ));
+        };
+        let watchers = self.spec.watchers.map_or(WATCHERS, NonZeroU32::get);
+        let connections = self.connections();
+        measured.case.watchers = Some(watchers);
+        measured.case.connections = Some(connections);
+        let prefix = format!("{root}fan-out/");
+        // Warm-up puts have numbers, too.
+        let (warm_up, repeats) = (self.scenario.warmup, self.scenario.repeats);
+        let deliveries = Deliveries::new(warm_up + repeats);
+        let title = format!("{}/{}", self.target.name, self.spec.name());
+        let phase = self
+            .progress
+            .phase(&title, u64::from(repeats), Counted::Lists);
+        let client = self.unless_stopped(Client::connect(config.clone())).await?;
+        let client = client.map_err(failed)?;
+        let put = async |number: u32| -> Result<(), EtcdError> {
+            let request = PutRequest {
+                key: format!("{prefix}key").into(),
+                value: deliveries.send(number, VALUE_BYTES),
+                ..PutRequest::default()
+            };
+            client.kv().put(request).await?;
+            let events = u64::from(watchers) * u64::from(number + 1);
+            let reached = timeout(DELIVERED_WITHIN, deliveries.reached(events)).await;
+            reached.map_err(|_| {
+                let missing = events - deliveries.received();
+                EtcdError::Protocol(format!(
+                    "{missing} of {watchers} watchers had no event after {} s",
+                    DELIVERED_WITHIN.as_secs()
+                ))
+            })
+        };
+
+        let mut meter = self.settled(running, measured).await?;
+        meter.reset_peaks();
+        let watched = Watched::Together(prefix.clone());
+        let created = Watchers::create(config, &watched, watchers, connections, &deliveries);
+        let created = self.unless_stopped(created).await?.map_err(failed)?;
+        for number in 0..warm_up {
+            self.unless_stopped(put(number)).await?.map_err(failed)?;
+        }
+        meter.end_of_warm_up();
+        let case_id = measured.case.id();
+        let begun = meter.begin(&case_id).await;
+        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        let start = self.run_begun.elapsed();
+        let first = Instant::now();
+        let mut outcome = Ok(());
+        let mut requests = 0;
+        for number in warm_up..warm_up + repeats {
+            meter.reset_peaks();
+            outcome = match self.unless_stopped(put(number)).await {
+                Ok(delivered) => delivered.map_err(failed),
+                Err(stopped) => Err(stopped),
+            };
+            meter.end_of_round();
+            if outcome.is_err() {
+                break;
+            }
+            requests += 1;
+            phase.advance(1);
+        }
+        let duration = first.elapsed();
+        let (figures, client, series) = meter.end(0, requests).await;
+        measured.series = series;
+        measured.case.server = figures;
+        measured.case.client = Some(client);
+        measured.case.requests = requests;
+        let histogram = created.close().await;
+        outcome?;
+        let histogram = histogram.map_err(failed)?;
+        measured.case.latency_ms = Some(histogram.quantiles_ms());
+        measured.histograms.push(TaggedHistogram {
+            measure: "latency".to_owned(),
+            case: case_id,
+            start,
+            duration,
+            histogram,
+        });
+        measured.case.valid = true;
+        phase.done(&format!("{requests} puts to {watchers} watchers"));
+        Ok(())
+    }
+}

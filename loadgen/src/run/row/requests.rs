@@ -1,0 +1,213 @@
+//! A row of small requests, in a closed or an open loop.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use workloads::Strategy;
+
+use super::{Early, Measured, RowRun};
+use crate::pace::calls::{Callers, Pace, Tally};
+use crate::pace::closed::{Clients, Job, Verifier};
+use crate::progress::Counted;
+use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::result::{Case, Outcome, Quantiles};
+use crate::target::Running;
+use crate::target::call::Calls;
+use crate::target::list::{Reach, Row};
+
+/// Warm-up: connections, caches and branch predictors, not data.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// How late a request of an open loop may be sent, at the 99th percentile.
+const LATE_MS: f64 = 1.0;
+/// How long the generator may be kept from its CPU.
+const STALL_MS: f64 = 100.0;
+/// Page of the list that checks what is there afterwards.
+const PAGE: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
+/// Error texts that a case keeps.
+const KEPT_ERRORS: usize = 5;
+
+impl RowRun<'_> {
+    /// The measured part of a row of small requests.
+    pub(super) async fn requests(
+        &self,
+        reach: &Reach,
+        verifier: &Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let (Some(config), Some(data)) = (&reach.etcd, self.data()) else {
+            let reason = "small requests need a data set of ours to be about".to_owned();
+            return Err(Early::NotApplicable(reason));
+        };
+        let after = verifier.expected.as_ref().map_or(0, |e| e.revision);
+        let calls = Calls::new(self.strategy(), data, &verifier.root, after);
+        let connections = self.connections();
+        measured.case.connections = Some(connections);
+        let callers = Callers::connect(config, connections, calls);
+        let callers = self.unless_stopped(callers).await?;
+        let callers = callers.map_err(|e| Early::Failed(e.to_string()))?;
+        let rate = self.spec.rate.or(self.scenario.rate);
+        measured.case.offered_per_s = rate;
+        if rate.is_some() {
+            // Nobody waits for an answer: the schedule stands for any number of clients.
+            measured.case.clients = 1;
+        }
+        let pace = match rate {
+            Some(per_second) => Pace::Open { per_second },
+            None => Pace::Closed {
+                clients: self.clients(),
+            },
+        };
+
+        let mut meter = self.settled(running, measured).await?;
+        let case_id = measured.case.id();
+        let never = CancellationToken::new();
+        meter.reset_peaks();
+        self.unless_stopped(callers.run(pace, WARM_UP, &never))
+            .await?;
+        meter.end_of_warm_up();
+
+        let duration = self.spec.duration.unwrap_or(self.scenario.duration);
+        let title = format!("{}/{}", self.target.name, self.spec.name());
+        let phase = self.progress.phase(&title, 1, Counted::Lists);
+        let begun = meter.begin(&case_id).await;
+        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        meter.reset_peaks();
+        let start = self.run_begun.elapsed();
+        let tally = self
+            .unless_stopped(callers.run(pace, duration, &never))
+            .await;
+        meter.end_of_round();
+        let requests = tally.as_ref().map_or(0, |tally| tally.requests);
+        let (figures, client, series) = meter.end(0, requests).await;
+        measured.series = series;
+        measured.case.server = figures;
+        measured.case.client = Some(client);
+        let tally = tally?;
+        phase.done(&format!("{requests} requests"));
+        describe(&mut measured.case, &tally);
+        let saved = [
+            ("latency", &tally.latency),
+            ("service", &tally.service),
+            ("lag", &tally.lag),
+        ];
+        for (measure, histogram) in saved {
+            if histogram.n() > 0 {
+                measured.histograms.push(TaggedHistogram {
+                    measure: measure.to_owned(),
+                    case: case_id.clone(),
+                    start,
+                    duration: tally.elapsed,
+                    histogram: histogram.clone(),
+                });
+            }
+        }
+        if let Some(reason) = measured.case.error_samples.first() {
+            return Err(Early::Failed(format!(
+                "{} of {} requests failed: {reason}",
+                tally.errors, tally.requests
+            )));
+        }
+        self.list_once(reach, verifier, measured).await?;
+        match spoiled(&tally) {
+            Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
+            None => measured.case.valid = true,
+        }
+        Ok(())
+    }
+}
+
+impl RowRun<'_> {
+    /// Lists everything once, checked: what was written is what is there.
+    async fn list_once(
+        &self,
+        reach: &Reach,
+        verifier: &Verifier,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let row = Row {
+            strategy: Strategy::Paged(PAGE),
+            ..self.row()
+        };
+        let clients = Clients::connect(1, &row, reach, verifier.clone());
+        let clients = self.unless_stopped(clients).await??;
+        for done in self.unless_stopped(clients.round(Job::List)).await? {
+            if let Some((_, Some(found))) = done.result? {
+                let verified = found.verified();
+                measured.case.objects = verified.objects;
+                measured.case.verified = Some(verified);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe(case: &mut Case, tally: &Tally) {
+    let quantiles = |histogram: &LatencyHistogram| -> Option<Quantiles> {
+        (histogram.n() > 0).then(|| histogram.quantiles_ms())
+    };
+    case.requests = tally.requests;
+    case.errors = tally.errors;
+    case.latency_ms = quantiles(&tally.latency);
+    case.service_ms = quantiles(&tally.service);
+    let answered = tally.requests.saturating_sub(tally.errors);
+    case.requests_per_s = Some(answered as f64 / tally.elapsed.as_secs_f64());
+    if let Some(client) = &mut case.client {
+        client.lag_ms = quantiles(&tally.lag);
+        let is_open = client.lag_ms.is_some();
+        client.stall_ms = is_open.then_some(tally.stall.as_secs_f64() * 1e3);
+    }
+    let mut errors: Vec<_> = tally.error_counts.iter().collect();
+    errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+    let texts = errors.into_iter().take(KEPT_ERRORS);
+    case.error_samples = texts.map(|(text, _)| text.clone()).collect();
+}
+
+/// Why the figures of an open loop say nothing about the target; `None` when they do, and in a closed loop.
+fn spoiled(tally: &Tally) -> Option<String> {
+    if tally.overrun {
+        return Some("the target fell so far behind the rate that sending was given up".to_owned());
+    }
+    if tally.lag.n() == 0 {
+        return None;
+    }
+    let lag = tally.lag.quantiles_ms();
+    let late = lag.p99.or(lag.max).unwrap_or(0.0);
+    let stall_ms = tally.stall.as_secs_f64() * 1e3;
+    if stall_ms > STALL_MS {
+        return Some(format!("the generator lost its CPU for {stall_ms:.0} ms"));
+    }
+    (late > LATE_MS).then(|| {
+        format!("the generator was late: requests left {late:.1} ms after their time (p99)")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(lag_us: u64, stall_ms: u64) -> Tally {
+        let mut tally = Tally {
+            stall: Duration::from_millis(stall_ms),
+            ..Tally::default()
+        };
+        for _ in 0..1_000 {
+            tally.lag.record(Duration::from_micros(lag_us));
+        }
+        tally
+    }
+
+    #[test]
+    fn an_open_loop_is_spoiled_by_a_late_generator_and_a_closed_one_has_none() {
+        assert_eq!(spoiled(&tally(200, 2)), None);
+        assert!(spoiled(&tally(1_500, 2)).is_some_and(|why| why.contains("was late")));
+        assert!(spoiled(&tally(200, 150)).is_some_and(|why| why.contains("lost its CPU")));
+        assert_eq!(spoiled(&Tally::default()), None);
+        let overrun = Tally {
+            overrun: true,
+            ..tally(200, 2)
+        };
+        assert!(spoiled(&overrun).is_some_and(|why| why.contains("fell so far behind")));
+    }
+}
