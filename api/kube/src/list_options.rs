@@ -34,13 +34,17 @@ pub struct ListOptions {
     pub watch: bool,
     /// `sendInitialEvents`; absent differs from false.
     pub send_initial_events: Option<bool>,
+    /// `allowWatchBookmarks`.
+    pub allow_watch_bookmarks: bool,
+    /// `timeoutSeconds` of a watch; 0 leaves it to the server.
+    pub timeout_seconds: u64,
 }
 
 impl ListOptions {
     /// Reads the query of a URL (what stands behind `?`).
     ///
     /// # Errors
-    /// 400 when `limit` is no integer.
+    /// 400 when `limit` or `timeoutSeconds` is no integer.
     pub fn parse(query: &str) -> Result<Self, Status> {
         let mut options = Self::default();
         let mut seen = Vec::new();
@@ -58,13 +62,9 @@ impl ListOptions {
                         other => Some(Match::Other(other.to_owned())),
                     }
                 }
-                "limit" if value.is_empty() => {}
-                "limit" => {
-                    let limit = value.parse::<i64>().map_err(|_| {
-                        Status::bad_request(format!("invalid limit {value:?}: not an integer"))
-                    })?;
-                    options.limit = u64::try_from(limit).unwrap_or(0);
-                }
+                "limit" => options.limit = natural(&name, &value)?,
+                "timeoutSeconds" => options.timeout_seconds = natural(&name, &value)?,
+                "allowWatchBookmarks" => options.allow_watch_bookmarks = truth(&value),
                 "continue" => options.continue_token = value.into_owned(),
                 "labelSelector" => options.label_selector = value.into_owned(),
                 "fieldSelector" => options.field_selector = value.into_owned(),
@@ -132,6 +132,65 @@ impl ListOptions {
         Ok(())
     }
 
+    /// Refuses what a WATCH may not combine; `watch_list` is the feature gate of `sendInitialEvents`.
+    ///
+    /// # Errors
+    /// 422 with one cause for each rule that is broken.
+    pub fn validate_watch(&self, watch_list: bool) -> Result<(), Status> {
+        let forbidden = |field, why: &str| Cause {
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {why}"),
+            field,
+        };
+        let mut causes = Vec::new();
+        if self.resource_version_match.is_some() {
+            if self.send_initial_events.is_none() {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ));
+            }
+            if !self.continue_token.is_empty() {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            match &self.resource_version_match {
+                Some(Match::NotOlderThan) => {}
+                None => causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                )),
+                Some(other) => {
+                    let value = match other {
+                        Match::Other(text) => text,
+                        _ => "Exact",
+                    };
+                    causes.push(Cause {
+                        reason: "FieldValueNotSupported",
+                        message: format!(
+                            "Unsupported value: {value:?}: supported values: \"NotOlderThan\""
+                        ),
+                        field: "resourceVersionMatch",
+                    });
+                }
+            }
+            if !watch_list {
+                causes.push(forbidden(
+                    "sendInitialEvents",
+                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+                ));
+            }
+        }
+        match causes.is_empty() {
+            true => Ok(()),
+            false => Err(Status::invalid_list_options(causes)),
+        }
+    }
+
     /// The revision asked for: `None` when unset.
     ///
     /// # Errors
@@ -151,6 +210,19 @@ impl ListOptions {
     /// Whether any selector is given; a list with one says nothing about what remains.
     pub fn selects(&self) -> bool {
         !self.label_selector.is_empty() || !self.field_selector.is_empty()
+    }
+}
+
+/// An integer of a query; empty is 0, and so is everything below.
+fn natural(name: &str, value: &str) -> Result<u64, Status> {
+    if value.is_empty() {
+        return Ok(0);
+    }
+    match value.parse::<i64>() {
+        Ok(value) => Ok(u64::try_from(value).unwrap_or(0)),
+        Err(_) => Err(Status::bad_request(format!(
+            "invalid {name} {value:?}: not an integer"
+        ))),
     }
 }
 
@@ -207,6 +279,29 @@ mod tests {
             ListOptions::parse("limit=x").expect_err("no integer").code,
             400
         );
+    }
+
+    #[test]
+    fn combinations_of_a_watch_are_refused_as_an_apiserver_does() {
+        for query in [
+            "resourceVersionMatch=NotOlderThan&resourceVersion=5",
+            "sendInitialEvents=true",
+            "sendInitialEvents=false&resourceVersionMatch=Exact",
+            "sendInitialEvents=true&resourceVersionMatch=newest",
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x",
+        ] {
+            let status = options(query).validate_watch(true).expect_err(query);
+            assert_eq!((status.code, status.reason), (422, "Invalid"), "{query}");
+        }
+        let watch_list = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        assert_eq!(options(watch_list).validate_watch(true), Ok(()));
+        let off = options(watch_list).validate_watch(false);
+        assert_eq!(off.expect_err("the gate is off").code, 422);
+        let plain = options("watch=1&resourceVersion=5&limit=3&timeoutSeconds=-1");
+        assert_eq!(plain.validate_watch(false), Ok(()));
+        assert_eq!(plain.timeout_seconds, 0);
+        let bad = ListOptions::parse("timeoutSeconds=soon");
+        assert_eq!(bad.expect_err("no integer").code, 400);
     }
 
     #[test]

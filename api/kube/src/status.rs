@@ -133,6 +133,18 @@ impl Status {
         )
     }
 
+    /// 410: a watch cannot begin after `requested`, the oldest revision that it could begin after is `floor`.
+    pub fn expired_watch(requested: i64, floor: i64) -> Self {
+        let message = format!("too old resource version: {requested} ({floor})");
+        Self::new(410, "Expired", message)
+    }
+
+    /// 410: storage has compacted the revision that a watch should begin after.
+    pub fn expired_storage_watch() -> Self {
+        let message = "The resourceVersion for the provided watch is too old.";
+        Self::new(410, "Expired", message)
+    }
+
     /// 422: options that exclude each other.
     pub fn invalid_list_options(causes: Vec<Cause>) -> Self {
         let texts: Vec<_> = causes
@@ -166,6 +178,12 @@ impl Status {
     /// 500: any other failure, by its text.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
+    }
+
+    /// 500: what the request needs cannot be had here.
+    pub fn internal_error(message: impl std::fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {message}");
+        Self::new(500, "InternalError", message)
     }
 
     /// 504: the revision asked for was not reached. `retry_after_seconds` is 1 where this server waited for

@@ -14,6 +14,7 @@ use kube_api::{ListMeta, list, to_json};
 use super::media::Encoding;
 use super::object::Object;
 use super::resource::Resource;
+use super::watch::body::WatchBody;
 use crate::store::index::Cursor;
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
@@ -130,6 +131,8 @@ pub enum KubeBody {
     Full(Option<Bytes>),
     /// A list.
     List(Box<ListBody>),
+    /// A watch.
+    Watch(Box<WatchBody>),
 }
 
 impl KubeBody {
@@ -145,11 +148,12 @@ impl Body for KubeBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Infallible>>> {
         let frame = match &mut *self {
             Self::Full(bytes) => bytes.take().map(Frame::from),
             Self::List(list) => list.next_frame(),
+            Self::Watch(watch) => return Pin::new(watch.as_mut()).poll_frame(context),
         };
         Poll::Ready(frame.map(|frame| Ok(HttpFrame::data(frame))))
     }
@@ -158,6 +162,7 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => bytes.is_none(),
             Self::List(list) => list.ended,
+            Self::Watch(watch) => watch.is_end_stream(),
         }
     }
 
@@ -165,7 +170,7 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             // Streamed, as upstream does it: no Content-Length.
-            Self::List(_) => SizeHint::default(),
+            Self::List(_) | Self::Watch(_) => SizeHint::default(),
         }
     }
 }

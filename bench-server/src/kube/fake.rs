@@ -136,6 +136,7 @@ impl FakeEtcd {
                 mod_revision: revision,
                 ..KeyValue::default()
             };
+            let prev_kv = state.get(&key).cloned();
             let kind = match value {
                 Some(value) => {
                     kv.value = Bytes::from(value.clone());
@@ -150,11 +151,7 @@ impl FakeEtcd {
                     EventKind::Delete
                 }
             };
-            events.push(WatchEvent {
-                kind,
-                kv,
-                prev_kv: None,
-            });
+            events.push(WatchEvent { kind, kv, prev_kv });
         }
         data.states.push(state);
         data.events
@@ -177,6 +174,27 @@ impl FakeEtcd {
             }
         }
         revision
+    }
+
+    /// As [`Self::write`], but no watch is told: an event that got lost.
+    pub(crate) fn write_unseen(&self, changes: &[(&str, Option<Vec<u8>>)]) -> i64 {
+        let watchers = std::mem::take(&mut self.0.data.lock().watchers);
+        let revision = self.write(changes);
+        let mut data = self.0.data.lock();
+        data.events.retain(|(made_at, _)| *made_at != revision);
+        data.watchers = watchers;
+        revision
+    }
+
+    /// Starts over as an empty storage at revision 1; every watch breaks.
+    pub(crate) fn restart_empty(&self) {
+        let mut data = self.0.data.lock();
+        let ended = std::mem::take(&mut *data);
+        data.states = vec![BTreeMap::new()];
+        for watcher in ended.watchers {
+            let error = WatchError::Canceled("connection lost".into());
+            watcher.sender.send(Err(error)).ok();
+        }
     }
 
     pub(crate) fn compact_at(&self, revision: i64) {

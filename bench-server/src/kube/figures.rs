@@ -11,7 +11,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use self::watch::WatchFigures;
 use super::resource::Resource;
+
+pub(crate) mod watch;
 
 /// Upper bounds of upstream's read_wait histogram, seconds.
 const WAIT_BUCKETS: [f64; 9] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0, 3.0];
@@ -32,6 +35,14 @@ struct ByOutcome {
     resource: &'static str,
     success: &'static str,
     fallback: &'static str,
+}
+
+/// A comparison's outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCheck {
+    group: &'static str,
+    resource: &'static str,
+    status: &'static str,
 }
 
 /// What answered a list.
@@ -100,6 +111,11 @@ pub struct Figures {
     cached_objects: Family<ByResource, Gauge>,
     cached_bytes: Family<ByResource, Gauge>,
     snapshots: Family<ByResource, Gauge>,
+    progress_supported: Family<ByResource, Gauge>,
+    consistency_checks: Family<ByCheck, Counter>,
+    size_estimate: Family<ByResource, Gauge>,
+    /// Of the watch cache's events and of watches.
+    pub(crate) watch: WatchFigures,
 }
 
 impl Figures {
@@ -124,6 +140,10 @@ impl Figures {
             cached_objects: Family::default(),
             cached_bytes: Family::default(),
             snapshots: Family::default(),
+            progress_supported: Family::default(),
+            consistency_checks: Family::default(),
+            size_estimate: Family::default(),
+            watch: WatchFigures::new(registry),
         };
         let f = figures.clone();
         registry.register(
@@ -212,6 +232,21 @@ impl Figures {
             "Older states that are kept",
             f.snapshots,
         );
+        registry.register(
+            "bench_progress_supported",
+            "1 where etcd can report watch progress; without, consistent lists come from etcd",
+            f.progress_supported,
+        );
+        registry.register(
+            "apiserver_storage_consistency_checks",
+            "Comparisons of the cache with etcd by outcome",
+            f.consistency_checks,
+        );
+        registry.register(
+            "apiserver_resource_size_estimate_bytes",
+            "Bytes of all objects of the resource",
+            f.size_estimate,
+        );
         figures
     }
 
@@ -288,6 +323,21 @@ impl Figures {
         self.progress_requests.get_or_create(&label(resource)).inc();
     }
 
+    pub(crate) fn progress_supported(&self, resource: &Resource, supported: bool) {
+        self.progress_supported
+            .get_or_create(&label(resource))
+            .set(supported.into());
+    }
+
+    pub(crate) fn consistency_check(&self, resource: &Resource, status: &'static str) {
+        let labels = ByCheck {
+            group: "",
+            resource: resource.name,
+            status,
+        };
+        self.consistency_checks.get_or_create(&labels).inc();
+    }
+
     pub(crate) fn undecodable(&self, resource: &Resource) {
         self.undecodable.get_or_create(&label(resource)).inc();
     }
@@ -315,7 +365,12 @@ impl Figures {
         objects: u64,
         bytes: u64,
         snapshots: usize,
+        ring_capacity: usize,
     ) {
+        self.watch.ring_capacity(resource, ring_capacity);
+        self.size_estimate
+            .get_or_create(&label(resource))
+            .set(bytes as i64);
         self.resource_version
             .get_or_create(&label(resource))
             .set(revision);

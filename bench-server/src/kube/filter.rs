@@ -12,7 +12,7 @@ const METADATA: u32 = 1;
 const LABELS: u32 = 11;
 
 /// Paths that every kind can be selected by; they are in the key.
-const NAME: &str = "metadata.name";
+pub(crate) const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
 /// The selectors of a request.
@@ -59,15 +59,21 @@ impl Filter {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// The value that it demands of a field.
+    pub(crate) fn demands_field(&self, path: &str) -> Option<&str> {
+        self.fields.demands(path)
+    }
+
+    /// The labels that it demands, each with the values that it may have (none: any).
+    pub(crate) fn demands_labels(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.labels.demands()
+    }
+
     /// Whether it selects the object. Costs a walk over the metadata up to the labels, and one jump per part
     /// of a field's path.
     pub(crate) fn matches(&self, object: &Object) -> bool {
-        let encoded = object.encoded();
         if !self.labels.is_empty() {
-            let metadata = find_bytes(encoded, METADATA)
-                .ok()
-                .flatten()
-                .unwrap_or_default();
+            let metadata = metadata(object.encoded());
             if !self.labels.matches(|key| label(metadata, key.as_bytes())) {
                 return false;
             }
@@ -75,30 +81,43 @@ impl Filter {
         self.fields.is_empty()
             || self
                 .fields
-                .matches(|path| self.field(object.key(), encoded, path))
+                .matches(|path| field_of(self.resource, object, path))
     }
+}
 
-    fn field<'o>(&self, key: &'o [u8], encoded: &'o [u8], path: &str) -> &'o [u8] {
-        let slash = key.iter().position(|byte| *byte == b'/').unwrap_or(0);
-        match path {
-            NAMESPACE => &key[..slash],
-            NAME => &key[slash + 1..],
-            _ => {
-                let numbers = self
-                    .resource
-                    .selectable
-                    .iter()
-                    .find(|(selectable, _)| *selectable == path);
-                let numbers = numbers.map_or(&[][..], |(_, numbers)| *numbers);
-                numbers.iter().fold(encoded, |message, number| {
-                    find_bytes(message, *number)
-                        .ok()
-                        .flatten()
-                        .unwrap_or_default()
-                })
-            }
+/// The value of a selectable field of an object; empty where absent.
+pub(crate) fn field_of<'o>(resource: &Resource, object: &'o Object, path: &str) -> &'o [u8] {
+    let key = object.key();
+    let slash = key.iter().position(|byte| *byte == b'/').unwrap_or(0);
+    match path {
+        NAMESPACE => &key[..slash],
+        NAME => &key[slash + 1..],
+        _ => {
+            let numbers = resource
+                .selectable
+                .iter()
+                .find(|(selectable, _)| *selectable == path);
+            let numbers = numbers.map_or(&[][..], |(_, numbers)| *numbers);
+            numbers.iter().fold(object.encoded(), |message, number| {
+                find_bytes(message, *number)
+                    .ok()
+                    .flatten()
+                    .unwrap_or_default()
+            })
         }
     }
+}
+
+/// The value of a label of an object.
+pub(crate) fn label_of<'o>(object: &'o Object, key: &str) -> Option<&'o [u8]> {
+    label(metadata(object.encoded()), key.as_bytes())
+}
+
+fn metadata(encoded: &[u8]) -> &[u8] {
+    find_bytes(encoded, METADATA)
+        .ok()
+        .flatten()
+        .unwrap_or_default()
 }
 
 /// The value of a label in encoded metadata.

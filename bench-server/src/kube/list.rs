@@ -12,6 +12,7 @@ use super::cache::WatchCache;
 use super::cache::fill::{Filled, PAGE, Source, StreamSupport, decode};
 use super::figures::{Figures, Operation, ServedFrom};
 use super::filter::Filter;
+use super::gates::FeatureGates;
 use super::page::{Behind, From, Listing, State};
 use super::resource::Resource;
 use crate::store::index::Tree;
@@ -25,8 +26,8 @@ pub struct Lister {
     pub prefix: Vec<u8>,
     /// Its cache; `None` with `--watch-cache=false`.
     pub cache: Option<Arc<WatchCache>>,
-    /// Whether a list without resourceVersion may come from the cache (gate ConsistentListFromCache).
-    pub consistent_from_cache: bool,
+    /// What is switched off.
+    pub gates: FeatureGates,
     /// Storage.
     pub backend: Arc<dyn KubernetesEtcd>,
     /// Whether storage has RangeStream.
@@ -105,11 +106,7 @@ impl Lister {
             if etcd_anyway {
                 return Ok(None);
             }
-            let seconds = (0.06 * cache.down().as_secs_f64()).exp().clamp(1.0, 30.0);
-            return Err(Status::too_many_requests(
-                "storage is (re)initializing",
-                seconds as u32,
-            ));
+            return Err(not_ready(cache));
         }
         let late = |revision: i64, current: i64| {
             Status::too_large_resource_version(revision as u64, current as u64, 1)
@@ -131,7 +128,7 @@ impl Lister {
                 }
             }
             Wanted::Consistent => {
-                if !self.consistent_from_cache || !cache.has_progress() {
+                if !self.gates.consistent_list_from_cache || !cache.has_progress() {
                     return Ok(None);
                 }
                 let timed = self
@@ -152,9 +149,10 @@ impl Lister {
             }
         };
         let limit = if plan.cache_limits { plan.limit } else { 0 };
+        let candidates = cache.candidates(&view, &plan.filter);
         let state = State {
             revision: view.revision,
-            tree: &view.tree,
+            tree: candidates.as_ref().unwrap_or(&view.tree),
             behind: None,
             served_from: ServedFrom::Cache,
         };
@@ -343,6 +341,12 @@ impl Lister {
             filter,
         })
     }
+}
+
+/// What a client is told whose request needs a cache that is not filled: when to come back.
+pub(crate) fn not_ready(cache: &WatchCache) -> Status {
+    let seconds = (0.06 * cache.down().as_secs_f64()).exp().clamp(1.0, 30.0);
+    Status::too_many_requests("storage is (re)initializing", seconds as u32)
 }
 
 /// Storage's failure as the client sees it.

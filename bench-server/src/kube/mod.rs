@@ -6,15 +6,18 @@
 //! - [`page`]: cutting a page out of a state; [`filter`]: selectors
 //! - [`get`]: one object
 //! - [`write`]: POST, PUT, PATCH, DELETE
+//! - [`watch`]: the state, then its changes, as one long answer
 //! - [`media`]: encodings by Accept
 //! - [`body`]: lists as they are sent
 //! - [`service`]: URLs, methods, media types
 //! - [`figures`]: metrics by upstream's names
+//! - [`gates`]: what can be switched off
 //! - [`tier`]: flags, start, stop
 
 pub mod body;
 pub mod cache;
 pub mod figures;
+pub mod gates;
 pub mod get;
 pub mod list;
 pub mod media;
@@ -23,6 +26,7 @@ pub mod page;
 pub mod resource;
 pub mod service;
 pub mod tier;
+pub mod watch;
 
 mod discovery;
 mod filter;

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::protobuf::Malformed;
-use kube_api::{ListItem, item_object};
+use kube_api::{ListItem, Metadata, item_object};
 
 use crate::store::index::Item;
 
@@ -49,14 +49,42 @@ impl Object {
         })
     }
 
+    /// The same object under another revision: how its end is told.
+    ///
+    /// # Errors
+    /// None for an object that was decoded before.
+    pub fn at_revision(&self, mod_revision: i64) -> Result<Self, DecodeError> {
+        let mut digits = itoa::Buffer::new();
+        let item = ListItem::new(self.encoded(), digits.format(mod_revision))?;
+        let mut buffer = Vec::with_capacity(self.key().len() + item.len());
+        buffer.extend_from_slice(self.key());
+        item.write(&mut buffer);
+        Ok(Self {
+            buffer: Bytes::from(buffer),
+            key_len: self.key_len,
+        })
+    }
+
     /// Key below the resource's prefix: `NAMESPACE/NAME`.
     pub fn key(&self) -> &[u8] {
         &self.buffer[..self.key_len as usize]
     }
 
+    /// Revision of its last change; 0 in an object that names none.
+    pub fn mod_revision(&self) -> i64 {
+        let metadata = Metadata::read(self.encoded()).unwrap_or_default();
+        let text = std::str::from_utf8(metadata.resource_version);
+        text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
     /// The object as a field of a list: tag, length, object.
     pub fn item(&self) -> Bytes {
         self.buffer.slice(self.key_len as usize..)
+    }
+
+    /// The encoded object alone, sharing the buffer.
+    pub fn encoded_bytes(&self) -> Bytes {
+        self.buffer.slice_ref(self.encoded())
     }
 
     /// The encoded object alone.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY,
+    WARNING,
+};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use kube_api::{ListOptions, Status};
@@ -13,6 +16,7 @@ use super::body::{KubeBody, ListBody};
 use super::discovery;
 use super::list::Lister;
 use super::media::Encoding;
+use super::watch::body::WatchBody;
 use super::write::answer::Place;
 use super::write::body::Sent;
 use super::write::event_lease::EventLease;
@@ -44,6 +48,8 @@ struct Target<'p> {
     resource: &'p str,
     name: Option<&'p str>,
     subresource: Option<&'p str>,
+    /// Below `/api/v1/watch/`, the older way to ask for a watch.
+    watch: bool,
 }
 
 impl KubeService {
@@ -195,10 +201,27 @@ impl KubeService {
         if method != Method::GET || target.subresource.is_some_and(|name| name != "status") {
             return failure(&Status::method_not_allowed(), encoding);
         }
-        let options = match ListOptions::parse(request.uri().query().unwrap_or_default()) {
+        let mut options = match ListOptions::parse(request.uri().query().unwrap_or_default()) {
             Ok(options) => options,
             Err(status) => return failure(&status, encoding),
         };
+        if target.watch || options.watch && target.name.is_none() {
+            if let Some(name) = target.name {
+                let separator = if options.field_selector.is_empty() {
+                    ""
+                } else {
+                    ","
+                };
+                options.field_selector += &format!("{separator}metadata.name={name}");
+            }
+            let gzip = accepts_gzip(request);
+            let watch = lister.watch(target.namespace, &options, encoding, gzip);
+            return match tokio::time::timeout(DEADLINE, watch).await {
+                Ok(Ok(body)) => watching(body),
+                Ok(Err(status)) => failure(&status, encoding),
+                Err(_) => failure(&Status::timeout(), encoding),
+            };
+        }
         let answer = async {
             if let Some(name) = target.name {
                 return Ok(KubeBody::full(
@@ -206,9 +229,6 @@ impl KubeService {
                         .get(target.namespace, name, &options, encoding)
                         .await?,
                 ));
-            }
-            if options.watch {
-                return Err(Status::method_not_allowed());
             }
             let listing = lister.list(target.namespace, &options).await?;
             let body = ListBody::new(
@@ -238,9 +258,15 @@ impl Handler for KubeService {
     }
 }
 
-/// Reads `/api/v1/RESOURCE`, `/api/v1/namespaces/NS/RESOURCE`, `…/RESOURCE/NAME` and `…/NAME/SUBRESOURCE`.
+/// Reads `/api/v1/RESOURCE`, `/api/v1/namespaces/NS/RESOURCE`, `…/RESOURCE/NAME` and `…/NAME/SUBRESOURCE`, and
+/// the same below `/api/v1/watch/`.
 fn target(path: &str) -> Option<Target<'_>> {
-    let mut parts = path.strip_prefix("/api/v1/")?.split('/');
+    let path = path.strip_prefix("/api/v1/")?;
+    let (path, watch) = match path.strip_prefix("watch/") {
+        Some(path) => (path, true),
+        None => (path, false),
+    };
+    let mut parts = path.split('/');
     let (mut namespace, mut resource) = ("", parts.next()?);
     let mut rest = parts.clone();
     if let ("namespaces", Some(named), Some(below)) = (resource, rest.next(), rest.next()) {
@@ -255,8 +281,33 @@ fn target(path: &str) -> Option<Target<'_>> {
             resource,
             name,
             subresource,
+            watch,
         },
     )
+}
+
+/// Whether the client takes gzip; weights are read no further than a refusal.
+fn accepts_gzip<B>(request: &Request<B>) -> bool {
+    let accepted = request.headers().get_all(ACCEPT_ENCODING).iter();
+    let mut codings = accepted
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    codings.any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        parts.next() == Some("gzip") && parts.all(|weight| weight.trim_end_matches(".0") != "q=0")
+    })
+}
+
+fn watching(body: WatchBody) -> Response<KubeBody> {
+    let compressed = body.is_compressed();
+    let media_type = body.media_type();
+    let mut response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));
+    if compressed {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
 }
 
 fn respond(code: StatusCode, content_type: &'static str, body: KubeBody) -> Response<KubeBody> {
@@ -300,6 +351,7 @@ mod tests {
                 resource,
                 name,
                 subresource: None,
+                watch: false,
             })
         };
         assert_eq!(target("/api/v1/pods"), named("", "pods", None));
@@ -312,6 +364,8 @@ mod tests {
             named("a", "pods", Some("b"))
         );
         assert_eq!(target("/api/v1/namespaces"), named("", "namespaces", None));
+        let watched = target("/api/v1/watch/namespaces/a/pods/b").expect("a watch");
+        assert!(watched.watch && watched.name == Some("b") && watched.namespace == "a");
         for other in [
             "/",
             "/api/v1/",

@@ -17,7 +17,7 @@ use super::service::KubeService;
 use super::tier::{KubeFlags, KubeTier};
 use crate::flags::CommonFlags;
 
-fn pod(namespace: &str, name: &str, phase: &str) -> (String, Option<Vec<u8>>) {
+pub(super) fn pod(namespace: &str, name: &str, phase: &str) -> (String, Option<Vec<u8>>) {
     let pod = json!({
         "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}")},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -31,7 +31,7 @@ fn pod(namespace: &str, name: &str, phase: &str) -> (String, Option<Vec<u8>>) {
     )
 }
 
-fn put(etcd: &FakeEtcd, namespace: &str, name: &str, phase: &str) -> i64 {
+pub(super) fn put(etcd: &FakeEtcd, namespace: &str, name: &str, phase: &str) -> i64 {
     let (key, value) = pod(namespace, name, phase);
     etcd.write(&[(&key, value)])
 }
@@ -54,7 +54,7 @@ fn flags(arguments: &[&str]) -> KubeFlags {
         .expect("flags")
 }
 
-async fn start(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
+pub(super) async fn start(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
     let common = CommonFlags {
         log_level: "info".into(),
         worker_threads: 1,
@@ -69,7 +69,7 @@ async fn start(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
 }
 
 /// Started, and its caches filled.
-async fn ready(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
+pub(super) async fn ready(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
     let tier = start(etcd, arguments).await;
     for _ in 0..1_000 {
         if get(&tier.service, "/readyz").await.code == StatusCode::OK {
@@ -81,19 +81,19 @@ async fn ready(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
 }
 
 #[derive(Debug)]
-struct Answer {
-    code: StatusCode,
-    headers: HeaderMap,
-    body: Vec<u8>,
+pub(super) struct Answer {
+    pub(super) code: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", self.body.escape_ascii()))
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let list = self.json();
         let items = list["items"]
             .as_array()
@@ -108,7 +108,7 @@ impl Answer {
         items.iter().map(name).collect()
     }
 
-    fn revision(&self) -> i64 {
+    pub(super) fn revision(&self) -> i64 {
         let list = self.json();
         let revision = list["metadata"]["resourceVersion"]
             .as_str()
@@ -124,7 +124,12 @@ impl Answer {
     }
 }
 
-async fn request(service: &KubeService, method: Method, path: &str, accept: &str) -> Answer {
+pub(super) async fn request(
+    service: &KubeService,
+    method: Method,
+    path: &str,
+    accept: &str,
+) -> Answer {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -147,12 +152,12 @@ async fn request(service: &KubeService, method: Method, path: &str, accept: &str
     }
 }
 
-async fn get(service: &KubeService, path: &str) -> Answer {
+pub(super) async fn get(service: &KubeService, path: &str) -> Answer {
     request(service, Method::GET, path, "").await
 }
 
 /// The value of a metric, by the beginning of its line.
-async fn metric(service: &KubeService, line: &str) -> f64 {
+pub(super) async fn metric(service: &KubeService, line: &str) -> f64 {
     let body = get(service, "/metrics").await.body;
     let text = String::from_utf8(body).expect("text");
     let found = text.lines().find(|candidate| candidate.starts_with(line));
@@ -370,11 +375,6 @@ async fn bad_requests_are_answered_as_an_apiserver_does() {
             "/api/v1/namespaces/a/pods/none".to_owned(),
             404,
             json!("NotFound"),
-        ),
-        (
-            "/api/v1/pods?watch=true".to_owned(),
-            405,
-            json!("MethodNotAllowed"),
         ),
     ] {
         let answer = get(&tier.service, &path).await;

@@ -1,6 +1,5 @@
 //! Starting and stopping the Kubernetes tier.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{ArgAction, Args, ValueEnum};
@@ -12,6 +11,7 @@ use tokio::task::JoinSet;
 use super::cache::WatchCache;
 use super::cache::fill::StreamSupport;
 use super::figures::Figures;
+pub use super::gates::FeatureGates;
 use super::list::Lister;
 use super::resource::RESOURCES;
 use super::service::KubeService;
@@ -61,8 +61,10 @@ pub struct KubeFlags {
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     pub watch_cache: bool,
 
-    /// Mechanisms to switch off or on: EtcdRangeStream=true|false (cache fill and lists from etcd by
-    /// RangeStream), ConsistentListFromCache=true|false.
+    /// Mechanisms to switch off: EtcdRangeStream (whole lists from etcd by RangeStream),
+    /// ConsistentListFromCache, ListFromCacheSnapshot (exact and continued lists), WatchList
+    /// (sendInitialEvents), WatchListCompression, DetectCacheInconsistency, CacheIndex (selectors by index,
+    /// no gate of upstream's). All are on.
     #[arg(long, default_value = "", value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
 }
@@ -74,44 +76,6 @@ pub enum Backend {
     Etcd,
     /// The store of this process.
     Embedded,
-}
-
-/// Mechanisms that can be switched, so that before and after can be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FeatureGates {
-    /// Whole lists from etcd come by RangeStream where it is there (KEP-5966).
-    pub etcd_range_stream: bool,
-    /// Lists without resourceVersion come from the cache (KEP-2340).
-    pub consistent_list_from_cache: bool,
-}
-
-impl FromStr for FeatureGates {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut gates = Self {
-            etcd_range_stream: true,
-            consistent_list_from_cache: true,
-        };
-        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair
-                .split_once('=')
-                .ok_or_else(|| format!("{pair:?} is not GATE=true or GATE=false"))?;
-            let value = value
-                .parse()
-                .map_err(|_| format!("{name}: {value:?} is neither true nor false"))?;
-            match name {
-                "EtcdRangeStream" => gates.etcd_range_stream = value,
-                "ConsistentListFromCache" => gates.consistent_list_from_cache = value,
-                _ => {
-                    return Err(format!(
-                        "unknown gate {name:?} (known: EtcdRangeStream, ConsistentListFromCache)"
-                    ));
-                }
-            }
-        }
-        Ok(gates)
-    }
 }
 
 /// Why the tier did not start.
@@ -167,7 +131,8 @@ impl KubeTier {
         }
         let mut registry = metrics::registry();
         let figures = Figures::new(&mut registry);
-        let streams = Arc::new(StreamSupport::new(flags.feature_gates.etcd_range_stream));
+        let gates = flags.feature_gates;
+        let streams = Arc::new(StreamSupport::new(gates.etcd_range_stream));
         let mut tasks = JoinSet::new();
         let listers = RESOURCES
             .iter()
@@ -175,7 +140,7 @@ impl KubeTier {
                 let prefix = resource.prefix(&flags.etcd_prefix);
                 let cache = flags
                     .watch_cache
-                    .then(|| WatchCache::new(resource, prefix.clone(), figures.clone()));
+                    .then(|| WatchCache::new(resource, prefix.clone(), gates, figures.clone()));
                 if let Some(cache) = &cache {
                     tasks.spawn(cache.clone().run(backend.clone(), streams.clone()));
                 }
@@ -183,7 +148,7 @@ impl KubeTier {
                     resource,
                     prefix,
                     cache,
-                    consistent_from_cache: flags.feature_gates.consistent_list_from_cache,
+                    gates,
                     backend: backend.clone(),
                     streams: streams.clone(),
                     figures: figures.clone(),
@@ -201,22 +166,5 @@ impl KubeTier {
             service,
             _tasks: tasks,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gates_are_read_by_upstreams_names() {
-        let gates: FeatureGates = "EtcdRangeStream=false".parse().expect("known");
-        assert_eq!(
-            (gates.etcd_range_stream, gates.consistent_list_from_cache),
-            (false, true)
-        );
-        for bad in ["WatchList=true", "EtcdRangeStream", "EtcdRangeStream=1"] {
-            bad.parse::<FeatureGates>().expect_err(bad);
-        }
     }
 }

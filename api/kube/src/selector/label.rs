@@ -71,6 +71,15 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
+    /// The labels that a selected object must have, each with its possible values (none: any). What an index
+    /// is asked for.
+    pub fn demands(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.requirements
+            .iter()
+            .filter(|requirement| matches!(requirement.operator, Operator::In | Operator::Exists))
+            .map(|requirement| (requirement.key.as_str(), &requirement.values[..]))
+    }
+
     /// Whether it selects an object whose labels `value_of` looks up.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a [u8]>) -> bool {
         self.requirements

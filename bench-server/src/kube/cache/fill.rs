@@ -27,6 +27,9 @@ pub(crate) struct Filled {
     pub(crate) revision: i64,
 }
 
+/// Takes the objects of a whole list: key below the resource's prefix, value, revision.
+pub(crate) type Sink<'s> = &'s mut (dyn FnMut(&[u8], &[u8], i64) + Send);
+
 /// What a whole list is read from.
 pub(crate) struct Source<'a> {
     pub(crate) backend: &'a dyn KubernetesEtcd,
@@ -84,8 +87,27 @@ impl Source<'_> {
     /// # Errors
     /// Storage's.
     pub(crate) async fn read(&self, streams: &StreamSupport) -> Result<Filled, Error> {
+        let mut tree = Tree::default();
+        let revision = self
+            .each(streams, &mut |key, value, mod_revision| {
+                let decoded = decode(self.resource, key, value, mod_revision, self.figures);
+                if let Some(object) = decoded {
+                    tree.insert(object);
+                }
+            })
+            .await?;
+        Ok(Filled { tree, revision })
+    }
+
+    /// Hands every stored object to `sink`, in key order: its key below the resource's prefix, its value and
+    /// its revision. Answers the revision at which that is everything.
+    ///
+    /// # Errors
+    /// Storage's; some objects may have been handed over.
+    pub(crate) async fn each(&self, streams: &StreamSupport, sink: Sink<'_>) -> Result<i64, Error> {
         if streams.expected() {
-            match self.stream().await {
+            match self.stream(sink).await {
+                // Refused as a whole, so nothing was handed over.
                 Err(Error::Unimplemented(text)) => {
                     tracing::info!(
                         "{}: no RangeStream ({text}), listing in pages",
@@ -96,10 +118,10 @@ impl Source<'_> {
                 other => return other,
             }
         }
-        self.pages().await
+        self.pages(sink).await
     }
 
-    async fn stream(&self) -> Result<Filled, Error> {
+    async fn stream(&self, sink: Sink<'_>) -> Result<i64, Error> {
         let _timed = self
             .figures
             .etcd_request(Operation::ListStream, self.resource);
@@ -112,25 +134,22 @@ impl Source<'_> {
             .backend
             .list_stream(&self.whole_prefix(), options)
             .await?;
-        let mut tree = Tree::default();
         while let Some(batch) = batches.next().await {
             match batch? {
                 ListBatch::Objects(runs) => {
                     for run in runs {
                         for object in raw_objects(&run) {
                             let object = object?;
-                            self.insert(&mut tree, object.key, object.value, object.mod_revision);
+                            sink(self.relative(object.key), object.value, object.mod_revision);
                         }
                     }
                 }
                 // A pinned list's end shows storage's latest revision, not its own.
                 ListBatch::End { revision, .. } => {
-                    let revision = if self.revision == 0 {
-                        revision
-                    } else {
-                        self.revision
-                    };
-                    return Ok(Filled { tree, revision });
+                    return Ok(match self.revision {
+                        0 => revision,
+                        pinned => pinned,
+                    });
                 }
             }
         }
@@ -139,14 +158,13 @@ impl Source<'_> {
         ))
     }
 
-    async fn pages(&self) -> Result<Filled, Error> {
+    async fn pages(&self, sink: Sink<'_>) -> Result<i64, Error> {
         let prefix = self.whole_prefix();
         let mut options = ListOptions {
             revision: self.revision,
             limit: PAGE,
             continue_key: self.continue_key(),
         };
-        let mut tree = Tree::default();
         loop {
             let timed = self.figures.etcd_request(Operation::List, self.resource);
             let page = self.backend.list(&prefix, options.clone()).await?;
@@ -157,25 +175,17 @@ impl Source<'_> {
             }
             let more = page.count > page.kvs.len() as i64;
             for kv in &page.kvs {
-                self.insert(&mut tree, &kv.key, &kv.value, kv.mod_revision);
+                sink(self.relative(&kv.key), &kv.value, kv.mod_revision);
             }
             match page.kvs.last() {
                 Some(last) if more => options.continue_key = [&last.key[..], b"\0"].concat().into(),
-                _ => {
-                    return Ok(Filled {
-                        tree,
-                        revision: options.revision,
-                    });
-                }
+                _ => return Ok(options.revision),
             }
         }
     }
 
-    fn insert(&self, tree: &mut Tree<Object>, key: &[u8], value: &[u8], mod_revision: i64) {
-        let key = key.strip_prefix(self.prefix).unwrap_or(key);
-        if let Some(object) = decode(self.resource, key, value, mod_revision, self.figures) {
-            tree.insert(object);
-        }
+    fn relative<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        key.strip_prefix(self.prefix).unwrap_or(key)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Waiting until a cache has reached a revision, and making storage say that it has.
 //!
 //! A quiet resource's watch says nothing, so while somebody waits, storage is asked every 100 ms how far it
-//! has delivered; with nobody waiting nothing is sent (KEP-2340).
+//! has delivered; with nobody waiting nothing is sent (KEP-2340). Who begins to wait has the first request
+//! sent at once: the last one may have been answered just before the revision that is waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +19,8 @@ use crate::kube::resource::Resource;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 /// Time between progress requests.
 const TICK: Duration = Duration::from_millis(100);
+/// Time between two requests at least, however many begin to wait.
+const GAP: Duration = Duration::from_millis(2);
 
 /// How far the cache is: sent to waiters after the state itself was published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,7 +88,9 @@ impl Freshness {
                 if let Err(error) = backend.request_progress(stream_key).await {
                     tracing::debug!("{}: progress request failed: {error}", resource.name);
                 }
-                sleep(TICK).await;
+                sleep(GAP).await;
+                // Until the next tick, or until somebody else begins to wait.
+                timeout(TICK - GAP, self.arrived.notified()).await.ok();
             }
         }
     }

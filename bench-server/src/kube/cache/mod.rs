@@ -1,41 +1,46 @@
 //! The watch cache of one resource: filled by a list, kept by a watch, read without waiting for writers.
 //!
-//! - [`fill`]: the first list
+//! - [`fill`]: the first list; [`keep`]: the watch behind it, and what becomes of its events
 //! - [`snapshots`]: older states, for pages and exact reads
+//! - [`index`]: which objects have a node or a label
 //! - [`freshness`]: waiting for a revision
+//! - [`event`], [`ring`]: the latest changes, from which watches are resumed
+//! - [`hub`], [`queue`], [`budget`], [`dispatch`]: handing changes to watchers, slow ones included
+//! - [`detector`]: is it what etcd holds?
 
+pub mod event;
 pub mod fill;
+pub mod hub;
+pub mod queue;
+pub mod ring;
+
+mod budget;
+mod detector;
+mod dispatch;
 pub(crate) mod freshness;
+pub(crate) mod index;
+mod keep;
 pub(crate) mod snapshots;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_api::kubernetes::{
-    EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
-};
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use self::fill::{Source, StreamSupport, decode};
+use self::event::Event;
 use self::freshness::{Freshness, Position};
+use self::hub::{Hub, Interest, Subscription};
+use self::index::Indexes;
+use self::ring::{Ring, TooOld};
 use self::snapshots::Snapshots;
 use super::figures::Figures;
+use super::filter::Filter;
+use super::gates::FeatureGates;
 use super::object::Object;
 use super::resource::Resource;
 use crate::store::index::Tree;
-
-/// How often storage is asked what it compacted.
-const COMPACTION_POLL: Duration = Duration::from_secs(15);
-/// Pauses between attempts to list or watch again.
-const BACKOFF: [Duration; 6] = [
-    Duration::from_millis(10),
-    Duration::from_millis(100),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(5),
-    Duration::from_secs(15),
-];
 
 /// One resource's cache.
 #[derive(Debug)]
@@ -44,9 +49,14 @@ pub struct WatchCache {
     prefix: Vec<u8>,
     /// Its watch has a stream of its own, since progress is answered per stream.
     stream_key: String,
+    gates: FeatureGates,
     /// Held to clone or replace the tree's root, never while filtering or encoding.
     state: Mutex<State>,
     freshness: Freshness,
+    hub: Arc<Hub>,
+    /// A label that a selector named and that is not indexed.
+    wanted_label: Mutex<Option<String>>,
+    label_wanted: Notify,
     figures: Figures,
     created: Instant,
 }
@@ -58,7 +68,11 @@ struct State {
     lost: Option<Instant>,
     revision: i64,
     tree: Tree<Object>,
+    indexes: Arc<Indexes>,
     snapshots: Snapshots,
+    /// Set by the detector when the cache is not what storage holds: older states are not to be served.
+    inconsistent: bool,
+    ring: Ring,
     /// Whether storage can report progress, as far as it was asked.
     progress: bool,
 }
@@ -70,17 +84,41 @@ pub struct View {
     pub revision: i64,
     /// The objects.
     pub tree: Tree<Object>,
+    indexes: Arc<Indexes>,
+}
+
+/// How a watcher goes on behind what it has.
+#[derive(Debug)]
+pub(crate) enum CatchUp {
+    /// These come next; there may be more.
+    Events(Vec<Arc<Event>>),
+    /// It has everything up to `revision`; what is newer comes through the subscription.
+    Joined {
+        subscription: Subscription,
+        revision: i64,
+    },
+    /// What comes next is not there any more.
+    Lost,
 }
 
 impl WatchCache {
     /// An empty cache; [`Self::run`] fills and keeps it.
-    pub fn new(resource: &'static Resource, prefix: Vec<u8>, figures: Figures) -> Arc<Self> {
+    pub fn new(
+        resource: &'static Resource,
+        prefix: Vec<u8>,
+        gates: FeatureGates,
+        figures: Figures,
+    ) -> Arc<Self> {
         Arc::new(Self {
             resource,
             prefix,
             stream_key: format!("cache/{}", resource.name),
+            gates,
             state: Mutex::default(),
             freshness: Freshness::default(),
+            hub: Hub::new(resource),
+            wanted_label: Mutex::default(),
+            label_wanted: Notify::new(),
             figures,
             created: Instant::now(),
         })
@@ -107,6 +145,7 @@ impl WatchCache {
         View {
             revision: state.revision,
             tree: state.tree.clone(),
+            indexes: state.indexes.clone(),
         }
     }
 
@@ -125,214 +164,105 @@ impl WatchCache {
     /// What it held at `revision`; `None` when that is not kept (any more), or not reached yet.
     pub fn snapshot(&self, revision: i64) -> Option<View> {
         let state = self.state.lock();
-        if revision > state.revision {
+        let serves = self.gates.list_from_cache_snapshot && !state.inconsistent;
+        if !serves || revision > state.revision {
             return None;
         }
         state.snapshots.at(revision).map(|tree| View {
             revision,
             tree: tree.clone(),
+            // Indexes are kept for the latest state only.
+            indexes: Arc::default(),
         })
     }
 
-    /// Fills the cache and keeps it current; never returns.
-    pub async fn run(
-        self: Arc<Self>,
-        backend: Arc<dyn KubernetesEtcd>,
-        streams: Arc<StreamSupport>,
-    ) {
-        let keep = self.keep(&backend, &streams);
-        let progress = self.freshness.request_progress(
-            backend.clone(),
-            &self.stream_key,
-            self.resource,
-            &self.figures,
-        );
-        let compaction = self.follow_compaction(&backend);
-        tokio::join!(keep, progress, compaction);
+    /// The objects of a view among which all are that the filter selects, in key order; `None` when that are
+    /// all of them as far as is known. A label that is asked for often enough to matter is indexed from its
+    /// first use on; that use itself looks at every object.
+    pub(crate) fn candidates(&self, view: &View, filter: &Filter) -> Option<Tree<Object>> {
+        if !self.gates.cache_index || filter.is_empty() {
+            return None;
+        }
+        if let Some(label) = view.indexes.lacks(filter) {
+            self.want_index(label);
+        }
+        view.indexes.candidates(filter, view.tree.len())
     }
 
-    async fn keep(&self, backend: &Arc<dyn KubernetesEtcd>, streams: &StreamSupport) {
-        let mut failures = 0;
-        loop {
-            let started = Instant::now();
-            match self.fill(&**backend, streams).await {
-                Ok(()) => {
-                    self.figures
-                        .filled(self.resource, started.elapsed().as_secs_f64());
-                    failures = 0;
-                    let gap = self.follow(&**backend).await;
-                    tracing::warn!("{}: {gap}; listing again", self.resource.name);
-                    self.lose();
-                }
-                Err(error) => {
-                    self.figures.fill_failed(self.resource);
-                    tracing::warn!("{}: cache fill failed: {error}", self.resource.name);
-                    pause(&mut failures).await;
-                }
-            }
+    /// The revision up to which every event was put into its watchers' queues.
+    pub(crate) fn handed_out(&self) -> i64 {
+        self.hub.revision()
+    }
+
+    /// Whether a watch can begin after `revision`.
+    ///
+    /// # Errors
+    /// The oldest revision that it could begin after.
+    pub(crate) fn can_resume(&self, revision: i64) -> Result<(), TooOld> {
+        let floor = self.state.lock().ring.floor();
+        match revision < floor {
+            true => Err(TooOld { floor }),
+            false => Ok(()),
         }
     }
 
-    async fn fill(
-        &self,
-        backend: &dyn KubernetesEtcd,
-        streams: &StreamSupport,
-    ) -> Result<(), etcd_api::error::Error> {
-        let progress = backend.features().await?.request_progress;
-        let source = Source {
-            backend,
-            resource: self.resource,
-            prefix: &self.prefix,
-            below: "",
-            start: "",
-            revision: 0,
-            figures: &self.figures,
+    /// The next `most` or so events behind `revision`, or, when there are none, a place among the watchers
+    /// that joins up with it exactly.
+    pub(crate) fn catch_up(&self, revision: i64, interest: &Arc<Interest>, most: usize) -> CatchUp {
+        // Held while joining, so that no event is added in between.
+        let state = self.state.lock();
+        if !state.ready {
+            return CatchUp::Lost;
+        }
+        match state.ring.after(revision, most) {
+            Err(TooOld { .. }) => CatchUp::Lost,
+            Ok(events) if events.is_empty() => CatchUp::Joined {
+                subscription: self
+                    .hub
+                    .subscribe(interest.clone(), self.queue_capacity(&state, interest)),
+                revision: state.revision,
+            },
+            Ok(events) => CatchUp::Events(events),
+        }
+    }
+
+    /// Events that a watcher may be behind: as many as come in a second when the ring is just large enough,
+    /// within upstream's bounds.
+    fn queue_capacity(&self, state: &State, interest: &Interest) -> usize {
+        let most = match index::has_indexed_field(self.resource) {
+            true if interest.uses_index() => 10,
+            true => 1_000,
+            false => 100,
         };
-        let filled = source.read(streams).await?;
-        tracing::info!(
-            "{}: {} objects at revision {}",
-            self.resource.name,
-            filled.tree.len(),
-            filled.revision
-        );
-        self.change(|state| {
-            state.snapshots.reset(filled.revision, filled.tree.clone());
-            state.revision = filled.revision;
-            state.tree = filled.tree;
-            state.progress = progress;
-            state.ready = true;
-        });
-        Ok(())
+        state.ring.capacity().div_ceil(75).clamp(10, most)
     }
 
-    /// Applies what the watch delivers until events are lost; answers how. Other failures are retried from
-    /// the revision reached.
-    async fn follow(&self, backend: &dyn KubernetesEtcd) -> WatchError {
-        let mut failures = 0;
-        loop {
-            let options = WatchOptions {
-                start_revision: self.view().revision + 1,
-                progress_notify: true,
-                stream_key: self.stream_key.clone(),
-                ..WatchOptions::default()
-            };
-            let mut error = None;
-            match backend.watch(&self.prefix, options).await {
-                Ok(mut watch) => loop {
-                    match watch.next().await {
-                        Some(Ok(WatchItem::Revision { revision, events })) => {
-                            self.apply(revision, &events)
-                        }
-                        Some(Ok(WatchItem::Progress { revision })) => self.advance(revision),
-                        Some(Err(ended)) => {
-                            error = Some(ended);
-                            break;
-                        }
-                        None => break,
-                    }
-                    failures = 0;
-                },
-                Err(refused) => error = Some(refused),
-            }
-            match error {
-                Some(compacted @ WatchError::Compacted { .. }) => return compacted,
-                Some(error) => tracing::warn!("{}: watch failed: {error}", self.resource.name),
-                None => tracing::info!("{}: watch ended, watching again", self.resource.name),
-            }
-            pause(&mut failures).await;
-        }
-    }
-
-    /// Applies one whole revision; readers see all of it or nothing.
-    fn apply(&self, revision: i64, events: &[WatchEvent]) {
-        let decoded: Vec<_> = events
-            .iter()
-            .map(|event| {
-                let key = event
-                    .kv
-                    .key
-                    .strip_prefix(&self.prefix[..])
-                    .unwrap_or(&event.kv.key);
-                let object = match event.kind {
-                    EventKind::Put => decode(
-                        self.resource,
-                        key,
-                        &event.kv.value,
-                        event.kv.mod_revision,
-                        &self.figures,
-                    ),
-                    EventKind::Delete => None,
-                };
-                (key, object)
-            })
-            .collect();
-        self.figures.events(self.resource, events.len());
-        self.change(|state| {
-            if revision <= state.revision {
-                return;
-            }
-            for (key, object) in decoded {
-                match object {
-                    Some(object) => drop(state.tree.insert(object)),
-                    // Deleted, or not readable any more: its old state would be wrong.
-                    None => drop(state.tree.remove(key)),
-                }
-            }
-            state.revision = revision;
-            let tree = state.tree.clone();
-            state.snapshots.push(revision, tree);
-        });
-    }
-
-    /// Everything up to `revision` was delivered.
-    fn advance(&self, revision: i64) {
-        self.figures.bookmark(self.resource);
-        self.change(|state| state.revision = state.revision.max(revision));
-    }
-
-    fn lose(&self) {
-        self.change(|state| {
-            state.ready = false;
-            state.lost = Some(Instant::now());
-        });
+    /// Watches that have joined.
+    #[cfg(test)]
+    pub(crate) fn joined(&self) -> usize {
+        self.hub.queues().len()
     }
 
     /// Changes the state, then tells those who wait for it.
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        let position = {
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (position, answer) = {
             let mut state = self.state.lock();
-            change(&mut state);
-            let (objects, bytes) = (state.tree.len(), state.tree.weight());
+            let answer = change(&mut state);
             self.figures.cache(
                 self.resource,
                 state.revision,
-                objects,
-                bytes,
+                state.tree.len(),
+                state.tree.weight(),
                 state.snapshots.len(),
+                state.ring.capacity(),
             );
-            Position {
+            let position = Position {
                 ready: state.ready,
                 revision: state.revision,
-            }
+            };
+            (position, answer)
         };
         self.freshness.publish(position);
+        answer
     }
-
-    /// Forgets snapshots that storage could not serve any more either.
-    async fn follow_compaction(&self, backend: &Arc<dyn KubernetesEtcd>) {
-        loop {
-            sleep(COMPACTION_POLL).await;
-            match backend.compacted_revision().await {
-                Ok(revision) => self.change(|state| state.snapshots.compact(revision)),
-                Err(error) => {
-                    tracing::debug!("{}: compacted revision: {error}", self.resource.name)
-                }
-            }
-        }
-    }
-}
-
-async fn pause(failures: &mut usize) {
-    sleep(BACKOFF[(*failures).min(BACKOFF.len() - 1)]).await;
-    *failures += 1;
 }

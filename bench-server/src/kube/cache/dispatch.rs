@@ -1,0 +1,80 @@
+//! The task that hands a cache's events to its watchers, in order, and gives up on those who do not keep up.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::budget::Budget;
+use super::event::Event;
+use super::hub::Hub;
+use crate::kube::figures::Figures;
+use crate::kube::resource::Resource;
+
+/// Revisions between the reader of storage's watch and the dispatcher.
+pub(super) const QUEUE: usize = 100;
+
+/// What the dispatcher is given.
+#[derive(Debug)]
+pub(super) enum Batch {
+    /// Everything of a revision; nothing, when storage only reports how far it is.
+    Events(i64, Vec<Arc<Event>>),
+    /// Answered when everything before was handed out.
+    Flush(oneshot::Sender<()>),
+}
+
+/// Runs until nothing more can come.
+pub(super) async fn run(
+    hub: &Hub,
+    mut batches: mpsc::Receiver<Batch>,
+    resource: &Resource,
+    figures: &Figures,
+) {
+    let mut budget = Budget::new();
+    while let Some(batch) = batches.recv().await {
+        let (revision, events) = match batch {
+            Batch::Events(revision, events) => (revision, events),
+            Batch::Flush(done) => {
+                // Whoever asked may have gone away.
+                done.send(()).ok();
+                continue;
+            }
+        };
+        for event in &events {
+            let started = Instant::now();
+            hand_out(hub, event, &mut budget, resource, figures).await;
+            figures.watch.dispatched(resource, started.elapsed());
+        }
+        hub.publish(revision);
+    }
+}
+
+/// First to everybody who has room, then to the others as they get room, as long as the budget lasts.
+async fn hand_out(
+    hub: &Hub,
+    event: &Arc<Event>,
+    budget: &mut Budget,
+    resource: &Resource,
+    figures: &Figures,
+) {
+    let blocked = hub.hand_out(event);
+    if blocked.is_empty() {
+        return;
+    }
+    let started = Instant::now();
+    let until = started + budget.available();
+    for (queue, mut delivery) in blocked {
+        loop {
+            delivery = match queue.offer(delivery) {
+                Ok(()) => break,
+                Err(delivery) => delivery,
+            };
+            if timeout_at(until, queue.room()).await.is_err() {
+                queue.close();
+                figures.watch.terminated(resource);
+                break;
+            }
+        }
+    }
+    budget.spend(started.elapsed());
+}

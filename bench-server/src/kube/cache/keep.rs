@@ -1,0 +1,319 @@
+//! Filling a cache and keeping it current, for as long as the tier runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_api::keys::KeyRange;
+use etcd_api::kubernetes::{
+    EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+
+use super::WatchCache;
+use super::dispatch::{self, Batch};
+use super::event::Event;
+use super::fill::{Source, StreamSupport, decode};
+use super::index::{Indexes, LabelIndex};
+
+/// How often storage is asked what it compacted.
+const COMPACTION_POLL: Duration = Duration::from_secs(15);
+/// Pauses between attempts to list or watch again.
+const BACKOFF: [Duration; 6] = [
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+];
+/// Objects that an index takes in before others get their turn.
+const TURN: u64 = 4_096;
+
+impl WatchCache {
+    /// Fills the cache and keeps it current; never returns.
+    pub async fn run(
+        self: Arc<Self>,
+        backend: Arc<dyn KubernetesEtcd>,
+        streams: Arc<StreamSupport>,
+    ) {
+        let (incoming, batches) = mpsc::channel(dispatch::QUEUE);
+        let keep = self.keep(&*backend, &streams, &incoming);
+        let dispatch = dispatch::run(&self.hub, batches, self.resource, &self.figures);
+        let progress = self.freshness.request_progress(
+            backend.clone(),
+            &self.stream_key,
+            self.resource,
+            &self.figures,
+        );
+        let compaction = self.follow_compaction(&*backend);
+        let indexes = self.build_indexes();
+        let detector = self.detect(&*backend, &streams);
+        tokio::join!(keep, dispatch, progress, compaction, indexes, detector);
+    }
+
+    async fn keep(
+        &self,
+        backend: &dyn KubernetesEtcd,
+        streams: &StreamSupport,
+        incoming: &mpsc::Sender<Batch>,
+    ) {
+        let mut failures = 0;
+        loop {
+            let started = Instant::now();
+            match self.fill(backend, streams).await {
+                Ok(revision) => {
+                    self.figures
+                        .filled(self.resource, started.elapsed().as_secs_f64());
+                    failures = 0;
+                    self.send(incoming, Batch::Events(revision, Vec::new()))
+                        .await;
+                    let gap = self.follow(backend, incoming).await;
+                    tracing::warn!("{}: {gap}; listing again", self.resource.name);
+                    self.lose(incoming).await;
+                }
+                Err(error) => {
+                    self.figures.fill_failed(self.resource);
+                    tracing::warn!("{}: cache fill failed: {error}", self.resource.name);
+                    pause(&mut failures).await;
+                }
+            }
+        }
+    }
+
+    /// Lists everything; answers the revision at which that is true.
+    async fn fill(
+        &self,
+        backend: &dyn KubernetesEtcd,
+        streams: &StreamSupport,
+    ) -> Result<i64, etcd_api::error::Error> {
+        let progress = backend.features().await?.request_progress;
+        self.figures.progress_supported(self.resource, progress);
+        let source = Source {
+            backend,
+            resource: self.resource,
+            prefix: &self.prefix,
+            below: "",
+            start: "",
+            revision: 0,
+            figures: &self.figures,
+        };
+        let filled = source.read(streams).await?;
+        tracing::info!(
+            "{}: {} objects at revision {}",
+            self.resource.name,
+            filled.tree.len(),
+            filled.revision
+        );
+        let indexes = match self.gates.cache_index {
+            true => Indexes::build(self.resource, &filled.tree),
+            false => Indexes::default(),
+        };
+        self.change(|state| {
+            state.snapshots.reset(filled.revision, filled.tree.clone());
+            state.ring.reset(filled.revision);
+            state.revision = filled.revision;
+            state.tree = filled.tree;
+            state.indexes = Arc::new(indexes);
+            state.progress = progress;
+            state.inconsistent = false;
+            state.ready = true;
+        });
+        Ok(filled.revision)
+    }
+
+    /// Applies what the watch delivers until events are lost; answers how. Other failures are retried from
+    /// the revision reached.
+    async fn follow(
+        &self,
+        backend: &dyn KubernetesEtcd,
+        incoming: &mpsc::Sender<Batch>,
+    ) -> WatchError {
+        let mut failures = 0;
+        loop {
+            let options = WatchOptions {
+                start_revision: self.view().revision + 1,
+                progress_notify: true,
+                stream_key: self.stream_key.clone(),
+                ..WatchOptions::default()
+            };
+            let mut error = None;
+            match backend.watch(&self.prefix, options).await {
+                Ok(mut watch) => loop {
+                    let batch = match watch.next().await {
+                        Some(Ok(WatchItem::Revision { revision, events })) => {
+                            Batch::Events(revision, self.apply(revision, &events))
+                        }
+                        Some(Ok(WatchItem::Progress { revision })) => self.advance(revision),
+                        Some(Err(ended)) => {
+                            error = Some(ended);
+                            break;
+                        }
+                        None => break,
+                    };
+                    self.send(incoming, batch).await;
+                    failures = 0;
+                },
+                Err(refused) => error = Some(refused),
+            }
+            match error {
+                Some(compacted @ WatchError::Compacted { .. }) => return compacted,
+                Some(error) => tracing::warn!("{}: watch failed: {error}", self.resource.name),
+                None => tracing::info!("{}: watch ended, watching again", self.resource.name),
+            }
+            pause(&mut failures).await;
+            if let Err(other) = self.is_same_storage(backend).await {
+                return other;
+            }
+        }
+    }
+
+    /// Whether storage still knows what the cache has: one that was restarted empty, or restored, is behind,
+    /// and a watch from the future would wait for ever.
+    async fn is_same_storage(&self, backend: &dyn KubernetesEtcd) -> Result<(), WatchError> {
+        let reached = self.view().revision;
+        match backend.current_revision(&self.prefix).await {
+            Ok(revision) if revision < reached => Err(WatchError::Canceled(format!(
+                "storage is at revision {revision}, behind revision {reached} that was read from it"
+            ))),
+            // Unreachable: watching again will fail as well.
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies one whole revision; readers see all of it or nothing. Answers what watchers are to be told.
+    fn apply(&self, revision: i64, events: &[WatchEvent]) -> Vec<Arc<Event>> {
+        let decoded: Vec<_> = events
+            .iter()
+            .map(|event| {
+                let key = event
+                    .kv
+                    .key
+                    .strip_prefix(&self.prefix[..])
+                    .unwrap_or(&event.kv.key);
+                let object = match event.kind {
+                    EventKind::Put => decode(
+                        self.resource,
+                        key,
+                        &event.kv.value,
+                        event.kv.mod_revision,
+                        &self.figures,
+                    ),
+                    EventKind::Delete => None,
+                };
+                (key, object)
+            })
+            .collect();
+        self.figures.events(self.resource, events.len());
+        self.change(|state| {
+            let mut changes = Vec::with_capacity(decoded.len());
+            if revision <= state.revision {
+                return changes;
+            }
+            for (key, new) in decoded {
+                let old = match &new {
+                    Some(new) => state.tree.insert(new.clone()),
+                    // Deleted, or not readable any more: its old state would be wrong.
+                    None => state.tree.remove(key),
+                };
+                if self.gates.cache_index {
+                    Arc::make_mut(&mut state.indexes).change(
+                        self.resource,
+                        old.as_ref(),
+                        new.as_ref(),
+                    );
+                }
+                let Some(event) = Event::new(revision, old, new) else {
+                    continue;
+                };
+                let event = Arc::new(event);
+                if let Some(resized) = state.ring.push(event.clone()) {
+                    self.figures.watch.ring_resized(self.resource, resized);
+                }
+                changes.push(event);
+            }
+            state.revision = revision;
+            if self.gates.list_from_cache_snapshot {
+                let tree = state.tree.clone();
+                state.snapshots.push(revision, tree);
+            }
+            changes
+        })
+    }
+
+    /// Everything up to `revision` was delivered.
+    fn advance(&self, revision: i64) -> Batch {
+        self.figures.bookmark(self.resource);
+        self.change(|state| state.revision = state.revision.max(revision));
+        Batch::Events(revision, Vec::new())
+    }
+
+    /// Serves nothing until the next fill, and ends every watch.
+    async fn lose(&self, incoming: &mpsc::Sender<Batch>) {
+        self.change(|state| {
+            state.ready = false;
+            state.lost = Some(Instant::now());
+        });
+        self.hub.close_all();
+        // What is still to be handed out belongs to the time before: after a fill nobody may get it.
+        let (done, handed_out) = oneshot::channel();
+        self.send(incoming, Batch::Flush(done)).await;
+        handed_out.await.ok();
+    }
+
+    async fn send(&self, incoming: &mpsc::Sender<Batch>, batch: Batch) {
+        // The dispatcher runs as long as the cache.
+        incoming.send(batch).await.ok();
+    }
+
+    /// Forgets snapshots that storage could not serve any more either.
+    async fn follow_compaction(&self, backend: &dyn KubernetesEtcd) {
+        loop {
+            sleep(COMPACTION_POLL).await;
+            match backend.compacted_revision().await {
+                Ok(revision) => self.change(|state| state.snapshots.compact(revision)),
+                Err(error) => {
+                    tracing::debug!("{}: compacted revision: {error}", self.resource.name)
+                }
+            }
+        }
+    }
+
+    /// Asks for an index on a label.
+    pub(super) fn want_index(&self, label: &str) {
+        *self.wanted_label.lock() = Some(label.to_owned());
+        self.label_wanted.notify_one();
+    }
+
+    /// Builds the indexes that are asked for, beside the running cache.
+    async fn build_indexes(&self) {
+        loop {
+            self.label_wanted.notified().await;
+            let Some(label) = self.wanted_label.lock().take() else {
+                continue;
+            };
+            let view = self.view();
+            let mut index = LabelIndex::new(&label);
+            let mut walk = view.tree.cursor(KeyRange::From(b""));
+            while let Some(object) = walk.next_ref() {
+                index.change(None, Some(object));
+                if walk.remaining().is_multiple_of(TURN) {
+                    tokio::task::yield_now().await;
+                }
+            }
+            let mut state = self.state.lock();
+            // What has changed meanwhile is in the ring, unless very much has; then the next use asks again.
+            if let Ok(events) = state.ring.after(view.revision, usize::MAX) {
+                for event in events {
+                    index.change(event.old(), event.new_object());
+                }
+                Arc::make_mut(&mut state.indexes).add(index);
+            }
+        }
+    }
+}
+
+async fn pause(failures: &mut usize) {
+    sleep(BACKOFF[(*failures).min(BACKOFF.len() - 1)]).await;
+    *failures += 1;
+}

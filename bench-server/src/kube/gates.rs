@@ -1,0 +1,115 @@
+//! Feature gates: mechanisms that can be switched off, so that before and after can be measured.
+
+use std::str::FromStr;
+
+/// Which mechanisms are on; by default all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeatureGates {
+    /// Whole lists from etcd come by RangeStream where it is there (KEP-5966).
+    pub etcd_range_stream: bool,
+    /// Lists without resourceVersion come from the cache (KEP-2340).
+    pub consistent_list_from_cache: bool,
+    /// Exact lists and continued ones come from the cache's older states (KEP-4988).
+    pub list_from_cache_snapshot: bool,
+    /// Watches may begin with the state as it is: `sendInitialEvents` (KEP-3157).
+    pub watch_list: bool,
+    /// Those watches are compressed for clients that accept gzip.
+    pub watch_list_compression: bool,
+    /// The cache is compared with etcd every five minutes or so.
+    pub detect_cache_inconsistency: bool,
+    /// Selectors are answered by an index where one helps. Not a gate of upstream's, whose index on
+    /// `spec.nodeName` cannot be switched off and which has none on labels.
+    pub cache_index: bool,
+}
+
+impl Default for FeatureGates {
+    fn default() -> Self {
+        Self {
+            etcd_range_stream: true,
+            consistent_list_from_cache: true,
+            list_from_cache_snapshot: true,
+            watch_list: true,
+            watch_list_compression: true,
+            detect_cache_inconsistency: true,
+            cache_index: true,
+        }
+    }
+}
+
+impl FeatureGates {
+    /// Every gate by its name on the command line.
+    fn by_name(&mut self) -> [(&'static str, &mut bool); 7] {
+        [
+            ("EtcdRangeStream", &mut self.etcd_range_stream),
+            (
+                "ConsistentListFromCache",
+                &mut self.consistent_list_from_cache,
+            ),
+            ("ListFromCacheSnapshot", &mut self.list_from_cache_snapshot),
+            ("WatchList", &mut self.watch_list),
+            ("WatchListCompression", &mut self.watch_list_compression),
+            (
+                "DetectCacheInconsistency",
+                &mut self.detect_cache_inconsistency,
+            ),
+            ("CacheIndex", &mut self.cache_index),
+        ]
+    }
+}
+
+impl FromStr for FeatureGates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut gates = Self::default();
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| format!("{pair:?} is not GATE=true or GATE=false"))?;
+            let value = value
+                .parse()
+                .map_err(|_| format!("{name}: {value:?} is neither true nor false"))?;
+            let mut known = gates.by_name();
+            match known.iter_mut().find(|(gate, _)| *gate == name) {
+                Some((_, gate)) => **gate = value,
+                None => {
+                    let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                    return Err(format!(
+                        "unknown gate {name:?} (known: {})",
+                        names.join(", ")
+                    ));
+                }
+            }
+        }
+        Ok(gates)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_read_by_upstreams_names() {
+        let gates: FeatureGates = "EtcdRangeStream=false,WatchList=false"
+            .parse()
+            .expect("known");
+        assert_eq!(
+            gates,
+            FeatureGates {
+                etcd_range_stream: false,
+                watch_list: false,
+                ..FeatureGates::default()
+            }
+        );
+        for (bad, reason) in [
+            ("WatchLists=true", "unknown gate \"WatchLists\""),
+            ("EtcdRangeStream", "is not GATE=true"),
+            ("EtcdRangeStream=1", "neither true nor false"),
+        ] {
+            let refused = bad.parse::<FeatureGates>().expect_err(bad);
+            assert!(refused.contains(reason), "{refused}");
+            assert!(!refused.contains('\n'), "one line: {refused}");
+        }
+    }
+}

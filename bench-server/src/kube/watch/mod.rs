@@ -1,0 +1,188 @@
+//! WATCH: the state of a resource, then its changes, as one long answer.
+//!
+//! - [`plan`]: where a watch begins, by the apiserver's table of resourceVersion and sendInitialEvents
+//! - [`body`]: the answer as it is sent: initial events from a view, then the cache's ring, then live
+//! - [`frame`]: one event on the wire; [`out`]: many of them in one piece, [`gzip`] compressed
+//! - [`direct`]: without a cache, one watch of storage for each client
+
+pub mod body;
+pub mod frame;
+
+mod direct;
+mod gzip;
+mod out;
+mod plan;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use kube_api::{ListOptions, Status};
+
+use self::body::{Feed, WatchBody};
+use self::direct::Direct;
+use self::frame::EventEncoder;
+use self::plan::{After, Plan, Start};
+use super::cache::WatchCache;
+use super::cache::fill::Source;
+use super::cache::hub::Interest;
+use super::figures::Operation;
+use super::filter::Filter;
+use super::list::{Lister, storage_error};
+use super::media::Encoding;
+
+/// Where a watch begins: which objects it shows first, and the revision that it follows.
+pub(crate) struct Beginning {
+    /// The state to show first.
+    pub(crate) state: Option<crate::store::index::Tree<super::object::Object>>,
+    /// Everything up to here is in that state, or is not to be shown.
+    pub(crate) revision: i64,
+    pub(crate) feed: Feed,
+}
+
+impl Lister {
+    /// Answers a WATCH of all namespaces (`namespace` empty) or of one. `gzip` when the client takes it.
+    ///
+    /// # Errors
+    /// What is refused before the answer begins: bad options, a cache that is not ready. Everything later is
+    /// an ERROR event in an answer with code 200.
+    pub async fn watch(
+        &self,
+        namespace: &str,
+        options: &ListOptions,
+        encoding: Encoding,
+        gzip: bool,
+    ) -> Result<WatchBody, Status> {
+        options.validate_watch(self.gates.watch_list)?;
+        let plan = Plan::new(options, self.gates.watch_list)?;
+        let below = match namespace {
+            "" => String::new(),
+            namespace => format!("{namespace}/"),
+        };
+        let filter = Filter::parse(self.resource, options)?;
+        let selectors = format!("{}\n{}", options.label_selector, options.field_selector);
+        let interest = Arc::new(Interest::new(below, filter, &selectors));
+        if let Some(cache) = &self.cache
+            && !cache.is_ready()
+        {
+            return Err(super::list::not_ready(cache));
+        }
+        let gzip = gzip && plan.is_watch_list() && self.gates.watch_list_compression;
+        let began = tokio::time::Instant::now();
+        let beginning = match &self.cache {
+            Some(cache) => self.begin_cached(cache, &plan).await,
+            None => self.begin_direct(&plan, &interest).await,
+        };
+        let encoder = EventEncoder::new(self.resource, encoding);
+        let body = WatchBody::new(
+            plan,
+            interest,
+            encoder,
+            beginning,
+            self.figures.watch.clone(),
+            began,
+        );
+        Ok(match gzip {
+            true => body.compressed(),
+            false => body,
+        })
+    }
+
+    async fn begin_cached(
+        &self,
+        cache: &Arc<WatchCache>,
+        plan: &Plan,
+    ) -> Result<Beginning, Status> {
+        if plan.is_watch_list() && !cache.has_progress() {
+            return Err(Status::internal_error(
+                "a watch stream was requested by the client but etcd cannot report its progress",
+            ));
+        }
+        let feed = Feed::Cache(cache.clone());
+        let state_at = async |revision| match cache.reach(revision).await {
+            Ok(view) => Ok(view),
+            Err(current) => Err(Status::too_large_resource_version(
+                revision as u64,
+                current as u64,
+                1,
+            )),
+        };
+        let view = match plan.start {
+            Start::State(After::Anything) => cache.view(),
+            Start::State(After::Now) => state_at(self.current_revision().await?).await?,
+            Start::State(After::Revision(revision)) => state_at(revision).await?,
+            Start::Events(after) => {
+                let revision = match after {
+                    After::Anything => cache.view().revision,
+                    After::Now => self.current_revision().await?,
+                    After::Revision(revision) => revision,
+                };
+                if let Err(too_old) = cache.can_resume(revision) {
+                    return Err(Status::expired_watch(revision, too_old.floor));
+                }
+                return Ok(Beginning {
+                    state: None,
+                    revision,
+                    feed,
+                });
+            }
+        };
+        Ok(Beginning {
+            state: Some(view.tree),
+            revision: view.revision,
+            feed,
+        })
+    }
+
+    async fn begin_direct(&self, plan: &Plan, interest: &Interest) -> Result<Beginning, Status> {
+        let feed = Feed::Etcd(Box::new(Direct {
+            backend: self.backend.clone(),
+            resource: self.resource,
+            prefix: self.prefix.clone(),
+            figures: self.figures.clone(),
+        }));
+        let wanted = match plan.start {
+            Start::State(After::Revision(revision)) => revision,
+            Start::State(_) => 0,
+            Start::Events(after) => {
+                let revision = match after {
+                    After::Revision(revision) => revision,
+                    After::Anything | After::Now => self.current_revision().await?,
+                };
+                return Ok(Beginning {
+                    state: None,
+                    revision,
+                    feed,
+                });
+            }
+        };
+        let source = Source {
+            backend: &*self.backend,
+            resource: self.resource,
+            prefix: &self.prefix,
+            below: interest.below(),
+            start: "",
+            revision: 0,
+            figures: &self.figures,
+        };
+        let filled = source.read(&self.streams).await.map_err(storage_error)?;
+        if filled.revision < wanted {
+            let (wanted, current) = (wanted as u64, filled.revision as u64);
+            return Err(Status::too_large_resource_version(wanted, current, 1));
+        }
+        Ok(Beginning {
+            state: Some(filled.tree),
+            revision: filled.revision,
+            feed,
+        })
+    }
+
+    async fn current_revision(&self) -> Result<i64, Status> {
+        let _timed = self
+            .figures
+            .etcd_request(Operation::GetCurrentResourceVersion, self.resource);
+        let read = self.backend.current_revision(&self.prefix).await;
+        read.map_err(storage_error)
+    }
+}

@@ -1,0 +1,58 @@
+//! Events gathered into one piece of an answer: text that is made for it, and buffers that are shared.
+
+use bytes::Bytes;
+
+use crate::wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
+
+/// Gathers events until the connection takes them.
+#[derive(Debug)]
+pub(super) struct Out {
+    pieces: FrameBuilder,
+    /// What was written since the last shared piece.
+    text: Vec<u8>,
+}
+
+impl Out {
+    pub(super) fn new() -> Self {
+        Self {
+            pieces: FrameBuilder::new(0),
+            text: Vec::new(),
+        }
+    }
+
+    /// Where text is appended.
+    pub(super) fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.text
+    }
+
+    /// Appends a buffer: copied when it is small, pointed at when it is large.
+    pub(super) fn shared(&mut self, bytes: Bytes) {
+        if bytes.len() < COPY_BELOW_BYTES {
+            self.text.extend_from_slice(&bytes);
+            return;
+        }
+        self.close_text();
+        self.pieces.put_shared(bytes);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.pieces.is_empty()
+    }
+
+    /// Whether it is enough for one piece.
+    pub(super) fn is_full(&self) -> bool {
+        self.text.len() + self.pieces.len() >= TARGET_BYTES
+    }
+
+    pub(super) fn finish(mut self) -> Frame {
+        self.close_text();
+        self.pieces.finish()
+    }
+
+    fn close_text(&mut self) {
+        if !self.text.is_empty() {
+            self.pieces
+                .put_shared(std::mem::take(&mut self.text).into());
+        }
+    }
+}

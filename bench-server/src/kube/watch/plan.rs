@@ -1,0 +1,147 @@
+//! Where a watch begins, by the apiserver's table of resourceVersion and sendInitialEvents, and how long it
+//! lasts.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use kube_api::{ListOptions, Status};
+
+/// A watch without `timeoutSeconds` lasts so long, and by chance up to twice as long, so that watches which
+/// began together do not end together.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1_800);
+
+/// What a watch begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// An ADDED event for each object there is, in a state that is not older than this.
+    State(After),
+    /// The events that follow this.
+    Events(After),
+}
+
+/// A point in a resource's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// Wherever the cache is.
+    Anything,
+    /// Where storage is when the request comes.
+    Now,
+    /// This revision.
+    Revision(i64),
+}
+
+/// A watch's options, understood.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) start: Start,
+    /// The client takes bookmarks.
+    pub(super) bookmarks: bool,
+    /// A bookmark with the annotation ends the initial events.
+    pub(super) annotated_end: bool,
+    pub(super) timeout: Duration,
+}
+
+impl Plan {
+    /// Reads options that were validated. `watch_list` is the gate of sendInitialEvents.
+    ///
+    /// # Errors
+    /// 500 for a resourceVersion that is no number, as upstream answers.
+    pub(super) fn new(options: &ListOptions, watch_list: bool) -> Result<Self, Status> {
+        let revision = match options.revision() {
+            Ok(revision) => revision.map(|revision| revision as i64),
+            Err(refused) => return Err(Status::internal(refused.message)),
+        };
+        let after = match revision {
+            None => After::Now,
+            Some(0) => After::Anything,
+            Some(revision) => After::Revision(revision),
+        };
+        // Who names no revision gets the state first: by defaulting where the gate is on, and by the older
+        // meaning of such a watch where it is off.
+        let from_state = matches!(after, After::Now | After::Anything);
+        let initial_events = options.send_initial_events.unwrap_or(from_state);
+        let asked = options.send_initial_events.is_some() || watch_list;
+        Ok(Self {
+            start: match initial_events {
+                true => Start::State(after),
+                false => Start::Events(after),
+            },
+            bookmarks: options.allow_watch_bookmarks,
+            annotated_end: initial_events && asked && options.allow_watch_bookmarks,
+            timeout: match options.timeout_seconds {
+                0 => {
+                    let chance = RandomState::new().build_hasher().finish() % 1_000;
+                    MIN_TIMEOUT + MIN_TIMEOUT.mul_f64(chance as f64 / 1_000.0)
+                }
+                seconds => Duration::from_secs(seconds),
+            },
+        })
+    }
+
+    /// Whether it is a list in the form of a watch (KEP-3157).
+    pub(super) fn is_watch_list(&self) -> bool {
+        self.annotated_end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(query: &str, watch_list: bool) -> (Start, bool) {
+        let options = ListOptions::parse(query).expect("a query");
+        let plan = Plan::new(&options, watch_list).expect("a plan");
+        (plan.start, plan.annotated_end)
+    }
+
+    #[test]
+    fn the_table_row_by_row() {
+        use After::{Anything, Now, Revision};
+        use Start::{Events, State};
+        let sie = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        let no = "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+        let bookmarks = "&allowWatchBookmarks=true";
+        for (query, expected) in [
+            ("".to_owned(), (State(Now), false)),
+            (bookmarks.to_owned(), (State(Now), true)),
+            (no.to_owned(), (Events(Now), false)),
+            (format!("{sie}{bookmarks}"), (State(Now), true)),
+            (sie.to_owned(), (State(Now), false)),
+            ("resourceVersion=0".to_owned(), (State(Anything), false)),
+            (
+                format!("resourceVersion=0{sie}{bookmarks}"),
+                (State(Anything), true),
+            ),
+            (format!("resourceVersion=0{no}"), (Events(Anything), false)),
+            (
+                format!("resourceVersion=7{bookmarks}"),
+                (Events(Revision(7)), false),
+            ),
+            (
+                format!("resourceVersion=7{no}"),
+                (Events(Revision(7)), false),
+            ),
+            (
+                format!("resourceVersion=7{sie}{bookmarks}"),
+                (State(Revision(7)), true),
+            ),
+        ] {
+            assert_eq!(plan(&query, true), expected, "{query}");
+        }
+        assert_eq!(plan(bookmarks, false), (State(Now), false), "gate off");
+        let options = ListOptions::parse("resourceVersion=x").expect("a query");
+        assert_eq!(Plan::new(&options, true).expect_err("no number").code, 500);
+    }
+
+    #[test]
+    fn a_watch_without_a_timeout_lasts_between_half_an_hour_and_an_hour() {
+        let timeout = |query| {
+            let options = ListOptions::parse(query).expect("a query");
+            Plan::new(&options, true).expect("a plan").timeout
+        };
+        assert_eq!(timeout("timeoutSeconds=7"), Duration::from_secs(7));
+        for _ in 0..100 {
+            assert!((MIN_TIMEOUT..2 * MIN_TIMEOUT).contains(&timeout("timeoutSeconds=0")));
+        }
+    }
+}
