@@ -5,6 +5,9 @@
 //! view and is cloned in constant time. A label costs nothing before a selector names it; then the index is
 //! built beside the running cache, and kept until [`MOST_LABELS`] others were used more recently.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -178,7 +178,10 @@ impl WatchBody {
 
     /// Gathers what there is.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
-        let mut out = Out::new();
+        let mut out = match &self.phase {
+            Phase::Initial(objects) if objects.remaining() > 0 => self.encoder.many(),
+            _ => Out::new(),
+        };
         let mut looked = 0;
         let pending = loop {
             if out.is_full() {

@@ -48,6 +48,15 @@ impl EventEncoder {
         self.resource
     }
 
+    /// Room for a piece that will be full of events.
+    pub(super) fn many(&self) -> Out {
+        match self.encoding {
+            Encoding::Json => Out::with_text_room(),
+            // Most objects are pointed at.
+            Encoding::Protobuf => Out::new(),
+        }
+    }
+
     /// Appends an event with this object. One that does not encode is left out, so that the others arrive.
     pub(super) fn event(&self, out: &mut Out, event_type: EventType, object: &Object) {
         match self.encoding {

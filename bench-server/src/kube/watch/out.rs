@@ -4,6 +4,9 @@ use bytes::Bytes;
 
 use crate::wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
 
+/// Room behind [`TARGET_BYTES`] for the event that fills a piece.
+const OVERSHOOT: usize = 32 * 1024;
+
 /// Gathers events until the connection takes them.
 #[derive(Debug)]
 pub(super) struct Out {
@@ -17,6 +20,14 @@ impl Out {
         Self {
             pieces: FrameBuilder::new(0),
             text: Vec::new(),
+        }
+    }
+
+    /// As [`Self::new`], for a piece that is text throughout.
+    pub(super) fn with_text_room() -> Self {
+        Self {
+            pieces: FrameBuilder::new(0),
+            text: Vec::with_capacity(TARGET_BYTES + OVERSHOOT),
         }
     }
 
