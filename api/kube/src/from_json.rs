@@ -215,15 +215,17 @@ fn put_value(
                 });
             }
         }
-        Kind::Time => {
+        Kind::Time | Kind::MicroTime => {
             if let Some(value) = value {
-                let seconds = value.as_str().and_then(time::parse_rfc3339);
-                put_int(
-                    &mut inner,
-                    1,
-                    seconds.ok_or_else(|| Path::expected("a time as 2026-01-31T09:05:00Z"))?,
-                );
-                put_int(&mut inner, 2, 0);
+                let moment = value.as_str().and_then(time::parse_rfc3339);
+                let (seconds, nanos) =
+                    moment.ok_or_else(|| Path::expected("a time as 2026-01-31T09:05:00Z"))?;
+                let nanos = match kind {
+                    Kind::MicroTime => nanos / 1_000 * 1_000,
+                    _ => 0,
+                };
+                put_int(&mut inner, 1, seconds);
+                put_int(&mut inner, 2, nanos);
             }
         }
         Kind::Quantity => {

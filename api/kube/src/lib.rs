@@ -3,14 +3,17 @@
 //! - [`protobuf`]: the wire, with the rules of Kubernetes' generated code
 //! - [`envelope`]: `k8s\0` and what is inside
 //! - [`schema`]: the messages, for both wires; [`to_json()`] and [`from_json()`] walk it
+//! - [`custom`]: kinds without a schema, which are stored as JSON
 //! - [`metadata`]: names and versions, read and written in the encoded object
 //! - [`list`]: lists sent in parts; [`continue_token`]: where the next part begins
 //! - [`list_options`]: the query of a list or watch
 //! - [`selector`]: labels and fields
 //! - [`mod@status`]: errors and their bodies
-//! - [`mod@hash`] and [`mod@time`]: FNV-1a, RFC 3339
+//! - [`mod@hash`], [`mod@time`] and [`mod@duration`]: FNV-1a, RFC 3339, Go's durations
 
 pub mod continue_token;
+pub mod custom;
+pub mod duration;
 pub mod envelope;
 pub mod hash;
 pub mod list;

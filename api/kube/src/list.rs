@@ -68,10 +68,16 @@ pub const PROTOBUF_TAIL: &[u8] = envelope::TAIL;
 
 /// What stands before the items of a JSON list; items are separated by commas.
 pub fn json_head(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
+    let mut out = json_start(api_version, kind, meta);
+    out.extend_from_slice(b",\"items\":[");
+    out
+}
+
+/// Type and metadata of a JSON list whose rows are not called `items`.
+pub fn json_start(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     let mut out = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":")
         .into_bytes();
     meta.put_json(&mut out);
-    out.extend_from_slice(b",\"items\":[");
     out
 }
 

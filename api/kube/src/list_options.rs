@@ -1,7 +1,10 @@
 //! The query of a LIST or WATCH: read, then checked by the rules that an apiserver checks first.
 
+use std::time::Duration;
+
 use form_urlencoded::parse;
 
+use crate::duration::parse_duration;
 use crate::status::{Cause, Status};
 
 /// `resourceVersionMatch`.
@@ -34,17 +37,19 @@ pub struct ListOptions {
     pub watch: bool,
     /// `sendInitialEvents`; absent differs from false.
     pub send_initial_events: Option<bool>,
-    /// `allowWatchBookmarks`.
+    /// `allowWatchBookmarks`: a watcher understands bookmarks.
     pub allow_watch_bookmarks: bool,
     /// `timeoutSeconds` of a watch; 0 leaves it to the server.
     pub timeout_seconds: u64,
+    /// `timeout`: how long the client waits for a request that is no watch; `None` where it says nothing.
+    pub timeout: Option<Duration>,
 }
 
 impl ListOptions {
     /// Reads the query of a URL (what stands behind `?`).
     ///
     /// # Errors
-    /// 400 when `limit` or `timeoutSeconds` is no integer.
+    /// 400 when `limit` or `timeoutSeconds` is no integer, or `timeout` no duration.
     pub fn parse(query: &str) -> Result<Self, Status> {
         let mut options = Self::default();
         let mut seen = Vec::new();
@@ -69,6 +74,14 @@ impl ListOptions {
                 "labelSelector" => options.label_selector = value.into_owned(),
                 "fieldSelector" => options.field_selector = value.into_owned(),
                 "watch" => options.watch = truth(&value),
+                "timeout" if !value.is_empty() => {
+                    let duration = parse_duration(&value).map_err(|error| {
+                        Status::bad_request(format!(
+                            "invalid timeout specified in the request URL - {error}"
+                        ))
+                    })?;
+                    options.timeout = (!duration.is_zero()).then_some(duration);
+                }
                 "sendInitialEvents" => options.send_initial_events = Some(truth(&value)),
                 _ => {}
             }
@@ -213,17 +226,15 @@ impl ListOptions {
     }
 }
 
-/// An integer of a query; empty is 0, and so is everything below.
+/// An integer of a query; empty, 0 and negative ones are 0, which means none.
 fn natural(name: &str, value: &str) -> Result<u64, Status> {
     if value.is_empty() {
         return Ok(0);
     }
-    match value.parse::<i64>() {
-        Ok(value) => Ok(u64::try_from(value).unwrap_or(0)),
-        Err(_) => Err(Status::bad_request(format!(
-            "invalid {name} {value:?}: not an integer"
-        ))),
-    }
+    let number = value
+        .parse::<i64>()
+        .map_err(|_| Status::bad_request(format!("invalid {name} {value:?}: not an integer")))?;
+    Ok(u64::try_from(number).unwrap_or(0))
 }
 
 /// Booleans of a query: `0` and `false` are false, everything else that is there is true, empty included.
@@ -276,9 +287,18 @@ mod tests {
             Some(false)
         );
         assert_eq!(
-            ListOptions::parse("limit=x").expect_err("no integer").code,
-            400
+            options("timeout=1m30s&timeoutSeconds=300&allowWatchBookmarks=true"),
+            ListOptions {
+                timeout: Some(Duration::from_secs(90)),
+                timeout_seconds: 300,
+                allow_watch_bookmarks: true,
+                ..ListOptions::default()
+            }
         );
+        assert_eq!(options("timeout=0s&timeoutSeconds=0"), options(""));
+        for bad in ["limit=x", "timeoutSeconds=1.5", "timeout=5", "timeout=x"] {
+            assert_eq!(ListOptions::parse(bad).expect_err(bad).code, 400, "{bad}");
+        }
     }
 
     #[test]

@@ -5,13 +5,26 @@
 //! few more rows, not more code. Kinds that have no rows here cannot be served as JSON from protobuf.
 
 pub mod containers;
+pub mod event;
+pub mod lease;
 pub mod meta;
+pub mod namespace;
+pub mod node;
 pub mod pod;
+pub mod secret;
 pub mod status;
 pub mod volumes;
 
-pub use meta::{OBJECT_META, STATUS};
+#[cfg(test)]
+mod tests;
+
+pub use event::{EVENT, EVENT_LIST};
+pub use lease::{LEASE, LEASE_LIST};
+pub use meta::{OBJECT_META, PARTIAL_OBJECT_METADATA, STATUS};
+pub use namespace::{NAMESPACE, NAMESPACE_LIST};
+pub use node::{NODE, NODE_LIST};
 pub use pod::{CONFIG_MAP, CONFIG_MAP_LIST, POD, POD_LIST};
+pub use secret::{SECRET, SECRET_LIST};
 
 /// A message type.
 #[derive(Debug)]
@@ -48,6 +61,8 @@ pub enum Kind {
     Object(&'static Message),
     /// `metav1.Time`: seconds and nanoseconds; RFC 3339 in JSON.
     Time,
+    /// `metav1.MicroTime`: the same with microseconds, always six digits of them.
+    MicroTime,
     /// `resource.Quantity`: a message holding a string; a string in JSON.
     Quantity,
     /// `intstr.IntOrString`: a message of three; a number or a string in JSON.

@@ -86,10 +86,13 @@ impl Status {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 404: no such object.
-    pub fn not_found(resource: &'static str, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{resource} {name:?} not found")).with(Details {
+    /// 404: no such object of the resource (`pods`) of the group (empty for the core group).
+    pub fn not_found(resource: &'static str, group: &'static str, name: &str) -> Self {
+        let dot = if group.is_empty() { "" } else { "." };
+        let message = format!("{resource}{dot}{group} {name:?} not found");
+        Self::new(404, "NotFound", message).with(Details {
             name: name.to_owned(),
+            group,
             kind: resource,
             ..Details::default()
         })
@@ -290,7 +293,7 @@ mod tests {
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"no\",\"reason\":\"BadRequest\",\"code\":400}\n"
         );
         assert_eq!(
-            text(&Status::not_found("pods", "x")),
+            text(&Status::not_found("pods", "", "x")),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"pods \\\"x\\\" not found\",\"reason\":\"NotFound\",\"details\":{\"name\":\"x\",\"kind\":\"pods\"},\"code\":404}\n"
         );
         assert_eq!(

@@ -1,7 +1,20 @@
-//! Whole seconds as RFC 3339 text in UTC, the form of every `metav1.Time`.
+//! Moments as RFC 3339 text in UTC: whole seconds for `metav1.Time`, microseconds for `metav1.MicroTime`.
 
 /// Appends `seconds` since 1970 as `2026-01-31T09:05:00Z`; years outside 0–9999 are clamped.
 pub fn put_rfc3339(out: &mut Vec<u8>, seconds: i64) {
+    out.extend_from_slice(&digits(seconds));
+}
+
+/// Appends the same with six digits of a second: `2026-01-31T09:05:00.000123Z`. `micros` are clamped to
+/// 0–999,999.
+pub fn put_rfc3339_micros(out: &mut Vec<u8>, seconds: i64, micros: i64) {
+    let text = digits(seconds);
+    let micros = micros.clamp(0, 999_999);
+    out.extend_from_slice(&text[..19]);
+    out.extend_from_slice(format!(".{micros:06}Z").as_bytes());
+}
+
+fn digits(seconds: i64) -> [u8; 20] {
     const FIRST: i64 = -62_167_219_200;
     const LAST: i64 = 253_402_300_799;
     let seconds = seconds.clamp(FIRST, LAST);
@@ -22,33 +35,69 @@ pub fn put_rfc3339(out: &mut Vec<u8>, seconds: i64) {
             value /= 10;
         }
     }
-    out.extend_from_slice(&text);
+    text
 }
 
-/// Reads `2026-01-31T09:05:00Z` back; `None` for anything else, offsets and fractions included.
-pub fn parse_rfc3339(text: &str) -> Option<i64> {
-    let bytes = text.as_bytes();
-    let template = b"0000-00-00T00:00:00Z";
-    let fits = bytes.len() == template.len()
-        && bytes.iter().zip(template).all(|(byte, expected)| {
-            if *expected == b'0' {
-                byte.is_ascii_digit()
-            } else {
-                byte == expected
-            }
-        });
+/// Reads RFC 3339 text as seconds since 1970 and nanoseconds of the second: with or without a fraction, in
+/// UTC (`Z`) or at an offset (`+02:00`). `None` for anything else.
+pub fn parse_rfc3339(text: &str) -> Option<(i64, i64)> {
+    let (whole, rest) = text.split_at_checked(19)?;
+    let template = b"0000-00-00T00:00:00";
+    let fits = whole.bytes().zip(template).all(|(byte, expected)| {
+        if *expected == b'0' {
+            byte.is_ascii_digit()
+        } else {
+            byte == *expected
+        }
+    });
     if !fits {
         return None;
     }
-    let number = |start: usize, end: usize| text[start..end].parse::<i64>().ok();
+    let number = |start: usize, end: usize| whole[start..end].parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let days = days_from_civil(year, month, day);
     if civil(days) != (year, month, day) {
         return None;
     }
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    (hour < 24 && minute < 60 && second < 60)
-        .then_some(days * 86_400 + hour * 3600 + minute * 60 + second)
+    let of_day = clock(hour, minute)? + second;
+    let (nanos, zone) = fraction(rest)?;
+    (second < 60).then_some((days * 86_400 + of_day - offset(zone)?, nanos))
+}
+
+/// Seconds of a day at hour and minute.
+fn clock(hour: i64, minute: i64) -> Option<i64> {
+    (hour < 24 && minute < 60).then_some(hour * 3600 + minute * 60)
+}
+
+/// Nanoseconds of `.123…` at the beginning (digits beyond nine are cut off), and what follows.
+fn fraction(text: &str) -> Option<(i64, &str)> {
+    let Some(rest) = text.strip_prefix('.') else {
+        return Some((0, text));
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, zone) = rest.split_at(end);
+    let kept = &digits[..digits.len().min(9)];
+    let nanos = kept.parse::<i64>().ok()? * 10_i64.pow(9 - kept.len() as u32);
+    Some((nanos, zone))
+}
+
+/// Seconds that a zone is ahead of UTC.
+fn offset(zone: &str) -> Option<i64> {
+    if zone == "Z" {
+        return Some(0);
+    }
+    let sign = match zone.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let (hours, minutes) = zone.get(1..)?.split_once(':')?;
+    let two = |text: &str| {
+        let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<i64>().ok()).flatten()
+    };
+    Some(sign * clock(two(hours)?, two(minutes)?)?)
 }
 
 /// Days since 1970 to the Gregorian date, counting in 400-year eras from 1 March.
@@ -99,8 +148,26 @@ mod tests {
     fn every_day_of_four_centuries_survives() {
         for day in 0..146_097 {
             let seconds = (day - 10_000) * 86_400 + 12_345;
-            assert_eq!(parse_rfc3339(&text(seconds)), Some(seconds));
+            assert_eq!(parse_rfc3339(&text(seconds)), Some((seconds, 0)));
         }
+    }
+
+    #[test]
+    fn fractions_and_offsets_are_read() {
+        let noon = parse_rfc3339("2026-01-31T12:00:00Z");
+        assert_eq!(parse_rfc3339("2026-01-31T14:30:00+02:30"), noon);
+        assert_eq!(parse_rfc3339("2026-01-31T08:00:00-04:00"), noon);
+        assert_eq!(
+            parse_rfc3339("1970-01-01T00:00:01.000123Z"),
+            Some((1, 123_000))
+        );
+        assert_eq!(
+            parse_rfc3339("1970-01-01T00:00:01.1234567899Z"),
+            Some((1, 123_456_789))
+        );
+        let mut out = Vec::new();
+        put_rfc3339_micros(&mut out, 1, 123);
+        assert_eq!(out, b"1970-01-01T00:00:01.000123Z");
     }
 
     #[test]
@@ -113,6 +180,12 @@ mod tests {
             "2026-01-01 00:00:00Z",
             "+026-01-01T00:00:00Z",
             "2026-13-01T00:00:00Z",
+            "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00.5",
+            "2026-01-01T00:00:00+2:00",
+            "2026-01-01T00:00:00+0200",
+            "2026-01-01T00:00:00+25:00",
+            "2026-01-01T00:00:0éZ",
         ] {
             assert_eq!(parse_rfc3339(bad), None, "{bad}");
         }

@@ -182,6 +182,22 @@ impl<'m> Writer<'m, '_> {
                 None => self.out.extend_from_slice(b"null"),
                 Some(_) => return Err(None),
             },
+            (Kind::MicroTime, Wire::Bytes(bytes)) => {
+                let nanos = match single_field(bytes, 2)? {
+                    Some(Wire::Varint(nanos)) => nanos as i64,
+                    None => 0,
+                    Some(_) => return Err(None),
+                };
+                match single_field(bytes, 1)? {
+                    Some(Wire::Varint(seconds)) => {
+                        self.out.push(b'"');
+                        time::put_rfc3339_micros(self.out, seconds as i64, nanos / 1_000);
+                        self.out.push(b'"');
+                    }
+                    None => self.out.extend_from_slice(b"null"),
+                    Some(_) => return Err(None),
+                }
+            }
             (Kind::Quantity, Wire::Bytes(bytes)) => match single_field(bytes, 1)? {
                 Some(Wire::Bytes(text)) => put_string(self.out, text),
                 None => self.out.extend_from_slice(b"\"0\""),
@@ -271,7 +287,7 @@ fn single_field(message: &[u8], number: u32) -> Result<Option<Wire<'_>>, ToJsonE
 /// Whether JSON leaves the value out under [`Rule::OmitZero`].
 fn is_zero(kind: Kind, wire: Wire<'_>) -> bool {
     match (kind, wire) {
-        (Kind::Str | Kind::Time, Wire::Bytes(bytes)) => bytes.is_empty(),
+        (Kind::Str | Kind::Time | Kind::MicroTime, Wire::Bytes(bytes)) => bytes.is_empty(),
         (Kind::Bool | Kind::Int, Wire::Varint(value)) => value == 0,
         _ => false,
     }

@@ -9,23 +9,26 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
-use kube_api::{ListMeta, list, to_json};
+use kube_api::list;
 
-use super::media::Encoding;
+use super::form::Form;
+use super::media::{Encoding, Shape};
 use super::object::Object;
+use super::page::Listing;
 use super::resource::Resource;
+use super::table;
 use super::watch::body::WatchBody;
 use crate::store::index::Cursor;
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
-/// Room behind [`TARGET_BYTES`] for the object that fills a JSON frame.
+/// Room behind [`TARGET_BYTES`] for the object that fills a frame.
 const OVERSHOOT: usize = 32 * 1024;
 
 /// A list that is being sent.
 #[derive(Debug)]
 pub struct ListBody {
     resource: &'static Resource,
-    encoding: Encoding,
+    form: Form,
     head: Vec<u8>,
     items: Cursor<Object>,
     left: u64,
@@ -34,30 +37,36 @@ pub struct ListBody {
 }
 
 impl ListBody {
-    /// The first `count` of `items`, whose encoded lengths add up to `items_len`.
-    pub fn new(
-        resource: &'static Resource,
-        encoding: Encoding,
-        meta: &ListMeta,
-        items: Cursor<Object>,
-        count: u64,
-        items_len: u64,
-    ) -> Self {
-        let head = match encoding {
-            Encoding::Json => list::json_head(resource.api_version, resource.list_kind, meta),
-            Encoding::Protobuf => list::protobuf_head(
-                resource.api_version,
-                resource.list_kind,
-                meta,
-                items_len as usize,
-            ),
+    /// The objects of `listing` in `form`. Costs a walk over the objects where their lengths in that form are
+    /// not known: partial metadata in protobuf.
+    pub fn new(resource: &'static Resource, form: Form, listing: Listing) -> Self {
+        let (api_version, kind) = form.list_type(resource);
+        let meta = &listing.meta;
+        let head = match (form.encoding, form.shape) {
+            (Encoding::Json, Shape::Table) => {
+                let mut head = list::json_start(api_version, kind, meta);
+                table::put_columns(resource, true, &mut head);
+                head
+            }
+            (Encoding::Json, _) => list::json_head(api_version, kind, meta),
+            (Encoding::Protobuf, Shape::Whole) => {
+                list::protobuf_head(api_version, kind, meta, listing.items_len as usize)
+            }
+            (Encoding::Protobuf, _) => {
+                let mut walk = listing.items.clone();
+                let mut items_len = 0;
+                for _ in 0..listing.count {
+                    items_len += walk.next_ref().map_or(0, Form::partial_item_len);
+                }
+                list::protobuf_head(api_version, kind, meta, items_len)
+            }
         };
         Self {
             resource,
-            encoding,
+            form,
             head,
-            items,
-            left: count,
+            items: listing.items,
+            left: listing.count,
             started: false,
             ended: false,
         }
@@ -68,9 +77,9 @@ impl ListBody {
         if self.ended {
             return None;
         }
-        Some(match self.encoding {
-            Encoding::Json => self.json_frame(),
-            Encoding::Protobuf => self.protobuf_frame(),
+        Some(match (self.form.encoding, self.form.shape) {
+            (Encoding::Protobuf, Shape::Whole) => self.shared_frame(),
+            _ => self.encoded_frame(),
         })
     }
 
@@ -79,7 +88,8 @@ impl ListBody {
         self.items.next_ref()
     }
 
-    fn protobuf_frame(&mut self) -> Frame {
+    /// Objects as they lie in the cache.
+    fn shared_frame(&mut self) -> Frame {
         let mut frame = FrameBuilder::new(TARGET_BYTES);
         frame.put(&std::mem::take(&mut self.head));
         while !frame.is_full() {
@@ -95,29 +105,35 @@ impl ListBody {
         frame.finish()
     }
 
-    fn json_frame(&mut self) -> Frame {
-        let message = self.resource.message;
+    /// Objects encoded for this frame.
+    fn encoded_frame(&mut self) -> Frame {
+        let (form, resource) = (self.form, self.resource);
+        let (separator, tail) = match form.encoding {
+            Encoding::Json => (&b","[..], list::JSON_TAIL),
+            Encoding::Protobuf => (&b""[..], list::PROTOBUF_TAIL),
+        };
         let mut out = Vec::with_capacity(TARGET_BYTES + OVERSHOOT);
         out.append(&mut self.head);
         while out.len() < TARGET_BYTES {
-            let comma = std::mem::replace(&mut self.started, true);
+            let before = out.len();
+            let started = self.started;
             let Some(object) = self.next_item() else {
-                out.extend_from_slice(list::JSON_TAIL);
+                out.extend_from_slice(tail);
                 self.ended = true;
                 break;
             };
-            let before = out.len();
-            if comma {
-                out.push(b',');
+            if started {
+                out.extend_from_slice(separator);
             }
-            if let Err(error) = to_json(message, object.encoded(), "", &mut out) {
-                // The head is gone, so all that can be done for the other objects is to leave this one out.
-                tracing::warn!(
-                    "{} is left out of a list: {error}",
-                    object.key().escape_ascii()
-                );
-                out.truncate(before);
-                self.started = comma;
+            match form.put_item(resource, object, &mut out) {
+                Ok(()) => self.started = true,
+                Err(error) => {
+                    // The head is gone, so all that can be done for the other objects is to leave this one
+                    // out.
+                    let key = object.key().escape_ascii();
+                    tracing::warn!("{} {key} is left out of a list: {error}", resource.name);
+                    out.truncate(before);
+                }
             }
         }
         Frame::from(Bytes::from(out))

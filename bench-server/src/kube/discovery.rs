@@ -15,14 +15,15 @@ pub(crate) fn answer(path: &str) -> Option<Value> {
         "/api/v1" => {
             let resources: Vec<_> = RESOURCES
                 .iter()
+                .filter(|resource| resource.group.is_empty())
                 .map(|resource| {
                     json!({
                         "name": resource.name,
                         "singularName": resource.singular,
-                        "namespaced": true,
+                        "namespaced": resource.namespaced,
                         "kind": resource.kind,
                         "verbs": ["get", "list"],
-                        "shortNames": [resource.short_name],
+                        "shortNames": resource.short_names,
                     })
                 })
                 .collect();

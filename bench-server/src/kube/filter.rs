@@ -1,19 +1,19 @@
 //! Selectors applied to cached objects, in their encoding: nothing is decoded and nothing allocated.
 
-use kube_api::protobuf::{Fields, find_bytes};
+use kube_api::protobuf::{Fields, Wire, find_bytes};
 use kube_api::selector::{FieldSelector, LabelSelector};
 use kube_api::{ListOptions, Status};
 
 use super::object::Object;
-use super::resource::Resource;
+use super::resource::{Field, Resource};
 
 /// Field number of `metadata` in every object, and of `labels` in it.
 const METADATA: u32 = 1;
 const LABELS: u32 = 11;
 
-/// Paths that every kind can be selected by; they are in the key.
+/// Paths that kinds can be selected by wherever they are stored; they are in the key.
 pub(crate) const NAME: &str = "metadata.name";
-const NAMESPACE: &str = "metadata.namespace";
+pub(crate) const NAMESPACE: &str = "metadata.namespace";
 
 /// The selectors of a request.
 #[derive(Debug)]
@@ -32,12 +32,20 @@ impl Filter {
         resource: &'static Resource,
         options: &ListOptions,
     ) -> Result<Self, Status> {
-        let mut supported = vec![NAME, NAMESPACE];
-        supported.extend(resource.selectable.iter().map(|(path, _)| *path));
-        let labels = LabelSelector::parse(&options.label_selector)
-            .map_err(|error| Status::bad_request(error.to_string()))?;
-        let fields = FieldSelector::parse(&options.field_selector, &supported)
-            .map_err(|error| Status::bad_request(error.to_string()))?;
+        let refused = |error: &dyn std::error::Error| Status::bad_request(error.to_string());
+        let labels =
+            LabelSelector::parse(&options.label_selector).map_err(|error| refused(&error))?;
+        let fields =
+            FieldSelector::parse(&options.field_selector, |path| resource.is_selectable(path))
+                .map_err(|error| match (&error, resource.selectable) {
+                    // A kind that knows no other fields says so.
+                    (kube_api::selector::FieldSelectorError::Unsupported(path), None) => {
+                        Status::bad_request(format!(
+                            "{path:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}"
+                        ))
+                    }
+                    _ => refused(&error),
+                })?;
         Ok(Self {
             resource,
             labels,
@@ -85,27 +93,53 @@ impl Filter {
     }
 }
 
-/// The value of a selectable field of an object; empty where absent.
-pub(crate) fn field_of<'o>(resource: &Resource, object: &'o Object, path: &str) -> &'o [u8] {
-    let key = object.key();
-    let slash = key.iter().position(|byte| *byte == b'/').unwrap_or(0);
-    match path {
-        NAMESPACE => &key[..slash],
-        NAME => &key[slash + 1..],
-        _ => {
-            let numbers = resource
-                .selectable
-                .iter()
-                .find(|(selectable, _)| *selectable == path);
-            let numbers = numbers.map_or(&[][..], |(_, numbers)| *numbers);
-            numbers.iter().fold(object.encoded(), |message, number| {
-                find_bytes(message, *number)
-                    .ok()
-                    .flatten()
-                    .unwrap_or_default()
-            })
+impl Resource {
+    fn is_selectable(&self, path: &str) -> bool {
+        match path {
+            NAME => true,
+            // Kinds with a list of their own have it only where they have namespaces.
+            NAMESPACE => self.namespaced || self.selectable.is_none(),
+            _ => self.field(path).is_some(),
         }
     }
+
+    fn field(&self, path: &str) -> Option<Field> {
+        let mut fields = self.selectable.unwrap_or_default().iter();
+        fields.find(|(name, _)| *name == path).map(|(_, at)| *at)
+    }
+}
+
+/// The value of a selectable field of an object; empty where absent.
+pub(crate) fn field_of<'o>(resource: &Resource, object: &'o Object, path: &str) -> &'o [u8] {
+    match path {
+        NAMESPACE => object.namespace(),
+        NAME => object.name(),
+        _ => match resource.field(path) {
+            Some(Field::Text(numbers)) => descend(object.encoded(), numbers),
+            Some(Field::Flag([above @ .., number])) => {
+                match flag(descend(object.encoded(), above), *number) {
+                    true => b"true",
+                    false => b"false",
+                }
+            }
+            _ => &[],
+        },
+    }
+}
+
+fn descend<'o>(encoded: &'o [u8], numbers: &[u32]) -> &'o [u8] {
+    numbers.iter().fold(encoded, |message, number| {
+        find_bytes(message, *number)
+            .ok()
+            .flatten()
+            .unwrap_or_default()
+    })
+}
+
+fn flag(message: &[u8], number: u32) -> bool {
+    Fields::new(message)
+        .map_while(Result::ok)
+        .any(|field| field.number == number && field.wire == Wire::Varint(1))
 }
 
 /// The value of a label of an object.

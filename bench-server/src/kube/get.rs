@@ -1,16 +1,15 @@
 //! GET of one object: from etcd, or from the cache when the client names a revision.
 
 use etcd_api::kubernetes::GetOptions;
-use kube_api::{ListOptions, Status, envelope, to_json};
+use kube_api::{ListOptions, Status};
 
 use super::cache::fill::decode;
 use super::figures::Operation;
 use super::list::{Lister, storage_error};
-use super::media::Encoding;
 use super::object::Object;
 
 impl Lister {
-    /// The body of one object.
+    /// One object.
     ///
     /// # Errors
     /// 404 when there is none, 504 when the cache does not reach the revision asked for.
@@ -19,9 +18,8 @@ impl Lister {
         namespace: &str,
         name: &str,
         options: &ListOptions,
-        encoding: Encoding,
-    ) -> Result<Vec<u8>, Status> {
-        let key = format!("{namespace}/{name}");
+    ) -> Result<Object, Status> {
+        let key = self.resource.key(namespace, name);
         let object = match (options.revision()?, &self.cache) {
             (Some(revision), Some(cache)) => {
                 let revision = revision as i64;
@@ -38,25 +36,7 @@ impl Lister {
             }
             _ => self.get_stored(&key).await?,
         };
-        let object = object.ok_or_else(|| Status::not_found(self.resource.name, name))?;
-        let resource = self.resource;
-        Ok(match encoding {
-            Encoding::Protobuf => {
-                envelope::seal(resource.api_version, resource.kind, object.encoded())
-            }
-            Encoding::Json => {
-                let mut out = Vec::with_capacity(2 * object.encoded().len());
-                to_json(
-                    resource.message,
-                    object.encoded(),
-                    &resource.json_head(),
-                    &mut out,
-                )
-                .map_err(|error| Status::internal(error.to_string()))?;
-                out.push(b'\n');
-                out
-            }
-        })
+        object.ok_or_else(|| Status::not_found(self.resource.name, self.resource.group, name))
     }
 
     async fn get_stored(&self, key: &str) -> Result<Option<Object>, Status> {

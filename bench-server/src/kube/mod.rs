@@ -7,9 +7,9 @@
 //! - [`get`]: one object
 //! - [`write`]: POST, PUT, PATCH, DELETE
 //! - [`watch`]: the state, then its changes, as one long answer
-//! - [`media`]: encodings by Accept
+//! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
 //! - [`body`]: lists as they are sent
-//! - [`service`]: URLs, methods, media types
+//! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`respond`]: what is answered
 //! - [`figures`]: metrics by upstream's names
 //! - [`gates`]: what can be switched off
 //! - [`tier`]: flags, start, stop
@@ -17,6 +17,7 @@
 pub mod body;
 pub mod cache;
 pub mod figures;
+pub mod form;
 pub mod gates;
 pub mod get;
 pub mod list;
@@ -30,6 +31,9 @@ pub mod watch;
 
 mod discovery;
 mod filter;
+mod respond;
+mod route;
+mod table;
 mod write;
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use bytes::Bytes;
+use kube_api::custom::{CustomError, custom_from_json};
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::protobuf::Malformed;
 use kube_api::{ListItem, Metadata, item_object};
 
+use super::resource::Resource;
 use crate::store::index::Item;
 
 /// One object: its key below the resource's prefix, and its encoding as a field of a list with
@@ -18,7 +20,7 @@ pub struct Object {
 }
 
 /// A stored value that is no object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The value has no envelope.
     #[error(transparent)]
@@ -26,16 +28,32 @@ pub enum DecodeError {
     /// What is in the envelope is no object.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+    /// It should be a custom object.
+    #[error(transparent)]
+    Custom(#[from] CustomError),
 }
 
 impl Object {
-    /// Reads a stored value. Costs one allocation and one copy of the value.
+    /// Reads a stored value: enveloped protobuf, or JSON for a custom resource. Costs one allocation and one
+    /// copy of the value; JSON is parsed.
     ///
     /// # Errors
-    /// The value is no enveloped protobuf object.
-    pub fn decode(key: &[u8], value: &[u8], mod_revision: i64) -> Result<Self, DecodeError> {
+    /// The value is no such object.
+    pub fn decode(
+        resource: &Resource,
+        key: &[u8],
+        value: &[u8],
+        mod_revision: i64,
+    ) -> Result<Self, DecodeError> {
+        match resource.message {
+            Some(_) => Self::at(key, envelope::open(value)?, mod_revision),
+            None => Self::at(key, &custom_from_json(value)?, mod_revision),
+        }
+    }
+
+    fn at(key: &[u8], object: &[u8], mod_revision: i64) -> Result<Self, DecodeError> {
         let mut digits = itoa::Buffer::new();
-        let item = ListItem::new(envelope::open(value)?, digits.format(mod_revision))?;
+        let item = ListItem::new(object, digits.format(mod_revision))?;
         let mut buffer = Vec::with_capacity(key.len() + item.len());
         buffer.extend_from_slice(key);
         item.write(&mut buffer);
@@ -54,18 +72,10 @@ impl Object {
     /// # Errors
     /// None for an object that was decoded before.
     pub fn at_revision(&self, mod_revision: i64) -> Result<Self, DecodeError> {
-        let mut digits = itoa::Buffer::new();
-        let item = ListItem::new(self.encoded(), digits.format(mod_revision))?;
-        let mut buffer = Vec::with_capacity(self.key().len() + item.len());
-        buffer.extend_from_slice(self.key());
-        item.write(&mut buffer);
-        Ok(Self {
-            buffer: Bytes::from(buffer),
-            key_len: self.key_len,
-        })
+        Self::at(self.key(), self.encoded(), mod_revision)
     }
 
-    /// Key below the resource's prefix: `NAMESPACE/NAME`.
+    /// Key below the resource's prefix: `NAMESPACE/NAME`, or `NAME` where there are no namespaces.
     pub fn key(&self) -> &[u8] {
         &self.buffer[..self.key_len as usize]
     }
@@ -75,6 +85,18 @@ impl Object {
         let metadata = Metadata::read(self.encoded()).unwrap_or_default();
         let text = std::str::from_utf8(metadata.resource_version);
         text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Its namespace; empty where there are none.
+    pub fn namespace(&self) -> &[u8] {
+        let slash = self.key().iter().position(|byte| *byte == b'/');
+        &self.key()[..slash.unwrap_or(0)]
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        let slash = self.key().iter().position(|byte| *byte == b'/');
+        &self.key()[slash.map_or(0, |slash| slash + 1)..]
     }
 
     /// The object as a field of a list: tag, length, object.
@@ -87,7 +109,7 @@ impl Object {
         self.buffer.slice_ref(self.encoded())
     }
 
-    /// The encoded object alone.
+    /// The encoded object alone: protobuf, or what [`kube_api::custom`] makes of a custom object.
     pub fn encoded(&self) -> &[u8] {
         item_object(&self.buffer[self.key_len as usize..])
     }

@@ -1,78 +1,198 @@
 //! The resources that are served, and where etcd keeps them.
 
+use kube_api::custom::custom_to_json;
 use kube_api::schema::{self, Message};
+use kube_api::{ToJsonError, to_json};
+
+use self::Field::{Flag, Never, Text};
 
 /// One served resource type.
 #[derive(Debug)]
 pub struct Resource {
-    /// Name in URLs and in storage keys.
+    /// Name in URLs.
     pub name: &'static str,
     /// API group; empty for the core group.
     pub group: &'static str,
+    /// API version of objects and lists: `v1`, or `GROUP/VERSION`.
+    pub api_version: &'static str,
     /// Whether its objects lie in namespaces.
     pub namespaced: bool,
     /// Kind of one object.
     pub kind: &'static str,
     /// Kind of a list of them.
     pub list_kind: &'static str,
-    /// API version of both.
-    pub api_version: &'static str,
     /// Lower-case singular, for discovery.
     pub singular: &'static str,
-    /// Abbreviation that kubectl knows.
-    pub short_name: &'static str,
-    /// Its fields.
-    pub message: &'static Message,
-    /// Text fields that lists can be selected by (besides name and namespace), with the field numbers that
-    /// lead to them.
-    pub selectable: &'static [(&'static str, &'static [u32])],
+    /// Abbreviations that kubectl knows.
+    pub short_names: &'static [&'static str],
+    /// What its storage keys have between the registry's prefix and the namespace or name.
+    pub directory: &'static str,
+    /// Its fields; `None` for a custom resource, which is stored as JSON.
+    pub message: Option<&'static Message>,
+    /// Fields that lists can be selected by, besides `metadata.name` and `metadata.namespace`. `None` where
+    /// the kind knows just these two, which changes the text of a refusal.
+    pub selectable: Option<&'static [(&'static str, Field)]>,
 }
 
-/// Everything that is served. All are namespaced.
-pub static RESOURCES: [Resource; 2] = [
+/// Where a selectable field is: the field numbers that lead to it.
+#[derive(Debug, Clone, Copy)]
+pub enum Field {
+    /// Text.
+    Text(&'static [u32]),
+    /// A boolean: `true` or `false`.
+    Flag(&'static [u32]),
+    /// Accepted in selectors, and empty in every object.
+    Never,
+}
+
+/// Everything that is served.
+pub static RESOURCES: [Resource; 8] = [
     Resource {
         name: "pods",
         group: "",
+        api_version: "v1",
         namespaced: true,
         kind: "Pod",
         list_kind: "PodList",
-        api_version: "v1",
         singular: "pod",
-        short_name: "po",
-        message: &schema::POD,
-        selectable: &[
-            ("spec.nodeName", &[2, 10]),
-            ("spec.restartPolicy", &[2, 3]),
-            ("spec.schedulerName", &[2, 19]),
-            ("spec.serviceAccountName", &[2, 8]),
-            ("status.nominatedNodeName", &[3, 11]),
-            ("status.phase", &[3, 1]),
-            ("status.podIP", &[3, 6]),
-        ],
+        short_names: &["po"],
+        directory: "pods",
+        message: Some(&schema::POD),
+        selectable: Some(&[
+            ("spec.nodeName", Text(&[2, 10])),
+            ("spec.restartPolicy", Text(&[2, 3])),
+            ("spec.schedulerName", Text(&[2, 19])),
+            ("spec.serviceAccountName", Text(&[2, 8])),
+            ("spec.hostNetwork", Flag(&[2, 11])),
+            ("status.phase", Text(&[3, 1])),
+            ("status.podIP", Text(&[3, 6])),
+            ("status.podIPs", Never),
+            ("status.nominatedNodeName", Text(&[3, 11])),
+        ]),
     },
     Resource {
         name: "configmaps",
         group: "",
+        api_version: "v1",
         namespaced: true,
         kind: "ConfigMap",
         list_kind: "ConfigMapList",
-        api_version: "v1",
         singular: "configmap",
-        short_name: "cm",
-        message: &schema::CONFIG_MAP,
-        selectable: &[],
+        short_names: &["cm"],
+        directory: "configmaps",
+        message: Some(&schema::CONFIG_MAP),
+        selectable: None,
+    },
+    Resource {
+        name: "secrets",
+        group: "",
+        api_version: "v1",
+        namespaced: true,
+        kind: "Secret",
+        list_kind: "SecretList",
+        singular: "secret",
+        short_names: &[],
+        directory: "secrets",
+        message: Some(&schema::SECRET),
+        selectable: Some(&[("type", Text(&[3]))]),
+    },
+    Resource {
+        name: "nodes",
+        group: "",
+        api_version: "v1",
+        namespaced: false,
+        kind: "Node",
+        list_kind: "NodeList",
+        singular: "node",
+        short_names: &["no"],
+        // The directory has kept the name that nodes had before the first release.
+        directory: "minions",
+        message: Some(&schema::NODE),
+        selectable: Some(&[("spec.unschedulable", Flag(&[2, 4]))]),
+    },
+    Resource {
+        name: "namespaces",
+        group: "",
+        api_version: "v1",
+        namespaced: false,
+        kind: "Namespace",
+        list_kind: "NamespaceList",
+        singular: "namespace",
+        short_names: &["ns"],
+        directory: "namespaces",
+        message: Some(&schema::NAMESPACE),
+        selectable: Some(&[("status.phase", Text(&[3, 1]))]),
+    },
+    Resource {
+        name: "events",
+        group: "",
+        api_version: "v1",
+        namespaced: true,
+        kind: "Event",
+        list_kind: "EventList",
+        singular: "event",
+        short_names: &["ev"],
+        directory: "events",
+        message: Some(&schema::EVENT),
+        selectable: Some(&[
+            ("involvedObject.kind", Text(&[2, 1])),
+            ("involvedObject.namespace", Text(&[2, 2])),
+            ("involvedObject.name", Text(&[2, 3])),
+            ("involvedObject.uid", Text(&[2, 4])),
+            ("involvedObject.apiVersion", Text(&[2, 5])),
+            ("involvedObject.resourceVersion", Text(&[2, 6])),
+            ("involvedObject.fieldPath", Text(&[2, 7])),
+            ("reason", Text(&[3])),
+            ("reportingComponent", Text(&[14])),
+            ("source", Text(&[5, 1])),
+            ("type", Text(&[9])),
+        ]),
+    },
+    Resource {
+        name: "leases",
+        group: "coordination.k8s.io",
+        api_version: "coordination.k8s.io/v1",
+        namespaced: true,
+        kind: "Lease",
+        list_kind: "LeaseList",
+        singular: "lease",
+        short_names: &[],
+        directory: "leases",
+        message: Some(&schema::LEASE),
+        selectable: None,
+    },
+    Resource {
+        name: "widgets",
+        group: "bench.example.com",
+        api_version: "bench.example.com/v1",
+        namespaced: true,
+        kind: "Widget",
+        list_kind: "WidgetList",
+        singular: "widget",
+        short_names: &[],
+        directory: "bench.example.com/widgets",
+        message: None,
+        selectable: None,
     },
 ];
 
 impl Resource {
     /// Storage prefix below `registry` (kube-apiserver's `--etcd-prefix`), with a slash at its end.
     pub fn prefix(&self, registry: &str) -> Vec<u8> {
-        format!("{}/{}/", registry.trim_end_matches('/'), self.name).into_bytes()
+        format!("{}/{}/", registry.trim_end_matches('/'), self.directory).into_bytes()
     }
 
-    /// Its fields; `None` for custom resources, which are stored as JSON.
+    /// Version without group: `v1`.
+    pub fn version(&self) -> &'static str {
+        match self.api_version.split_once('/') {
+            Some((_, version)) => version,
+            None => self.api_version,
+        }
+    }
+
+    /// Its fields; `None` for a custom resource, which is stored as JSON.
     pub fn schema(&self) -> Option<&'static Message> {
-        Some(self.message)
+        self.message
     }
 
     /// `"kind":…,"apiVersion":…`, which JSON shows on an object that stands alone.
@@ -81,5 +201,51 @@ impl Resource {
             "\"kind\":\"{}\",\"apiVersion\":\"{}\"",
             self.kind, self.api_version
         )
+    }
+
+    /// What storage keys have below the resource's prefix for one object.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        match self.namespaced {
+            true => format!("{namespace}/{name}"),
+            false => name.to_owned(),
+        }
+    }
+
+    /// Appends an encoded object (as a cache holds it) as JSON. `head` is [`Self::json_head`] for an object
+    /// that stands alone and empty for an item of a list; custom objects have theirs in either case.
+    ///
+    /// # Errors
+    /// The object is damaged; `out` then holds the part before the error.
+    pub fn put_json(
+        &self,
+        encoded: &[u8],
+        head: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ToJsonError> {
+        match self.message {
+            Some(message) => to_json(message, encoded, head, out),
+            None => custom_to_json(encoded, out).map_err(|source| ToJsonError::Malformed {
+                message: self.kind,
+                source,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_keys_are_an_apiservers() {
+        let prefix = |name: &str| {
+            let resource = RESOURCES.iter().find(|resource| resource.name == name);
+            let prefix = resource.expect("served").prefix("/registry/");
+            String::from_utf8(prefix).expect("text")
+        };
+        assert_eq!(prefix("pods"), "/registry/pods/");
+        assert_eq!(prefix("nodes"), "/registry/minions/");
+        assert_eq!(prefix("leases"), "/registry/leases/");
+        assert_eq!(prefix("widgets"), "/registry/bench.example.com/widgets/");
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::fake::FakeEtcd;
+use super::resource::RESOURCES;
 use super::service::KubeService;
 use super::tier::{KubeFlags, KubeTier};
 use crate::flags::CommonFlags;
@@ -134,9 +135,9 @@ pub(super) async fn request(
         .method(method)
         .uri(path)
         .header("accept", accept)
-        .body(())
+        .body(http_body_util::Empty::<bytes::Bytes>::new())
         .expect("a request");
-    let response = service.answer(&request).await;
+    let response = service.answer(request).await;
     let (code, headers) = (response.status(), response.headers().clone());
     let body = response
         .into_body()
@@ -398,7 +399,7 @@ async fn bad_requests_are_answered_as_an_apiserver_does() {
         (yaml.code, &yaml.json()["reason"]),
         (StatusCode::NOT_ACCEPTABLE, &json!("NotAcceptable"))
     );
-    let unknown = get(&tier.service, "/api/v1/secrets").await;
+    let unknown = get(&tier.service, "/api/v1/services").await;
     assert_eq!(
         (unknown.code, &unknown.body[..]),
         (StatusCode::NOT_FOUND, &b"404 page not found\n"[..])
@@ -590,7 +591,11 @@ async fn a_storage_without_streams_fills_the_cache_in_pages() {
         1
     );
     let (streams, pages) = etcd.lists();
-    assert_eq!((streams, pages), (0, 2), "one page for each resource");
+    assert_eq!(
+        (streams, pages),
+        (0, RESOURCES.len()),
+        "one page for each resource"
+    );
 
     let gated = FakeEtcd::default();
     let _tier = ready(&gated, &["--feature-gates=EtcdRangeStream=false"]).await;
@@ -641,8 +646,8 @@ async fn a_gap_in_the_watch_fills_the_cache_again() {
     );
     assert_eq!(
         etcd.lists().0,
-        before.0 + 2,
-        "each of the two caches listed again"
+        before.0 + RESOURCES.len(),
+        "each cache listed again"
     );
 }
 

@@ -42,6 +42,10 @@ messages! {
         17 "managedFields"              Object(MANAGED_FIELDS_ENTRY) List,
     }
 
+    PARTIAL_OBJECT_METADATA = "PartialObjectMetadata" {
+         1 "metadata" Object(OBJECT_META) Always,
+    }
+
     LOCAL_OBJECT_REFERENCE = "LocalObjectReference" {
          1 "name" Str OmitZero,
     }

@@ -106,7 +106,7 @@ impl WatchCache {
         source
             .each(streams, &mut |key, value, mod_revision| {
                 // What does not decode is not in the cache, and known not to be.
-                if Object::decode(key, value, mod_revision).is_ok() {
+                if Object::decode(self.resource, key, value, mod_revision).is_ok() {
                     stored.add(key, mod_revision);
                 }
             })

@@ -197,7 +197,7 @@ pub(crate) fn decode(
     mod_revision: i64,
     figures: &Figures,
 ) -> Option<Object> {
-    match Object::decode(key, value, mod_revision) {
+    match Object::decode(resource, key, value, mod_revision) {
         Ok(object) => Some(object),
         Err(error) => {
             tracing::warn!(

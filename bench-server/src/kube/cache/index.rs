@@ -34,7 +34,7 @@ static USES: AtomicU64 = AtomicU64::new(1);
 
 /// Whether the resource has [`INDEXED_FIELD`].
 pub(crate) fn has_indexed_field(resource: &Resource) -> bool {
-    let mut paths = resource.selectable.iter();
+    let mut paths = resource.selectable.unwrap_or_default().iter();
     paths.any(|(path, _)| *path == INDEXED_FIELD)
 }
 

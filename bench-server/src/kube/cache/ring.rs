@@ -151,10 +151,12 @@ impl Ring {
 mod tests {
     use super::*;
     use crate::kube::object::Object;
+    use crate::kube::resource::RESOURCES;
 
     fn event(revision: i64) -> Arc<Event> {
         let value = kube_api::envelope::seal("v1", "Pod", &[]);
-        let object = Object::decode(b"a/b", &value, revision).expect("an empty pod");
+        let pods = &RESOURCES[0];
+        let object = Object::decode(pods, b"a/b", &value, revision).expect("an empty pod");
         Arc::new(Event::new(revision, None, Some(object)).expect("an object"))
     }
 

@@ -98,16 +98,22 @@ impl EventEncoder {
         if initial_events_end {
             bookmark["metadata"]["annotations"] = json!({INITIAL_EVENTS_END: "true"});
         }
+        let Some(message) = self.resource.message else {
+            bookmark["apiVersion"] = self.resource.api_version.into();
+            bookmark["kind"] = self.resource.kind.into();
+            let text = format!("{{\"type\":\"BOOKMARK\",\"object\":{bookmark}}}\n");
+            out.text().extend_from_slice(text.as_bytes());
+            return;
+        };
         let mut raw = Vec::new();
         let fields = bookmark.as_object().expect("built as an object");
-        from_json(self.resource.message, fields, &mut raw).expect("every kind has metadata");
+        from_json(message, fields, &mut raw).expect("every kind has metadata");
         match self.encoding {
             Encoding::Protobuf => self.protobuf(out.text(), "BOOKMARK", &raw),
             Encoding::Json => {
                 let text = out.text();
                 text.extend_from_slice(br#"{"type":"BOOKMARK","object":"#);
-                to_json(self.resource.message, &raw, &self.head, text)
-                    .expect("written by from_json");
+                to_json(message, &raw, &self.head, text).expect("written by from_json");
                 text.extend_from_slice(b"}\n");
             }
         }
@@ -137,7 +143,7 @@ impl EventEncoder {
         out.extend_from_slice(br#"{"type":""#);
         out.extend_from_slice(event_type.as_str().as_bytes());
         out.extend_from_slice(br#"","object":"#);
-        if let Err(error) = to_json(self.resource.message, object.encoded(), &self.head, out) {
+        if let Err(error) = self.resource.put_json(object.encoded(), &self.head, out) {
             let key = object.key().escape_ascii();
             tracing::warn!("{key} is left out of a watch: {error}");
             out.truncate(before);

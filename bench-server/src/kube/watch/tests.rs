@@ -38,8 +38,9 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(()).expect("a request");
-        let response = service.answer(&request).await;
+        let body = http_body_util::Empty::<bytes::Bytes>::new();
+        let request = request.body(body).expect("a request");
+        let response = service.answer(request).await;
         let (head, body) = response.into_parts();
         Self {
             body,

@@ -12,8 +12,9 @@ use super::event_lease::EventLease;
 use super::options::{DeleteOptions, WriteOptions};
 use super::patch::Patch;
 use crate::kube::body::{KubeBody, ListBody};
+use crate::kube::form::{Form, Include};
 use crate::kube::list::Lister;
-use crate::kube::media::Encoding;
+use crate::kube::media::{Encoding, Media, PLAIN};
 use crate::kube::resource::Resource;
 
 /// What a write is about.
@@ -114,14 +115,9 @@ impl Lister {
             key.rsplit('/').next().unwrap_or_default().to_owned()
         });
         writer.delete_all(names, &options.preconditions).await?;
-        let body = ListBody::new(
-            self.resource,
-            encoding,
-            &listing.meta,
-            listing.items,
-            listing.count,
-            listing.items_len,
-        );
+        let media = Media { encoding, ..PLAIN };
+        let form = Form::new(media, Include::default());
+        let body = ListBody::new(self.resource, form, listing);
         Ok(Answer::ok(KubeBody::List(Box::new(body))))
     }
 

@@ -155,7 +155,11 @@ impl Writer<'_> {
         let mut current = current;
         for _ in 0..ATTEMPTS {
             let Some(kv) = current else {
-                return Err(Status::not_found(self.resource.name, name));
+                return Err(Status::not_found(
+                    self.resource.name,
+                    self.resource.group,
+                    name,
+                ));
             };
             let stored = Stored::open(self.resource, kv)?;
             let (encoded, outcome) = match change(&stored)? {

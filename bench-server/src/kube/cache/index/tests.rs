@@ -30,7 +30,7 @@ fn value(name: &str, node: u64, app: u64) -> Vec<u8> {
 
 fn object(name: &str, node: u64, app: u64) -> Object {
     let key = format!("a/{name}");
-    Object::decode(key.as_bytes(), &value(name, node, app), 1).expect("a pod")
+    Object::decode(&RESOURCES[0], key.as_bytes(), &value(name, node, app), 1).expect("a pod")
 }
 
 fn filter(query: &str) -> Filter {

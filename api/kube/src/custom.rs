@@ -1,0 +1,152 @@
+//! Custom resources: stored as JSON, and held in memory as a message whose field 1 is `ObjectMeta` like any
+//! built-in kind's, so that names, versions, labels, tables and partial metadata are read in one way.
+//!
+//! ```text
+//! message Custom {
+//!   ObjectMeta metadata = 1;  // with resourceVersion, as [`crate::ListItem`] puts it in
+//!   string before = 2;        // the object's compact JSON up to the text of metadata.resourceVersion
+//!   string after = 3;         // and behind it
+//! }
+//! ```
+//! The version is thus in one place, and showing the object as JSON is three copies.
+
+use serde_json::{Map, Value};
+
+use crate::from_json::{FromJsonError, from_json};
+use crate::metadata::Metadata;
+use crate::protobuf::{Malformed, find_bytes, put_bytes};
+use crate::schema::OBJECT_META;
+
+const METADATA: u32 = 1;
+const BEFORE: u32 = 2;
+const AFTER: u32 = 3;
+
+/// Stored text that is no custom object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CustomError {
+    /// It is no JSON object.
+    #[error("no JSON object: {0}")]
+    Json(String),
+    /// Its metadata is no `ObjectMeta`.
+    #[error("metadata: {0}")]
+    Metadata(#[from] FromJsonError),
+}
+
+/// Reads a stored custom object. Metadata that an apiserver does not know is dropped, as it drops it.
+/// Costs a parse of the whole text.
+///
+/// # Errors
+/// See [`CustomError`].
+pub fn custom_from_json(stored: &[u8]) -> Result<Vec<u8>, CustomError> {
+    let mut object: Map<String, Value> =
+        serde_json::from_slice(stored).map_err(|error| CustomError::Json(error.to_string()))?;
+    let mut metadata = match object.remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return Err(CustomError::Json("metadata is no object".to_owned())),
+    };
+    metadata.retain(|key, _| OBJECT_META.fields().iter().any(|field| field.name() == key));
+    metadata.remove("resourceVersion");
+    let mut raw = Vec::new();
+    from_json(&OBJECT_META, &metadata, &mut raw)?;
+    let (metadata_before, metadata_after) = members_around("resourceVersion", metadata);
+    let (object_before, object_after) = members_around("metadata", object);
+    let before = format!("{{{object_before}\"metadata\":{{{metadata_before}\"resourceVersion\":\"");
+    let after = format!("\"{metadata_after}}}{object_after}}}");
+    let mut out = Vec::with_capacity(raw.len() + before.len() + after.len() + 16);
+    put_bytes(&mut out, METADATA, &raw);
+    put_bytes(&mut out, BEFORE, before.as_bytes());
+    put_bytes(&mut out, AFTER, after.as_bytes());
+    Ok(out)
+}
+
+/// Appends the JSON of a custom object, with `kind` and `apiVersion`, which items of its lists have too.
+///
+/// # Errors
+/// `custom` is not what [`custom_from_json`] made.
+pub fn custom_to_json(custom: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    out.extend_from_slice(find_bytes(custom, BEFORE)?.unwrap_or_default());
+    out.extend_from_slice(Metadata::read(custom)?.resource_version);
+    out.extend_from_slice(find_bytes(custom, AFTER)?.unwrap_or_default());
+    Ok(())
+}
+
+/// The members of an object whose keys come before `key`, each with a comma behind it, and those whose keys
+/// come after, each with a comma before it.
+fn members_around(key: &str, object: Map<String, Value>) -> (String, String) {
+    let (mut before, mut after) = (String::new(), String::new());
+    let mut entries: Vec<_> = object.into_iter().collect();
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, value) in entries {
+        let member = format!("{}:{}", Value::from(&*name), sorted(value));
+        if *name < *key {
+            before += &member;
+            before.push(',');
+        } else {
+            after.push(',');
+            after += &member;
+        }
+    }
+    (before, after)
+}
+
+/// Keys in byte order, as Go writes maps, whatever order `serde_json` was built to keep.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.into_iter().collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| (key, sorted(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(values) => values.into_iter().map(sorted).collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{item_object, list_item};
+
+    #[test]
+    fn the_version_is_put_in_wherever_the_object_is_shown() {
+        let stored = br#"{"kind":"Widget","apiVersion":"bench.example.com/v1","spec":{"b":1,"a":[{"d":0,"c":null}]},
+            "metadata":{"name":"w","namespace":"a","labels":{"x":"y"},"resourceVersion":"stale","unknown":1}}"#;
+        let custom = custom_from_json(stored).expect("a widget");
+        let item = list_item(&custom, "42").expect("a message");
+        let custom = item_object(&item);
+        let metadata = Metadata::read(custom).expect("well formed");
+        assert_eq!(
+            (metadata.name, metadata.resource_version),
+            (&b"w"[..], &b"42"[..])
+        );
+        let mut out = Vec::new();
+        custom_to_json(custom, &mut out).expect("as made");
+        assert_eq!(
+            String::from_utf8(out).expect("UTF-8"),
+            concat!(
+                r#"{"apiVersion":"bench.example.com/v1","kind":"Widget","metadata":{"labels":{"x":"y"},"name":"w","#,
+                r#""namespace":"a","resourceVersion":"42"},"spec":{"a":[{"c":null,"d":0}],"b":1}}"#
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for bad in [
+            "",
+            "[]",
+            "{",
+            r#"{"metadata":5}"#,
+            r#"{"metadata":{"name":5}}"#,
+        ] {
+            assert!(custom_from_json(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(custom_to_json(&[0xff], &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,29 @@
+//! Leases: who holds what, and since when. Kubelets renew one each, every ten seconds.
+//!
+//! Rows are in the order of the fields in JSON; the numbers are the wire's (coordination.k8s.io/v1 of
+//! Kubernetes 1.37).
+
+use super::messages;
+use super::meta::{LIST_META, OBJECT_META};
+
+messages! {
+    LEASE_SPEC = "LeaseSpec" {
+         1 "holderIdentity"       Str       Optional,
+         2 "leaseDurationSeconds" Int       Optional,
+         3 "acquireTime"          MicroTime Optional,
+         4 "renewTime"            MicroTime Optional,
+         5 "leaseTransitions"     Int       Optional,
+         6 "strategy"             Str       Optional,
+         7 "preferredHolder"      Str       Optional,
+    }
+
+    LEASE = "Lease" {
+         1 "metadata" Object(OBJECT_META) Always,
+         2 "spec"     Object(LEASE_SPEC)  Always,
+    }
+
+    LEASE_LIST = "LeaseList" {
+         1 "metadata" Object(LIST_META) Always,
+         2 "items"    Object(LEASE)     ListOrNull,
+    }
+}

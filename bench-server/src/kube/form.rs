@@ -1,0 +1,179 @@
+//! One object as one request wants it: whole, as partial metadata or as a row of a table, in JSON or
+//! protobuf, alone or as an item of a list.
+
+use kube_api::protobuf::{bytes_field_len, find_bytes, put_bytes, put_bytes_header};
+use kube_api::schema::PARTIAL_OBJECT_METADATA;
+use kube_api::{ToJsonError, envelope, list, to_json};
+
+use super::media::{Encoding, Media, Shape};
+use super::object::Object;
+use super::resource::Resource;
+use super::table;
+
+/// What a table's rows carry besides their cells (`includeObject`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// Partial metadata; the default.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+/// How one request's objects are shown. Two requests with equal forms get equal bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// Encoding.
+    pub encoding: Encoding,
+    /// Shape.
+    pub shape: Shape,
+    /// API version of a shape other than the whole object.
+    api_version: &'static str,
+    /// Of tables only.
+    include: Include,
+}
+
+/// Field number of `metadata` in every object.
+const METADATA: u32 = 1;
+
+impl Form {
+    /// The form that a media type and `includeObject` ask for.
+    pub fn new(media: Media, include: Include) -> Self {
+        Self {
+            encoding: media.encoding,
+            shape: media.shape,
+            api_version: media.api_version,
+            include,
+        }
+    }
+
+    /// API version and kind of a list in this form.
+    pub fn list_type(&self, resource: &Resource) -> (&'static str, &'static str) {
+        match self.shape {
+            Shape::Whole => (resource.api_version, resource.list_kind),
+            Shape::Partial => (self.api_version, "PartialObjectMetadataList"),
+            Shape::Table => (self.api_version, "Table"),
+        }
+    }
+
+    /// Appends an object that stands alone: JSON without a newline, protobuf in its envelope. `columns` is
+    /// whether a table names its columns, which in a watch only the first one does.
+    ///
+    /// # Errors
+    /// The object is damaged; `out` then holds the part before the error.
+    pub fn put_object(
+        &self,
+        resource: &Resource,
+        object: &Object,
+        columns: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ToJsonError> {
+        let encoded = object.encoded();
+        match (self.encoding, self.shape) {
+            (Encoding::Json, Shape::Whole) => {
+                out.reserve(2 * encoded.len());
+                resource.put_json(encoded, &resource.json_head(), out)
+            }
+            (Encoding::Protobuf, Shape::Whole) => {
+                let (api_version, kind) = (resource.api_version, resource.kind);
+                out.reserve_exact(envelope::sealed_len(api_version, kind, encoded.len()));
+                envelope::put_head(out, api_version, kind, encoded.len());
+                out.extend_from_slice(encoded);
+                out.extend_from_slice(envelope::TAIL);
+                Ok(())
+            }
+            (Encoding::Json, Shape::Partial) => self.put_partial(encoded, out),
+            (Encoding::Protobuf, Shape::Partial) => {
+                let metadata = metadata(encoded)?;
+                let length = bytes_field_len(METADATA, metadata.len());
+                envelope::put_head(out, self.api_version, "PartialObjectMetadata", length);
+                put_bytes(out, METADATA, metadata);
+                out.extend_from_slice(envelope::TAIL);
+                Ok(())
+            }
+            (_, Shape::Table) => {
+                let version = kube_api::Metadata::read(encoded)
+                    .map_err(|source| malformed(resource, source))?
+                    .resource_version;
+                table::put_head(self.api_version, resource, version, columns, out);
+                self.put_item(resource, object, out)?;
+                out.extend_from_slice(b"]}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends an object as an item of a list: JSON without the comma, protobuf with tag and length.
+    ///
+    /// # Errors
+    /// As [`Self::put_object`].
+    pub fn put_item(
+        &self,
+        resource: &Resource,
+        object: &Object,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ToJsonError> {
+        let encoded = object.encoded();
+        match (self.encoding, self.shape) {
+            (Encoding::Json, Shape::Whole) => resource.put_json(encoded, "", out),
+            (Encoding::Protobuf, Shape::Whole) => {
+                out.extend_from_slice(&object.item());
+                Ok(())
+            }
+            (Encoding::Json, Shape::Partial) => self.put_partial(encoded, out),
+            (Encoding::Protobuf, Shape::Partial) => {
+                let metadata = metadata(encoded)?;
+                let length = bytes_field_len(METADATA, metadata.len());
+                put_bytes_header(out, list::ITEMS, length);
+                put_bytes(out, METADATA, metadata);
+                Ok(())
+            }
+            (_, Shape::Table) => {
+                out.extend_from_slice(b"{\"cells\":");
+                table::put_cells(resource, encoded, out);
+                out.extend_from_slice(b",\"object\":");
+                match self.include {
+                    Include::None => out.extend_from_slice(b"null"),
+                    Include::Metadata => self.put_partial(encoded, out)?,
+                    Include::Object => {
+                        resource.put_json(encoded, &resource.json_head(), out)?;
+                    }
+                }
+                out.push(b'}');
+                Ok(())
+            }
+        }
+    }
+
+    /// Bytes that [`Self::put_item`] appends for partial metadata in protobuf.
+    pub(crate) fn partial_item_len(object: &Object) -> usize {
+        let length = metadata(object.encoded()).map_or(0, <[u8]>::len);
+        bytes_field_len(list::ITEMS, bytes_field_len(METADATA, length))
+    }
+
+    fn put_partial(&self, encoded: &[u8], out: &mut Vec<u8>) -> Result<(), ToJsonError> {
+        // Field 1 is all that the schema knows, so everything else is passed over.
+        let head = format!(
+            "\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{}\"",
+            self.api_version
+        );
+        to_json(&PARTIAL_OBJECT_METADATA, encoded, &head, out)
+    }
+}
+
+fn metadata(encoded: &[u8]) -> Result<&[u8], ToJsonError> {
+    let found = find_bytes(encoded, METADATA).map_err(|source| ToJsonError::Malformed {
+        message: PARTIAL_OBJECT_METADATA.name(),
+        source,
+    })?;
+    Ok(found.unwrap_or_default())
+}
+
+fn malformed(resource: &Resource, source: kube_api::protobuf::Malformed) -> ToJsonError {
+    ToJsonError::Malformed {
+        message: resource.kind,
+        source,
+    }
+}
