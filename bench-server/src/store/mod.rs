@@ -34,6 +34,7 @@ pub mod watch_hub;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Waker;
 
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
@@ -242,11 +243,13 @@ impl Store {
             let (commit, garbage) = state.commit(edits);
             (state.revision(), commit, garbage)
         };
+        let mut wakers = Vec::new();
         if let Some(commit) = commit {
             writer.leases.follow(&commit);
-            self.inner.hub.lock().deliver(revision, &commit);
+            wakers = self.inner.hub.lock().deliver(revision, &commit);
         }
         drop(writer);
+        wakers.into_iter().for_each(Waker::wake);
         // Freeing what only the old root held is nobody else's business.
         drop(garbage);
         revision

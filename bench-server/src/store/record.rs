@@ -117,11 +117,16 @@ impl Record {
         &head[1 + len..]
     }
 
-    /// The key.
-    pub fn key(&self) -> &[u8] {
+    /// The key and what follows it in the first piece.
+    fn key_and_rest(&self) -> (&[u8], &[u8]) {
         let message = self.message_head();
         let (len, at) = varint(&message[1..]);
-        &message[1 + at..1 + at + len as usize]
+        message[1 + at..].split_at(len as usize)
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.key_and_rest().0
     }
 
     /// Revision that created this life of the key; 0 for a tombstone.
@@ -151,7 +156,8 @@ impl Record {
 
     /// Whether this is a delete.
     pub fn is_tombstone(&self) -> bool {
-        self.version() == 0
+        // What lives was created, and that stands right behind the key.
+        self.key_and_rest().1.first() != Some(&CREATE_REVISION)
     }
 
     /// All fields in one pass. Constant time: the value is skipped by its length.
@@ -297,6 +303,9 @@ fn put_int(buf: &mut impl BufMut, tag: u8, value: i64) {
 
 /// Reads a varint that [`Record::new`] wrote: its value and its length in bytes.
 fn varint(bytes: &[u8]) -> (u64, usize) {
+    if bytes[0] < 0x80 {
+        return (bytes[0].into(), 1);
+    }
     let mut value = 0;
     for (at, &byte) in bytes.iter().enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * at);

@@ -14,6 +14,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::task::Waker;
 
 use etcd_api::keys::KeyRange;
 
@@ -276,9 +277,12 @@ impl Hub {
     }
 
     /// Tells everybody concerned of a commit. Called with the writer's lock held, once per commit.
-    /// What is told is made once per group and filter, however many watchers there are.
-    pub(super) fn deliver(&mut self, revision: i64, commit: &Commit) {
+    /// What is told is made once per group and filter, however many watchers there are. Returns
+    /// the streams' wakers: a stream that runs before all locks are released would only wait.
+    #[must_use]
+    pub(super) fn deliver(&mut self, revision: i64, commit: &Commit) -> Vec<Waker> {
         self.delivered = revision;
+        let mut wakers = Vec::new();
         let mut concerned: Vec<(&Group, Vec<u32>)> = Vec::new();
         let mut places: HashMap<*const Group, usize> = HashMap::new();
         for (at, event) in commit.iter().enumerate() {
@@ -299,9 +303,10 @@ impl Hub {
                     let wanted = |at: &u32| watcher.wants(&commit[*at as usize]);
                     Picked::of(commit, events.iter().copied().filter(wanted)).map(Arc::new)
                 });
-                tell(watcher, revision, picked.as_ref());
+                tell(watcher, revision, picked.as_ref(), &mut wakers);
             }
         }
+        wakers
     }
 
     fn add(&mut self, watcher: &Arc<Watcher>) {
@@ -320,14 +325,19 @@ impl Hub {
 }
 
 /// Tells one watcher of one revision, if it is due; it falls behind when its queue is full.
-fn tell(watcher: &Watcher, revision: i64, picked: Option<&Arc<Picked>>) {
+fn tell(
+    watcher: &Watcher,
+    revision: i64,
+    picked: Option<&Arc<Picked>>,
+    wakers: &mut Vec<Waker>,
+) {
     let mut standing = watcher.standing.lock();
     if *standing != Standing::Synced || watcher.next() > revision {
         return;
     }
     if let Some(picked) = picked {
         let delivery = watcher.delivery(revision, Parts::Live(picked.clone()));
-        if !watcher.queue.offer(delivery) {
+        if !watcher.queue.offer(delivery, wakers) {
             *standing = Standing::Behind;
             return;
         }

@@ -57,17 +57,16 @@ impl QueueState {
 }
 
 impl Queue {
-    /// Appends events unless the queue is full.
-    pub(super) fn offer(&self, delivery: Delivery) -> bool {
+    /// Appends events unless the queue is full. Whoever waits for them is left to the caller to
+    /// wake.
+    pub(super) fn offer(&self, delivery: Delivery, wakers: &mut Vec<Waker>) -> bool {
         let mut state = self.0.lock();
         let fits = state.notices.len() < QUEUE_LIMIT && state.bytes < QUEUE_BYTES;
         match fits {
             true => state.push(Notice::Events(delivery)),
             false => state.behind = true,
         }
-        let waker = state.waker.take();
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        wakers.extend(state.waker.take());
         fits
     }
 

@@ -1,0 +1,74 @@
+//! What the store keeps, in the allocator's own count. One test, since the count is the process's.
+
+use bench_server::store::{Config, Store};
+use bytes::Bytes;
+use etcd_api::proto::etcdserverpb::PutRequest;
+use tikv_jemalloc_ctl::{epoch, stats};
+use workloads::{DataSet, Scenario};
+
+/// The server's allocator.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+const KEYS: u64 = 3_000;
+const OVERWRITES: u64 = 100_000;
+/// What the allocator may keep for itself.
+const SLACK_BYTES: u64 = 2_000_000;
+
+fn allocated() -> u64 {
+    epoch::advance().expect("jemalloc is this program's allocator");
+    stats::allocated::read().expect("jemalloc is built with statistics") as u64
+}
+
+/// Puts key `i` and returns the bytes of key and value.
+fn write(store: &Store, i: u64, value: Bytes) -> u64 {
+    let request = PutRequest {
+        key: format!("/registry/pods/{i:08}").into(),
+        value,
+        ..Default::default()
+    };
+    store.put(&request).expect("no quota is set");
+    (request.key.len() + request.value.len()) as u64
+}
+
+#[test]
+fn memory_is_bounded_at_rest_by_history_and_given_back_by_a_compaction() {
+    let pods = Scenario::named("pods-150k").expect("a built-in scenario");
+    let pods = DataSet::new(&pods.data_sets[0]);
+    let empty = allocated();
+    let store = Store::new(Config {
+        quota_backend_bytes: -1,
+        ..Config::default()
+    });
+    let stored: u64 = (0..KEYS).map(|i| write(&store, i, pods.value(i))).sum();
+    store.compact(store.revision()).expect("a new revision");
+    let at_rest = allocated() - empty;
+    assert!(
+        at_rest * 100 <= stored * 115,
+        "{stored} bytes of pods take {at_rest} at rest"
+    );
+
+    let value = Bytes::from(vec![7; 1_000]);
+    let mut overwritten = 0;
+    for n in 0..OVERWRITES {
+        overwritten += write(&store, n * 7 % KEYS, value.clone());
+        if n % 1_000 == 0 {
+            // Readers of old revisions come by.
+            store.hold(&store.snapshot());
+        }
+    }
+    let history = allocated() - empty;
+    let most = at_rest + overwritten + 110_000_000;
+    assert!(
+        history <= most,
+        "{history} bytes with history, {most} at most"
+    );
+
+    store.compact(store.revision()).expect("a new revision");
+    let after = allocated() - empty;
+    let current = KEYS * overwritten / OVERWRITES;
+    assert!(
+        after <= current * 2 + SLACK_BYTES,
+        "{after} bytes are left after compaction for {current} that are stored"
+    );
+}
