@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use bench_server::embedded::EmbeddedEtcd;
 use bench_server::flags::{CommonFlags, Flags};
+use bench_server::kube::form::{Form, Include};
 use bench_server::kube::list::Lister;
-use bench_server::kube::media::Encoding;
+use bench_server::kube::media::{Encoding, Media, PLAIN};
 use bench_server::kube::tier::KubeTier;
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::{Config, Store};
@@ -47,7 +48,8 @@ impl Served {
 
     async fn watch(&self, query: &str, encoding: Encoding) -> Pin<Box<WatchBody>> {
         let options = ListOptions::parse(query).expect("a query");
-        let body = self.pods().watch("", &options, encoding, false).await;
+        let form = Form::new(Media { encoding, ..PLAIN }, Include::default());
+        let body = self.pods().watch("", &options, form, false).await;
         Box::pin(body.expect("accepted"))
     }
 }

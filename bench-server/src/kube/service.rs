@@ -261,7 +261,7 @@ impl Call<'_> {
         let gzip = accepts_gzip(&self.head.headers);
         let body = self
             .lister
-            .watch(self.route.namespace, options, self.media.encoding, gzip)
+            .watch(self.route.namespace, options, self.form()?, gzip)
             .await?;
         let (compressed, media_type) = (body.is_compressed(), body.media_type());
         let mut response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::kube::form::Form;
 use crate::kube::object::Object;
 
 /// What a watcher is told about an object.
@@ -95,12 +96,15 @@ impl Event {
     }
 }
 
+/// What an event was encoded to: the form of its object, and what the watcher is told.
+pub(crate) type Encoded = (Form, EventType);
+
 /// An event on its way to watchers, with what it was encoded to: each form is made once, whoever asks first,
 /// and kept as long as some watcher has it to send. The ring keeps the event alone.
 #[derive(Debug)]
 pub struct Dispatched {
     event: Arc<Event>,
-    encoded: Mutex<Vec<(u32, Arc<OnceLock<Bytes>>)>>,
+    encoded: Mutex<Vec<(Encoded, Arc<OnceLock<Bytes>>)>>,
 }
 
 impl Dispatched {
@@ -117,9 +121,9 @@ impl Dispatched {
         &self.event
     }
 
-    /// The encoding with this number, made now when nobody has made it before. Those who want another one do
+    /// The encoding in this form, made now when nobody has made it before. Those who want another one do
     /// not wait meanwhile.
-    pub fn encoded(&self, form: u32, make: impl FnOnce() -> Bytes) -> Bytes {
+    pub(crate) fn encoded(&self, form: Encoded, make: impl FnOnce() -> Bytes) -> Bytes {
         let slot = {
             let mut encoded = self.encoded.lock();
             match encoded.iter().find(|(known, _)| *known == form) {

@@ -29,8 +29,8 @@ use super::cache::fill::Source;
 use super::cache::hub::Interest;
 use super::figures::Operation;
 use super::filter::Filter;
+use super::form::Form;
 use super::list::{Lister, storage_error};
-use super::media::Encoding;
 
 /// Where a watch begins: which objects it shows first, and the revision that it follows.
 pub(crate) struct Beginning {
@@ -51,7 +51,7 @@ impl Lister {
         &self,
         namespace: &str,
         options: &ListOptions,
-        encoding: Encoding,
+        form: Form,
         gzip: bool,
     ) -> Result<WatchBody, Status> {
         options.validate_watch(self.gates.watch_list)?;
@@ -74,7 +74,7 @@ impl Lister {
             Some(cache) => self.begin_cached(cache, &plan).await,
             None => self.begin_direct(&plan, &interest).await,
         };
-        let encoder = EventEncoder::new(self.resource, encoding);
+        let encoder = EventEncoder::new(self.resource, form);
         let body = WatchBody::new(
             plan,
             interest,

@@ -531,6 +531,118 @@ async fn protobuf_frames_say_what_json_lines_say() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tables_name_their_columns_once() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "one", "Running");
+    put(&etcd, "a", "two", "Running");
+    let tier = ready(&etcd, &[]).await;
+    let accept = [(
+        "accept",
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+    )];
+    let path = format!("/api/v1/pods?watch=1&{SIE}");
+    let mut client = Client::open_with(&tier.service, &path, &accept).await;
+    let mut names = Vec::new();
+    for i in 0..4 {
+        let event = client.next().await.expect("an event");
+        let table = &event["object"];
+        assert_eq!(
+            (&table["kind"], &table["apiVersion"]),
+            (&json!("Table"), &json!("meta.k8s.io/v1"))
+        );
+        assert_eq!(table["columnDefinitions"].is_array(), i == 0);
+        revision(&event);
+        let row = &table["rows"][0];
+        names.push(format!(
+            "{} {}",
+            event["type"].as_str().expect("a type"),
+            row["cells"][0]
+        ));
+        if i == 2 {
+            let end = &row["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"];
+            assert_eq!((&event["type"], end), (&json!("BOOKMARK"), &json!("true")));
+            put(&etcd, "a", "three", "Running");
+        }
+    }
+    assert_eq!(names[0], "ADDED \"one\"");
+    assert_eq!(names[3], "ADDED \"three\"");
+
+    // A watch that begins with a live event has the columns there, and nobody else gets them again.
+    let current = etcd.current_revision(b"").await.expect("up");
+    let path = format!("/api/v1/pods?watch=1&resourceVersion={current}");
+    let mut late = Client::open_with(&tier.service, &path, &accept).await;
+    assert!(late.is_silent().await);
+    put(&etcd, "a", "four", "Running");
+    let columns =
+        |event: Option<Value>| event.expect("an event")["object"]["columnDefinitions"].is_array();
+    assert!(columns(late.next().await));
+    assert!(!columns(client.next().await));
+    let error = "/api/v1/pods?watch=1&resourceVersion=1";
+    let mut expired = Client::open_with(&tier.service, error, &accept).await;
+    assert_eq!(
+        expired.next().await.expect("an event")["object"]["kind"],
+        "Status"
+    );
+
+    for accept in [
+        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    ] {
+        let path = format!("/api/v1/pods?watch=1&{SIE}");
+        let mut client = Client::open_with(&tier.service, &path, &[("accept", accept)]).await;
+        let piece = client.piece().await.expect("the state");
+        if accept.starts_with("application/json") {
+            let first = piece.split(|byte| *byte == b'\n').next().expect("a line");
+            let event: Value = serde_json::from_slice(first).expect("an event");
+            assert_eq!(event["object"]["kind"], "PartialObjectMetadata");
+            assert_eq!(event["object"].get("status"), None);
+        } else {
+            let events = protobuf_events(&piece);
+            assert_eq!(events.len(), 5);
+            let kind = envelope::type_meta(&events[4].1).expect("an envelope");
+            assert_eq!(
+                kind,
+                (&b"meta.k8s.io/v1"[..], &b"PartialObjectMetadata"[..])
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_resources_are_watched_as_they_are_stored() {
+    let etcd = FakeEtcd::default();
+    let widget = |size: u64| {
+        let widget = json!({
+            "apiVersion": "bench.example.com/v1", "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "a"}, "spec": {"size": size},
+        });
+        Some(widget.to_string().into_bytes())
+    };
+    etcd.write(&[("/registry/bench.example.com/widgets/a/w", widget(1))]);
+    let tier = ready(&etcd, &[]).await;
+    let path = format!("/apis/bench.example.com/v1/widgets?watch=1&{SIE}");
+    let mut client = Client::open(&tier.service, &path).await;
+    assert_eq!(client.brief().await, "ADDED w");
+    let end = client.next().await.expect("a bookmark");
+    assert_eq!(end["object"]["kind"], "Widget");
+    let annotations = &end["object"]["metadata"]["annotations"];
+    assert_eq!(annotations["k8s.io/initial-events-end"], "true");
+    let changed = etcd.write(&[("/registry/bench.example.com/widgets/a/w", widget(2))]);
+    let event = client.next().await.expect("an event");
+    assert_eq!(
+        (&event["type"], revision(&event)),
+        (&json!("MODIFIED"), changed)
+    );
+    assert_eq!(event["object"]["spec"]["size"], 2);
+    let gone = etcd.write(&[("/registry/bench.example.com/widgets/a/w", None)]);
+    let event = client.next().await.expect("an event");
+    assert_eq!(
+        (&event["type"], revision(&event)),
+        (&json!("DELETED"), gone)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_compressed_watch_is_read_event_by_event() {
     use std::io::Read;
     let etcd = FakeEtcd::default();
