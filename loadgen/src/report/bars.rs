@@ -45,25 +45,35 @@ impl BarTable {
     }
 }
 
-fn row(bar: &Bar) -> BarRow {
-    let shown = |value: Option<f64>| match value {
-        Some(value) => quantity(&bar.metric, value).to_string(),
-        None => ABSENT.to_owned(),
-    };
-    let mut figure = shown(bar.figure);
-    if bar.basis.is_some()
-        && let Some(value) = bar.value
-    {
-        figure = format!("{figure} = {} ×", three_digits(value));
+/// The figure, and what it is of its basis.
+pub(super) fn figure_text(bar: &Bar) -> String {
+    let figure = shown(bar, bar.figure);
+    match (&bar.basis, bar.value) {
+        (Some(_), Some(value)) => format!("{figure} = {} ×", three_digits(value)),
+        _ => figure,
     }
+}
+
+/// The limit, and what it is a factor of.
+pub(super) fn limit_text(bar: &Bar) -> String {
     let sign = if bar.at_least { '≥' } else { '≤' };
-    let limit = match &bar.basis {
+    match &bar.basis {
         None => format!("{sign} {}", quantity(&bar.metric, bar.limit)),
         Some(basis) => {
             let factor = three_digits(bar.limit);
-            format!("{sign} {factor} × {basis} ({})", shown(bar.base))
+            format!("{sign} {factor} × {basis} ({})", shown(bar, bar.base))
         }
-    };
+    }
+}
+
+fn shown(bar: &Bar, figure: Option<f64>) -> String {
+    match figure {
+        Some(figure) => quantity(&bar.metric, figure).to_string(),
+        None => ABSENT.to_owned(),
+    }
+}
+
+fn row(bar: &Bar) -> BarRow {
     let met = match bar.met {
         Some(true) => "yes",
         Some(false) => "NO",
@@ -72,12 +82,12 @@ fn row(bar: &Bar) -> BarRow {
     let mut cells = vec![
         bar.name.clone(),
         format!("{} {}", bar.data_set, bar.row),
-        figure,
-        limit,
+        figure_text(bar),
+        limit_text(bar),
         met.to_owned(),
     ];
     cells.extend(bar.others.iter().map(|other| {
-        let figure = shown(other.figure);
+        let figure = shown(bar, other.figure);
         match other.ratio {
             Some(ratio) => format!("{figure} ({} ×)", three_digits(ratio)),
             None => figure,

@@ -96,18 +96,10 @@ fn encoding(case: &Case) -> String {
         .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
 }
 
-/// Everything that a reader must know before comparing the row: why it was not measured, what limits it.
+/// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
-    let mut notes = Vec::new();
-    match &case.outcome {
-        Outcome::Measured if !case.valid && case.errors == 0 => notes.push("invalid".to_owned()),
-        Outcome::Measured => {}
-        Outcome::NotApplicable { reason } => notes.push(format!("N/A: {reason}")),
-        Outcome::Failed { reason } => notes.push(format!("FAILED: {reason}")),
-        Outcome::Invalid { reason } => notes.push(format!("INVALID: {reason}")),
-        Outcome::Interrupted => notes.push("interrupted".to_owned()),
-    }
+    let mut notes = warnings(case);
     notes.extend(pace(case));
     for load in &case.beside {
         notes.push(format!(
@@ -117,6 +109,21 @@ pub fn notes(case: &Case) -> Vec<String> {
             Quantity::Count(load.clients.into()),
             Quantity::Count(load.requests)
         ));
+    }
+    notes
+}
+
+/// What a reader must know before comparing the row: why it was not measured, what limits it.
+#[must_use]
+pub fn warnings(case: &Case) -> Vec<String> {
+    let mut notes = Vec::new();
+    match &case.outcome {
+        Outcome::Measured if !case.valid && case.errors == 0 => notes.push("invalid".to_owned()),
+        Outcome::Measured => {}
+        Outcome::NotApplicable { reason } => notes.push(format!("N/A: {reason}")),
+        Outcome::Failed { reason } => notes.push(format!("FAILED: {reason}")),
+        Outcome::Invalid { reason } => notes.push(format!("INVALID: {reason}")),
+        Outcome::Interrupted => notes.push("interrupted".to_owned()),
     }
     if case.errors > 0 {
         notes.push(format!(

@@ -126,6 +126,28 @@ pub(super) fn write<DB: DrawingBackend>(
         .map_err(failed)
 }
 
+/// Writes a legend in one line from `(x, y)`: for each entry a swatch, `swatch` wide and drawn by `draw` from its left edge, and
+/// its meaning.
+pub(super) fn write_legend<'a, DB: DrawingBackend, E>(
+    area: &Area<DB>,
+    ruler: Ruler,
+    (mut x, y): (i32, i32),
+    swatch: i32,
+    entries: impl IntoIterator<Item = (E, &'a str)>,
+    draw: impl Fn(E, i32) -> Result<(), DrawError>,
+) -> Result<(), DrawError> {
+    const GAP: i32 = 6;
+    const BETWEEN: i32 = 24;
+    let lettering = Lettering::new(12);
+    for (entry, meaning) in entries {
+        draw(entry, x)?;
+        x += swatch + GAP;
+        write(area, ruler, meaning, lettering, (x, y), None)?;
+        x += BETWEEN + text_width(area, meaning, lettering)?;
+    }
+    Ok(())
+}
+
 /// Writes `text` over as many lines of `width` as it needs, the first with its middle at `y`.
 pub(super) fn write_lines<DB: DrawingBackend>(
     area: &Area<DB>,

@@ -1,5 +1,8 @@
 //! From a saved result to figures: what each chart shows.
 
+mod bars;
+mod open_loop;
+
 use super::axis::Axis;
 use super::panels::{Panel, PanelGroup, PanelsFigure};
 use super::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
@@ -111,6 +114,16 @@ impl<'a> Subject<'a> {
         })
     }
 
+    /// The words for a data set that was only listed, or for one with other requests.
+    fn of_lists(&self, lists: &'static str, requests: &'static str) -> &'static str {
+        let is_list = |case: &Case| case.requests_per_s.is_none() && case.watchers.is_none();
+        if self.cases().all(is_list) {
+            lists
+        } else {
+            requests
+        }
+    }
+
     /// Quantiles of the time of a whole list, per strategy.
     pub(super) fn latency(&self) -> Option<RowsFigure> {
         let legend = vec![
@@ -121,9 +134,9 @@ impl<'a> Subject<'a> {
             (Shape::Ring, "median without checking"),
         ];
         self.rows(
-            "Time of one whole list",
+            self.of_lists("Time of one whole list", "Time of one request"),
             "lower is better; quantiles only where n carries them",
-            "time of one list",
+            self.of_lists("time of one list", "time of one request"),
             Unit::of_time,
             legend,
             |case, mut row| {
@@ -210,7 +223,7 @@ impl<'a> Subject<'a> {
     pub(super) fn peak(&self) -> Option<RowsFigure> {
         self.rows(
             "Server memory above idle, at its peak",
-            "lower is better; the larger of resident and allocated growth",
+            "lower is better; resident or allocated growth, mapped files included",
             "peak above idle",
             Unit::of_size,
             vec![
@@ -240,9 +253,9 @@ impl<'a> Subject<'a> {
     /// CPU of server and generator for one list.
     pub(super) fn cpu(&self) -> Option<RowsFigure> {
         self.rows(
-            "CPU time for one list",
-            "lower is better; user and system time over the measured lists",
-            "CPU time per list",
+            self.of_lists("CPU time for one list", "CPU time for one request"),
+            "lower is better; user and system time over the measured phase",
+            self.of_lists("CPU time per list", "CPU time per request"),
             Unit::of_time,
             vec![(Shape::Bar, "server"), (Shape::Ring, "generator")],
             |case, mut row| {
@@ -290,7 +303,7 @@ impl<'a> Subject<'a> {
             return None;
         }
         Some(PanelsFigure {
-            title: "Memory while listing".to_owned(),
+            title: "Memory over time".to_owned(),
             subtitle: self.subtitle(
                 "one panel per row, from the start of its measured phase; one height per target",
             ),
@@ -303,7 +316,7 @@ impl<'a> Subject<'a> {
         let mut panel = Panel {
             name: full_name(case),
             idle: case.server.as_ref().map(|server| server.rss_idle as f64),
-            note: row::notes(case).join("; "),
+            note: row::warnings(case).join("; "),
             growth: case.server.as_ref().map_or_else(String::new, |server| {
                 format!("peak +{}", Quantity::bytes(server.peak_above_idle))
             }),
@@ -365,7 +378,7 @@ fn named(case: &Case) -> FigureRow {
     FigureRow {
         name: row::strategy(case),
         detail,
-        note: row::notes(case).join("; "),
+        note: row::warnings(case).join("; "),
         counts: case.counts(),
         ..FigureRow::default()
     }

@@ -25,7 +25,7 @@ const BITMAP_SCALE: u32 = 2;
 /// One chart: its name, which is its files' too, and its picture.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// `latency`, `first-chunk`, `memory`, `peak` or `cpu`, and the data set where there are several.
+    /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak` or `cpu`, and the data set where there are several.
     pub name: String,
     /// Name of the data set that it is of.
     pub data_set: String,
@@ -111,8 +111,18 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
         let figures = [
             (
                 "latency",
-                "Time of one whole list per strategy: median, extremes and the quantiles that n carries.",
+                "Time of one whole list, small request or event per strategy: median, extremes and the quantiles that n carries.",
                 subject.latency().map(Figure::Rows),
+            ),
+            (
+                "open-loop",
+                "Latency of small requests on a schedule, from their intended start and from sending, and how late they were sent.",
+                subject.open_loop().map(Figure::Rows),
+            ),
+            (
+                "bars",
+                "Each figure as a part of the limit that the scenario sets.",
+                subject.bars().map(Figure::Rows),
             ),
             (
                 "first-chunk",
@@ -121,17 +131,17 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
             ),
             (
                 "peak",
-                "Peak memory of the server above idle, per strategy.",
+                "Peak memory of the server above idle, per strategy. Resident growth includes pages of mapped files (etcd's database) that lists read in, and heap that the warm-up left behind.",
                 subject.peak().map(Figure::Rows),
             ),
             (
                 "memory",
-                "Resident and allocated memory of the server over time, with the idle line.",
+                "Resident and allocated memory of the server over time, with the idle line. Resident memory includes mapped files (etcd's database) and heap that the warm-up left behind: what is above idle is not all of it held by a list.",
                 subject.memory().map(Figure::Panels),
             ),
             (
                 "cpu",
-                "CPU time of server and generator for one list, per strategy.",
+                "CPU time of server and generator for one list or request, per strategy.",
                 subject.cpu().map(Figure::Rows),
             ),
         ];

@@ -5,8 +5,8 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::canvas::{
-    Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed,
-    text_width, write, write_lines,
+    Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write,
+    write_legend, write_lines,
 };
 use crate::report::quantity::Unit;
 
@@ -262,34 +262,38 @@ const GENERATOR: RGBColor = RGBColor(0xAA, 0xAA, 0xAA);
 const ALLOCATED: RGBColor = PALETTE[4];
 
 fn draw_legend<DB: DrawingBackend>(area: &Area<DB>, ruler: Ruler) -> Result<(), DrawError> {
-    let (mut x, y) = (MARGIN, 70);
+    let y = 70;
     let at = |x: i32| (ruler.px(x), ruler.px(y));
-    for (colour, width, meaning) in [
+    let entries = [
         (
-            Some(PALETTE[0]),
-            3,
+            (Some(PALETTE[0]), 3),
             "server, resident (in its target's colour)",
         ),
-        (Some(ALLOCATED), 3, "server, allocated"),
-        (Some(GENERATOR), 2, "generator, resident"),
-        (None, 1, "server, idle"),
-    ] {
-        let ends = [at(x), at(x + 26)];
-        match colour {
-            Some(colour) => area.draw(&PathElement::new(
-                ends,
-                colour.stroke_width(ruler.upx(width)),
-            )),
-            None => area.draw(&DashedPathElement::new(
-                ends,
-                ruler.px(6),
-                ruler.px(4),
-                INK.stroke_width(ruler.upx(1)),
-            )),
-        }
-        .map_err(failed)?;
-        write(area, ruler, meaning, Lettering::new(12), (x + 32, y), None)?;
-        x += 32 + 24 + text_width(area, meaning, Lettering::new(12))?;
-    }
-    Ok(())
+        ((Some(ALLOCATED), 3), "server, allocated"),
+        ((Some(GENERATOR), 2), "generator, resident"),
+        ((None, 1), "server, idle"),
+    ];
+    write_legend(
+        area,
+        ruler,
+        (MARGIN, y),
+        26,
+        entries,
+        |(colour, width), x| {
+            let ends = [at(x), at(x + 26)];
+            match colour {
+                Some(colour) => area.draw(&PathElement::new(
+                    ends,
+                    colour.stroke_width(ruler.upx(width)),
+                )),
+                None => area.draw(&DashedPathElement::new(
+                    ends,
+                    ruler.px(6),
+                    ruler.px(4),
+                    INK.stroke_width(ruler.upx(width)),
+                )),
+            }
+            .map_err(failed)
+        },
+    )
 }

@@ -5,8 +5,8 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::canvas::{
-    Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed,
-    text_width, write,
+    Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write,
+    write_legend,
 };
 
 const WIDTH: u32 = 1_000;
@@ -168,8 +168,9 @@ impl RowsFigure {
         area: &Area<DB>,
         ruler: Ruler,
     ) -> Result<(), DrawError> {
-        let (mut x, y) = (NAMES_WIDTH, 70);
-        for &(shape, meaning) in &self.legend {
+        let y = 70;
+        let entries = self.legend.iter().copied();
+        write_legend(area, ruler, (NAMES_WIDTH, y), 24, entries, |shape, x| {
             // What spans is shown by its length, what is at a value in the middle of it.
             let (from, to) = match shape {
                 Shape::Bar if !self.axis.logarithmic => (x, x + 24),
@@ -181,11 +182,8 @@ impl RowsFigure {
                 to: ruler.px(to),
                 y: ruler.px(y),
             };
-            self.draw_mark(area, ruler, shape, place, INK)?;
-            write(area, ruler, meaning, Lettering::new(12), (x + 30, y), None)?;
-            x += 30 + 24 + text_width(area, meaning, Lettering::new(12))?;
-        }
-        Ok(())
+            self.draw_mark(area, ruler, shape, place, INK)
+        })
     }
 
     fn draw_plot<DB: DrawingBackend>(
