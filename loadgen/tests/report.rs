@@ -23,19 +23,20 @@ fn every_chart_is_drawn_both_ways() {
     let (folder, _guard) = pictures();
     let charts = charts::charts(&synthetic::result(1.0));
     let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
-    assert_eq!(names, ["latency", "first-chunk", "peak", "memory", "cpu"]);
+    assert_eq!(
+        names,
+        ["latency", "bars", "first-chunk", "peak", "memory", "cpu"]
+    );
     for chart in charts {
         let svg = chart
             .write(&folder)
             .expect("plotters draws what it is given");
         assert!(svg.starts_with("<svg"), "{}", chart.name);
-        for said in [
-            "pods-150k: 150,000 objects",
-            "unary-incremental",
-            "N/A",
-            "FAILED",
-            "INVALID",
-        ] {
+        let of_rows: &[&str] = match chart.name.as_str() {
+            "bars" => &["at most 600: not met", "≤ 600 ms", "latency_ms.p50"],
+            _ => &["unary-incremental", "N/A", "FAILED", "INVALID"],
+        };
+        for said in of_rows.iter().chain(&["pods-150k: 150,000 objects"]) {
             assert!(svg.contains(said), "{} does not say `{said}`", chart.name);
         }
         let png = std::fs::read(folder.join(format!("{}.png", chart.name))).expect("the picture");
@@ -54,7 +55,7 @@ fn each_data_set_has_charts_of_its_own() {
     result.report.cases.push(case);
     let charts = charts::charts(&result);
     let names: Vec<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
-    let (first, second) = names.split_at(5);
+    let (first, second) = names.split_at(6);
     assert!(
         first.iter().all(|name| name.ends_with("-pods-150k")),
         "{names:?}"
@@ -78,7 +79,7 @@ fn the_page_holds_everything_and_needs_nothing() {
     let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
     assert_eq!(
         page.matches("<svg").count(),
-        5,
+        6,
         "every chart is in the page itself"
     );
     for reference in ["<script", "<link", "<img", "src=", "@import"] {
@@ -132,6 +133,7 @@ fn the_page_holds_everything_and_needs_nothing() {
 fn a_result_without_a_measured_row_still_says_why() {
     let mut result = synthetic::result(1.0);
     result.report.cases.retain(|case| case.latency_ms.is_none());
+    result.report.bars.clear();
     result.report.interrupted = true;
     assert!(charts::charts(&result).is_empty(), "no empty axes");
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -75,15 +75,17 @@ impl Row {
 /// The strategy as rows show it: with its clients where there are several at once, and what else sets it apart.
 #[must_use]
 pub fn strategy(case: &Case) -> String {
-    let mut text = match case.clients {
+    let mut text = vec![strategy_and_clients(case)];
+    text.extend(case.options());
+    text.join(", ")
+}
+
+/// The strategy with its clients only, where there is little room.
+pub(super) fn strategy_and_clients(case: &Case) -> String {
+    match case.clients {
         0 | 1 => case.strategy.clone(),
         clients => format!("{} × {clients} clients", case.strategy),
-    };
-    for option in case.options() {
-        text.push_str(", ");
-        text.push_str(&option);
     }
-    text
 }
 
 fn encoding(case: &Case) -> String {

@@ -371,12 +371,15 @@ fn span(quantiles: &Quantiles) -> Option<Mark> {
 
 /// A row with its names and notes, and no marks yet.
 fn named(case: &Case) -> FigureRow {
+    let options = case.options();
     let detail = match &case.encoding {
+        // What sets the row apart from others of its name goes before how it was encoded.
+        _ if !options.is_empty() => options.join(", "),
         Some(encoding) => format!("{} tier, {encoding}", case.tier),
         None => format!("{} tier", case.tier),
     };
     FigureRow {
-        name: row::strategy(case),
+        name: row::strategy_and_clients(case),
         detail,
         note: row::warnings(case).join("; "),
         counts: case.counts(),
