@@ -1,5 +1,6 @@
 //! Selectors applied to cached objects, in their encoding: nothing is decoded and nothing allocated.
 
+#![allow(dead_code)]
 use kube_api::protobuf::{Fields, Wire, find_bytes};
 use kube_api::selector::{FieldSelector, LabelSelector};
 use kube_api::{ListOptions, Status};

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 use super::body::{KubeBody, ListBody};
 use super::discovery;
 use super::form::{Form, Include};
+use super::health::{self, Check};
 use super::list::Lister;
 use super::media::{Encoding, Media};
 use super::respond::{failure, respond, text, whole};
@@ -73,12 +74,13 @@ impl KubeService {
             .find(|lister| lister.resource.name == resource)
     }
 
-    /// Whether every cache is filled.
-    fn is_ready(&self) -> bool {
-        self.shared
-            .listers
-            .iter()
-            .all(|lister| lister.cache.as_ref().is_none_or(|cache| cache.is_ready()))
+    /// Whether each cache is filled.
+    fn readiness(&self) -> Vec<Check> {
+        let check = |lister: &Lister| Check {
+            name: format!("watch-cache/{}", lister.resource.name),
+            holds: lister.cache.as_ref().is_none_or(|cache| cache.is_ready()),
+        };
+        self.shared.listers.iter().map(check).collect()
     }
 
     /// Answers any request; only a write's body is read.
@@ -93,25 +95,29 @@ impl KubeService {
                 metrics::settle().await;
                 text(StatusCode::OK, "settled\n")
             }
-            (&Method::GET, "/healthz" | "/livez") => text(StatusCode::OK, "ok"),
-            (&Method::GET, "/readyz") if self.is_ready() => text(StatusCode::OK, "ok"),
-            (&Method::GET, "/readyz") => text(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "watch caches are being filled\n",
-            ),
+            (&Method::GET, "/healthz" | "/livez" | "/readyz") => {
+                let ready = path == "/readyz";
+                let checks = if ready { self.readiness() } else { Vec::new() };
+                let query = head.uri.query().unwrap_or_default();
+                let (code, body) = health::report(&path[1..], &checks, query);
+                text(code, body)
+            }
             (&Method::GET, "/metrics") => whole(
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
             ),
-            (&Method::GET, _) if discovery::answer(path).is_some() => {
-                let body = discovery::answer(path).unwrap_or_default();
-                whole(Encoding::Json.media_type(), format!("{body}\n"))
-            }
             _ => match Route::parse(path)
                 .and_then(|route| Some((self.lister(route.resource.name)?, route)))
             {
                 Some((lister, route)) => self.resource(lister, route, &head, body).await,
-                None => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+                None => match discovery::answer(path, accept(&head.headers)) {
+                    Some(document) if head.method == Method::GET => respond(
+                        StatusCode::OK,
+                        document.media_type,
+                        KubeBody::full(document.body),
+                    ),
+                    _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+                },
             },
         }
     }
@@ -126,11 +132,7 @@ impl KubeService {
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
-        let accept = head
-            .headers
-            .get(ACCEPT)
-            .and_then(|value| value.to_str().ok());
-        let Some(media) = Media::accepted(accept.unwrap_or_default(), route.resource) else {
+        let Some(media) = Media::accepted(accept(&head.headers), route.resource) else {
             return failure(
                 &Status::not_acceptable(&Encoding::MEDIA_TYPES),
                 Encoding::Json,
@@ -289,6 +291,14 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         let mut parts = coding.split(';').map(str::trim);
         parts.next() == Some("gzip") && parts.all(|weight| weight.trim_end_matches(".0") != "q=0")
     })
+}
+
+/// The `Accept` header; empty when there is none.
+fn accept(headers: &HeaderMap) -> &str {
+    let value = headers.get(ACCEPT);
+    value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 impl Handler for KubeService {

@@ -37,6 +37,9 @@ use libtest_mimic::Arguments;
 use crate::harness::Case;
 use crate::peer::Peer;
 
+/// The program that serves the etcd tier.
+const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let cases: Vec<Case> = [

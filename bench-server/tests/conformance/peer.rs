@@ -52,9 +52,7 @@ impl Peer {
 
     fn binary(self) -> Result<PathBuf, String> {
         match self {
-            Self::Bench | Self::BenchBuffered => {
-                Ok(PathBuf::from(env!("CARGO_BIN_EXE_bench-server")))
-            }
+            Self::Bench | Self::BenchBuffered => Ok(PathBuf::from(crate::SERVER)),
             Self::Etcd => tool("ETCD_BIN", "etcd"),
             Self::Etcd34 => tool("ETCD34_BIN", "etcd34"),
         }
@@ -70,12 +68,11 @@ pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
             false => Err(format!("{variable} names no file: {}", path.display())),
         };
     }
-    let installed = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../.tools/bin")
-        .join(name);
-    match installed.is_file() {
-        true => Ok(installed),
-        false => Err(format!(
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let mut installed = above.map(|folder| folder.join(".tools/bin").join(name));
+    match installed.find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => Err(format!(
             "{variable} is not set; scripts/oracle provides {name}"
         )),
     }

@@ -25,6 +25,9 @@ const CASE_LIMIT: Duration = Duration::from_secs(20);
 /// Progress by time, off the stage: the suite asks for it.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
 
+/// The program that serves the etcd tier.
+const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
+
 async fn run_all<F>(fresh: impl Fn() -> F)
 where
     F: Future<Output = (Arc<dyn KubernetesEtcd>, Option<Server>)>,

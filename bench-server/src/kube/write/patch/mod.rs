@@ -6,6 +6,8 @@
 mod merge_keys;
 mod strategic;
 
+pub(crate) use merge_keys::{ListMerge, list_merge};
+
 use kube_api::Status;
 use kube_api::schema::Message;
 use kube_api::status::writes::About;

@@ -1,0 +1,195 @@
+//! The `kube` crate against the tier: lists, both ways to watch, and a reflector through bad luck (check 18).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use etcd_api::kubernetes::KubernetesEtcd;
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Config};
+
+use crate::stage::{ALL, APART, Stage, cases};
+
+cases! {
+    objects_are_listed_in_pages_and_written on ALL;
+    a_watcher_that_lists_first_sees_everything on ALL;
+    a_streaming_list_sees_everything on ALL;
+    a_reflector_outlives_a_restart_and_a_compaction on APART;
+}
+
+fn client(stage: &Stage) -> Client {
+    let mut config = Config::new(stage.url.parse().expect("a URL"));
+    config.default_namespace = "ns".to_owned();
+    Client::try_from(config).expect("a client")
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: kube::api::ObjectMeta {
+            name: Some(name.to_owned()),
+            ..Default::default()
+        },
+        data: Some(BTreeMap::from([("k".to_owned(), "v".to_owned())])),
+        ..Default::default()
+    }
+}
+
+fn name(object: &ConfigMap) -> String {
+    object.metadata.name.clone().unwrap_or_default()
+}
+
+async fn objects_are_listed_in_pages_and_written(stage: Stage) {
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&stage));
+    for i in 0..7 {
+        let made = api
+            .create(&PostParams::default(), &config_map(&format!("cm-{i}")))
+            .await
+            .expect("created");
+        assert!(made.metadata.uid.is_some());
+    }
+    let all = api.list(&ListParams::default()).await.expect("a list");
+    assert_eq!(all.items.len(), 7);
+    let (mut names, mut token) = (Vec::new(), None);
+    for _ in 0..4 {
+        let mut page = ListParams::default().limit(2);
+        page.continue_token = token.take();
+        let page = api.list(&page).await.expect("a page");
+        names.extend(page.items.iter().map(name));
+        token = page.metadata.continue_.filter(|token| !token.is_empty());
+    }
+    assert_eq!((names.len(), token), (7, None));
+    let any = api
+        .list(&ListParams::default().match_any())
+        .await
+        .expect("a list");
+    assert_eq!(any.items.len(), 7);
+    let patch = Patch::Merge(serde_json::json!({"data": {"k": "2"}}));
+    let patched = api
+        .patch("cm-0", &PatchParams::default(), &patch)
+        .await
+        .expect("patched");
+    assert_eq!(patched.data.unwrap_or_default()["k"], "2");
+    api.delete("cm-0", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    let missing = api.get("cm-0").await.expect_err("gone");
+    assert!(
+        matches!(&missing, kube::Error::Api(status) if status.code == 404),
+        "{missing}"
+    );
+    api.delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+        .expect("deleted");
+    assert!(
+        api.list(&ListParams::default())
+            .await
+            .expect("a list")
+            .items
+            .is_empty()
+    );
+}
+
+async fn a_watcher_that_lists_first_sees_everything(stage: Stage) {
+    sees_everything(stage, watcher::Config::default().page_size(2)).await;
+}
+
+async fn a_streaming_list_sees_everything(stage: Stage) {
+    sees_everything(stage, watcher::Config::default().streaming_lists()).await;
+}
+
+async fn sees_everything(stage: Stage, config: watcher::Config) {
+    for name in ["b", "a", "c"] {
+        stage.config_map("ns", name).await;
+    }
+    // A streaming list takes any state: let the cache catch up.
+    stage.get("/api/v1/configmaps").await.ok();
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&stage));
+    let mut events = watcher(api, config).boxed();
+    let mut seen = Vec::new();
+    while seen.last().map(String::as_str) != Some("done") {
+        seen.push(brief(events.try_next().await.expect("no error")));
+    }
+    assert_eq!(seen, ["init", "init a", "init b", "init c", "done"]);
+    stage.config_map("ns", "d").await;
+    assert_eq!(brief(events.try_next().await.expect("no error")), "apply d");
+    stage
+        .delete("/api/v1/namespaces/ns/configmaps/a")
+        .await
+        .ok();
+    assert_eq!(
+        brief(events.try_next().await.expect("no error")),
+        "delete a"
+    );
+}
+
+fn brief(event: Option<Event<ConfigMap>>) -> String {
+    match event.expect("the watcher goes on") {
+        Event::Init => "init".to_owned(),
+        Event::InitApply(object) => format!("init {}", name(&object)),
+        Event::InitDone => "done".to_owned(),
+        Event::Apply(object) => format!("apply {}", name(&object)),
+        Event::Delete(object) => format!("delete {}", name(&object)),
+    }
+}
+
+async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
+    for streaming in [false, true] {
+        let config = match streaming {
+            true => watcher::Config::default().streaming_lists(),
+            false => watcher::Config::default(),
+        };
+        let first = format!("first-{streaming}");
+        stage.config_map("ns", &first).await;
+        let api: Api<ConfigMap> = Api::default_namespaced(client(&stage));
+        let (store, writer) = reflector::store();
+        let events = reflector(writer, watcher(api, config).default_backoff());
+        let kept = tokio::spawn(events.for_each(|_| std::future::ready(())));
+        let names = || -> Vec<String> { store.state().iter().map(|object| name(object)).collect() };
+        let reaches = async |wanted: &[&str], absent: &str| {
+            for _ in 0..300 {
+                let names = names();
+                if wanted
+                    .iter()
+                    .all(|wanted| names.iter().any(|name| name == wanted))
+                    && !names.iter().any(|name| name == absent)
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            panic!("{wanted:?} without {absent:?} expected, {:?} seen", names());
+        };
+        reaches(&[&first], "").await;
+        stage.restart().await;
+        let second = format!("second-{streaming}");
+        stage.config_map("ns", &second).await;
+        reaches(&[&first, &second], "").await;
+        // While the tier is down, objects change and their history goes.
+        let storage = stage.storage().await;
+        let key = format!("/registry/configmaps/ns/{first}");
+        let stored = storage
+            .get(key.as_bytes(), Default::default())
+            .await
+            .expect("read")
+            .kv
+            .expect("stored");
+        storage
+            .optimistic_delete(key.as_bytes(), stored.mod_revision, Default::default())
+            .await
+            .expect("deleted");
+        let now = storage
+            .current_revision(b"/registry/configmaps")
+            .await
+            .expect("read");
+        storage.compact(now).await.expect("compacts");
+        stage.restart().await;
+        let third = format!("third-{streaming}");
+        stage.config_map("ns", &third).await;
+        reaches(&[&second, &third], &first).await;
+        kept.abort();
+    }
+}

@@ -1,0 +1,237 @@
+//! What a WATCH sends: types, order, bookmarks, initial events, errors and ends.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::http::{Events, brief, revision_of};
+use crate::stage::{ALL, ONE, Stage, cases};
+
+cases! {
+    a_selector_turns_changes_into_arrivals_and_departures on ALL;
+    a_revision_before_the_cache_is_too_old on ALL;
+    a_revision_ahead_is_waited_for_in_silence on ONE;
+    initial_events_end_with_one_annotated_bookmark on ALL;
+    a_bookmark_before_the_end_is_where_to_go_on on ALL;
+    bad_options_are_refused on ONE;
+}
+
+const PATH: &str = "/api/v1/namespaces/ns/configmaps";
+const BY_LIST: &str =
+    "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+
+fn end_of_initial_events(event: &Value) -> bool {
+    event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
+}
+
+/// Check 11: the four rows of the reference's table 3.4.
+async fn a_selector_turns_changes_into_arrivals_and_departures(stage: Stage) {
+    let start = stage.config_map("ns", "other").await;
+    let path = format!("{PATH}?watch=true&labelSelector=in%3Dyes&resourceVersion={start}");
+    let mut events = Events::open(&stage.url, &path).await;
+    assert_eq!(events.code, 200);
+    let object = format!("{PATH}/x");
+    stage.config_map("ns", "x").await;
+    let label = async |value: Value| {
+        stage
+            .patch(&object, &json!({"metadata": {"labels": {"in": value}}}))
+            .await
+            .ok()
+    };
+    label("yes".into()).await;
+    stage
+        .patch(&object, &json!({"data": {"k": "2"}}))
+        .await
+        .ok();
+    let left = label("no".into()).await.revision();
+    stage
+        .patch(&object, &json!({"data": {"k": "3"}}))
+        .await
+        .ok();
+    label("yes".into()).await;
+    stage.delete(&object).await.ok();
+    let now = stage.get(&format!("{PATH}?limit=1")).await.ok().revision();
+    let seen = events.take(5).await;
+    let briefs: Vec<_> = seen.iter().map(brief).collect();
+    assert_eq!(
+        briefs,
+        ["ADDED x", "MODIFIED x", "DELETED x", "ADDED x", "DELETED x"]
+    );
+    let departure = &seen[2];
+    assert_eq!(revision_of(departure), left, "the revision of the change");
+    assert_eq!(
+        departure["object"]["metadata"]["labels"]["in"], "yes",
+        "the content before it"
+    );
+    assert_eq!(departure["object"]["data"]["k"], "2");
+    assert_eq!(seen[4]["object"]["data"]["k"], "3");
+    assert_eq!(revision_of(&seen[4]), now, "the revision of the deletion");
+    let revisions: Vec<_> = seen.iter().map(revision_of).collect();
+    assert!(revisions.is_sorted(), "{revisions:?}");
+    assert!(
+        seen.iter()
+            .all(|event| event["object"]["kind"] == "ConfigMap")
+    );
+}
+
+/// Check 12, with the revision of the cache's list as its oldest.
+async fn a_revision_before_the_cache_is_too_old(mut stage: Stage) {
+    let old = stage.config_map("ns", "a").await;
+    stage.config_map("ns", "b").await;
+    if stage.backend != crate::stage::Backend::Embedded {
+        // A new cache knows nothing from before its list.
+        stage.restart().await;
+        let mut events = Events::open(
+            &stage.url,
+            &format!("{PATH}?watch=true&resourceVersion={old}"),
+        )
+        .await;
+        assert_eq!(
+            events.code, 200,
+            "headers are sent before anything is known"
+        );
+        let event = events.next().await.expect("an event");
+        assert_eq!(
+            (brief(&event), &event["object"]["code"]),
+            ("ERROR".to_owned(), &json!(410))
+        );
+        assert_eq!(event["object"]["reason"], "Expired");
+        let text = event["object"]["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(
+            text.starts_with(&format!("too old resource version: {old} (")),
+            "{text}"
+        );
+        assert_eq!(events.next().await, None);
+    }
+    let list = stage.get(PATH).await.ok().revision();
+    let mut events = Events::open(
+        &stage.url,
+        &format!("{PATH}?watch=true&resourceVersion={list}"),
+    )
+    .await;
+    stage.config_map("ns", "c").await;
+    assert_eq!(brief(&events.next().await.expect("an event")), "ADDED c");
+}
+
+/// Check 8, the WATCH half.
+async fn a_revision_ahead_is_waited_for_in_silence(stage: Stage) {
+    let now = stage.config_map("ns", "a").await;
+    let path = format!("{PATH}?watch=true&resourceVersion={}", now + 2);
+    let mut events = Events::open(&stage.url, &path).await;
+    assert_eq!(events.code, 200);
+    for name in ["b", "c", "d"] {
+        stage.config_map("ns", name).await;
+    }
+    assert_eq!(
+        brief(&events.next().await.expect("an event")),
+        "ADDED d",
+        "the first after that revision"
+    );
+}
+
+/// Check 13.
+async fn initial_events_end_with_one_annotated_bookmark(stage: Stage) {
+    for name in ["c", "a", "b"] {
+        stage.config_map("ns", name).await;
+    }
+    stage
+        .patch(&format!("{PATH}/a"), &json!({"data": {"k": "2"}}))
+        .await
+        .ok();
+    for revision in ["", "&resourceVersion=0", "&resourceVersion="] {
+        stage.get(PATH).await.ok();
+        let mut events = Events::open(&stage.url, &format!("{PATH}?{BY_LIST}{revision}")).await;
+        let seen = events.take(4).await;
+        let briefs: Vec<_> = seen.iter().map(brief).collect();
+        assert_eq!(briefs, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK"]);
+        let bookmark = &seen[3];
+        assert!(end_of_initial_events(bookmark), "{bookmark}");
+        let newest = seen[..3].iter().map(revision_of).max();
+        assert!(Some(revision_of(bookmark)) >= newest);
+        assert_eq!(bookmark["object"]["kind"], "ConfigMap");
+        let added = stage
+            .config_map("ns", &format!("later{}", revision.len()))
+            .await;
+        let live = events.next().await.expect("an event");
+        assert_eq!(revision_of(&live), added, "{live}");
+        stage
+            .delete(&format!("{PATH}/later{}", revision.len()))
+            .await
+            .ok();
+    }
+    // Without bookmarks the initial events come without an end.
+    let path =
+        format!("{PATH}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+    let mut events = Events::open(&stage.url, &path).await;
+    events.take(3).await;
+    stage.config_map("ns", "z").await;
+    assert_eq!(brief(&events.next().await.expect("an event")), "ADDED z");
+}
+
+/// Check 14.
+async fn a_bookmark_before_the_end_is_where_to_go_on(stage: Stage) {
+    let start = stage.config_map("ns", "a").await;
+    let path = format!(
+        "{PATH}?watch=true&allowWatchBookmarks=true&timeoutSeconds=4&resourceVersion={start}"
+    );
+    let opened = Instant::now();
+    let mut events = Events::open(&stage.url, &path).await;
+    stage.config_map("ns", "b").await;
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        seen.push(event);
+    }
+    let took = opened.elapsed();
+    assert!(
+        (Duration::from_secs(3)..Duration::from_secs(10)).contains(&took),
+        "{took:?}"
+    );
+    let briefs: Vec<_> = seen.iter().map(brief).collect();
+    assert_eq!(
+        briefs.first().map(String::as_str),
+        Some("ADDED b"),
+        "{briefs:?}"
+    );
+    assert!(
+        briefs.len() > 1 && briefs[1..].iter().all(|brief| brief == "BOOKMARK"),
+        "{briefs:?}"
+    );
+    let last = seen.last().expect("a bookmark");
+    assert!(!end_of_initial_events(last));
+    let bookmark = revision_of(last);
+    assert!(bookmark >= revision_of(&seen[0]));
+    stage.config_map("ns", "c").await;
+    let mut events = Events::open(
+        &stage.url,
+        &format!("{PATH}?watch=true&resourceVersion={bookmark}"),
+    )
+    .await;
+    assert_eq!(
+        brief(&events.next().await.expect("an event")),
+        "ADDED c",
+        "nothing lost, nothing repeated"
+    );
+}
+
+async fn bad_options_are_refused(stage: Stage) {
+    for (query, code) in [
+        ("resourceVersionMatch=NotOlderThan", 422),
+        ("sendInitialEvents=true", 422),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1",
+            422,
+        ),
+        (
+            "resourceVersionMatch=NotOlderThan&sendInitialEvents=true&continue=x",
+            422,
+        ),
+        ("labelSelector=%3D%3D", 400),
+        ("fieldSelector=spec.nothing%3D1", 400),
+    ] {
+        let reply = stage.get(&format!("{PATH}?watch=1&{query}")).await;
+        assert_eq!(reply.failure().0, code, "{query}");
+    }
+}

@@ -1,0 +1,621 @@
+//! POST, PUT, PATCH and DELETE: what the server sets, and each refusal by its code and reason.
+
+use etcd_api::kubernetes::{GetOptions, KubernetesEtcd};
+use http::Method;
+use kube_api::envelope;
+use serde_json::{Value, json};
+
+use crate::http::{Reply, send};
+use crate::stage::{ALL, ONE, Stage, cases};
+
+cases! {
+    the_server_sets_what_is_its_to_set on ALL;
+    an_update_replaces_only_what_the_client_saw on ALL;
+    each_patch_type_changes_the_object on ONE;
+    finalizers_keep_a_deleted_object on ONE;
+    preconditions_protect_from_deletion on ONE;
+    a_collection_is_deleted_by_selector on ALL;
+    a_dry_run_changes_nothing on ONE;
+    both_wires_store_the_same on ONE;
+    concurrent_patches_are_all_kept on ALL;
+    every_refusal_has_its_code on ONE;
+    a_namespace_takes_its_objects_with_it on ONE;
+    a_custom_resource_keeps_fields_that_nobody_knows on ALL;
+    events_expire_by_a_lease on ALL;
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/ns/configmaps";
+const PODS: &str = "/api/v1/namespaces/ns/pods";
+const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/ns/widgets";
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
+}
+
+async fn the_server_sets_what_is_its_to_set(stage: Stage) {
+    let mut sent = pod("");
+    sent["metadata"] = json!({"generateName": "web-", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "labels": {"a": "b"}});
+    let reply = stage.post(PODS, &sent).await.ok();
+    assert_eq!(reply.code, 201);
+    let made = reply.json();
+    let metadata = &made["metadata"];
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+    assert!(
+        text("name").starts_with("web-") && text("name").len() == 9,
+        "{metadata}"
+    );
+    assert_eq!(
+        (text("namespace"), text("uid").len()),
+        ("ns".to_owned(), 36)
+    );
+    assert!(text("creationTimestamp") > "2026".to_owned(), "{metadata}");
+    assert_eq!(
+        (&metadata["generation"], &made["status"]["phase"]),
+        (&json!(1), &json!("Pending"))
+    );
+    let path = format!("{PODS}/{}", text("name"));
+    let read = stage.get(&path).await.ok();
+    assert_eq!(read.body, reply.body, "what was answered is what is read");
+
+    let storage = stage.storage().await;
+    let key = format!("/registry/pods/ns/{}", text("name"));
+    let kv = storage
+        .get(key.as_bytes(), GetOptions::default())
+        .await
+        .expect("read")
+        .kv
+        .expect("stored");
+    assert_eq!(kv.mod_revision, reply.revision());
+    assert!(kv.value.starts_with(b"k8s\0"));
+    let raw = envelope::open(&kv.value).expect("sealed");
+    let stored = kube_api::Metadata::read(raw).expect("metadata");
+    assert_eq!(
+        stored.resource_version, b"",
+        "the version is the key's and is not stored"
+    );
+
+    let image = json!({"spec": {"containers": [{"name": "c", "image": "i:2"}]}});
+    let changed = stage.patch(&path, &image).await.ok().json();
+    assert_eq!(changed["metadata"]["generation"], 2);
+    let relabelled = stage
+        .patch(
+            &path,
+            &json!({"metadata": {"labels": {"c": "d"}, "uid": null}}),
+        )
+        .await
+        .ok()
+        .json();
+    assert_eq!(
+        relabelled["metadata"]["generation"], 2,
+        "counts changes of the spec alone"
+    );
+    assert_eq!(relabelled["metadata"]["uid"], metadata["uid"]);
+    let status = json!({"status": {"phase": "Running"}, "spec": {"nodeName": "n"}});
+    let main = stage
+        .patch(&path, &json!({"status": {"phase": "Running"}}))
+        .await
+        .ok()
+        .json();
+    assert_eq!(
+        main["status"]["phase"], "Pending",
+        "the status has a URL of its own"
+    );
+    let running = stage
+        .patch(&format!("{path}/status"), &status)
+        .await
+        .ok()
+        .json();
+    assert_eq!(running["status"]["phase"], "Running");
+    assert_eq!(
+        running["spec"].get("nodeName"),
+        None,
+        "and that URL changes nothing else"
+    );
+}
+
+async fn an_update_replaces_only_what_the_client_saw(stage: Stage) {
+    let first = stage.config_map("ns", "a").await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let object = |version: Option<i64>| {
+        let version = version.map(|version| version.to_string());
+        json!({"metadata": {"name": "a", "resourceVersion": version}, "data": {"k": "new"}})
+    };
+    let second = stage.put(&path, &object(Some(first))).await.ok().revision();
+    assert!(second > first);
+    let late = stage.put(&path, &object(Some(first))).await;
+    assert_eq!(late.failure(), (409, "Conflict".to_owned()));
+    let text = "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again";
+    assert_eq!(late.json()["message"], text);
+    assert_eq!(
+        late.json()["details"],
+        json!({"name": "a", "kind": "configmaps"})
+    );
+    let same = stage.put(&path, &object(None)).await.ok();
+    assert_eq!(
+        same.revision(),
+        second,
+        "what changes nothing is not written"
+    );
+    assert_eq!(
+        stage
+            .put(
+                &format!("{CONFIG_MAPS}/b"),
+                &json!({"metadata": {"name": "b"}})
+            )
+            .await
+            .failure(),
+        (404, "NotFound".to_owned())
+    );
+
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me", "renewTime": "2026-01-31T09:05:00.123456Z"}});
+    let made = stage.put(&format!("{leases}/l"), &lease).await.ok();
+    assert_eq!(made.code, 201, "a lease that is put is made");
+    assert_eq!(
+        made.json()["spec"]["renewTime"],
+        "2026-01-31T09:05:00.123456Z"
+    );
+    let blind = stage.put(&format!("{leases}/l"), &lease).await;
+    assert_eq!(
+        blind.failure(),
+        (422, "Invalid".to_owned()),
+        "but it must be known to be replaced"
+    );
+}
+
+async fn each_patch_type_changes_the_object(stage: Stage) {
+    stage.post(PODS, &pod("a")).await.ok();
+    let path = format!("{PODS}/a");
+    let patch = async |media_type: &str, body: Value| {
+        stage
+            .request(Method::PATCH, &path, media_type, body.to_string())
+            .await
+    };
+    let second = json!({"spec": {"containers": [{"name": "d", "image": "i:2"}]}});
+    let strategic = patch("application/strategic-merge-patch+json", second.clone())
+        .await
+        .ok()
+        .json();
+    assert_eq!(
+        strategic["spec"]["containers"].as_array().map(Vec::len),
+        Some(2),
+        "containers merge by name"
+    );
+    let operations = json!([{"op": "replace", "path": "/spec/containers/1/image", "value": "i:3"}]);
+    let json_patch = patch("application/json-patch+json", operations)
+        .await
+        .ok()
+        .json();
+    assert_eq!(json_patch["spec"]["containers"][1]["image"], "i:3");
+    let merged = patch("application/merge-patch+json", second)
+        .await
+        .ok()
+        .json();
+    assert_eq!(
+        merged["spec"]["containers"].as_array().map(Vec::len),
+        Some(1),
+        "lists are replaced"
+    );
+    let versioned = patch(
+        "application/merge-patch+json",
+        json!({"metadata": {"resourceVersion": "1"}}),
+    )
+    .await;
+    assert_eq!(versioned.failure(), (409, "Conflict".to_owned()));
+    let failing = patch(
+        "application/json-patch+json",
+        json!([{"op": "remove", "path": "/spec/nothing"}]),
+    )
+    .await;
+    assert_eq!(failing.failure(), (422, "Invalid".to_owned()));
+    for unknown in ["application/apply-patch+yaml", "application/json", ""] {
+        assert_eq!(
+            patch(unknown, json!({})).await.failure(),
+            (415, "UnsupportedMediaType".to_owned()),
+            "{unknown}"
+        );
+    }
+}
+
+async fn finalizers_keep_a_deleted_object(stage: Stage) {
+    let object = json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}});
+    stage.post(CONFIG_MAPS, &object).await.ok();
+    let path = format!("{CONFIG_MAPS}/a");
+    let marked = stage.delete(&path).await.ok();
+    assert!(marked.json()["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(
+        stage.delete(&path).await.ok().revision(),
+        marked.revision(),
+        "once is enough"
+    );
+    stage
+        .patch(&path, &json!({"metadata": {"finalizers": null}}))
+        .await
+        .ok();
+    assert_eq!(
+        stage.get(&path).await.failure(),
+        (404, "NotFound".to_owned())
+    );
+}
+
+async fn preconditions_protect_from_deletion(stage: Stage) {
+    let revision = stage.config_map("ns", "a").await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let uid = stage.get(&path).await.ok().json()["metadata"]["uid"].clone();
+    let delete = async |preconditions: Value| {
+        let body =
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions});
+        stage
+            .request(Method::DELETE, &path, "application/json", body.to_string())
+            .await
+    };
+    for other in [json!({"uid": "other"}), json!({"resourceVersion": "1"})] {
+        assert_eq!(delete(other).await.failure(), (409, "Conflict".to_owned()));
+    }
+    let gone = delete(json!({"uid": uid, "resourceVersion": revision.to_string()}))
+        .await
+        .ok()
+        .json();
+    assert_eq!(
+        (&gone["status"], &gone["details"]["uid"]),
+        (&json!("Success"), &uid)
+    );
+    assert_eq!(
+        delete(json!({})).await.failure(),
+        (404, "NotFound".to_owned())
+    );
+}
+
+async fn a_collection_is_deleted_by_selector(stage: Stage) {
+    for (name, half) in [("a", "0"), ("b", "1"), ("c", "0")] {
+        stage
+            .post(
+                CONFIG_MAPS,
+                &json!({"metadata": {"name": name, "labels": {"half": half}}}),
+            )
+            .await
+            .ok();
+    }
+    stage.config_map("other", "a").await;
+    let deleted = stage
+        .delete(&format!("{CONFIG_MAPS}?labelSelector=half%3D0"))
+        .await
+        .ok();
+    assert_eq!(
+        deleted.names(),
+        ["ns/a", "ns/c"],
+        "the answer is what was selected"
+    );
+    assert_eq!(
+        stage.get("/api/v1/configmaps").await.ok().names(),
+        ["ns/b", "other/a"]
+    );
+    assert_eq!(
+        stage.delete("/api/v1/configmaps").await.failure(),
+        (405, "MethodNotAllowed".to_owned())
+    );
+}
+
+async fn a_dry_run_changes_nothing(stage: Stage) {
+    let made = stage
+        .post(
+            &format!("{CONFIG_MAPS}?dryRun=All"),
+            &json!({"metadata": {"name": "a"}}),
+        )
+        .await
+        .ok();
+    assert_eq!(
+        (
+            made.code.as_u16(),
+            made.json()["metadata"].get("resourceVersion")
+        ),
+        (201, None)
+    );
+    assert_eq!(stage.get(&format!("{CONFIG_MAPS}/a")).await.code, 404);
+    let revision = stage.config_map("ns", "a").await;
+    let taken = stage
+        .post(
+            &format!("{CONFIG_MAPS}?dryRun=All"),
+            &json!({"metadata": {"name": "a"}}),
+        )
+        .await;
+    assert_eq!(taken.failure(), (409, "AlreadyExists".to_owned()));
+    let path = format!("{CONFIG_MAPS}/a?dryRun=All");
+    assert_eq!(
+        stage
+            .patch(&path, &json!({"data": {"x": "y"}}))
+            .await
+            .ok()
+            .json()["data"]["x"],
+        "y"
+    );
+    stage.delete(&path).await.ok();
+    assert_eq!(
+        stage.get(&format!("{CONFIG_MAPS}/a")).await.ok().revision(),
+        revision
+    );
+}
+
+async fn both_wires_store_the_same(stage: Stage) {
+    let media_type = envelope::MEDIA_TYPE;
+    let mut raw = Vec::new();
+    kube_api::from_json(
+        &kube_api::schema::POD,
+        pod("by-protobuf").as_object().expect("an object"),
+        &mut raw,
+    )
+    .expect("a pod");
+    let headers = [("content-type", media_type), ("accept", media_type)];
+    let body = envelope::seal("v1", "Pod", &raw);
+    let reply = send(&stage.url, Method::POST, PODS, &headers, body).await;
+    assert_eq!(reply.code, 201, "{}", reply.body.escape_ascii());
+    assert_eq!(
+        envelope::type_meta(&reply.body),
+        Ok((&b"v1"[..], &b"Pod"[..]))
+    );
+    stage.post(PODS, &pod("by-json")).await.ok();
+    let spec =
+        async |name: &str| stage.get(&format!("{PODS}/{name}")).await.ok().json()["spec"].clone();
+    assert_eq!(spec("by-protobuf").await, spec("by-json").await);
+    let cut = send(
+        &stage.url,
+        Method::POST,
+        PODS,
+        &headers,
+        &b"k8s\0\x12\x7fcut"[..],
+    )
+    .await;
+    assert_eq!(cut.code, 400, "{}", cut.body.escape_ascii());
+}
+
+async fn concurrent_patches_are_all_kept(stage: Stage) {
+    stage.config_map("ns", "a").await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let patches = (0..10).map(|i| {
+        let (stage, path) = (&stage, &path);
+        async move {
+            let key = format!("k{i}");
+            stage.patch(path, &json!({"data": {key: "v"}})).await.ok();
+        }
+    });
+    futures::future::join_all(patches).await;
+    let data = stage.get(&path).await.ok().json()["data"].clone();
+    assert_eq!(
+        data.as_object().map(serde_json::Map::len),
+        Some(11),
+        "{data}"
+    );
+}
+
+async fn every_refusal_has_its_code(stage: Stage) {
+    stage.config_map("ns", "there").await;
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    let check = |reply: Reply, code: u16, reason: &str, about: &str| {
+        assert_eq!(reply.failure(), (code, reason.to_owned()), "{about}");
+    };
+    for (object, code, reason) in [
+        (named("there"), 409, "AlreadyExists"),
+        (named(""), 422, "Invalid"),
+        (named("Not_A_Name"), 422, "Invalid"),
+        (
+            json!({"metadata": {"name": "x", "namespace": "elsewhere"}}),
+            400,
+            "BadRequest",
+        ),
+        (
+            json!({"kind": "Secret", "metadata": {"name": "x"}}),
+            400,
+            "BadRequest",
+        ),
+        (
+            json!({"apiVersion": "v2", "metadata": {"name": "x"}}),
+            400,
+            "BadRequest",
+        ),
+        (json!({"metadata": "x"}), 400, "BadRequest"),
+        (
+            json!({"metadata": {"name": "x"}, "data": {"k": 1}}),
+            400,
+            "BadRequest",
+        ),
+        (json!([]), 400, "BadRequest"),
+        (
+            json!({"metadata": {"name": "x", "resourceVersion": "5"}}),
+            500,
+            "",
+        ),
+    ] {
+        check(
+            stage.post(CONFIG_MAPS, &object).await,
+            code,
+            reason,
+            &object.to_string(),
+        );
+    }
+    let unknown = json!({"metadata": {"name": "x"}, "extra": 1});
+    check(
+        stage
+            .post(&format!("{CONFIG_MAPS}?fieldValidation=Strict"), &unknown)
+            .await,
+        400,
+        "BadRequest",
+        "strict",
+    );
+    check(
+        stage
+            .post(&format!("{CONFIG_MAPS}?dryRun=Some"), &unknown)
+            .await,
+        422,
+        "Invalid",
+        "dryRun",
+    );
+    let warned = stage.post(CONFIG_MAPS, &unknown).await.ok();
+    assert_eq!(
+        warned.headers["warning"],
+        "299 - \"unknown field \\\"extra\\\"\""
+    );
+    let large = json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(4 << 20)}});
+    check(
+        stage.post(CONFIG_MAPS, &large).await,
+        413,
+        "RequestEntityTooLarge",
+        "4 MiB",
+    );
+    let form = stage
+        .request(
+            Method::POST,
+            CONFIG_MAPS,
+            "application/x-www-form-urlencoded",
+            "a=b",
+        )
+        .await;
+    check(form, 415, "UnsupportedMediaType", "a form");
+    check(
+        stage
+            .request(
+                Method::POST,
+                CONFIG_MAPS,
+                "application/json",
+                "{\"metadata\":",
+            )
+            .await,
+        400,
+        "BadRequest",
+        "cut",
+    );
+    let path = format!("{CONFIG_MAPS}/there");
+    check(
+        stage.put(&path, &named("other")).await,
+        400,
+        "BadRequest",
+        "another name",
+    );
+    check(
+        stage
+            .put(
+                &path,
+                &json!({"metadata": {"name": "there", "uid": "other"}}),
+            )
+            .await,
+        409,
+        "Conflict",
+        "another uid",
+    );
+    check(
+        stage
+            .patch(&format!("{CONFIG_MAPS}/none"), &json!({}))
+            .await,
+        404,
+        "NotFound",
+        "patch of none",
+    );
+    check(
+        stage.post(&path, &named("there")).await,
+        405,
+        "MethodNotAllowed",
+        "POST of an object",
+    );
+    check(
+        stage.put(CONFIG_MAPS, &named("x")).await,
+        405,
+        "MethodNotAllowed",
+        "PUT of a collection",
+    );
+}
+
+async fn a_namespace_takes_its_objects_with_it(stage: Stage) {
+    stage
+        .post("/api/v1/namespaces", &json!({"metadata": {"name": "ns"}}))
+        .await
+        .ok();
+    stage.config_map("ns", "a").await;
+    stage.post(PODS, &pod("p")).await.ok();
+    stage.config_map("ns-2", "a").await;
+    stage.delete("/api/v1/namespaces/ns").await.ok();
+    assert_eq!(
+        stage.get("/api/v1/configmaps").await.ok().names(),
+        ["ns-2/a"]
+    );
+    assert!(stage.get("/api/v1/pods").await.ok().names().is_empty());
+    let invalid = stage
+        .post("/api/v1/namespaces", &json!({"metadata": {"name": "a.b"}}))
+        .await;
+    assert_eq!(invalid.failure(), (422, "Invalid".to_owned()));
+}
+
+async fn a_custom_resource_keeps_fields_that_nobody_knows(stage: Stage) {
+    let widget = json!({"apiVersion": "bench.example.com/v1", "kind": "Widget", "metadata": {"name": "w", "labels": {"a": "b"}}, "spec": {"any": [1, {"thing": null}]}});
+    let made = stage.post(WIDGETS, &widget).await.ok();
+    assert_eq!(made.json()["spec"], widget["spec"]);
+    let read = stage.get(&format!("{WIDGETS}/w")).await.ok();
+    assert_eq!(read.json(), made.json());
+    let changed = stage
+        .patch(&format!("{WIDGETS}/w"), &json!({"spec": {"any": 2}}))
+        .await
+        .ok()
+        .json();
+    assert_eq!(
+        (&changed["metadata"]["generation"], &changed["spec"]["any"]),
+        (&json!(2), &json!(2))
+    );
+    assert_eq!(
+        stage
+            .get(&format!("{WIDGETS}?labelSelector=a%3Db"))
+            .await
+            .ok()
+            .names(),
+        ["ns/w"]
+    );
+    let strategic = stage
+        .request(
+            Method::PATCH,
+            &format!("{WIDGETS}/w"),
+            "application/strategic-merge-patch+json",
+            "{}",
+        )
+        .await;
+    assert_eq!(
+        strategic.failure(),
+        (415, "UnsupportedMediaType".to_owned())
+    );
+    let storage = stage.storage().await;
+    let key = b"/registry/bench.example.com/widgets/ns/w";
+    let value = storage
+        .get(key, GetOptions::default())
+        .await
+        .expect("read")
+        .kv
+        .expect("stored")
+        .value;
+    let stored: Value = serde_json::from_slice(&value).expect("stored as JSON");
+    assert_eq!(stored["metadata"].get("resourceVersion"), None);
+    stage.delete(&format!("{WIDGETS}/w")).await.ok();
+    assert!(stage.get(WIDGETS).await.ok().names().is_empty());
+}
+
+async fn events_expire_by_a_lease(stage: Stage) {
+    let path = "/api/v1/namespaces/ns/events";
+    for name in ["a", "b"] {
+        let event = json!({"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": "p"}, "reason": "Seen"});
+        stage.post(path, &event).await.ok();
+    }
+    let storage = stage.storage().await;
+    let mut leases = Vec::new();
+    for name in ["a", "b"] {
+        let key = format!("/registry/events/ns/{name}");
+        let kv = storage
+            .get(key.as_bytes(), GetOptions::default())
+            .await
+            .expect("read")
+            .kv;
+        leases.push(kv.expect("stored").lease);
+    }
+    assert!(leases[0] != 0 && leases[0] == leases[1], "{leases:?}");
+    let of_pod = stage
+        .get(&format!(
+            "{path}?fieldSelector=involvedObject.name%3Dp,reason%3DSeen"
+        ))
+        .await
+        .ok();
+    assert_eq!(of_pod.names().len(), 2);
+}
