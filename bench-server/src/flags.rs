@@ -179,6 +179,6 @@ impl std::str::FromStr for EmulatedVersion {
 }
 
 /// Reads `300ms`, `5s`, `10m`, `1h30m`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|e| e.to_string())
 }

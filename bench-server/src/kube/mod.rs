@@ -10,8 +10,10 @@
 //! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
 //! - [`body`]: lists as they are sent
 //! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`respond`]: what is answered
+//! - [`compaction`]: which revisions storage forgets, and when
 //! - [`figures`]: metrics by upstream's names
 //! - [`gates`]: what can be switched off
+//! - [`discovery`]: what is served, and its fields; [`health`]: whether it is
 //! - [`tier`]: flags, start, stop
 
 pub mod body;
@@ -29,8 +31,10 @@ pub mod service;
 pub mod tier;
 pub mod watch;
 
+mod compaction;
 mod discovery;
 mod filter;
+mod health;
 mod respond;
 mod route;
 mod table;

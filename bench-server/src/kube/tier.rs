@@ -1,6 +1,7 @@
 //! Starting and stopping the Kubernetes tier.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use etcd_api::client::config::ClientConfig;
@@ -10,12 +11,13 @@ use tokio::task::JoinSet;
 
 use super::cache::WatchCache;
 use super::cache::fill::StreamSupport;
+use super::compaction;
 use super::figures::Figures;
 pub use super::gates::FeatureGates;
 use super::list::Lister;
 use super::resource::RESOURCES;
 use super::service::KubeService;
-use crate::flags::CommonFlags;
+use crate::flags::{CommonFlags, parse_duration};
 use crate::listen::{Bound, ListenError, TlsFiles, Workers};
 use crate::metrics;
 
@@ -57,6 +59,12 @@ pub struct KubeFlags {
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub etcd_keyfile: Option<std::path::PathBuf>,
 
+    /// How often storage is compacted to what it held one interval ago, in turn with other servers of its;
+    /// 0 means never (default: 5m with --backend embedded; never in front of --etcd-servers, whose history
+    /// belongs to others).
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub etcd_compaction_interval: Option<Duration>,
+
     /// Serve lists from a watch cache; without, every list goes to etcd.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     pub watch_cache: bool,
@@ -67,6 +75,18 @@ pub struct KubeFlags {
     /// no gate of upstream's). All are on.
     #[arg(long, default_value = "", value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
+}
+
+impl KubeFlags {
+    /// How often storage is compacted; `None` is never.
+    fn compaction_interval(&self) -> Option<Duration> {
+        let interval = match (self.etcd_compaction_interval, self.backend) {
+            (Some(interval), _) => interval,
+            (None, Backend::Embedded) => compaction::DEFAULT_INTERVAL,
+            (None, Backend::Etcd) => Duration::ZERO,
+        };
+        (!interval.is_zero()).then_some(interval)
+    }
 }
 
 /// What holds the objects.
@@ -155,6 +175,9 @@ impl KubeTier {
                 }
             })
             .collect();
+        if let Some(interval) = flags.compaction_interval() {
+            tasks.spawn(compaction::run(backend.clone(), interval));
+        }
         let service = KubeService::new(listers, registry);
         let urls = bound.iter().map(|bound| bound.url.clone()).collect();
         let workers = Arc::new(Workers::start(common.worker_threads)?);

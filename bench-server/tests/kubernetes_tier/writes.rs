@@ -48,7 +48,7 @@ async fn the_server_sets_what_is_its_to_set(stage: Stage) {
         (text("namespace"), text("uid").len()),
         ("ns".to_owned(), 36)
     );
-    assert!(text("creationTimestamp") > "2026".to_owned(), "{metadata}");
+    assert!(text("creationTimestamp").as_str() > "2026", "{metadata}");
     assert_eq!(
         (&metadata["generation"], &made["status"]["phase"]),
         (&json!(1), &json!("Pending"))
