@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 use super::Beginning;
 use super::direct::{Direct, DirectWatch};
 use super::frame::EventEncoder;
-use super::gzip;
+use super::gzip::Members;
 use super::out::Out;
 use super::plan::Plan;
 use crate::kube::cache::event::EventType;
@@ -96,7 +96,7 @@ pub struct WatchBody {
     bookmark: Option<Instant>,
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
-    gzip: bool,
+    gzip: Option<Members>,
     figures: WatchFigures,
     began: Instant,
     _open: Open,
@@ -140,7 +140,7 @@ impl WatchBody {
             bookmark: None,
             deadline,
             timer: Box::pin(tokio::time::sleep_until(deadline)),
-            gzip: false,
+            gzip: None,
             _open: figures.open(encoder.resource()),
             encoder,
             figures,
@@ -154,13 +154,13 @@ impl WatchBody {
 
     /// The same, compressed.
     pub(super) fn compressed(mut self) -> Self {
-        self.gzip = true;
+        self.gzip = Some(Members::default());
         self
     }
 
     /// Whether it is sent compressed.
     pub fn is_compressed(&self) -> bool {
-        self.gzip
+        self.gzip.is_some()
     }
 
     /// Media type of the answer.
@@ -222,13 +222,13 @@ impl WatchBody {
         if out.is_empty() {
             return match pending {
                 true => Poll::Pending,
-                false => Poll::Ready(None),
+                false => Poll::Ready(self.gzip.as_mut().and_then(Members::end)),
             };
         }
         let frame = out.finish();
-        Poll::Ready(Some(match self.gzip {
-            true => gzip::member(frame),
-            false => frame,
+        Poll::Ready(Some(match &mut self.gzip {
+            Some(members) => members.piece(frame),
+            None => frame,
         }))
     }
 
