@@ -35,6 +35,10 @@ pub struct CommonFlags {
     /// Threads that serve connections; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     pub worker_threads: usize,
+
+    /// Gather small writes to a socket that are ready together. Off only to measure what it does.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, hide = true)]
+    pub gather_writes: bool,
 }
 
 /// Flags of the etcd tier.

@@ -1,13 +1,18 @@
 //! How fast a list response is checked: bytes per second of one core, frames of 256 KiB and 16 KiB.
+//!
+//! `hashed` does what the verifier does: count, order, and a hash of every key and value. `decoded` does what an
+//! ordinary client does: each message gathered whole, then prost's structs.
 
 use std::hint::black_box;
 
+use bytes::{Buf, Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use etcd_api::client::raw_list::ListRpc;
 use etcd_api::client::walk::{Object, Walker};
 use etcd_api::proto::etcdserverpb::{RangeResponse, RangeStreamResponse, ResponseHeader};
 use etcd_api::proto::mvccpb::KeyValue;
 use prost::Message;
+use workloads::Fingerprint;
 
 /// A stream of `objects` values of `value_bytes`, chunks of about 1 MiB.
 fn stream(objects: usize, value_bytes: usize) -> Vec<u8> {
@@ -42,6 +47,16 @@ fn stream(objects: usize, value_bytes: usize) -> Vec<u8> {
     bytes
 }
 
+/// Takes a message that is there whole.
+fn next_message(received: &mut BytesMut) -> Option<Bytes> {
+    let len = u32::from_be_bytes(*received.get(1..)?.first_chunk()?) as usize;
+    if received.len() < 5 + len {
+        return None;
+    }
+    received.advance(5);
+    Some(received.split_to(len).freeze())
+}
+
 fn walk(c: &mut Criterion) {
     let mut group = c.benchmark_group("walk");
     group.sample_size(20);
@@ -55,14 +70,14 @@ fn walk(c: &mut Criterion) {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         for frame in [256 << 10, 16 << 10] {
             let id = BenchmarkId::new(
-                format!("{objects}x{value_bytes}B"),
+                format!("hashed/{objects}x{value_bytes}B"),
                 format!("{}KiB-frames", frame >> 10),
             );
             group.bench_function(id, |b| {
                 b.iter(|| {
                     let mut walker = Walker::new(ListRpc::RangeStream);
-                    let mut seen = 0u64;
-                    let mut visitor = |o: Object<'_>| seen += o.value.len() as u64;
+                    let mut seen = Fingerprint::default();
+                    let mut visitor = |o: Object<'_>| seen.add(o.key, o.value);
                     for frame in bytes.chunks(frame) {
                         walker.feed(frame, &mut visitor).expect("valid stream");
                     }
@@ -72,6 +87,21 @@ fn walk(c: &mut Criterion) {
                 });
             });
         }
+        let id = BenchmarkId::new(format!("decoded/{objects}x{value_bytes}B"), "256KiB-frames");
+        group.bench_function(id, |b| {
+            b.iter(|| {
+                let mut received = BytesMut::new();
+                let mut seen = 0;
+                for frame in bytes.chunks(256 << 10) {
+                    received.extend_from_slice(frame);
+                    while let Some(message) = next_message(&mut received) {
+                        let decoded = RangeStreamResponse::decode(message).expect("valid");
+                        seen += decoded.range_response.map_or(0, |r| r.kvs.len());
+                    }
+                }
+                assert_eq!(seen, objects);
+            });
+        });
     }
     group.finish();
 }

@@ -4,10 +4,12 @@
 //! - [`error`]: etcd's errors, by their exact texts
 //! - [`keys`]: key intervals and prefix ends
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) as a trait
+//! - [`pem`]: certificates and keys from files
 //! - [`client`]: any endpoint: services, raw lists checked in place, that interface over it
 
 pub mod client;
 pub mod error;
 pub mod keys;
 pub mod kubernetes;
+pub mod pem;
 pub mod proto;

@@ -9,9 +9,11 @@
 #![allow(unreachable_pub)]
 
 mod store;
+mod wire;
 
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use store::{reads, writes};
+use wire::{answers, checks};
 
 /// The server's allocator: what it costs is part of every path.
 #[global_allocator]
@@ -26,4 +28,4 @@ pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-gungraun::main!(library_benchmark_groups = reads, writes);
+gungraun::main!(library_benchmark_groups = reads, writes, answers, checks);

@@ -1,7 +1,5 @@
 //! The plain HTTP paths on etcd's client port: health, version, metrics.
 
-use std::sync::Arc;
-
 use http::{Method, Response, StatusCode, Uri, header};
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -12,8 +10,8 @@ use crate::wire::body::ResponseBody;
 
 /// Answers one HTTP/1.1 (or non-gRPC HTTP/2) request.
 pub async fn serve(
-    node: Arc<Node>,
-    registry: Arc<Registry>,
+    node: &Node,
+    registry: &Registry,
     method: Method,
     uri: Uri,
 ) -> Response<ResponseBody> {
@@ -47,7 +45,7 @@ pub async fn serve(
         (&Method::GET, "/metrics") => answer(
             StatusCode::OK,
             metrics::CONTENT_TYPE,
-            metrics::encode(&registry),
+            metrics::encode(registry),
         ),
         (&Method::POST, "/debug/settle") => {
             metrics::settle().await;

@@ -1,7 +1,5 @@
 //! The KV service, answered without tonic: its calls are what this project measures.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::{
@@ -48,12 +46,12 @@ impl Method {
 }
 
 /// Answers one KV call.
-pub async fn serve<B>(node: Arc<Node>, method: Method, body: B) -> Response<ResponseBody>
+pub async fn serve<B>(node: &Node, method: Method, body: B) -> Response<ResponseBody>
 where
-    B: http_body::Body<Data = Bytes>,
+    B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match answer(&node, method, body).await {
+    match answer(node, method, body).await {
         Ok(body) => grpc::response(body),
         Err(status) => grpc::error_response(&status),
     }
@@ -61,7 +59,7 @@ where
 
 async fn answer<B>(node: &Node, method: Method, body: B) -> Result<ResponseBody, Status>
 where
-    B: http_body::Body<Data = Bytes>,
+    B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let bytes = grpc::read_message(body, node.max_request_bytes + GRPC_OVERHEAD_BYTES).await?;

@@ -2,6 +2,7 @@
 //! routes, and plain HTTP beside them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Request, Response, Version, header};
 use hyper::body::Incoming;
@@ -15,20 +16,13 @@ use crate::listen::Handler;
 use crate::wire::body::ResponseBody;
 use crate::wire::frame::Frame;
 use crate::wire::grpc::error_response;
+use crate::wire::stopwatch::FirstWrites;
+
+/// The service that is answered here; [`kv::Method`] knows its methods.
+const KV: &str = "etcdserverpb.KV";
 
 /// gRPC services behind tonic's routes, with their methods, as etcd 3.7.1 has them.
-const METHODS: &[(&str, &[&str])] = &[
-    (
-        "etcdserverpb.KV",
-        &[
-            "Range",
-            "RangeStream",
-            "Put",
-            "DeleteRange",
-            "Txn",
-            "Compact",
-        ],
-    ),
+const ROUTED: &[(&str, &[&str])] = &[
     ("etcdserverpb.Watch", &["Watch"]),
     (
         "etcdserverpb.Lease",
@@ -91,11 +85,17 @@ const METHODS: &[(&str, &[&str])] = &[
 /// The etcd tier's handler; cheap to clone.
 #[derive(Clone)]
 pub struct EtcdService {
+    shared: Arc<Shared>,
+    /// Whether gRPC is answered at all.
+    grpc: bool,
+}
+
+/// What every request needs.
+struct Shared {
     node: Arc<Node>,
     routes: Routes,
     registry: Arc<Registry>,
-    /// Whether gRPC is answered at all.
-    grpc: bool,
+    first_writes: FirstWrites,
 }
 
 impl EtcdService {
@@ -103,9 +103,12 @@ impl EtcdService {
     pub fn new(node: Arc<Node>, routes: Routes, mut registry: Registry) -> Self {
         registry.register_collector(Box::new(super::figures::StoreCollector::new(node.clone())));
         Self {
-            node,
-            routes,
-            registry: Arc::new(registry),
+            shared: Arc::new(Shared {
+                node,
+                routes,
+                first_writes: FirstWrites::register(&mut registry),
+                registry: Arc::new(registry),
+            }),
             grpc: true,
         }
     }
@@ -123,24 +126,34 @@ impl Handler for EtcdService {
     type Data = Frame;
     type Body = ResponseBody;
 
+    /// gRPC has no use for it, and etcd's server sends none.
+    const DATE_HEADER: bool = false;
+
     fn handle(
         self,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send + 'static {
-        let Self {
-            node,
-            routes,
-            registry,
-            grpc,
-        } = self;
+        let Self { shared, grpc } = self;
+        let began = Instant::now();
         async move {
+            let Shared {
+                node,
+                routes,
+                registry,
+                first_writes,
+            } = &*shared;
             if !(grpc && is_grpc(&request)) {
                 let (head, _) = request.into_parts();
                 return plain_http::serve(node, registry, head.method, head.uri).await;
             }
-            match dispatch(&node, &request) {
-                Ok(Call::Kv(method)) => kv::serve(node, method, request.into_body()).await,
-                Ok(Call::Routed) => routed(routes, request).await,
+            match dispatch(node, &request) {
+                Ok(Call::Kv(method)) => {
+                    let mut response = kv::serve(node, method, request.into_body()).await;
+                    let timed = || first_writes.stopwatch(began);
+                    response.body_mut().time_first_write(timed);
+                    response
+                }
+                Ok(Call::Routed) => routed(routes.clone(), request).await,
                 Err(status) => error_response(&status),
             }
         }
@@ -174,21 +187,19 @@ fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
         .strip_prefix('/')
         .and_then(|p| p.rsplit_once('/'))
         .ok_or_else(|| Status::unimplemented(format!("malformed method name: {path:?}")))?;
-    let Some((_, methods)) = METHODS.iter().find(|(name, _)| *name == service) else {
-        return Err(Status::unimplemented(format!("unknown service {service}")));
-    };
-    let hidden = method == "RangeStream" && !node.version.has_range_stream();
-    if hidden || !methods.contains(&method) {
-        return Err(Status::unimplemented(format!(
-            "unknown method {method} for service {service}"
-        )));
-    }
-    if service == "etcdserverpb.KV" {
+    let unknown =
+        || Status::unimplemented(format!("unknown method {method} for service {service}"));
+    if service == KV {
         return kv::Method::from_name(method)
+            .filter(|m| *m != kv::Method::RangeStream || node.version.has_range_stream())
             .map(Call::Kv)
-            .ok_or_else(|| Status::internal(format!("KV method {method} has no handler")));
+            .ok_or_else(unknown);
     }
-    Ok(Call::Routed)
+    match ROUTED.iter().find(|(name, _)| *name == service) {
+        None => Err(Status::unimplemented(format!("unknown service {service}"))),
+        Some((_, methods)) if methods.contains(&method) => Ok(Call::Routed),
+        Some(_) => Err(unknown()),
+    }
 }
 
 async fn routed(mut routes: Routes, request: Request<Incoming>) -> Response<ResponseBody> {

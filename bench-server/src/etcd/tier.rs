@@ -84,7 +84,7 @@ impl EtcdTier {
         });
         let node = Arc::new(Node::new(store, flags, advertised));
         let service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
-        let workers = Arc::new(Workers::start(common.worker_threads)?);
+        let workers = Arc::new(Workers::start(common.worker_threads, common.gather_writes)?);
         let mut tasks = JoinSet::new();
         tasks.spawn(clockwork::expire_leases(node.store.clone()));
         if let Some(retention) = retention {

@@ -59,6 +59,7 @@ pub(super) async fn start(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
     let common = CommonFlags {
         log_level: "info".into(),
         worker_threads: 1,
+        gather_writes: true,
     };
     KubeTier::start_over(
         std::sync::Arc::new(etcd.clone()),

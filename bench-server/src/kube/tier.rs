@@ -180,7 +180,7 @@ impl KubeTier {
         }
         let service = KubeService::new(listers, registry);
         let urls = bound.iter().map(|bound| bound.url.clone()).collect();
-        let workers = Arc::new(Workers::start(common.worker_threads)?);
+        let workers = Arc::new(Workers::start(common.worker_threads, common.gather_writes)?);
         for listener in bound {
             tasks.spawn(listener.accept(workers.clone(), service.clone()));
         }

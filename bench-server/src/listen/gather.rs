@@ -4,7 +4,7 @@
 //! responses that are ready at once, cost a system call, a TCP push and perhaps a wake-up each.
 //! Here small writes land in a buffer, and another task of the same runtime writes the buffer out
 //! once the connection's task has yielded: by then everything that was ready is in it. Writes of
-//! [`PASS_BYTES`] and more pass straight through when nothing is waiting before them.
+//! [`PASS_BYTES`] and more pass straight through, after what waits before them.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -51,23 +51,30 @@ struct State<S> {
     waiting: Vec<u8>,
     /// Bytes of `waiting` that are written.
     written: usize,
-    /// The connection's task, when it waits for the buffer to drain. While it does, or while the
-    /// buffer is not empty, only the draining task polls the socket for writing.
+    /// Whether small writes are gathered at all.
+    gather: bool,
+    /// The connection's task, when it waits for the buffer to drain.
     blocked: Option<Waker>,
+    /// Whether the draining task waits for the socket. While it does, nobody else may poll the
+    /// socket for writing, or its waker would be lost.
+    draining: bool,
     /// What the draining task ran into; the next write reports it.
     failed: Option<io::Error>,
     closed: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Gathered<S> {
-    /// Wraps `socket` and spawns its draining task on the current runtime.
-    pub(super) fn new(socket: S) -> Self {
+    /// Wraps `socket` and spawns its draining task on the current runtime; without `gather` every
+    /// write passes.
+    pub(super) fn new(socket: S, gather: bool) -> Self {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 socket,
                 waiting: Vec::new(),
                 written: 0,
+                gather,
                 blocked: None,
+                draining: false,
                 failed: None,
                 closed: false,
             }),
@@ -96,7 +103,9 @@ async fn drain<S: AsyncWrite + Unpin>(shared: &Shared<S>) {
         shared.due.notified().await;
         let closed = std::future::poll_fn(|cx| {
             let mut state = shared.state.lock();
-            match state.poll_drain(cx) {
+            let drained = state.poll_drain(cx);
+            state.draining = drained.is_pending();
+            match drained {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(e)) => {
@@ -151,16 +160,25 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         if let Some(e) = state.failed.take() {
             return Poll::Ready(Err(e));
         }
-        let empty = state.waiting.is_empty();
-        if bytes >= PASS_BYTES && empty {
+        let passes = bytes >= PASS_BYTES || !state.gather;
+        let waiting = state.waiting.len();
+        if waiting > 0 && (passes || waiting + bytes > MOST_BYTES) {
+            // Room is made here and now where the socket takes it: no other task need run for it.
+            let drained = match state.draining {
+                true => Poll::Pending,
+                false => state.poll_drain(cx)?,
+            };
+            if drained.is_pending() {
+                state.blocked = Some(cx.waker().clone());
+                self.shared.due.notify_one();
+                return Poll::Pending;
+            }
+        }
+        if passes {
             return pass(Pin::new(&mut state.socket), cx);
         }
-        if !empty && (bytes >= PASS_BYTES || state.waiting.len() + bytes > MOST_BYTES) {
-            state.blocked = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
         gather(&mut state.waiting);
-        if empty {
+        if waiting == 0 {
             self.shared.due.notify_one();
         }
         Poll::Ready(Ok(bytes))
@@ -291,7 +309,7 @@ mod tests {
             inner: near,
             writes: writes.clone(),
         };
-        (Gathered::new(socket), far, writes)
+        (Gathered::new(socket, true), far, writes)
     }
 
     #[tokio::test]

@@ -10,7 +10,6 @@ mod tls;
 mod url;
 mod workers;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Buf;
@@ -31,6 +30,9 @@ pub trait Handler: Clone + Send + 'static {
     type Body: http_body::Body<Data = Self::Data, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + 'static;
+
+    /// Whether HTTP/2 answers carry `date`.
+    const DATE_HEADER: bool = true;
 
     /// Answers one request with a clone of the handler; dropped when the client goes away.
     fn handle(
@@ -103,14 +105,6 @@ impl Bound {
             tls: settings,
             url: url.with_port(port),
         })
-    }
-
-    /// The bound address.
-    ///
-    /// # Errors
-    /// The system's, when the socket is gone.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
     }
 
     /// Accepts for ever, handing connections to `workers` in turn, each with a clone of `handler`.

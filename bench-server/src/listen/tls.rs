@@ -1,10 +1,9 @@
 //! Server certificates, by etcd's flag names.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use etcd_api::pem::{self, PemError};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
@@ -31,15 +30,8 @@ pub enum TlsError {
         flag: &'static str,
     },
     /// A file cannot be read or holds no PEM of the right kind.
-    #[error("cannot read {what} from {}: {reason}", path.display())]
-    File {
-        /// Certificate, key or CA.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
+    #[error(transparent)]
+    File(#[from] PemError),
     /// The pieces do not fit together.
     #[error("TLS settings are not usable: {0}")]
     Settings(String),
@@ -58,12 +50,8 @@ impl TlsFiles {
             .key
             .as_deref()
             .ok_or(TlsError::Missing { flag: "--key-file" })?;
-        let chain = certificates("certificate", cert_path)?;
-        let key = PrivateKeyDer::from_pem_file(key_path).map_err(|e| TlsError::File {
-            what: "private key",
-            path: key_path.to_owned(),
-            reason: e.to_string(),
-        })?;
+        let chain = pem::certificates(cert_path)?;
+        let key = pem::private_key(key_path)?;
         let settings = |e: &dyn std::fmt::Display| TlsError::Settings(e.to_string());
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -78,7 +66,7 @@ impl TlsFiles {
             }
             (Some(ca), required) => {
                 let mut roots = RootCertStore::empty();
-                for cert in certificates("CA certificate", ca)? {
+                for cert in pem::certificates(ca)? {
                     roots.add(cert).map_err(|e| settings(&e))?;
                 }
                 let verifier =
@@ -97,19 +85,4 @@ impl TlsFiles {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
-}
-
-fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let error = |reason: String| TlsError::File {
-        what,
-        path: path.to_owned(),
-        reason,
-    };
-    let chain: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|e| error(e.to_string()))?;
-    if chain.is_empty() {
-        return Err(error("no certificate in it".to_owned()));
-    }
-    Ok(chain)
 }

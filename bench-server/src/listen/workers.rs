@@ -32,11 +32,11 @@ pub struct Workers<H> {
 }
 
 impl<H: Handler> Workers<H> {
-    /// Starts `threads` of them (0: one per core).
+    /// Starts `threads` of them (0: one per core); `gather` says whether small writes are gathered.
     ///
     /// # Errors
     /// The system's, when a thread or a runtime cannot be made.
-    pub fn start(threads: usize) -> std::io::Result<Self> {
+    pub fn start(threads: usize, gather: bool) -> std::io::Result<Self> {
         let threads = match threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
@@ -49,7 +49,7 @@ impl<H: Handler> Workers<H> {
                 .build()?;
             std::thread::Builder::new()
                 .name(format!("conn-{index}"))
-                .spawn(move || runtime.block_on(serve_queue(connections)))?;
+                .spawn(move || runtime.block_on(serve_queue(connections, gather)))?;
             queues.push(queue);
         }
         Ok(Self {
@@ -80,11 +80,11 @@ impl<H: Handler> Workers<H> {
 }
 
 /// Serves what arrives until the queue's sender is dropped.
-async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H>>) {
+async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H>>, gather: bool) {
     while let Some((stream, tls, handler)) = queue.recv().await {
         tokio::spawn(async move {
             let stream = match TcpStream::from_std(stream) {
-                Ok(stream) => Gathered::new(stream),
+                Ok(stream) => Gathered::new(stream, gather),
                 Err(e) => {
                     tracing::warn!("cannot register a connection: {e}");
                     return;
@@ -114,6 +114,7 @@ where
     builder
         .http2()
         .timer(TokioTimer::new())
+        .auto_date_header(H::DATE_HEADER)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
         .initial_connection_window_size(RECEIVE_WINDOW_BYTES)

@@ -10,6 +10,7 @@ use tonic::Status;
 
 use super::frame::Frame;
 use super::grpc;
+use super::stopwatch::Stopwatch;
 
 /// A list that is produced while it is sent. Pulled only when the connection can take more, so a
 /// slow reader holds back the work, and dropped when the client cancels.
@@ -31,8 +32,8 @@ enum Kind {
     Full(Option<Bytes>),
     /// One gRPC message, then its trailers.
     Unary(Option<Frame>),
-    /// gRPC messages as they are produced, then trailers.
-    Pulled(Box<dyn FrameSource>),
+    /// gRPC messages as they are produced, then trailers; the first is timed.
+    Pulled(Box<dyn FrameSource>, Option<Stopwatch>),
     /// Plain bytes as they are produced, this many in all.
     Opaque(Box<dyn FrameSource>, u64),
     /// Trailers are due.
@@ -65,12 +66,19 @@ impl ResponseBody {
 
     /// gRPC messages from `source`, then OK or the error it ended with.
     pub fn pulled(source: impl FrameSource + 'static) -> Self {
-        Self(Kind::Pulled(Box::new(source)))
+        Self(Kind::Pulled(Box::new(source), None))
     }
 
     /// `len` bytes from `source` as a plain HTTP body; an error resets the stream.
     pub fn opaque(source: impl FrameSource + 'static, len: u64) -> Self {
         Self(Kind::Opaque(Box::new(source), len))
+    }
+
+    /// Has the first write of a list's body stop the watch that `stopwatch` makes; other bodies are not timed.
+    pub fn time_first_write(&mut self, stopwatch: impl FnOnce() -> Stopwatch) {
+        if let Kind::Pulled(_, slot) = &mut self.0 {
+            *slot = Some(stopwatch());
+        }
     }
 
     /// What one of tonic's services answered.
@@ -99,8 +107,13 @@ impl Body for ResponseBody {
                     None => return self.poll_frame(cx),
                 }
             }
-            Kind::Pulled(source) => match source.next_frame() {
-                Ok(Some(frame)) => Some(Ok(HttpFrame::data(frame))),
+            Kind::Pulled(source, stopwatch) => match source.next_frame() {
+                Ok(Some(mut frame)) => {
+                    if let Some(stopwatch) = stopwatch.take() {
+                        frame.time_first_write(stopwatch);
+                    }
+                    Some(Ok(HttpFrame::data(frame)))
+                }
                 Ok(None) => {
                     *kind = Kind::Empty;
                     Some(Ok(HttpFrame::trailers(grpc::trailers(Ok(())))))

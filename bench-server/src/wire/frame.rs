@@ -13,6 +13,7 @@ use std::io::IoSlice;
 use bytes::{Buf, Bytes};
 
 use super::run::Run;
+use super::stopwatch::Stopwatch;
 use crate::store::Record;
 
 /// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
@@ -51,9 +52,16 @@ pub struct Frame {
     consumed: usize,
     /// Bytes left; those of the last piece beyond them belong to the next frame.
     remaining: usize,
+    /// Waits for the first byte to be written.
+    stopwatch: Option<Stopwatch>,
 }
 
 impl Frame {
+    /// Stops `stopwatch` when the socket takes the frame's first byte.
+    pub(super) fn time_first_write(&mut self, stopwatch: Stopwatch) {
+        self.stopwatch = Some(stopwatch);
+    }
+
     /// Cuts everything from byte `at` on off into a frame of its own; a piece that straddles the
     /// cut is shared by both.
     fn split_off(&mut self, at: usize) -> Self {
@@ -95,6 +103,7 @@ impl From<Bytes> for Frame {
             pieces: VecDeque::from([Piece::Run(bytes)]),
             consumed: 0,
             remaining,
+            stopwatch: None,
         }
     }
 }
@@ -135,6 +144,9 @@ impl Buf for Frame {
             "cannot advance {count} bytes, {} remain",
             self.remaining
         );
+        if let Some(stopwatch) = self.stopwatch.take_if(|_| count > 0) {
+            stopwatch.stop();
+        }
         self.remaining -= count;
         while let Some(piece) = self.pieces.front() {
             let left = piece.as_slice().len() - self.consumed;

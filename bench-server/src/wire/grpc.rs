@@ -5,7 +5,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use prost::Message;
 use tonic::{Code, Status};
 
@@ -40,7 +40,7 @@ pub fn message_prefix(len: u64) -> Result<[u8; PREFIX_BYTES], Status> {
 /// message, `Internal` for a broken one.
 pub async fn read_message<B>(body: B, limit_bytes: usize) -> Result<Bytes, Status>
 where
-    B: http_body::Body<Data = Bytes>,
+    B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let too_large = |len: usize| {
@@ -48,16 +48,9 @@ where
             "grpc: received message larger than max ({len} vs. {limit_bytes})"
         ))
     };
-    // Twice the limit and some: enough to say how large a slightly oversized message was without
-    // gathering a hostile one.
-    let bound = limit_bytes.saturating_mul(2) + PREFIX_BYTES;
-    let hint = body.size_hint().lower();
-    let whole = match Limited::new(body, bound).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(e) if e.is::<LengthLimitError>() => {
-            return Err(too_large((hint as usize).max(bound)));
-        }
-        Err(e) => return Err(Status::cancelled(format!("request body ended early: {e}"))),
+    let whole = match whole_body(body, limit_bytes).await? {
+        Whole::Bytes(whole) => whole,
+        Whole::TooLarge(len) => return Err(too_large(len)),
     };
     let Some((prefix, message)) = whole.split_first_chunk::<PREFIX_BYTES>() else {
         return Err(Status::internal(format!(
@@ -81,6 +74,53 @@ where
         )));
     }
     Ok(whole.slice(PREFIX_BYTES..))
+}
+
+/// What a request's body turned out to be.
+enum Whole {
+    Bytes(Bytes),
+    /// Larger than is worth gathering; at least this long.
+    TooLarge(usize),
+}
+
+/// Gathers a body. Most requests are one DATA frame, which is taken as it is.
+async fn whole_body<B>(mut body: B, limit_bytes: usize) -> Result<Whole, Status>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    // Twice the limit and some: enough to say how large a slightly oversized message was without
+    // gathering a hostile one.
+    let bound = limit_bytes.saturating_mul(2) + PREFIX_BYTES;
+    let announced = body.size_hint().lower() as usize;
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while !body.is_end_stream() {
+        let Some(frame) = body.frame().await else {
+            break;
+        };
+        let frame = frame
+            .map_err(|e| Status::cancelled(format!("request body ended early: {}", e.into())))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if first.len() + whole.len() + data.len() > bound {
+            return Ok(Whole::TooLarge(announced.max(bound)));
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            if whole.is_empty() {
+                whole.reserve(announced.min(bound).max(first.len() + data.len()));
+                whole.extend_from_slice(&std::mem::take(&mut first));
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(Whole::Bytes(match whole.is_empty() {
+        true => first,
+        false => whole.freeze(),
+    }))
 }
 
 /// Decodes a request message.

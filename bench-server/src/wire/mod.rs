@@ -4,6 +4,7 @@
 //! - [`frame`]: the body's data type, a rope of stored records and copied runs
 //! - `run`: the buffers that runs are copied into
 //! - [`proto`]: the few protobuf fields that are written by hand around stored records
+//! - [`stopwatch`]: from a request's head to the first write of its list
 //! - [`grpc`]: message prefix, request decoding, status trailers
 //! - [`body`]: bodies that are pulled frame by frame
 
@@ -12,3 +13,4 @@ pub mod frame;
 pub mod grpc;
 pub mod proto;
 mod run;
+pub mod stopwatch;

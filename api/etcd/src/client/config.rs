@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::error::Error;
+use crate::pem::{PemError, certificates, private_key};
 
 /// The shortest ping interval: etcd answers faster ones with GOAWAY (`too_many_pings`).
 pub const MIN_KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -287,16 +286,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|e| Error::Config(format!("{}: {e}", path.display())))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let pem = read(path)?;
-    CertificateDer::pem_slice_iter(&pem)
-        .collect::<Result<_, _>>()
-        .map_err(|e| Error::Config(format!("{}: {e}", path.display())))
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    PrivateKeyDer::from_pem_slice(&read(path)?)
-        .map_err(|e| Error::Config(format!("{}: {e}", path.display())))
+impl From<PemError> for Error {
+    fn from(error: PemError) -> Self {
+        Self::Config(error.to_string())
+    }
 }
 
 #[cfg(test)]

@@ -71,13 +71,21 @@ impl KubernetesClient {
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Error> {
-        let response = self.shared.client.kv().range(request).await?;
-        Ok(response.into_inner())
+        let client = &self.shared.client;
+        let range = || {
+            let request = request.clone();
+            async { Ok(client.kv().range(request).await?.into_inner()) }
+        };
+        client.renewing(range).await
     }
 
     async fn txn(&self, request: TxnRequest) -> Result<OptimisticResponse, Error> {
-        let response = self.shared.client.kv().txn(request).await?.into_inner();
-        Ok(requests::optimistic_response(response))
+        let client = &self.shared.client;
+        let txn = || {
+            let request = request.clone();
+            async { Ok(client.kv().txn(request).await?.into_inner()) }
+        };
+        Ok(requests::optimistic_response(client.renewing(txn).await?))
     }
 
     /// Opens a RangeStream on the kept connection, or on a new one when that has gone.
@@ -141,7 +149,9 @@ impl KubernetesEtcd for KubernetesClient {
         prefix: &[u8],
         options: ListOptions,
     ) -> Result<BoxStream<'static, Result<ListBatch, Error>>, Error> {
-        let opened = self.open_list(&requests::list(prefix, options)).await;
+        let request = requests::list(prefix, options);
+        let client = &self.shared.client;
+        let opened = client.renewing(|| self.open_list(&request)).await;
         if opened.is_err() {
             self.shared.note_range_stream(&opened);
         }
@@ -203,8 +213,9 @@ impl KubernetesEtcd for KubernetesClient {
 
     async fn lease_grant(&self, ttl_s: i64) -> Result<i64, Error> {
         let request = LeaseGrantRequest { ttl: ttl_s, id: 0 };
-        let response = self.shared.client.lease().lease_grant(request).await?;
-        Ok(response.into_inner().id)
+        let client = &self.shared.client;
+        let grant = || async { Ok(client.lease().lease_grant(request).await?.into_inner().id) };
+        client.renewing(grant).await
     }
 
     async fn compact(&self, revision: i64) -> Result<(), Error> {
@@ -212,7 +223,9 @@ impl KubernetesEtcd for KubernetesClient {
             revision,
             physical: false,
         };
-        self.shared.client.kv().compact(request).await?;
+        let client = &self.shared.client;
+        let compact = || async { Ok(client.kv().compact(request).await?) };
+        client.renewing(compact).await?;
         self.shared.compacted.fetch_max(revision, Ordering::Relaxed);
         Ok(())
     }

@@ -7,15 +7,18 @@
 //! - [`raw_list`]: Range and RangeStream on bare HTTP/2, feeding a walker or a counter
 //! - `opaque`: the same bytes as one plain body, the yardstick of lists
 //! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
+//! - `token`, `keep_alive`: a user's token that may be renewed; pings for connections of our own
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
 //! - [`watch`]: its watch half: shared streams, joined revisions, ordered progress
 
 pub mod calls;
 pub mod config;
 mod dial;
+mod keep_alive;
 pub mod kubernetes;
 mod opaque;
 pub mod raw_list;
+mod token;
 pub mod walk;
 pub mod watch;
 
@@ -34,18 +37,19 @@ use pb::kv_client::KvClient;
 use pb::lease_client::LeaseClient;
 use pb::maintenance_client::MaintenanceClient;
 use pb::watch_client::WatchClient;
+use token::Token;
 
 /// Adds the `token` of an authenticated user and, on watches, `hasleader`.
 #[derive(Debug, Clone, Default)]
 pub struct Metadata {
-    token: Option<HeaderValue>,
+    token: Token,
     require_leader: bool,
 }
 
 impl Interceptor for Metadata {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let metadata = request.metadata_mut();
-        if let Some(token) = &self.token {
+        if let Some(token) = self.token.get() {
             let value = AsciiMetadataValue::try_from(token.as_bytes())
                 .map_err(|_| Status::internal("token is not ASCII"))?;
             metadata.insert("token", value);
@@ -65,7 +69,7 @@ pub type Transport = InterceptedService<Channel, Metadata>;
 pub struct Client {
     config: ClientConfig,
     channel: Channel,
-    token: Option<HeaderValue>,
+    token: Token,
 }
 
 impl Client {
@@ -77,13 +81,31 @@ impl Client {
     /// is fine with any user, as it is for Go's client.
     pub async fn connect(config: ClientConfig) -> Result<Self, Error> {
         let channel = connect_channel(&config).await?;
-        let mut client = Self {
+        let client = Self {
             config,
             channel,
-            token: None,
+            token: Token::default(),
         };
-        client.token = client.authenticate().await?;
+        client.token.set(client.authenticate().await?);
         Ok(client)
+    }
+
+    /// Runs `call`. If the server does not know the user's token (any more), authenticates anew and runs it once more;
+    /// every service and connection of this client uses the new token.
+    ///
+    /// # Errors
+    /// Those of the last `call`, or of authenticating.
+    pub async fn renewing<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        match call().await {
+            Err(Error::Refused(Refusal::InvalidAuthToken)) if self.config.user.is_some() => {
+                self.token.set(self.authenticate().await?);
+                call().await
+            }
+            other => other,
+        }
     }
 
     /// What it was made from.
@@ -133,7 +155,7 @@ impl Client {
     /// # Errors
     /// As [`raw_list::RawConnection::connect`].
     pub async fn raw(&self) -> Result<raw_list::RawConnection, Error> {
-        raw_list::RawConnection::connect(&self.config, self.token.clone()).await
+        raw_list::RawConnection::connect_with(&self.config, self.token.clone()).await
     }
 
     fn metadata(&self, require_leader: bool) -> Metadata {

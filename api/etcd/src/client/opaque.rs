@@ -24,6 +24,7 @@ impl RawConnection {
         let path = format!("{PATH}?bytes={bytes}");
         let mut request = self.request(Method::GET, &path)?;
         request.headers_mut().remove("te");
+        let _flight = self.begin();
         let mut send = self.ready().await?;
         let (response, _) = send.send_request(request, true).map_err(unavailable)?;
         let (head, mut body) = response.await.map_err(unavailable)?.into_parts();

@@ -5,6 +5,7 @@
 //! which is how a client cancels.
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::FutureExt;
@@ -16,6 +17,8 @@ use tonic::{Code, Status};
 
 use super::config::{ClientConfig, Http2};
 use super::dial::{self, Failed, Socket};
+use super::keep_alive::{self, Flight, InFlight};
+use super::token::Token;
 pub use super::walk::ListRpc;
 use super::walk::{ListSummary, Visitor, Walker};
 use crate::error::Error;
@@ -30,7 +33,8 @@ const CANCELLED_REMEMBERED: usize = 10_000;
 pub struct RawConnection {
     send: SendRequest<Bytes>,
     endpoint: Uri,
-    token: Option<HeaderValue>,
+    token: Token,
+    requests: InFlight,
 }
 
 impl RawConnection {
@@ -39,13 +43,23 @@ impl RawConnection {
     /// # Errors
     /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.
     pub async fn connect(config: &ClientConfig, token: Option<HeaderValue>) -> Result<Self, Error> {
+        Self::connect_with(config, token.into()).await
+    }
+
+    /// Connects with a token that may be renewed.
+    pub(super) async fn connect_with(config: &ClientConfig, token: Token) -> Result<Self, Error> {
+        let keep_alive = config.keep_alive_checked()?;
+        let requests = InFlight::default();
         let http2 = config.http2;
-        let (send, endpoint) =
-            dial::first(config, |socket| handshake(http2, socket).boxed()).await?;
+        let (send, endpoint) = dial::first(config, |socket| {
+            handshake(http2, keep_alive, requests.clone(), socket).boxed()
+        })
+        .await?;
         Ok(Self {
             send,
             endpoint,
             token,
+            requests,
         })
     }
 
@@ -68,6 +82,7 @@ impl RawConnection {
         let mut head = self.request(Method::POST, path)?;
         head.headers_mut()
             .insert("content-type", HeaderValue::from_static("application/grpc"));
+        let flight = self.begin();
         let mut send = self.ready().await?;
         let (response, mut body) = send.send_request(head, false).map_err(unavailable)?;
         // A server that knows no such method may answer and close the stream before it has read the request; then the
@@ -90,6 +105,7 @@ impl RawConnection {
         Ok(RawList {
             status: head.headers,
             body,
+            _flight: flight,
         })
     }
 
@@ -134,6 +150,11 @@ impl RawConnection {
         Ok(bytes)
     }
 
+    /// Counts a request as in flight until dropped.
+    pub(super) fn begin(&self) -> Flight {
+        self.requests.begin()
+    }
+
     /// Waits until a stream may be opened.
     pub(super) async fn ready(&self) -> Result<SendRequest<Bytes>, Error> {
         self.send.clone().ready().await.map_err(unavailable)
@@ -149,8 +170,8 @@ impl RawConnection {
             .version(Version::HTTP_2)
             .uri(Uri::from_parts(parts).map_err(|e| config(e.into()))?)
             .header("te", "trailers");
-        if let Some(token) = &self.token {
-            request = request.header("token", token.clone());
+        if let Some(token) = self.token.get() {
+            request = request.header("token", token);
         }
         request.body(()).map_err(config)
     }
@@ -162,6 +183,7 @@ pub struct RawList {
     /// Headers, kept because a trailers-only answer carries its status there.
     status: HeaderMap,
     body: RecvStream,
+    _flight: Flight,
 }
 
 impl RawList {
@@ -190,8 +212,13 @@ impl RawList {
     }
 }
 
-async fn handshake(http2: Http2, socket: Socket) -> Result<SendRequest<Bytes>, Failed> {
-    let (send, connection) = h2::client::Builder::new()
+async fn handshake(
+    http2: Http2,
+    keep_alive: Option<Duration>,
+    requests: InFlight,
+    socket: Socket,
+) -> Result<SendRequest<Bytes>, Failed> {
+    let (send, mut connection) = h2::client::Builder::new()
         .initial_window_size(http2.stream_window_bytes)
         .initial_connection_window_size(http2.connection_window_bytes)
         .max_frame_size(http2.max_frame_bytes)
@@ -203,9 +230,20 @@ async fn handshake(http2: Http2, socket: Socket) -> Result<SendRequest<Bytes>, F
         .handshake(socket)
         .await
         .map_err(|e| Failed::network(&e))?;
+    let pings = keep_alive.zip(connection.ping_pong());
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!("list connection ended: {error}");
+        let gone = async {
+            match pings {
+                Some((interval, pings)) => keep_alive::pings(pings, interval, requests).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = connection => if let Err(error) = ended {
+                tracing::debug!("list connection ended: {error}");
+            },
+            // Dropping the connection fails what is open on it.
+            why = gone => tracing::debug!("list connection dropped: {why}"),
         }
     });
     Ok(send)

@@ -1,0 +1,168 @@
+//! Lists beside the same bytes as one opaque body: time, CPU of both sides, memory of the server.
+//!
+//! `WIRE_ROUNDS` (default 5) rounds of every row; `WIRE_FRAME` (default 262144) is the frame size that the client allows.
+
+use std::time::Instant;
+
+use etcd_api::client::raw_list::{ListRpc, RawConnection};
+use etcd_api::client::walk::Object;
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::RangeRequest;
+use workloads::Fingerprint;
+
+use super::server::{Server, own_cpu, runtime};
+use super::{median, setting};
+
+const PREFIX: &[u8] = b"/registry/pods/";
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A way to get everything.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Opaque,
+    Stream,
+    Unary,
+    Paged(i64),
+}
+
+const WAYS: [Way; 5] = [
+    Way::Opaque,
+    Way::Stream,
+    Way::Unary,
+    Way::Paged(10_000),
+    Way::Paged(500),
+];
+
+pub(crate) fn run() {
+    let only = std::env::var("WIRE_SHAPE").ok();
+    for (objects, value_bytes) in [(150_000, 10_000), (500_000, 100), (10_000, 100_000)] {
+        let shape = format!("{objects}x{value_bytes}");
+        if only.as_ref().is_none_or(|wanted| *wanted == shape) {
+            runtime().block_on(shape_table(objects, value_bytes));
+        }
+    }
+}
+
+async fn shape_table(objects: u64, value_bytes: usize) {
+    let mut server = Server::start(&[]);
+    server.config.http2.max_frame_bytes = setting("WIRE_FRAME", 256 << 10) as u32;
+    server.seed(objects, value_bytes).await;
+    let client = server.connect().await;
+    let bytes = client
+        .drain(ListRpc::Range, &whole())
+        .await
+        .expect("a list");
+    println!(
+        "\n{objects} x {value_bytes} B, {:.0} MB, one client: median (lowest) of {} rounds",
+        bytes as f64 / 1e6,
+        rounds()
+    );
+    println!(
+        "{:<12} {:>9} {:>9} {:>7} {:>10} {:>10} {:>9}",
+        "", "wall ms", "lowest", "ratio", "server ms", "client ms", "above MiB"
+    );
+    let mut rows: Vec<Row> = WAYS.iter().map(|_| Row::default()).collect();
+    for _ in 0..rounds() {
+        for (way, row) in WAYS.iter().zip(&mut rows) {
+            row.measure(&server, &client, *way, objects, bytes).await;
+        }
+    }
+    let yardstick = median(&mut rows[0].wall);
+    for (way, row) in WAYS.iter().zip(&mut rows) {
+        let wall = median(&mut row.wall);
+        println!(
+            "{:<12} {:>9.1} {:>9.1} {:>7.2} {:>10.1} {:>10.1} {:>9.1}",
+            format!("{way:?}").to_lowercase(),
+            wall,
+            row.wall[0],
+            wall / yardstick,
+            median(&mut row.server),
+            median(&mut row.client),
+            row.above.iter().copied().fold(0.0, f64::max),
+        );
+    }
+}
+
+fn rounds() -> u64 {
+    setting("WIRE_ROUNDS", 5)
+}
+
+/// Milliseconds, and MiB above what was resident before.
+#[derive(Debug, Default)]
+struct Row {
+    wall: Vec<f64>,
+    server: Vec<f64>,
+    client: Vec<f64>,
+    above: Vec<f64>,
+}
+
+impl Row {
+    async fn measure(
+        &mut self,
+        server: &Server,
+        client: &RawConnection,
+        way: Way,
+        objects: u64,
+        bytes: u64,
+    ) {
+        if setting("WIRE_SETTLE", 0) == 1 {
+            server.settle().await;
+        }
+        server.reset_peak();
+        let (idle, _) = server.memory();
+        let (began, server_cpu, client_cpu) = (Instant::now(), server.cpu(), own_cpu());
+        match way {
+            Way::Opaque => client.drain_opaque(bytes).await.expect("its bytes"),
+            Way::Stream => check(client, ListRpc::RangeStream, objects).await,
+            Way::Unary => check(client, ListRpc::Range, objects).await,
+            Way::Paged(limit) => pages(client, limit, objects).await,
+        }
+        self.wall.push(began.elapsed().as_secs_f64() * 1e3);
+        self.server
+            .push((server.cpu() - server_cpu).as_secs_f64() * 1e3);
+        self.client
+            .push((own_cpu() - client_cpu).as_secs_f64() * 1e3);
+        let (_, peak) = server.memory();
+        self.above.push(peak.saturating_sub(idle) as f64 / MIB);
+    }
+}
+
+pub(crate) fn whole() -> RangeRequest {
+    RangeRequest {
+        key: PREFIX.to_vec().into(),
+        range_end: prefix_end(PREFIX).into(),
+        ..RangeRequest::default()
+    }
+}
+
+async fn check(client: &RawConnection, rpc: ListRpc, objects: u64) {
+    let mut seen = Fingerprint::default();
+    let mut visit = |object: Object<'_>| seen.add(object.key, object.value);
+    let walked = client.walk(rpc, &whole(), &mut visit, || {}).await;
+    walked.expect("a well-formed list");
+    assert_eq!(seen.objects, objects);
+}
+
+async fn pages(client: &RawConnection, limit: i64, objects: u64) {
+    let mut request = RangeRequest { limit, ..whole() };
+    let mut seen = Fingerprint::default();
+    let mut last = Vec::new();
+    loop {
+        let mut visit = |object: Object<'_>| {
+            seen.add(object.key, object.value);
+            last.clear();
+            last.extend_from_slice(object.key);
+        };
+        let walked = client.walk(ListRpc::Range, &request, &mut visit, || {});
+        let summary = walked.await.expect("a well-formed page");
+        if !summary.more {
+            assert_eq!(seen.objects, objects);
+            return;
+        }
+        if request.revision == 0 {
+            request.revision = summary.revision;
+        }
+        last.push(0);
+        request.key = last.clone().into();
+    }
+}

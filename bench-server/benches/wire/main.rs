@@ -1,0 +1,59 @@
+//! The etcd tier over a socket, server and client in two processes: the bars of `docs/performance.md`.
+//!
+//! `cargo bench -p bench-server --bench wire -- [lists|first|small|pace]…` prints a table each; without a
+//! name all run. What is compared is taken in turn, round after round, so that a busy machine slows
+//! all of it. CPU times are the processes' clocks, not their wall time.
+
+mod first;
+mod lists;
+mod pace;
+mod server;
+mod small;
+
+use std::process::ExitCode;
+
+const TABLES: [(&str, fn()); 4] = [
+    ("lists", lists::run),
+    ("first", first::run),
+    ("small", small::run),
+    ("pace", pace::run),
+];
+
+fn main() -> ExitCode {
+    // cargo adds options of its own.
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let asked: Vec<&str> = asked
+        .iter()
+        .map(String::as_str)
+        .filter(|a| !a.starts_with("--"))
+        .collect();
+    for name in &asked {
+        if TABLES.iter().all(|(known, _)| known != name) {
+            let known = TABLES.map(|(name, _)| name).join(", ");
+            eprintln!("error: {name:?} is none of {known}");
+            return ExitCode::from(2);
+        }
+    }
+    for (name, table) in TABLES {
+        if asked.is_empty() || asked.contains(&name) {
+            table();
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The middle one.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A number from the environment, for runs of another size.
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+        Err(_) => default,
+    }
+}

@@ -1,0 +1,183 @@
+//! The server as a process of its own, its clock and its memory, and what is seeded into it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use etcd_api::client::calls::{CallConnection, Completion, Rpc};
+use etcd_api::client::config::ClientConfig;
+use etcd_api::client::raw_list::RawConnection;
+use etcd_api::proto::etcdserverpb::PutRequest;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+
+/// A server that is killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) config: ClientConfig,
+}
+
+impl Server {
+    /// Starts one with further `flags`; the variable `WIRE_SERVER` names another binary.
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
+        let program = std::env::var("WIRE_SERVER").unwrap_or(own);
+        let mut child = Command::new(&program)
+            .args(["--listen-client-urls", "http://127.0.0.1:0"])
+            .args(["--quota-backend-bytes=-1"])
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {program}: {e}"));
+        let out = child.stdout.take().expect("it is piped");
+        let mut ready = String::new();
+        BufReader::new(out)
+            .read_line(&mut ready)
+            .expect("it says when it is ready");
+        let url = ready
+            .trim()
+            .strip_prefix("ready etcd=")
+            .unwrap_or_else(|| panic!("it says {ready:?}"));
+        Self {
+            config: ClientConfig::new(url).expect("its own URL"),
+            child,
+        }
+    }
+
+    /// CPU time that it has taken.
+    pub(crate) fn cpu(&self) -> Duration {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        clock(ClockId::pid_cpu_clock_id(pid).expect("it runs"))
+    }
+
+    /// Resident bytes now, and at most since the last [`reset_peak`](Self::reset_peak).
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).expect("it runs");
+        let kib = |name| {
+            let line = text.lines().find_map(|l| l.strip_prefix(name));
+            let number = line.and_then(|l| l.split_whitespace().next());
+            number.and_then(|n| n.parse::<u64>().ok()).expect("a size") * 1024
+        };
+        (kib("VmRSS:"), kib("VmHWM:"))
+    }
+
+    pub(crate) fn reset_peak(&self) {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        std::fs::write(path, "5").expect("it is our own process");
+    }
+
+    pub(crate) async fn connect(&self) -> RawConnection {
+        RawConnection::connect(&self.config, None)
+            .await
+            .expect("it accepts")
+    }
+
+    pub(crate) async fn calls(&self) -> CallConnection {
+        CallConnection::connect(&self.config, None)
+            .await
+            .expect("it accepts")
+    }
+
+    /// Writes `objects` keys of `/registry/pods/` with values of `value_bytes`.
+    pub(crate) async fn seed(&self, objects: u64, value_bytes: usize) {
+        let mut calls = self.calls().await;
+        let mut failed = None;
+        let mut note = |done: Completion<'_>| {
+            if let Err(error) = done.answer {
+                failed = Some(error);
+            }
+        };
+        for i in 0..objects {
+            let mut value = vec![0; value_bytes];
+            // Distinct, and not compressible by whatever lies between.
+            let mut state = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            for word in value.chunks_mut(8) {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                word.copy_from_slice(&state.to_le_bytes()[..word.len()]);
+            }
+            let put = PutRequest {
+                key: key(i).into(),
+                value: value.into(),
+                ..PutRequest::default()
+            };
+            calls.send(Rpc::Put, &put, i).expect("it lives");
+            while calls.outstanding() > 64 {
+                calls.turn(&mut note).await.expect("it lives");
+            }
+        }
+        while calls.outstanding() > 0 {
+            calls.turn(&mut note).await.expect("it lives");
+        }
+        assert!(failed.is_none(), "{failed:?}");
+    }
+
+    /// Waits until the allocator has given back what it will.
+    pub(crate) async fn settle(&self) {
+        let uri = &self.config.endpoints[0];
+        let address = uri.authority().expect("an address").as_str();
+        let mut socket = tokio::net::TcpStream::connect(address)
+            .await
+            .expect("it accepts");
+        let ask = format!(
+            "POST /debug/settle HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        );
+        self.talk(&mut socket, &ask).await;
+    }
+
+    /// Lines of `/metrics`.
+    pub(crate) async fn metrics(&self) -> String {
+        let uri = &self.config.endpoints[0];
+        let address = uri.authority().expect("an address").as_str();
+        let mut socket = tokio::net::TcpStream::connect(address)
+            .await
+            .expect("it accepts");
+        let ask = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        self.talk(&mut socket, &ask).await
+    }
+
+    async fn talk(&self, socket: &mut tokio::net::TcpStream, ask: &str) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        socket.write_all(ask.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        socket
+            .read_to_string(&mut answer)
+            .await
+            .expect("it answers");
+        answer
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// A key of [`Server::seed`].
+pub(crate) fn key(i: u64) -> Vec<u8> {
+    format!("/registry/pods/ns-{:03}/pod-{i:010}", i / 1000).into_bytes()
+}
+
+/// CPU time that this process has taken.
+pub(crate) fn own_cpu() -> Duration {
+    clock(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time: TimeSpec = clock_gettime(id).expect("the clock is there");
+    time.into()
+}
+
+/// The runtime that clients run on: one thread, so that the server has the rest.
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
