@@ -9,11 +9,9 @@
 #![allow(unreachable_pub)]
 
 mod store;
-mod wire;
 
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use store::{reads, writes};
-use wire::{answers, checks};
 
 /// The server's allocator: what it costs is part of every path.
 #[global_allocator]
@@ -28,4 +26,4 @@ pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-gungraun::main!(library_benchmark_groups = reads, writes, answers, checks);
+gungraun::main!(library_benchmark_groups = reads, writes);

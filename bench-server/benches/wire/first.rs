@@ -54,7 +54,7 @@ async fn list_on(client: RawConnection) {
 
 async fn first_chunks(server: &Server, what: &str) {
     let client = server.connect().await;
-    let mut times = Histogram::<u64>::new(3).expect("valid digits");
+    let mut times = Histogram::<u64>::new_with_max(60_000_000, 3).expect("valid bounds");
     for _ in 0..STREAMS {
         let began = Instant::now();
         let mut list = client

@@ -68,7 +68,7 @@ struct Seen {
 
 impl Seen {
     fn new() -> Self {
-        let histogram = || Histogram::new(3).expect("valid digits");
+        let histogram = || Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds");
         Self {
             latency: histogram(),
             lateness: histogram(),
