@@ -9,6 +9,7 @@
 //! (3.7.1, `ETCD_BIN`) and `etcd34` (Debian's 3.4, `ETCD34_BIN`, only cases about older servers).
 //! `cargo test -p bench-server --test conformance -- etcd::txn` runs the cases of one file on one peer.
 
+mod calls;
 mod compaction;
 mod errors;
 mod etcdctl;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let cases: Vec<Case> = [
         kv::cases(),
+        calls::cases(),
         range::cases(),
         range_stream::cases(),
         txn::cases(),
