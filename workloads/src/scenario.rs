@@ -367,6 +367,10 @@ impl Scenario {
         self.rate = overrides.rate.or(self.rate);
         self.duration = overrides.duration.unwrap_or(self.duration);
         self.rows.without_doubles();
+        // A bar is about a row as the scenario has it: another number of clients or another pace is another row.
+        if overrides.clients.is_some() || overrides.rate.is_some() {
+            self.bars.clear();
+        }
         self.forget_bars_of_missing_rows();
         Ok(())
     }
