@@ -85,28 +85,28 @@ fn with_watchers() -> (Store, PutRequest, Vec<WatchStream>) {
     (store, request, streams)
 }
 
-#[library_benchmark(config = at_most(1_150))]
+#[library_benchmark(config = at_most(1_170))]
 #[bench::one_key(setup = with_key)]
 fn get((store, key): (Store, Vec<u8>)) -> (Store, Option<Record>) {
     let found = store.get_at(black_box(&key), 0);
     (store, found.ok().and_then(|(record, _)| record))
 }
 
-#[library_benchmark(config = at_most(1_500))]
+#[library_benchmark(config = at_most(1_650))]
 #[bench::half(setup = with_range, args = (0, true))]
 fn count((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Refusal>) {
     let counted = store.snapshot().select(black_box(&request));
     (store, counted)
 }
 
-#[library_benchmark(config = at_most(60_000))]
+#[library_benchmark(config = at_most(62_500))]
 #[bench::of_500(setup = with_range, args = (500, false))]
 fn page((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Refusal>) {
     let page = store.snapshot().select(black_box(&request));
     (store, page)
 }
 
-#[library_benchmark(config = at_most(550_000))]
+#[library_benchmark(config = at_most(690_000))]
 #[bench::all(setup = seeded)]
 fn scan(store: Store) -> (Store, usize) {
     let mut cursor = store.snapshot().cursor(KeyRange::From(black_box(b"")));
@@ -118,8 +118,8 @@ fn scan(store: Store) -> (Store, usize) {
 }
 
 #[library_benchmark]
-#[bench::alone(setup = with_put, config = at_most(5_800))]
-#[bench::under_a_reader(setup = with_put_and_reader, config = at_most(9_500))]
+#[bench::alone(setup = with_put, config = at_most(5_500))]
+#[bench::under_a_reader(setup = with_put_and_reader, config = at_most(9_100))]
 fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Refusal>) {
     let answer = store.put(black_box(&request));
     (store, answer)
@@ -127,7 +127,7 @@ fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Ref
 
 type Watched = (Store, PutRequest, Vec<WatchStream>);
 
-#[library_benchmark(config = at_most(225_000))]
+#[library_benchmark(config = at_most(215_000))]
 #[bench::to_1000_watchers(setup = with_watchers)]
 fn publish((store, request, streams): Watched) -> (Store, Vec<WatchStream>) {
     store

@@ -94,12 +94,12 @@ impl Record {
     /// Tag, length and message, ready to be put into a `RangeResponse`, in the one or two pieces
     /// that they are stored in; the second is empty for most.
     pub fn wire(&self) -> [&[u8]; 2] {
-        [self.0.head(), self.0.tail()]
+        self.0.pieces()
     }
 
     /// Bytes of [`Record::wire`].
     pub fn wire_len(&self) -> usize {
-        self.0.head().len() + self.0.tail().len()
+        self.0.len()
     }
 
     /// The wire bytes as `Bytes`: this record's allocation, or a copy when there are two.
@@ -162,7 +162,7 @@ impl Record {
 
     /// All fields in one pass. Constant time: the value is skipped by its length.
     pub fn fields(&self) -> Fields<'_> {
-        let (mut rest, mut behind) = (self.message_head(), self.0.tail());
+        let (mut rest, mut behind) = (self.message_head(), self.0.pieces()[1]);
         let mut fields = Fields::default();
         loop {
             let [tag, tail @ ..] = rest else {

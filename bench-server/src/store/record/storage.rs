@@ -48,11 +48,19 @@ impl Storage {
         }
     }
 
-    /// The bytes behind the cut.
-    pub(super) fn tail(&self) -> &[u8] {
+    /// The bytes up to the cut and behind it; the second is mostly empty.
+    pub(super) fn pieces(&self) -> [&[u8]; 2] {
         match self {
-            Self::Whole(_) => &[],
-            Self::Split(pieces) => &pieces.tail,
+            Self::Whole(bytes) => [bytes, &[]],
+            Self::Split(pieces) => [&pieces.head, &pieces.tail],
+        }
+    }
+
+    /// Bytes.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Whole(bytes) => bytes.len(),
+            Self::Split(pieces) => pieces.head.len() + pieces.tail.len(),
         }
     }
 }

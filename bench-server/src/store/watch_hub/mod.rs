@@ -325,12 +325,7 @@ impl Hub {
 }
 
 /// Tells one watcher of one revision, if it is due; it falls behind when its queue is full.
-fn tell(
-    watcher: &Watcher,
-    revision: i64,
-    picked: Option<&Arc<Picked>>,
-    wakers: &mut Vec<Waker>,
-) {
+fn tell(watcher: &Watcher, revision: i64, picked: Option<&Arc<Picked>>, wakers: &mut Vec<Waker>) {
     let mut standing = watcher.standing.lock();
     if *standing != Standing::Synced || watcher.next() > revision {
         return;
