@@ -84,6 +84,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
         let rest = &self.message[self.at..];
         match usize::try_from(length)
@@ -98,6 +99,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn field(&mut self) -> Result<Field<'a>, Malformed> {
         let start = self.at;
         let tag = self.varint()?;
@@ -127,6 +129,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         (self.at < self.message.len()).then(|| self.field())
     }

@@ -33,6 +33,8 @@ pub struct Message {
     fields: &'static [Field],
     /// Position in `fields` plus one, by field number; 0 where there is none.
     by_number: [u8; Message::NUMBERS],
+    /// Positions of the fields that JSON shows in any object, or that must be looked into: a bit each.
+    always: u64,
 }
 
 /// A field of a [`Message`].
@@ -40,7 +42,7 @@ pub struct Message {
 pub struct Field {
     /// Number on the protobuf wire.
     pub number: u8,
-    /// `"name":`, ready to be written; `"":` for a message whose fields stand in its holder's object.
+    /// `,"name":`, ready to be written; `,"":` for a message whose fields stand in its holder's object.
     pub(crate) key: &'static str,
     /// What it holds.
     pub kind: Kind,
@@ -103,8 +105,16 @@ impl Message {
 
     const fn new(name: &'static str, fields: &'static [Field]) -> Self {
         let mut by_number = [0; Self::NUMBERS];
+        let mut always = 0;
         let mut i = 0;
+        assert!(fields.len() <= 64, "one bit for each field");
         while i < fields.len() {
+            if matches!(
+                fields[i].rule,
+                Rule::Always | Rule::OptionalOrNull | Rule::ListOrNull | Rule::Inline
+            ) {
+                always |= 1 << i;
+            }
             assert!(
                 by_number[fields[i].number as usize] == 0,
                 "field number is there twice"
@@ -116,7 +126,14 @@ impl Message {
             name,
             fields,
             by_number,
+            always,
         }
+    }
+
+    /// The fields to be shown whether they are there or not, a bit for each position.
+    #[inline]
+    pub(crate) fn always(&self) -> u64 {
+        self.always
     }
 
     /// The type's name, for errors.
@@ -155,7 +172,7 @@ impl Message {
 impl Field {
     /// The name in JSON; empty for [`Rule::Inline`].
     pub fn name(&self) -> &'static str {
-        &self.key[1..self.key.len() - 2]
+        &self.key[2..self.key.len() - 2]
     }
 }
 
@@ -168,7 +185,7 @@ macro_rules! messages {
             pub static $constant: $crate::schema::Message = $crate::schema::Message::new($name, &[
                 $($crate::schema::Field {
                     number: $number,
-                    key: concat!("\"", $field, "\":"),
+                    key: concat!(",\"", $field, "\":"),
                     kind: $crate::schema::Kind::$kind $((&$object))?,
                     rule: $crate::schema::Rule::$rule,
                 },)*

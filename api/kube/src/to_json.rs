@@ -73,29 +73,39 @@ impl<'m> Writer<'m, '_> {
         comma: &mut bool,
     ) -> Result<(), ToJsonError> {
         let base = self.found.len();
-        let mut sorted = true;
+        let (mut present, mut sorted, mut last) = (0u64, true, 0);
         for field in Fields::new(bytes) {
             let field = field.map_err(|source| ToJsonError::Malformed {
                 message: message.name(),
                 source,
             })?;
-            if let Some(position) = message.position(field.number) {
-                sorted &= self.found[base..]
-                    .last()
-                    .is_none_or(|(last, _)| *last <= position);
-                self.found.push((position, field.wire));
+            let Some(position) = message.position(field.number) else {
+                continue;
+            };
+            let (bit, row) = (1 << position, &message.fields()[usize::from(position)]);
+            // Most empty values are left out; one behind a value of the same field counts, as the last one.
+            if row.rule == Rule::OmitZero && present & bit == 0 && is_zero(row.kind, field.wire) {
+                continue;
             }
+            present |= bit;
+            sorted &= last <= position;
+            last = position;
+            self.found.push((position, field.wire));
         }
         if !sorted {
             self.found[base..].sort_by_key(|(position, _)| *position);
         }
         let mut at = base;
         let end = self.found.len();
-        for (position, field) in message.fields().iter().enumerate() {
+        let mut shown = present | message.always();
+        while shown != 0 {
+            let position = shown.trailing_zeros() as u8;
+            shown &= shown - 1;
             let first = at;
-            while at < end && usize::from(self.found[at].0) == position {
+            while at < end && self.found[at].0 == position {
                 at += 1;
             }
+            let field = &message.fields()[usize::from(position)];
             self.field(field, first, at, comma).map_err(|error| {
                 error.unwrap_or(ToJsonError::WireType {
                     message: message.name(),
@@ -130,11 +140,8 @@ impl<'m> Writer<'m, '_> {
             Rule::OmitZero if last.is_none_or(|wire| is_zero(field.kind, wire)) => return Ok(()),
             _ => {}
         }
-        if *comma {
-            self.out.push(b',');
-        }
-        *comma = true;
-        self.out.extend_from_slice(field.key.as_bytes());
+        let skipped = usize::from(!std::mem::replace(comma, true));
+        self.out.extend_from_slice(&field.key.as_bytes()[skipped..]);
         match (field.kind, field.rule) {
             (_, Rule::ListOrNull | Rule::OptionalOrNull) if first == end => {
                 self.out.extend_from_slice(b"null")
@@ -225,42 +232,79 @@ impl<'m> Writer<'m, '_> {
 
     /// A map, its keys in byte order, of a key that is there twice the last value.
     fn map(&mut self, kind: Kind, first: usize, end: usize) -> Result<(), Option<ToJsonError>> {
-        let mut entries = Vec::with_capacity(end - first);
-        for (_, wire) in &self.found[first..end] {
-            let entry = wire.bytes().ok_or(None)?;
-            let key = single_field(entry, 1)?
-                .map_or(Some(&[][..]), Wire::bytes)
-                .ok_or(None)?;
-            let value = single_field(entry, 2)?.unwrap_or(Wire::Bytes(&[]));
-            entries.push((key, value));
-        }
-        if !entries.is_sorted_by(|a, b| a.0 < b.0) {
-            entries.sort_by_key(|(key, _)| *key);
-            entries.reverse();
-            entries.dedup_by_key(|(key, _)| *key);
-            entries.reverse();
-        }
+        let before = self.out.len();
+        let mut last: Option<&[u8]> = None;
         self.out.push(b'{');
-        for (i, (key, value)) in entries.into_iter().enumerate() {
-            if i > 0 {
+        for i in first..end {
+            let (key, value) = entry(self.found[i].1)?;
+            // Kubernetes writes maps in order; others are collected and sorted.
+            if last.is_some_and(|last| last >= key) {
+                self.out.truncate(before);
+                return self.sorted_map(kind, first, end);
+            }
+            if last.replace(key).is_some() {
                 self.out.push(b',');
             }
-            put_string(self.out, key);
-            self.out.push(b':');
-            match (kind, value) {
-                (Kind::MapQuantity, value) => self.value(Kind::Quantity, value)?,
-                (Kind::MapBytes, Wire::Bytes(bytes)) => {
-                    self.out.push(b'"');
-                    self.out
-                        .extend_from_slice(STANDARD.encode(bytes).as_bytes());
-                    self.out.push(b'"');
-                }
-                (_, value) => self.value(Kind::Str, value)?,
-            }
+            self.map_entry(kind, key, value)?;
         }
         self.out.push(b'}');
         Ok(())
     }
+
+    fn sorted_map(
+        &mut self,
+        kind: Kind,
+        first: usize,
+        end: usize,
+    ) -> Result<(), Option<ToJsonError>> {
+        let mut entries = Vec::with_capacity(end - first);
+        for (_, wire) in &self.found[first..end] {
+            entries.push(entry(*wire)?);
+        }
+        entries.sort_by_key(|(key, _)| *key);
+        entries.reverse();
+        entries.dedup_by_key(|(key, _)| *key);
+        self.out.push(b'{');
+        for (i, (key, value)) in entries.into_iter().rev().enumerate() {
+            if i > 0 {
+                self.out.push(b',');
+            }
+            self.map_entry(kind, key, value)?;
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn map_entry(
+        &mut self,
+        kind: Kind,
+        key: &[u8],
+        value: Wire<'m>,
+    ) -> Result<(), Option<ToJsonError>> {
+        put_string(self.out, key);
+        self.out.push(b':');
+        match (kind, value) {
+            (Kind::MapQuantity, value) => self.value(Kind::Quantity, value),
+            (Kind::MapBytes, Wire::Bytes(bytes)) => {
+                self.out.push(b'"');
+                self.out
+                    .extend_from_slice(STANDARD.encode(bytes).as_bytes());
+                self.out.push(b'"');
+                Ok(())
+            }
+            (_, value) => self.value(Kind::Str, value),
+        }
+    }
+}
+
+/// Key and value of a map's entry.
+fn entry(wire: Wire<'_>) -> Result<(&[u8], Wire<'_>), Option<ToJsonError>> {
+    let entry = wire.bytes().ok_or(None)?;
+    let key = single_field(entry, 1)?
+        .map_or(Some(&[][..]), Wire::bytes)
+        .ok_or(None)?;
+    let value = single_field(entry, 2)?.unwrap_or(Wire::Bytes(&[]));
+    Ok((key, value))
 }
 
 impl From<Malformed> for ToJsonError {
@@ -319,6 +363,7 @@ fn put_json_text(out: &mut Vec<u8>, json: &[u8]) {
 
 /// A string as Go's encoder writes it; bytes that are not UTF-8 become U+FFFD.
 pub fn put_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.reserve(text.len() + 2);
     out.push(b'"');
     // One pass without branches, which the compiler turns into vector instructions.
     let plain = text.iter().fold(true, |plain, &byte| {

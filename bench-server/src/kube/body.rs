@@ -11,9 +11,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use kube_api::list;
 
+use super::dress::DressedList;
 use super::form::Form;
 use super::media::{Encoding, Shape};
 use super::object::Object;
+use super::opaque::OpaqueBody;
 use super::page::Listing;
 use super::resource::Resource;
 use super::table;
@@ -30,6 +32,8 @@ pub struct ListBody {
     resource: &'static Resource,
     form: Form,
     head: Vec<u8>,
+    /// Objects as they lie in the cache, on their way into frames.
+    frames: FrameBuilder,
     items: Cursor<Object>,
     left: u64,
     started: bool,
@@ -65,6 +69,7 @@ impl ListBody {
             resource,
             form,
             head,
+            frames: FrameBuilder::new(listing.items_len as usize),
             items: listing.items,
             left: listing.count,
             started: false,
@@ -73,14 +78,18 @@ impl ListBody {
     }
 
     /// The next frame; `None` behind the tail.
-    fn next_frame(&mut self) -> Option<Frame> {
-        if self.ended {
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
+        if self.is_over() {
             return None;
         }
         Some(match (self.form.encoding, self.form.shape) {
             (Encoding::Protobuf, Shape::Whole) => self.shared_frame(),
             _ => self.encoded_frame(),
         })
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended && self.frames.is_empty()
     }
 
     fn next_item(&mut self) -> Option<&Object> {
@@ -90,19 +99,20 @@ impl ListBody {
 
     /// Objects as they lie in the cache.
     fn shared_frame(&mut self) -> Frame {
-        let mut frame = FrameBuilder::new(TARGET_BYTES);
-        frame.put(&std::mem::take(&mut self.head));
-        while !frame.is_full() {
+        self.frames.put(&std::mem::take(&mut self.head));
+        while !self.frames.is_full() && !self.ended {
             match self.next_item() {
-                Some(object) => frame.put_shared(object.item()),
+                Some(object) => {
+                    let item = object.item();
+                    self.frames.put_shared(item);
+                }
                 None => {
-                    frame.put(list::PROTOBUF_TAIL);
+                    self.frames.put(list::PROTOBUF_TAIL);
                     self.ended = true;
-                    break;
                 }
             }
         }
-        frame.finish()
+        self.frames.take_frame()
     }
 
     /// Objects encoded for this frame.
@@ -147,6 +157,10 @@ pub enum KubeBody {
     Full(Option<Bytes>),
     /// A list.
     List(Box<ListBody>),
+    /// A list for people, or compressed.
+    Dressed(Box<DressedList>),
+    /// Objects as one body that is no list.
+    Opaque(Box<OpaqueBody>),
     /// A watch.
     Watch(Box<WatchBody>),
 }
@@ -169,6 +183,8 @@ impl Body for KubeBody {
         let frame = match &mut *self {
             Self::Full(bytes) => bytes.take().map(Frame::from),
             Self::List(list) => list.next_frame(),
+            Self::Dressed(list) => list.next_frame(),
+            Self::Opaque(opaque) => opaque.next_frame(),
             Self::Watch(watch) => return Pin::new(watch.as_mut()).poll_frame(context),
         };
         Poll::Ready(frame.map(|frame| Ok(HttpFrame::data(frame))))
@@ -177,7 +193,9 @@ impl Body for KubeBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(bytes) => bytes.is_none(),
-            Self::List(list) => list.ended,
+            Self::List(list) => list.is_over(),
+            Self::Dressed(_) => false,
+            Self::Opaque(opaque) => opaque.unread_bytes() == 0,
             Self::Watch(watch) => watch.is_end_stream(),
         }
     }
@@ -186,7 +204,9 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             // Streamed, as upstream does it: no Content-Length.
-            Self::List(_) | Self::Watch(_) => SizeHint::default(),
+            Self::List(_) | Self::Dressed(_) | Self::Opaque(_) | Self::Watch(_) => {
+                SizeHint::default()
+            }
         }
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
-use etcd_api::kubernetes::{KubernetesEtcd, ListOptions as EtcdListOptions};
+use etcd_api::kubernetes::{GetOptions, KubernetesEtcd, ListOptions as EtcdListOptions};
 use kube_api::{ContinueToken, ListOptions, Match, Status};
 
 use super::cache::WatchCache;
 use super::cache::fill::{Filled, PAGE, Source, StreamSupport, decode};
 use super::figures::{Figures, Operation, ServedFrom};
-use super::filter::Filter;
+use super::filter::{Filter, NAME};
 use super::gates::FeatureGates;
 use super::page::{Behind, From, Listing, State};
 use super::resource::Resource;
@@ -71,6 +71,13 @@ struct Plan {
 }
 
 impl Plan {
+    /// The key of the only object that can be selected, where the name says so.
+    fn only_key(&self, resource: &Resource) -> Option<String> {
+        let name = self.filter.demands_field(NAME)?;
+        let placed = resource.namespaced != self.below.is_empty();
+        (placed && is_path_segment(name)).then(|| format!("{}{name}", self.below))
+    }
+
     fn from(&self) -> From<'_> {
         From {
             below: &self.below,
@@ -102,7 +109,13 @@ impl Lister {
     /// The cache's answer; `None` where the table sends the request to etcd.
     async fn ask_cache(&self, cache: &WatchCache, plan: &Plan) -> Result<Option<Listing>, Status> {
         if !cache.is_ready() {
-            let etcd_anyway = plan.limit > 0 || matches!(plan.wanted, Wanted::Exact { .. });
+            let page = plan.limit > 0 && plan.filter.is_empty();
+            let past_the_cache = match plan.wanted {
+                Wanted::Exact { .. } => true,
+                Wanted::Consistent => !self.gates.consistent_list_from_cache,
+                _ => false,
+            };
+            let etcd_anyway = page || past_the_cache;
             if etcd_anyway {
                 return Ok(None);
             }
@@ -111,6 +124,10 @@ impl Lister {
         let late = |revision: i64, current: i64| {
             Status::too_large_resource_version(revision as u64, current as u64, 1)
         };
+        let only = plan.only_key(self.resource);
+        if only.is_some() && matches!(plan.wanted, Wanted::Exact { .. }) {
+            return Ok(None);
+        }
         let view = match plan.wanted {
             Wanted::Any => cache.view(),
             Wanted::NotOlderThan(revision) => cache
@@ -149,7 +166,16 @@ impl Lister {
             }
         };
         let limit = if plan.cache_limits { plan.limit } else { 0 };
-        let candidates = cache.candidates(&view, &plan.filter);
+        let candidates = match &only {
+            Some(key) => {
+                let mut one = Tree::default();
+                if let Some(object) = view.tree.get(key.as_bytes()) {
+                    one.insert(object.clone());
+                }
+                Some(one)
+            }
+            None => cache.candidates(&view, &plan.filter),
+        };
         let state = State {
             revision: view.revision,
             tree: candidates.as_ref().unwrap_or(&view.tree),
@@ -157,6 +183,31 @@ impl Lister {
             served_from: ServedFrom::Cache,
         };
         Ok(Some(state.page(plan.from(), limit, &plan.filter).await))
+    }
+
+    /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
+    async fn ask_etcd_for_one(&self, key: &str, revision: i64) -> Result<Filled, Error> {
+        let timed = self.figures.etcd_request(Operation::Get, self.resource);
+        let whole = [&self.prefix[..], key.as_bytes()].concat();
+        let found = self.backend.get(&whole, GetOptions { revision }).await?;
+        drop(timed);
+        let mut tree = Tree::default();
+        if let Some(kv) = &found.kv
+            && let Some(object) = decode(
+                self.resource,
+                key.as_bytes(),
+                &kv.value,
+                kv.mod_revision,
+                &self.figures,
+            )
+        {
+            tree.insert(object);
+        }
+        let revision = match revision {
+            0 => found.revision,
+            pinned => pinned,
+        };
+        Ok(Filled { tree, revision })
     }
 
     async fn ask_etcd(&self, plan: &Plan) -> Result<Listing, Status> {
@@ -182,7 +233,11 @@ impl Lister {
             (Some(Refusal::Compacted), _) => Status::expired_resource_version(),
             _ => storage_error(error),
         };
-        let (filled, behind) = if plan.limit > 0 {
+        let only = plan.only_key(self.resource);
+        let (filled, behind) = if let Some(key) = &only {
+            let filled = self.ask_etcd_for_one(key, revision).await;
+            filled.map(|filled| (filled, None))
+        } else if plan.limit > 0 {
             self.etcd_page(plan, revision).await
         } else {
             let source = Source {
@@ -206,7 +261,7 @@ impl Lister {
             return Err(Status::too_large_resource_version(
                 wanted as u64,
                 filled.revision as u64,
-                1,
+                0,
             ));
         }
         let state = State {
@@ -216,12 +271,19 @@ impl Lister {
             served_from: ServedFrom::Etcd,
         };
         // A page was filtered while it was read.
-        let filter = if plan.limit > 0 {
+        let filter = if plan.limit > 0 && only.is_none() {
             &Filter::none(self.resource)
         } else {
             &plan.filter
         };
-        let mut listing = state.page(plan.from(), 0, filter).await;
+        let from = match only {
+            Some(_) => From {
+                start: "",
+                ..plan.from()
+            },
+            None => plan.from(),
+        };
+        let mut listing = state.page(from, 0, filter).await;
         if !plan.filter.is_empty() {
             listing.meta.remaining_item_count = None;
         }
@@ -341,6 +403,11 @@ impl Lister {
             filter,
         })
     }
+}
+
+/// Whether a name can be a part of a storage key.
+fn is_path_segment(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
 }
 
 /// What a client is told whose request needs a cache that is not filled: when to come back.

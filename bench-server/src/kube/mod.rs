@@ -8,7 +8,8 @@
 //! - [`write`]: POST, PUT, PATCH, DELETE
 //! - [`watch`]: the state, then its changes, as one long answer
 //! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
-//! - [`body`]: lists as they are sent
+//! - [`body`]: lists as they are sent; [`dress`]: indented ([`indent`]) and compressed
+//! - [`opaque`]: what lists are measured against
 //! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`respond`]: what is answered
 //! - [`compaction`]: which revisions storage forgets, and when
 //! - [`figures`]: metrics by upstream's names
@@ -33,8 +34,11 @@ pub mod watch;
 
 mod compaction;
 mod discovery;
+mod dress;
 mod filter;
 mod health;
+mod indent;
+mod opaque;
 mod respond;
 mod route;
 mod table;
@@ -42,5 +46,7 @@ mod write;
 
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod shape_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, VARY, WARNING};
+use http::header::{ACCEPT, CONTENT_ENCODING, HeaderMap, VARY, WARNING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
@@ -13,10 +13,14 @@ use prometheus_client::registry::Registry;
 
 use super::body::{KubeBody, ListBody};
 use super::discovery;
+use super::dress::{Dress, DressedList, accepts_gzip};
+use super::filter::{Filter, NAME};
 use super::form::{Form, Include};
 use super::health::{self, Check};
 use super::list::Lister;
 use super::media::{Encoding, Media};
+use super::opaque::OpaqueBody;
+use super::resource::Resource;
 use super::respond::{failure, respond, text, whole};
 use super::route::Route;
 use super::write::answer::Place;
@@ -102,6 +106,7 @@ impl KubeService {
                 let (code, body) = health::report(&path[1..], &checks, query);
                 text(code, body)
             }
+            (&Method::GET, "/debug/opaque") => self.opaque(head.uri.query().unwrap_or_default()),
             (&Method::GET, "/metrics") => whole(
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
@@ -119,6 +124,35 @@ impl KubeService {
                     _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
                 },
             },
+        }
+    }
+
+    /// The yardstick of lists, over the pods or another resource's cache.
+    fn opaque(&self, query: &str) -> Response<KubeBody> {
+        let (mut bytes, mut resource) = (None, "pods".to_owned());
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "bytes" => bytes = value.parse::<u64>().ok(),
+                "resource" => resource = value.into_owned(),
+                _ => bytes = None,
+            }
+        }
+        let Some(bytes) = bytes else {
+            return text(
+                StatusCode::BAD_REQUEST,
+                "bytes=N is needed, and nothing but resource=NAME beside it\n",
+            );
+        };
+        let cache = self
+            .lister(&resource)
+            .and_then(|lister| lister.cache.as_ref());
+        match cache.and_then(|cache| OpaqueBody::new(cache.view().tree, bytes)) {
+            Some(body) => respond(
+                StatusCode::OK,
+                "application/octet-stream",
+                KubeBody::Opaque(Box::new(body)),
+            ),
+            None => text(StatusCode::CONFLICT, "no object is cached to send\n"),
         }
     }
 
@@ -151,6 +185,9 @@ impl KubeService {
         let deadline = options.timeout.unwrap_or(DEADLINE).min(DEADLINE);
         let watches = route.watch || options.watch && route.name.is_none();
         if let (true, Some(name)) = (watches, route.name) {
+            if let Err(status) = names_no_other(lister.resource, &options, name) {
+                return failure(&status, media.encoding);
+            }
             let comma = if options.field_selector.is_empty() {
                 ""
             } else {
@@ -244,7 +281,13 @@ impl Call<'_> {
         let form = self.form()?;
         let listing = self.lister.list(self.route.namespace, options).await?;
         let body = ListBody::new(self.lister.resource, form, listing);
-        Ok(self.ok(KubeBody::List(Box::new(body))))
+        let dress = self.dress();
+        if dress == Dress::default() {
+            return Ok(self.ok(KubeBody::List(Box::new(body)), false));
+        }
+        let body = DressedList::new(body, dress);
+        let compressed = body.is_compressed();
+        Ok(self.ok(KubeBody::Dressed(Box::new(body)), compressed))
     }
 
     async fn get(&self, name: &str, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
@@ -256,7 +299,8 @@ impl Call<'_> {
         if self.media.encoding == Encoding::Json {
             out.push(b'\n');
         }
-        Ok(self.ok(KubeBody::full(out)))
+        let (body, compressed) = self.dress().whole(out);
+        Ok(self.ok(KubeBody::full(body), compressed))
     }
 
     async fn watch(&self, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
@@ -266,31 +310,47 @@ impl Call<'_> {
             .watch(self.route.namespace, options, self.form()?, gzip)
             .await?;
         let (compressed, media_type) = (body.is_compressed(), body.media_type());
-        let mut response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));
-        if compressed {
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-        }
-        Ok(response)
+        let response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));
+        Ok(encoded(response, compressed))
     }
 
-    fn ok(&self, body: KubeBody) -> Response<KubeBody> {
-        respond(StatusCode::OK, self.media.encoding.media_type(), body)
+    fn dress(&self) -> Dress {
+        let query = self.head.uri.query().unwrap_or_default();
+        let mut dress = Dress::wanted(&self.head.headers, query);
+        dress.pretty |= self.media.pretty;
+        dress.pretty &= self.media.encoding == Encoding::Json;
+        dress
+    }
+
+    fn ok(&self, body: KubeBody, compressed: bool) -> Response<KubeBody> {
+        let response = respond(StatusCode::OK, self.media.encoding.media_type(), body);
+        encoded(response, compressed)
     }
 }
 
-/// Whether the client takes gzip; weights are read no further than a refusal.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let mut codings = headers
-        .get_all(ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    codings.any(|coding| {
-        let mut parts = coding.split(';').map(str::trim);
-        parts.next() == Some("gzip") && parts.all(|weight| weight.trim_end_matches(".0") != "q=0")
-    })
+/// Refuses a field selector that demands another object than the URL names.
+fn names_no_other(
+    resource: &'static Resource,
+    options: &ListOptions,
+    name: &str,
+) -> Result<(), Status> {
+    let filter = Filter::parse(resource, options)?;
+    match filter.demands_field(NAME) {
+        Some(other) if other != name => Err(Status::bad_request(
+            "fieldSelector metadata.name doesn't match requested name",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Says so where the body is compressed.
+fn encoded(mut response: Response<KubeBody>, compressed: bool) -> Response<KubeBody> {
+    if compressed {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
 }
 
 /// The `Accept` header; empty when there is none.

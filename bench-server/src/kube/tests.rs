@@ -118,7 +118,7 @@ impl Answer {
         revision.parse().expect("a number")
     }
 
-    fn token(&self) -> String {
+    pub(super) fn token(&self) -> String {
         self.json()["metadata"]["continue"]
             .as_str()
             .unwrap_or_default()

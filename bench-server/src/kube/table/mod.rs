@@ -1,13 +1,25 @@
-//! Objects as rows of printed columns, as `kubectl get` asks for them (`meta.k8s.io` Table).
+//! Objects as rows of printed columns, as `kubectl get` asks for them (`meta.k8s.io` Table): for each kind the
+//! columns and cells that an apiserver prints.
 
+mod event;
+mod message;
+mod node;
+mod pod;
+#[cfg(test)]
+mod tests;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kube_api::duration::human_duration;
 use kube_api::put_string;
 
+use self::message::Message;
 use super::resource::Resource;
 
 /// A column of a kind's table.
 struct Column {
     name: &'static str,
-    /// `string`, `integer` or `date`.
+    /// `string` or `integer`.
     type_name: &'static str,
     /// `name` for the column that identifies the object.
     format: &'static str,
@@ -16,23 +28,61 @@ struct Column {
     priority: u8,
 }
 
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column {
+        name,
+        type_name: "string",
+        format: "",
+        description,
+        priority: 0,
+    }
+}
+
+const fn wide(name: &'static str, description: &'static str) -> Column {
+    Column {
+        priority: 1,
+        ..column(name, description)
+    }
+}
+
 const NAME: Column = Column {
-    name: "Name",
-    type_name: "string",
     format: "name",
-    description: "Name must be unique within a namespace.",
-    priority: 0,
+    ..column("Name", "Identifies the object among those of its kind.")
 };
 
-const CREATED_AT: Column = Column {
-    name: "Created At",
-    type_name: "date",
-    format: "",
-    description: "When the object was created.",
-    priority: 0,
-};
+const AGE: Column = column("Age", "Time since the object was created.");
 
-static DEFAULT: [Column; 2] = [NAME, CREATED_AT];
+static DEFAULT: [Column; 2] = [NAME, AGE];
+
+static CONFIG_MAP: [Column; 3] = [
+    NAME,
+    column("Data", "How many entries there are, binary ones included."),
+    AGE,
+];
+
+static SECRET: [Column; 4] = [
+    NAME,
+    column("Type", "Says what the data is for."),
+    column("Data", "How many entries there are."),
+    AGE,
+];
+
+static NAMESPACE: [Column; 3] = [NAME, column("Status", "Phase of its life."), AGE];
+
+static LEASE: [Column; 3] = [NAME, column("Holder", "Who holds it."), AGE];
+
+fn columns(resource: &Resource) -> &'static [Column] {
+    match resource.kind {
+        "Pod" => &pod::COLUMNS,
+        "Node" => &node::COLUMNS,
+        "Event" => &event::COLUMNS,
+        "ConfigMap" => &CONFIG_MAP,
+        "Secret" => &SECRET,
+        "Namespace" => &NAMESPACE,
+        "Lease" => &LEASE,
+        _ => &DEFAULT,
+    }
+}
 
 /// Appends a table up to its rows: `version` is its resourceVersion, the only metadata that a table of one
 /// object has.
@@ -40,7 +90,7 @@ pub(crate) fn put_head(
     api_version: &str,
     resource: &Resource,
     version: &[u8],
-    columns: bool,
+    with_columns: bool,
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(
@@ -49,14 +99,14 @@ pub(crate) fn put_head(
     );
     put_string(out, version);
     out.push(b'}');
-    put_columns(resource, columns, out);
+    put_columns(resource, with_columns, out);
 }
 
-/// Appends the definitions of the columns and the beginning of the rows.
-pub(crate) fn put_columns(_resource: &Resource, columns: bool, out: &mut Vec<u8>) {
+/// Appends the definitions of the columns (`null` without) and the beginning of the rows.
+pub(crate) fn put_columns(resource: &Resource, with_columns: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"columnDefinitions\":");
-    if columns {
-        for (i, column) in DEFAULT.iter().enumerate() {
+    if with_columns {
+        for (i, column) in columns(resource).iter().enumerate() {
             out.push(if i == 0 { b'[' } else { b',' });
             let Column {
                 name,
@@ -80,9 +130,89 @@ pub(crate) fn put_columns(_resource: &Resource, columns: bool, out: &mut Vec<u8>
 }
 
 /// Appends the cells of one object's row.
-pub(crate) fn put_cells(_resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) {
-    let metadata = kube_api::Metadata::read(encoded).unwrap_or_default();
-    out.push(b'[');
-    put_string(out, metadata.name);
-    out.extend_from_slice(b",\"\"]");
+pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let mut cells = Cells {
+        out,
+        now: now.map_or(0, |now| now.as_secs() as i64),
+        any: false,
+    };
+    cells.out.push(b'[');
+    let object = Message(encoded);
+    match resource.kind {
+        "Pod" => pod::put(object, &mut cells),
+        "Node" => node::put(object, &mut cells),
+        "Event" => event::put(object, &mut cells),
+        "ConfigMap" => {
+            cells.name(object);
+            cells.text(&(object.count(2) + object.count(3)).to_string());
+            cells.age(object);
+        }
+        "Secret" => {
+            cells.name(object);
+            cells.text(object.text(3));
+            cells.text(&object.count(2).to_string());
+            cells.age(object);
+        }
+        "Namespace" => {
+            cells.name(object);
+            cells.text(object.message(3).text(1));
+            cells.age(object);
+        }
+        "Lease" => {
+            cells.name(object);
+            cells.text(object.message(2).text(1));
+            cells.age(object);
+        }
+        _ => {
+            cells.name(object);
+            cells.age(object);
+        }
+    }
+    out.push(b']');
+}
+
+/// The cells of a row being written.
+struct Cells<'o> {
+    out: &'o mut Vec<u8>,
+    /// Seconds since 1970.
+    now: i64,
+    any: bool,
+}
+
+impl Cells<'_> {
+    fn next(&mut self) {
+        if std::mem::replace(&mut self.any, true) {
+            self.out.push(b',');
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.next();
+        put_string(self.out, text.as_bytes());
+    }
+
+    /// A text, or `<none>`.
+    fn or_none(&mut self, text: &str) {
+        self.text(if text.is_empty() { "<none>" } else { text });
+    }
+
+    fn int(&mut self, value: i64) {
+        self.next();
+        self.out.extend_from_slice(value.to_string().as_bytes());
+    }
+
+    fn name(&mut self, object: Message<'_>) {
+        self.text(object.metadata().text(1));
+    }
+
+    fn age(&mut self, object: Message<'_>) {
+        self.since(object.metadata().seconds(8));
+    }
+
+    /// How long ago a moment was.
+    fn since(&mut self, seconds: Option<i64>) {
+        let text = seconds.map(|seconds| human_duration(self.now - seconds));
+        self.text(text.as_deref().unwrap_or("<unknown>"));
+    }
 }
