@@ -106,7 +106,7 @@ fn page((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Re
     (store, page)
 }
 
-#[library_benchmark(config = at_most(690_000))]
+#[library_benchmark(config = at_most(630_000))]
 #[bench::all(setup = seeded)]
 fn scan(store: Store) -> (Store, usize) {
     let mut cursor = store.snapshot().cursor(KeyRange::From(black_box(b"")));
@@ -127,7 +127,7 @@ fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Ref
 
 type Watched = (Store, PutRequest, Vec<WatchStream>);
 
-#[library_benchmark(config = at_most(215_000))]
+#[library_benchmark(config = at_most(245_000))]
 #[bench::to_1000_watchers(setup = with_watchers)]
 fn publish((store, request, streams): Watched) -> (Store, Vec<WatchStream>) {
     store
