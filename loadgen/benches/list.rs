@@ -1,6 +1,7 @@
 //! Each row of the default scenario end to end at 10,000 pods: a server of its own in another process, lists over
 //! loopback, every object checked.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use loadgen::pace::closed::{Clients, Job, Verifier};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
 use loadgen::target::TargetSpec;
-use loadgen::target::list::{Reach, Row};
+use loadgen::target::kube::KubeAccess;
+use loadgen::target::list::{Asks, Reach, Row};
 use loadgen::target::start::{Launcher, Running};
 use tokio::runtime::Runtime;
 use workloads::{DataSet, Scenario, Strategy, Tier};
@@ -47,6 +49,7 @@ async fn start(tier: Tier, strategy: Strategy, data: &Arc<DataSet>) -> (Clients,
     let launcher = Launcher {
         own_program: PathBuf::from(env!("CARGO_BIN_EXE_loadgen")),
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL; it is not connected to"),
+        kube_access: KubeAccess::default(),
     };
     let mut running = launcher
         .start(&TargetSpec::Bench, strategy)
@@ -62,7 +65,7 @@ async fn start(tier: Tier, strategy: Strategy, data: &Arc<DataSet>) -> (Clients,
         .expect("our own server takes pods");
     if tier == Tier::Kube {
         running
-            .start_kube()
+            .start_kube(&[])
             .await
             .expect("our own HTTP tier starts");
     }
@@ -71,10 +74,12 @@ async fn start(tier: Tier, strategy: Strategy, data: &Arc<DataSet>) -> (Clients,
         strategy,
         prefix: format!("{ROOT}{}", data.prefix()),
         resource: data.prefix().trim_end_matches('/').to_owned(),
+        asks: Asks::default(),
     };
     let verifier = Verifier {
         root: ROOT.to_owned(),
         expected: Some(expected),
+        by_node: HashMap::new(),
     };
     let clients = Clients::connect(1, &row, &Reach::from(&running), verifier)
         .await

@@ -18,6 +18,7 @@ use crate::result::{ResultFolder, folder_name};
 use crate::run::{self, Finished, Plan};
 use crate::sample;
 use crate::target::guard::become_guarded;
+use crate::target::kube::KubeAccess;
 use crate::target::{Launcher, TargetSpec};
 
 /// `loadgen run`.
@@ -147,6 +148,7 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
             .context("own program")
             .map_err(Failure::usage)?,
         connect: run::connect_config(&args.connect)?,
+        kube_access: KubeAccess::default(),
     };
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
     let runtime = tokio::runtime::Runtime::new()

@@ -71,12 +71,15 @@ pub async fn seed(
     }
     let mut all = Expected {
         fingerprint: Fingerprint::default(),
+        revisions: Some(0),
         revision: 0,
     };
     while let Some(writer) = writers.join_next().await {
         // A writer that panics is a bug of ours; its message is on standard error already.
         let part = writer.map_err(|e| EtcdError::Protocol(format!("a writer ended: {e}")))??;
         all.fingerprint.merge(&part.fingerprint);
+        let sums = all.revisions.zip(part.revisions);
+        all.revisions = sums.map(|(all, part)| all.wrapping_add(part));
         all.revision = all.revision.max(part.revision);
     }
     Ok(all)
@@ -151,6 +154,7 @@ impl Writer {
     async fn run(self) -> Result<Expected, EtcdError> {
         let mut part = Expected {
             fingerprint: Fingerprint::default(),
+            revisions: Some(0),
             revision: 0,
         };
         loop {
@@ -215,6 +219,9 @@ impl Writer {
         let response = self.client.kv().txn(request).await?.into_inner();
         part.fingerprint.merge(&fingerprint);
         let revision = response.header.map_or(0, |header| header.revision);
+        // One transaction is one revision, so the sum of its objects' hashes is all that is needed.
+        let product = fingerprint.sum.wrapping_mul(revision as u64);
+        part.revisions = part.revisions.map(|sum| sum.wrapping_add(product));
         part.revision = part.revision.max(revision);
         self.phase.advance(slice.end - slice.start);
         Ok(())

@@ -13,6 +13,9 @@ use crate::target::list::Listed;
 pub struct Expected {
     /// Objects and bytes and what they are.
     pub fingerprint: Fingerprint,
+    /// Which revision wrote which object: the sum of the objects' hashes, each times its mod revision, modulo 2⁶⁴. `None`
+    /// where that is not known of every object.
+    pub revisions: Option<u64>,
     /// No list may be read at an older revision: the one of the last write before it.
     pub revision: i64,
 }
@@ -87,6 +90,9 @@ pub enum Wrong {
         /// Received.
         found: String,
     },
+    /// The right objects, but of another revision than wrote them.
+    #[error("an object's revision (resourceVersion) is not the one that wrote it")]
+    ObjectRevision,
     /// A body that is no Kubernetes list.
     #[error("not a Kubernetes list: {0}")]
     NotAList(String),
@@ -108,6 +114,7 @@ pub struct Check {
     /// What keys are taken relative to, so that a data set has one fingerprint wherever it is stored.
     root: String,
     fingerprint: Fingerprint,
+    revisions: u64,
     highest_revision: i64,
     foreign_key: Option<String>,
 }
@@ -119,6 +126,7 @@ impl Check {
         Self {
             root: root.to_owned(),
             fingerprint: Fingerprint::default(),
+            revisions: 0,
             highest_revision: 0,
             foreign_key: None,
         }
@@ -126,14 +134,38 @@ impl Check {
 
     /// Takes an object. Costs one pass over key and value.
     pub fn visit(&mut self, key: &[u8], value: &[u8], mod_revision: i64) {
+        self.visit_first(key, value, mod_revision);
+    }
+
+    /// The same; answers the object's hash for [`Self::visit_again`].
+    pub fn visit_first(&mut self, key: &[u8], value: &[u8], mod_revision: i64) -> u64 {
+        let Some(relative) = key.strip_prefix(self.root.as_bytes()) else {
+            self.foreign_key
+                .get_or_insert_with(|| key.escape_ascii().to_string());
+            return 0;
+        };
+        let hash = self.fingerprint.add(relative, value);
+        self.note_revision(hash, mod_revision);
+        hash
+    }
+
+    /// Takes an object that an equal check has visited before, by the hash that it answered and the bytes of its relative
+    /// key and its value.
+    pub fn visit_again(&mut self, hash: u64, bytes: u64, mod_revision: i64) {
+        self.fingerprint.add_hashed(hash, bytes);
+        self.note_revision(hash, mod_revision);
+    }
+
+    /// Bytes of a key that count: those behind the root.
+    #[must_use]
+    pub fn relative_len(&self, key: &[u8]) -> u64 {
+        key.len().saturating_sub(self.root.len()) as u64
+    }
+
+    fn note_revision(&mut self, hash: u64, mod_revision: i64) {
         self.highest_revision = self.highest_revision.max(mod_revision);
-        match key.strip_prefix(self.root.as_bytes()) {
-            Some(relative) => self.fingerprint.add(relative, value),
-            None => {
-                self.foreign_key
-                    .get_or_insert_with(|| key.escape_ascii().to_string());
-            }
-        }
+        let product = hash.wrapping_mul(mod_revision as u64);
+        self.revisions = self.revisions.wrapping_add(product);
     }
 
     /// Ends the check.
@@ -152,6 +184,7 @@ impl Check {
         }
         let found = Found {
             fingerprint: self.fingerprint,
+            revisions: self.revisions,
         };
         if let Some(expected) = expected {
             found.compare(listed, expected)?;
@@ -165,6 +198,8 @@ impl Check {
 pub struct Found {
     /// Of the keys and values received.
     pub fingerprint: Fingerprint,
+    /// As [`Expected::revisions`].
+    pub revisions: u64,
 }
 
 impl Found {
@@ -198,6 +233,9 @@ impl Found {
                 found: found.to_string(),
             });
         }
+        if expected.revisions.is_some_and(|sum| sum != self.revisions) {
+            return Err(Wrong::ObjectRevision);
+        }
         if listed.revision < expected.revision {
             return Err(Wrong::Stale {
                 found: listed.revision,
@@ -228,10 +266,10 @@ mod tests {
     }
 
     fn expected() -> Expected {
+        let found = check(&OBJECTS, None).expect("nothing is expected");
         Expected {
-            fingerprint: check(&OBJECTS, None)
-                .expect("nothing is expected")
-                .fingerprint,
+            fingerprint: found.fingerprint,
+            revisions: Some(found.revisions),
             revision: 9,
         }
     }
@@ -274,6 +312,12 @@ mod tests {
             check(&foreign, Some(&expected)),
             Err(Wrong::ForeignKey(_))
         ));
+        let mut rewritten = Check::new("/r/");
+        for ((key, value), revision) in OBJECTS.iter().zip([9, 8, 9]) {
+            rewritten.visit(key, value, revision);
+        }
+        let rewritten = rewritten.finish(&LISTED, Some(&expected));
+        assert_eq!(rewritten, Err(Wrong::ObjectRevision));
         let newer = Expected {
             revision: 10,
             ..expected

@@ -1,7 +1,7 @@
 //! What is replayed: scenarios, and the objects that they load.
 //!
 //! - [`scenario`]: scenario files, the built-in ones included
-//! - [`strategy`]: the ways to list, by name
+//! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
 //! - [`operations`]: small requests by number, and when they come
 //! - [`fingerprint`]: one number for a whole data set, from what was received
@@ -10,6 +10,7 @@ pub mod data_set;
 pub mod fingerprint;
 pub mod operations;
 pub mod scenario;
+pub mod selector;
 pub mod strategy;
 
 mod config_maps;
@@ -22,4 +23,5 @@ mod template;
 pub use data_set::DataSet;
 pub use fingerprint::Fingerprint;
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
+pub use selector::Selector;
 pub use strategy::{Shape, Strategy, Tier};

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::nearest::nearest;
+use crate::selector::{Selector, SelectorError};
 
 /// Which of the two servers a strategy talks to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -57,7 +58,7 @@ pub enum Strategy {
     UnaryIncremental,
     /// etcd: RangeStream, KEP-5966 (`stream`).
     Stream,
-    /// etcd: the bytes of the list as one HTTP/2 body without any meaning: the transport's own floor (`opaque`).
+    /// Both tiers: the bytes of the list as one HTTP body without any meaning: the transport's own floor (`opaque`).
     Opaque,
     /// etcd: a Range of one key (`get`).
     Get,
@@ -73,6 +74,12 @@ pub enum Strategy {
     Cached,
     /// Kubernetes: resourceVersion unset, KEP-2340 (`consistent`).
     Consistent,
+    /// Kubernetes: `resourceVersionMatch=Exact` at the revision that the server is at when the client connects (`exact`).
+    Exact,
+    /// Kubernetes: `sendInitialEvents`, up to the bookmark that ends the state, KEP-3157 (`watch-list`).
+    WatchList,
+    /// Kubernetes: resourceVersion unset, with a label or field selector (`selector:…`).
+    Selector(Selector),
 }
 
 /// A strategy's name could not be read.
@@ -89,11 +96,14 @@ pub enum StrategyError {
     /// `paged:` without a usable page size.
     #[error("`{0}` needs a page size from 1 to 4294967295, as in `paged:500`")]
     PageSize(String),
+    /// `selector:` without a usable selector.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
 }
 
 impl Strategy {
-    /// Every name, with `N` for the page size.
-    pub const NAMES: [&'static str; 11] = [
+    /// Every name, with `N` for the page size and `SELECTOR` for a selector.
+    pub const NAMES: [&'static str; 14] = [
         "unary",
         "unary-incremental",
         "stream",
@@ -105,6 +115,9 @@ impl Strategy {
         "watch",
         "cached",
         "consistent",
+        "exact",
+        "watch-list",
+        "selector:SELECTOR",
     ];
 
     /// Which driver runs it.
@@ -119,19 +132,21 @@ impl Strategy {
             | Self::Opaque
             | Self::Paged(_)
             | Self::Cached
-            | Self::Consistent => Shape::List,
+            | Self::Consistent
+            | Self::Exact
+            | Self::WatchList
+            | Self::Selector(_) => Shape::List,
         }
     }
 
     /// Whether a tier has this strategy at all.
     pub fn runs_on(self, tier: Tier) -> bool {
         match self {
-            Self::Unary | Self::UnaryIncremental | Self::Stream | Self::Opaque => {
-                tier == Tier::Etcd
-            }
+            Self::Unary | Self::UnaryIncremental | Self::Stream => tier == Tier::Etcd,
             Self::Get | Self::Put | Self::FanOut | Self::Watch => tier == Tier::Etcd,
             Self::Cached | Self::Consistent => tier == Tier::Kube,
-            Self::Paged(_) => true,
+            Self::Exact | Self::WatchList | Self::Selector(_) => tier == Tier::Kube,
+            Self::Paged(_) | Self::Opaque => true,
         }
     }
 }
@@ -150,6 +165,9 @@ impl fmt::Display for Strategy {
             Self::Watch => "watch",
             Self::Cached => "cached",
             Self::Consistent => "consistent",
+            Self::Exact => "exact",
+            Self::WatchList => "watch-list",
+            Self::Selector(selector) => return write!(f, "selector:{selector}"),
         })
     }
 }
@@ -169,11 +187,15 @@ impl FromStr for Strategy {
             "watch" => Self::Watch,
             "cached" => Self::Cached,
             "consistent" => Self::Consistent,
+            "exact" => Self::Exact,
+            "watch-list" => Self::WatchList,
             _ => match name.split_once(':') {
                 Some(("paged", size)) => Self::Paged(
                     size.parse()
                         .map_err(|_| StrategyError::PageSize(name.to_owned()))?,
                 ),
+                Some(("selector", text)) => Self::Selector(Selector::new(text)?),
+                _ if name == "selector" => Self::Selector(Selector::new("")?),
                 _ if name == "paged" => return Err(StrategyError::PageSize(name.to_owned())),
                 _ => {
                     return Err(StrategyError::Unknown {
@@ -207,7 +229,9 @@ mod tests {
     #[test]
     fn names_survive_a_round_trip() {
         for name in Strategy::NAMES {
-            let name = name.replace('N', "500");
+            let name = name
+                .replace("SELECTOR", "spec.nodeName={node}")
+                .replace(":N", ":500");
             let strategy: Strategy = name.parse().expect("a known name");
             assert_eq!(strategy.to_string(), name);
             assert!(strategy.runs_on(Tier::Etcd) || strategy.runs_on(Tier::Kube));

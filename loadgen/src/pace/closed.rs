@@ -3,12 +3,14 @@
 //! Each client is a thread with a runtime of its own: its connection, its parser and its clock share one core's cache, and
 //! no other client's work delays it. Rounds give every list the same company, so memory peaks can be told apart by repeat.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use workloads::Fingerprint;
 
 use crate::target::list::{ListError, Listed, Lister, Reach, Row};
 use crate::verify::{Check, Expected, Found};
@@ -45,6 +47,19 @@ pub struct Verifier {
     pub root: String,
     /// What was written, where that is known.
     pub expected: Option<Expected>,
+    /// What a node's list must hold, where lists ask for one node after the other.
+    pub by_node: HashMap<String, Fingerprint>,
+}
+
+impl Verifier {
+    /// Against what a list is checked that asked for this node, or for everything.
+    fn of(&self, node: Option<&str>) -> Option<Expected> {
+        let mut expected = self.expected.clone()?;
+        if let Some(node) = node {
+            expected.fingerprint = self.by_node.get(node).copied().unwrap_or_default();
+        }
+        Some(expected)
+    }
 }
 
 /// Connected clients of one row. Dropped, they cancel what they are doing.
@@ -157,7 +172,7 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
                 let mut on_first = || first_object = Some(begun.elapsed());
                 let listed = lister.list(&mut check, &mut on_first).await?;
                 let found = if lister.shows_objects() {
-                    Some(check.finish(&listed, verifier.expected.as_ref())?)
+                    Some(check.finish(&listed, verifier.of(lister.node()).as_ref())?)
                 } else {
                     None
                 };

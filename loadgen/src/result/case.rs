@@ -40,6 +40,9 @@ pub struct Case {
     /// Largest HTTP/2 frame that the client accepted, where the row asks for another than the generator's own, in bytes.
     #[serde(default)]
     pub frame_bytes: Option<u32>,
+    /// How a row of the Kubernetes tier differs from a plain one: encoding, HTTP version, reading speed, server flags.
+    #[serde(default)]
+    pub kube_options: Vec<String>,
     /// Small requests per second that were intended (open loop); null in a closed loop.
     #[serde(default)]
     pub offered_per_s: Option<f64>,
@@ -105,6 +108,7 @@ impl Case {
             connections: None,
             watchers: None,
             frame_bytes: None,
+            kube_options: Vec::new(),
             offered_per_s: None,
             beside: Vec::new(),
             outcome,
@@ -177,6 +181,7 @@ impl Case {
         let frame = self.frame_bytes.map(workloads::scenario::ByteSize);
         options.extend(frame.map(|size| format!("{size} frames")));
         options.extend(self.offered_per_s.map(|rate| format!("{rate} per second")));
+        options.extend(self.kube_options.iter().cloned());
         options.extend(
             self.beside
                 .iter()

@@ -56,6 +56,7 @@ impl Seeded {
             root,
             expected: Expected {
                 fingerprint: workloads::Fingerprint::default(),
+                revisions: None,
                 revision: 0,
             },
             target: target.clone(),

@@ -15,6 +15,7 @@ use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
 use crate::result::ClientSettings;
 use crate::sample;
+use crate::target::kube::KubeAccess;
 use crate::target::{Launcher, TargetSpec};
 
 /// The pages of a `--prefix` run.
@@ -100,6 +101,7 @@ impl Plan {
             launcher: Launcher {
                 own_program: own_program.to_owned(),
                 connect: connect_config(&args.connect)?,
+                kube_access: KubeAccess::default(),
             },
             run_id: run_id(),
         })

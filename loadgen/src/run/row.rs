@@ -7,13 +7,14 @@
 //! - [`beside`]: loads that run beside the row
 //! - [`meter`]: memory, CPU and counters meanwhile
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
-use workloads::{DataSet, RowSpec, Scenario, Shape, Strategy, Tier};
+use workloads::{DataSet, RowSpec, Scenario, Selector, Shape, Strategy, Tier};
 
 use super::needs::Needs;
 use super::plan::needs_kubernetes;
@@ -25,7 +26,8 @@ use crate::result::{self, Case, Outcome, ServerSetup};
 use crate::sample;
 use crate::seed::{Written, seed};
 use crate::target::Running;
-use crate::target::list::{ListError, Reach, Row};
+use crate::target::kube::Options;
+use crate::target::list::{Asks, ListError, Reach, Row};
 use crate::verify::Expected;
 use meter::Meter;
 
@@ -105,6 +107,7 @@ impl RowRun<'_> {
         case.clients = self.clients();
         case.beside = self.beside();
         case.frame_bytes = self.spec.frame.map(|size| size.0);
+        case.kube_options = self.spec.kube_options();
         let mut measured = Measured {
             case,
             histograms: Vec::new(),
@@ -192,7 +195,7 @@ impl RowRun<'_> {
     }
 
     async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), Early> {
-        let row = self.row();
+        let mut row = self.row();
         if let Some(reason) = row.refused_by(running) {
             return Err(Early::NotApplicable(reason));
         }
@@ -204,9 +207,13 @@ impl RowRun<'_> {
             self.probe(&row, running).await?;
         }
         self.check_fits()?;
-        let verifier = self.load(running, measured).await?;
+        let mut verifier = self.load(running, measured).await?;
+        if let Strategy::Selector(selector) = self.strategy() {
+            row.asks.nodes = self.select(selector, &mut verifier).await?;
+        }
         if self.tier == Tier::Kube {
-            let started = self.unless_stopped(running.start_kube()).await?;
+            let started = running.start_kube(&self.spec.server);
+            let started = self.unless_stopped(started).await?;
             started.map_err(|e| Early::Failed(e.to_string()))?;
         }
         let reach = self.reach(running);
@@ -288,7 +295,43 @@ impl RowRun<'_> {
             strategy: self.strategy(),
             prefix,
             resource: resource.trim_end_matches('/').to_owned(),
+            asks: Asks {
+                media: self.spec.media.unwrap_or_default(),
+                options: Options {
+                    http: self.spec.http.unwrap_or_default(),
+                    gzip: self.spec.gzip,
+                    read_per_s: self.spec.read_per_s.map(|size| size.0),
+                },
+                ..Asks::default()
+            },
         }
+    }
+
+    /// Narrows what is expected to what a selector selects; the nodes that lists ask for in turn, where it has one.
+    async fn select(
+        &self,
+        selector: Selector,
+        verifier: &mut Verifier,
+    ) -> Result<Arc<[String]>, Early> {
+        let (Source::Fresh(data) | Source::Seeded { data, .. }) = &self.source else {
+            if selector.is_per_node() {
+                let reason = "whose nodes these are is known only of data that was seeded";
+                return Err(Early::NotApplicable(reason.to_owned()));
+            }
+            return Ok(Arc::default());
+        };
+        let data = Arc::clone(data);
+        let selected = tokio::task::spawn_blocking(move || selector.select(&data));
+        let selected = self.unless_stopped(selected).await?;
+        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
+        if let Some(expected) = &mut verifier.expected {
+            expected.fingerprint = selected.all;
+            expected.revisions = None;
+        }
+        let mut nodes: Vec<String> = selected.by_node.keys().cloned().collect();
+        nodes.sort();
+        verifier.by_node = selected.by_node;
+        Ok(nodes.into())
     }
 
     /// Whether the target knows the call, before anything is written to it for nothing.
@@ -327,6 +370,7 @@ impl RowRun<'_> {
                 Ok(Verifier {
                     root: OWN_ROOT.to_owned(),
                     expected: Some(expected),
+                    by_node: HashMap::new(),
                 })
             }
             Source::Seeded {
@@ -338,11 +382,13 @@ impl RowRun<'_> {
                 Ok(Verifier {
                     root: root.clone(),
                     expected: Some(expected.clone()),
+                    by_node: HashMap::new(),
                 })
             }
             Source::There { .. } => Ok(Verifier {
                 root: String::new(),
                 expected: None,
+                by_node: HashMap::new(),
             }),
         }
     }

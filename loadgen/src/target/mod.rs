@@ -4,6 +4,7 @@
 //! - [`child`]: a server process that never outlives us
 //! - [`guard`]: why it does not
 //! - [`start`]: fresh servers for a row: ours, an etcd binary, or connections to what is there
+//! - [`kube`]: a client of a Kubernetes API
 //! - [`list`]: the ways to list, one file each, behind one trait
 //! - [`call`]: small requests and the checks of their answers
 //! - [`watch`]: many watchers on few streams
@@ -11,6 +12,7 @@
 pub mod call;
 pub mod child;
 pub mod guard;
+pub mod kube;
 pub mod list;
 pub mod spec;
 pub mod start;

@@ -16,6 +16,7 @@ use tokio::process::Command;
 use workloads::strategy::Strategy;
 
 use super::child::{ChildError, ChildServer, Death};
+use super::kube::KubeAccess;
 use super::{TargetSpec, guard};
 use crate::result::ServerSetup;
 use crate::sample::MetricsClient;
@@ -58,6 +59,8 @@ pub struct Launcher {
     pub own_program: PathBuf,
     /// Connection settings for endpoints that are there; the endpoints in it do not count.
     pub connect: ClientConfig,
+    /// What Kubernetes APIs that are there let clients in by.
+    pub kube_access: KubeAccess,
 }
 
 /// Servers that are up, or an endpoint that is there.
@@ -67,6 +70,8 @@ pub struct Running {
     pub etcd: Option<ClientConfig>,
     /// URL of the Kubernetes API, once there is one.
     pub kube_url: Option<String>,
+    /// What the Kubernetes API lets clients in by.
+    pub kube_access: KubeAccess,
     /// How it was set up, for the result.
     pub setup: ServerSetup,
     /// How unary answers are encoded.
@@ -95,6 +100,7 @@ impl Launcher {
             TargetSpec::Kube(url) => Ok(Running {
                 etcd: None,
                 kube_url: Some(url.trim_end_matches('/').to_owned()),
+                kube_access: self.kube_access.clone(),
                 setup: ServerSetup {
                     program: "Kubernetes API".to_owned(),
                     ..ServerSetup::default()
@@ -150,6 +156,7 @@ impl Launcher {
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
+            kube_access: KubeAccess::default(),
             setup: ServerSetup {
                 program: format!(
                     "bench-server {} (as etcd {version})",
@@ -211,6 +218,7 @@ impl Launcher {
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
+            kube_access: KubeAccess::default(),
             setup: ServerSetup {
                 program: format!("etcd {version}"),
                 flags: shown(&args),
@@ -237,6 +245,7 @@ impl Launcher {
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
+            kube_access: KubeAccess::default(),
             setup: ServerSetup {
                 program: format!("etcd {}", status.version),
                 quota_bytes: u64::try_from(status.db_size_quota).ok().filter(|&q| q > 0),
@@ -251,11 +260,12 @@ impl Launcher {
 }
 
 impl Running {
-    /// Starts our HTTP tier in front of the etcd tier; returns once its cache holds what was seeded.
+    /// Starts our HTTP tier in front of the etcd tier, with these flags of a row's own; returns once its cache holds what
+    /// was seeded.
     ///
     /// # Errors
     /// [`StartError::Child`].
-    pub async fn start_kube(&mut self) -> Result<(), StartError> {
+    pub async fn start_kube(&mut self, flags: &[String]) -> Result<(), StartError> {
         if self.kube_url.is_some() {
             return Ok(());
         }
@@ -263,7 +273,7 @@ impl Running {
         let endpoints: Vec<_> = endpoints
             .map(|uri| uri.to_string().trim_end_matches('/').to_owned())
             .collect();
-        let args = words(&[
+        let mut args = words(&[
             "serve",
             "--listen-kube-urls",
             "http://127.0.0.1:0",
@@ -272,6 +282,7 @@ impl Running {
             "--log-level",
             "warn",
         ]);
+        args.extend(flags.iter().map(OsString::from));
         let mut child = guarded("kube", &self.own_program, &self.own_program, &args)?;
         let url = child.ready_line("ready kube=", READY_WITHIN).await?;
         let url = url.trim_end_matches('/').to_owned();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::units::{ByteSize, duration_text};
 use crate::strategy::{Shape, Strategy, Tier};
@@ -19,31 +19,90 @@ use crate::strategy::{Shape, Strategy, Tier};
 #[serde(deny_unknown_fields)]
 pub struct Rows {
     /// Rows of the etcd tier.
-    #[serde(default)]
+    #[serde(default, with = "written")]
     pub etcd: Vec<RowSpec>,
     /// Rows of the Kubernetes tier.
-    #[serde(default)]
+    #[serde(default, with = "written")]
     pub kube: Vec<RowSpec>,
 }
 
+/// How the Kubernetes tier writes what it sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Media {
+    /// `application/vnd.kubernetes.protobuf`, what the control plane's own clients ask for.
+    #[default]
+    Protobuf,
+    /// `application/json`, what everybody else asks for.
+    Json,
+}
+
+/// Which HTTP a client of the Kubernetes tier speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Http {
+    /// HTTP/1.1.
+    #[default]
+    H1,
+    /// HTTP/2.
+    H2,
+}
+
 /// A row: what is measured. `None` takes the scenario's value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RowSpec {
     /// The way to ask.
     pub strategy: Strategy,
     /// Lists, or small requests, at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<NonZeroU32>,
     /// Connections that the clients of small requests, or the watchers, share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
     /// Largest HTTP/2 frame that the client accepts; our client's own choice where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<ByteSize>,
     /// Small requests per second on a schedule (open loop); without one each client waits for its answer (closed loop).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// How long small requests are sent.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
     pub duration: Option<Duration>,
     /// Watchers that a put must reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watchers: Option<NonZeroU32>,
+    /// Measured whole lists per client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<NonZeroU32>,
+    /// From the start of one round of lists to the start of the next; at once where none is given.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub every: Option<Duration>,
+    /// Kubernetes tier: the encoding that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<Media>,
+    /// Kubernetes tier: whether the client takes gzip.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gzip: bool,
+    /// Kubernetes tier: which HTTP is spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<Http>,
+    /// Kubernetes tier: bytes that a slow client reads in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_per_s: Option<ByteSize>,
+    /// Kubernetes tier of our own servers: further flags, as `--watch-cache=false`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server: Vec<String>,
     /// Names of the [`super::Background`] loads that run meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
 }
 
@@ -57,6 +116,13 @@ impl From<Strategy> for RowSpec {
             rate: None,
             duration: None,
             watchers: None,
+            repeats: None,
+            every: None,
+            media: None,
+            gzip: false,
+            http: None,
+            read_per_s: None,
+            server: Vec::new(),
             beside: Vec::new(),
         }
     }
@@ -81,14 +147,34 @@ impl RowSpec {
         options.extend(self.watchers.map(|n| format!("{n}-watchers")));
         options.extend(self.frame.map(|size| format!("{size}-frames")));
         options.extend(self.rate.map(|rate| format!("{rate}-per-second")));
+        options.extend(self.kube_options());
         options.extend(self.beside.iter().map(|name| format!("beside-{name}")));
         options
     }
 
+    /// What sets a row of the Kubernetes tier apart, word by word: `json`, `gzip`, `h2`, `10MiB-per-second`, `every-5s`,
+    /// `--watch-cache=false`.
+    #[must_use]
+    pub fn kube_options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        options.extend((self.media == Some(Media::Json)).then(|| "json".to_owned()));
+        options.extend(self.gzip.then(|| "gzip".to_owned()));
+        options.extend((self.http == Some(Http::H2)).then(|| "h2".to_owned()));
+        options.extend(self.read_per_s.map(|size| format!("{size}-per-second")));
+        options.extend(
+            self.every
+                .map(|every| format!("every-{}ms", every.as_millis())),
+        );
+        options.extend(self.server.iter().cloned());
+        options
+    }
+
     /// Whether the options fit the strategy.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, tier: Tier) -> Result<(), String> {
         let shape = self.strategy.shape();
         let requests = shape == Shape::Requests;
+        let kube = tier == Tier::Kube;
+        let kube_list = kube && shape == Shape::List;
         let fields = [
             ("rate", self.rate.is_some(), requests),
             ("duration", self.duration.is_some(), requests),
@@ -102,11 +188,18 @@ impl RowSpec {
                 self.watchers.is_some(),
                 shape == Shape::Delivery,
             ),
+            ("repeats", self.repeats.is_some(), shape == Shape::List),
+            ("every", self.every.is_some(), shape == Shape::List),
+            ("media", self.media.is_some(), kube),
+            ("gzip", self.gzip, kube_list),
+            ("http", self.http.is_some(), kube),
+            ("read_per_s", self.read_per_s.is_some(), kube_list),
+            ("server", !self.server.is_empty(), kube),
         ];
         for (field, given, fits) in fields {
             if given && !fits {
                 return Err(format!(
-                    "strategy `{}` does not take `{field}`",
+                    "strategy `{}` of the {tier} tier does not take `{field}`",
                     self.strategy
                 ));
             }
@@ -194,7 +287,7 @@ impl Rows {
                         "`{name}` measures nothing by itself: it is for [[background]]"
                     ));
                 }
-                row.check()?;
+                row.check(tier)?;
                 if names.contains(&name) {
                     return Err(format!(
                         "strategy `{name}` is there twice for the {tier} tier"
@@ -212,64 +305,40 @@ impl Rows {
 
 // === a row in a file ===
 
-/// The table form.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    strategy: Strategy,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    clients: Option<NonZeroU32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    connections: Option<NonZeroU32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    frame: Option<ByteSize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rate: Option<f64>,
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "duration_text::option"
-    )]
-    duration: Option<Duration>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    watchers: Option<NonZeroU32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    beside: Vec<String>,
-}
+/// A row as a file has it: by name where it has no options.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Written(#[serde(deserialize_with = "name_or_table")] RowSpec);
 
-impl Serialize for RowSpec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if *self == Self::from(self.strategy) {
-            return self.strategy.serialize(serializer);
-        }
-        let Self {
-            strategy,
-            clients,
-            connections,
-            frame,
-            rate,
-            duration,
-            watchers,
-            beside,
-        } = self.clone();
-        let table = Table {
-            strategy,
-            clients,
-            connections,
-            frame,
-            rate,
-            duration,
-            watchers,
-            beside,
-        };
-        table.serialize(serializer)
+mod written {
+    use super::{RowSpec, Written};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum NameOrTable<'a> {
+        Name(crate::Strategy),
+        Table(&'a RowSpec),
+    }
+
+    pub(super) fn serialize<S: Serializer>(rows: &[RowSpec], to: S) -> Result<S::Ok, S::Error> {
+        let rows = rows.iter().map(|row| match row.strategy {
+            strategy if *row == RowSpec::from(strategy) => NameOrTable::Name(strategy),
+            _ => NameOrTable::Table(row),
+        });
+        rows.collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<RowSpec>, D::Error> {
+        let rows = Vec::<Written>::deserialize(from)?;
+        Ok(rows.into_iter().map(|Written(row)| row).collect())
     }
 }
 
-impl<'de> Deserialize<'de> for RowSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NameOrTable)
-    }
+fn name_or_table<'de, D: Deserializer<'de>>(from: D) -> Result<RowSpec, D::Error> {
+    from.deserialize_any(NameOrTable)
 }
 
 /// By hand rather than untagged, so that a misspelt name keeps the error that says what was meant.
@@ -287,25 +356,6 @@ impl<'de> Visitor<'de> for NameOrTable {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RowSpec, A::Error> {
-        let Table {
-            strategy,
-            clients,
-            connections,
-            frame,
-            rate,
-            duration,
-            watchers,
-            beside,
-        } = Table::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(RowSpec {
-            strategy,
-            clients,
-            connections,
-            frame,
-            rate,
-            duration,
-            watchers,
-            beside,
-        })
+        RowSpec::deserialize(MapAccessDeserializer::new(map))
     }
 }

@@ -46,6 +46,12 @@ impl RowRun<'_> {
         Ok(())
     }
 
+    /// Measured rounds.
+    fn repeats(&self) -> u32 {
+        let own = self.spec.repeats.map(std::num::NonZeroU32::get);
+        own.unwrap_or(self.scenario.repeats)
+    }
+
     /// Lists in rounds, every object checked. Answers their times.
     async fn rounds(
         &self,
@@ -54,7 +60,7 @@ impl RowRun<'_> {
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<LatencyHistogram, Early> {
-        let total = u64::from(self.scenario.repeats) * u64::from(self.clients());
+        let total = u64::from(self.repeats()) * u64::from(self.clients());
         let title = format!("{}/{}: listing", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, total, Counted::Lists);
         meter.reset_peaks();
@@ -71,7 +77,15 @@ impl RowRun<'_> {
         let begun = meter.begin(&case_id).await;
         begun.map_err(|e| Early::Failed(e.to_string()))?;
         let mut early = Ok(());
-        for _ in 0..self.scenario.repeats {
+        let mut due = tokio::time::Instant::now();
+        for _ in 0..self.repeats() {
+            if let Some(every) = self.spec.every {
+                if let Err(stopped) = self.unless_stopped(tokio::time::sleep_until(due)).await {
+                    early = Err(stopped);
+                    break;
+                }
+                due += every;
+            }
             meter.reset_peaks();
             match self.unless_stopped(clients.round(Job::List)).await {
                 Ok(done) => lists.take(done),
@@ -117,7 +131,7 @@ impl RowRun<'_> {
         measured: &mut Measured,
     ) -> Result<LatencyHistogram, Early> {
         let mut lists = Lists::new();
-        for _ in 0..self.scenario.repeats {
+        for _ in 0..self.repeats() {
             let done = self.unless_stopped(clients.round(Job::Drain)).await?;
             for done in done {
                 lists.latency.record(done.latency);

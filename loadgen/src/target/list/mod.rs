@@ -6,8 +6,7 @@
 //! another rhythm than rounds, is a [`workloads::Shape`] of its own with a driver in `run/row/`.
 
 mod chunk;
-mod kube;
-mod kube_walk;
+pub(super) mod kube;
 mod opaque;
 mod paged;
 mod whole;
@@ -18,11 +17,14 @@ use async_trait::async_trait;
 use etcd_api::client::Client;
 use etcd_api::client::raw_list::ListRpc;
 use etcd_api::error::Error as EtcdError;
+use workloads::scenario::Media;
 use workloads::strategy::{Strategy, Tier};
 
 use super::Running;
+use super::kube::KubeAccess;
 use crate::result::ServedFrom;
 use crate::verify::{Check, Wrong};
+pub use kube::Asks;
 
 /// What a list said about itself; what it held is in the [`Check`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,6 +62,11 @@ pub trait Lister: Send {
         true
     }
 
+    /// The node that the latest list asked for, where a row's lists ask for one after the other.
+    fn node(&self) -> Option<&str> {
+        None
+    }
+
     /// One whole list, every object shown to `check`. `on_first_object` is called once, when the first object is there.
     async fn list(
         &mut self,
@@ -85,6 +92,8 @@ pub struct Row {
     pub prefix: String,
     /// Collection of the Kubernetes tier, as `pods`.
     pub resource: String,
+    /// How clients of the Kubernetes tier ask.
+    pub asks: Asks,
 }
 
 impl Row {
@@ -112,6 +121,8 @@ impl Row {
     #[must_use]
     pub fn encoding(&self, running: &Running) -> &'static str {
         match (self.tier, self.strategy) {
+            (Tier::Kube, Strategy::Opaque) => "opaque",
+            (Tier::Kube, _) if self.asks.media == Media::Json => "json",
             (Tier::Kube, _) => "protobuf",
             (Tier::Etcd, Strategy::Stream) => "stream",
             (Tier::Etcd, Strategy::Opaque) => "opaque",
@@ -139,7 +150,7 @@ impl Row {
             (Tier::Etcd, Strategy::UnaryIncremental, "unknown") => Some(format!(
                 "how {program} encodes a unary answer cannot be seen from outside: row `unary` has it, whichever it is"
             )),
-            (Tier::Etcd, Strategy::Opaque, _) if !program.starts_with("bench-server") => {
+            (_, Strategy::Opaque, _) if !program.starts_with("bench-server") => {
                 Some("only the bench server sends its records as a body without meaning".to_owned())
             }
             _ => None,
@@ -154,6 +165,8 @@ pub struct Reach {
     pub etcd: Option<etcd_api::client::config::ClientConfig>,
     /// The Kubernetes tier.
     pub kube_url: Option<String>,
+    /// What the Kubernetes tier lets clients in by.
+    pub kube_access: KubeAccess,
 }
 
 impl From<&Running> for Reach {
@@ -161,6 +174,7 @@ impl From<&Running> for Reach {
         Self {
             etcd: running.etcd.clone(),
             kube_url: running.kube_url.clone(),
+            kube_access: running.kube_access.clone(),
         }
     }
 }

@@ -1,31 +1,14 @@
-//! Walks a Kubernetes list in protobuf while it comes in, and turns each item back into what was stored.
+//! Walks a Kubernetes list in protobuf while it comes in.
 //!
-//! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items. An item is the stored
-//! object with `metadata.resourceVersion` filled in; emptied again, and put back into the envelope in which it was stored, it
-//! has the stored object's bytes, so one fingerprint serves both tiers and a flipped byte shows on either.
-
-use std::ops::Range;
+//! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items.
 
 use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
-use kube_api::protobuf::{Fields, bytes_field_len, get_varint, put_bytes_header};
+use kube_api::protobuf::{Fields, get_varint};
 
+use super::restore::{Memo, Restore};
+use super::{Page, not_a_list};
 use crate::verify::{Check, Wrong};
-
-/// `ListMeta` of one page.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Page {
-    /// Revision of the list.
-    pub(super) revision: i64,
-    /// Token of the next page; empty at the end.
-    pub(super) continue_token: String,
-    /// Items that remain after this page, where the server says.
-    pub(super) remaining: Option<u64>,
-    /// Items in this page.
-    pub(super) items: u64,
-    /// Bytes of the body.
-    pub(super) bytes: u64,
-}
 
 /// Where in the body the next unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +18,9 @@ enum Level {
     List { left: u64 },
 }
 
-/// The walk over one page; the order of keys is carried from page to page by [`KubeWalker::next_page`].
+/// The walk over one page; the order of keys is carried from page to page by [`ProtobufWalker::next_page`].
 #[derive(Debug)]
-pub(super) struct KubeWalker {
+pub(super) struct ProtobufWalker {
     level: Level,
     carry: Carry,
     page: Page,
@@ -45,18 +28,7 @@ pub(super) struct KubeWalker {
     restore: Restore,
 }
 
-/// What turns an item into the stored object: its key's beginning, and its envelope.
-#[derive(Debug)]
-struct Restore {
-    key_prefix: String,
-    kind: &'static str,
-    last_key: Vec<u8>,
-    key: Vec<u8>,
-    value: Vec<u8>,
-    items: u64,
-}
-
-impl KubeWalker {
+impl ProtobufWalker {
     /// A walk over lists of `resource` (`pods`, `configmaps`), stored below `root`.
     pub(super) fn new(root: &str, resource: &str) -> Self {
         Self {
@@ -64,18 +36,7 @@ impl KubeWalker {
             carry: Carry::default(),
             page: Page::default(),
             seen_list: false,
-            restore: Restore {
-                key_prefix: format!("{root}{resource}/"),
-                kind: if resource == "pods" {
-                    "Pod"
-                } else {
-                    "ConfigMap"
-                },
-                last_key: Vec::new(),
-                key: Vec::new(),
-                value: Vec::new(),
-                items: 0,
-            },
+            restore: Restore::new(root, resource, Memo::default()),
         }
     }
 
@@ -139,7 +100,7 @@ impl KubeWalker {
                 1 => self.list_meta(&unit[head..])?,
                 2 => {
                     self.page.items += 1;
-                    self.restore.item(&unit[head..], check)?;
+                    self.restore.protobuf(&unit[head..], check)?;
                 }
                 _ => {}
             }
@@ -163,94 +124,6 @@ impl KubeWalker {
         }
         self.page.remaining = remaining_item_count(meta);
         Ok(())
-    }
-}
-
-impl Restore {
-    /// Shows an item as the object that was stored.
-    fn item(&mut self, item: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
-        let parts = Parts::of(item)?;
-        self.key.clear();
-        self.key.extend_from_slice(self.key_prefix.as_bytes());
-        self.key.extend_from_slice(parts.namespace);
-        self.key.push(b'/');
-        self.key.extend_from_slice(parts.name);
-        if self.key <= self.last_key {
-            return Err(Wrong::Order {
-                index: self.items,
-                key: self.key.escape_ascii().to_string(),
-                previous: self.last_key.escape_ascii().to_string(),
-            });
-        }
-        self.last_key.clone_from(&self.key);
-        self.items += 1;
-        let Some(check) = check else {
-            return Ok(());
-        };
-        let revision = text(parts.version)?
-            .parse()
-            .map_err(|_| not_a_list("an item's resourceVersion is not a number"))?;
-        self.value.clear();
-        parts.restore(item, self.kind, &mut self.value);
-        check.visit(&self.key, &self.value, revision);
-        Ok(())
-    }
-}
-
-/// The parts of an item that its key and its stored form are made of.
-#[derive(Debug, Default)]
-struct Parts<'a> {
-    /// Where the field with the metadata stands in the item.
-    meta_field: Range<usize>,
-    meta: &'a [u8],
-    name: &'a [u8],
-    namespace: &'a [u8],
-    version: &'a [u8],
-    /// Where the field with the resourceVersion stands in the metadata.
-    version_field: Range<usize>,
-}
-
-impl<'a> Parts<'a> {
-    fn of(item: &'a [u8]) -> Result<Self, Wrong> {
-        let mut parts = Self::default();
-        for field in Fields::new(item) {
-            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
-            if let (1, Some(meta)) = (field.number, field.wire.bytes()) {
-                parts.meta = meta;
-                parts.meta_field = field.start..field.end;
-                break;
-            }
-        }
-        for field in Fields::new(parts.meta) {
-            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
-            match (field.number, field.wire.bytes()) {
-                (1, Some(name)) => parts.name = name,
-                (3, Some(namespace)) => parts.namespace = namespace,
-                (6, Some(version)) => {
-                    parts.version = version;
-                    parts.version_field = field.start..field.end;
-                    return Ok(parts);
-                }
-                _ => {}
-            }
-        }
-        Err(not_a_list("an item without metadata.resourceVersion"))
-    }
-
-    /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope around it.
-    fn restore(&self, item: &[u8], kind: &str, out: &mut Vec<u8>) {
-        const EMPTY_VERSION: [u8; 2] = [6 << 3 | 2, 0];
-        let (before, after) = (&item[..self.meta_field.start], &item[self.meta_field.end..]);
-        let meta_len = self.meta.len() - self.version_field.len() + EMPTY_VERSION.len();
-        let raw_len = before.len() + bytes_field_len(1, meta_len) + after.len();
-        envelope::put_head(out, "v1", kind, raw_len);
-        out.extend_from_slice(before);
-        put_bytes_header(out, 1, meta_len);
-        out.extend_from_slice(&self.meta[..self.version_field.start]);
-        out.extend_from_slice(&EMPTY_VERSION);
-        out.extend_from_slice(&self.meta[self.version_field.end..]);
-        out.extend_from_slice(after);
-        out.extend_from_slice(envelope::TAIL);
     }
 }
 
@@ -310,10 +183,6 @@ fn text(bytes: &[u8]) -> Result<&str, Wrong> {
     std::str::from_utf8(bytes).map_err(|_| not_a_list("text that is not UTF-8"))
 }
 
-fn not_a_list(why: &str) -> Wrong {
-    Wrong::NotAList(why.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use kube_api::protobuf::put_bytes;
@@ -354,8 +223,8 @@ mod tests {
         envelope::seal("v1", "PodList", &raw)
     }
 
-    fn walk(body: &[u8], cut: usize) -> Result<(Page, Fingerprint), Wrong> {
-        let mut walker = KubeWalker::new(ROOT, "pods");
+    fn walk(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
+        let mut walker = ProtobufWalker::new(ROOT, "pods");
         let mut check = Check::new(ROOT);
         walker.feed(&body[..cut], Some(&mut check))?;
         walker.feed(&body[cut..], Some(&mut check))?;
@@ -364,7 +233,8 @@ mod tests {
             revision: page.revision,
             ..Listed::default()
         };
-        Ok((page, check.finish(&listed, None)?.fingerprint))
+        let found = check.finish(&listed, None)?;
+        Ok((page, found.fingerprint, found.revisions))
     }
 
     #[test]
@@ -376,7 +246,7 @@ mod tests {
         }
         let body = list(&["a", "b"]);
         for cut in 0..=body.len() {
-            let (page, fingerprint) = walk(&body, cut).expect("a valid list");
+            let (page, fingerprint, _) = walk(&body, cut).expect("a valid list");
             assert_eq!(fingerprint, expected, "cut at {cut}");
             assert_eq!((page.revision, page.items), (77, 2));
             assert_eq!(
@@ -397,10 +267,6 @@ mod tests {
             .expect("its kind");
         // What stands before the list itself (kind of the envelope) is not part of what was stored.
         for at in start + meta.len()..body.len() - envelope::TAIL.len() {
-            // Nor is an item's resourceVersion: another number is as good.
-            if body[at - 1..=at] == *b"55" || body[at..at + 2] == *b"55" {
-                continue;
-            }
             let mut flipped = body.clone();
             flipped[at] ^= 1;
             assert_ne!(

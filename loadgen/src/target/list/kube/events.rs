@@ -1,0 +1,343 @@
+//! Walks a watch that begins with the state (KEP-3157): synthetic ADDED events, then the bookmark that ends them.
+//!
+//! In protobuf a frame is four bytes of length and an envelope whose `raw` is a `WatchEvent`; its object is an envelope again.
+//! In JSON it is a line.
+
+use etcd_api::client::walk::{Carry, Unit};
+use kube_api::envelope;
+use kube_api::protobuf::{Fields, find_bytes};
+use memchr::memchr;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use workloads::scenario::Media;
+
+use super::not_a_list;
+use super::restore::{Memo, Restore};
+use crate::verify::{Check, Wrong};
+
+/// The annotation of the bookmark behind the last object.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+/// A frame beyond this is none: no object is as large.
+const LONGEST_FRAME: usize = 64 << 20;
+const LENGTH_BYTES: usize = 4;
+
+/// The walk over one watch's first part.
+#[derive(Debug)]
+pub(super) struct EventWalker {
+    media: Media,
+    carry: Carry,
+    line: Vec<u8>,
+    restore: Restore,
+    /// Objects so far.
+    pub(super) items: u64,
+    /// Revision of the bookmark that ends the state, once it is there.
+    pub(super) end: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Line<'l> {
+    r#type: &'l str,
+    #[serde(borrow)]
+    object: &'l RawValue,
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+impl EventWalker {
+    /// A walk over a watch of `resource`, stored below `root`.
+    pub(super) fn new(media: Media, root: &str, resource: &str, memo: Memo) -> Self {
+        Self {
+            media,
+            carry: Carry::default(),
+            line: Vec::new(),
+            restore: Restore::new(root, resource, memo),
+            items: 0,
+            end: None,
+        }
+    }
+
+    /// Takes the next bytes of the stream; nothing may be fed once [`Self::end`] is there.
+    pub(super) fn feed(&mut self, bytes: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+        match self.media {
+            Media::Protobuf => self.frames(bytes, check),
+            Media::Json => self.lines(bytes, check),
+        }
+    }
+
+    fn frames(&mut self, bytes: &[u8], mut check: Option<&mut Check>) -> Result<(), Wrong> {
+        let mut carry = std::mem::take(&mut self.carry);
+        carry.feed(bytes, |input, _| {
+            let Some(length) = input.first_chunk::<LENGTH_BYTES>() else {
+                return Ok(Unit::Need(LENGTH_BYTES));
+            };
+            let len = LENGTH_BYTES + u32::from_be_bytes(*length) as usize;
+            if len > LONGEST_FRAME {
+                return Err(not_a_list("an event of impossible length"));
+            }
+            let Some(frame) = input.get(LENGTH_BYTES..len) else {
+                return Ok(Unit::Need(len));
+            };
+            self.frame(frame, check.as_deref_mut())?;
+            Ok(Unit::Taken(len))
+        })?;
+        self.carry = carry;
+        Ok(())
+    }
+
+    fn frame(&mut self, frame: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("an event: {e}"));
+        let event = envelope::open(frame).map_err(|e| bad(&e))?;
+        let field = |message, number| {
+            let found = find_bytes(message, number).map_err(|e| bad(&e))?;
+            Ok::<_, Wrong>(found.unwrap_or_default())
+        };
+        let sealed = field(field(event, 2)?, 1)?;
+        let object = || envelope::open(sealed).map_err(|e| bad(&e));
+        match field(event, 1)? {
+            b"ADDED" => {
+                self.added()?;
+                match check {
+                    Some(_) => self.restore.protobuf(object()?, check),
+                    None => Ok(()),
+                }
+            }
+            b"BOOKMARK" => {
+                let metadata = field(object()?, 1)?;
+                let revision = String::from_utf8_lossy(field(metadata, 6)?).into_owned();
+                let mut annotated = false;
+                for entry in Fields::new(metadata) {
+                    let entry = entry.map_err(|e| bad(&e))?;
+                    if let (12, Some(entry)) = (entry.number, entry.wire.bytes()) {
+                        annotated |= field(entry, 1)? == INITIAL_EVENTS_END.as_bytes()
+                            && field(entry, 2)? == b"true";
+                    }
+                }
+                self.bookmark(&revision, annotated)
+            }
+            kind => Err(unexpected(
+                kind,
+                &String::from_utf8_lossy(field(object()?, 3)?),
+            )),
+        }
+    }
+
+    fn lines(&mut self, bytes: &[u8], mut check: Option<&mut Check>) -> Result<(), Wrong> {
+        let mut rest = bytes;
+        while let Some(end) = memchr(b'\n', rest) {
+            if self.line.is_empty() {
+                self.one_line(&rest[..end], check.as_deref_mut())?;
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(&rest[..end]);
+                self.one_line(&line, check.as_deref_mut())?;
+                line.clear();
+                self.line = line;
+            }
+            rest = &rest[end + 1..];
+        }
+        self.line.extend_from_slice(rest);
+        if self.line.len() > LONGEST_FRAME {
+            return Err(not_a_list("an event of impossible length"));
+        }
+        Ok(())
+    }
+
+    fn one_line(&mut self, line: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+        const ADDED: &[u8] = b"{\"type\":\"ADDED\",\"object\":";
+        // Nearly every line: looked at no further than it must be.
+        if let Some(rest) = line.strip_prefix(ADDED) {
+            self.added()?;
+            return match (check, rest.strip_suffix(b"}")) {
+                (Some(check), Some(object)) => self.restore.json(object, check),
+                (None, Some(_)) => Ok(()),
+                (_, None) => Err(not_a_list("a line that is no event")),
+            };
+        }
+        let bad = |e: serde_json::Error| not_a_list(&format!("an event: {e}"));
+        let event: Line<'_> = serde_json::from_slice(line).map_err(bad)?;
+        if event.r#type != "BOOKMARK" {
+            return Err(unexpected(event.r#type.as_bytes(), event.object.get()));
+        }
+        let Bookmark { metadata } = serde_json::from_str(event.object.get()).map_err(bad)?;
+        let mark = metadata.annotations.get(INITIAL_EVENTS_END);
+        let annotated = mark.is_some_and(|mark| mark == "true");
+        self.bookmark(&metadata.resource_version, annotated)
+    }
+
+    fn added(&mut self) -> Result<(), Wrong> {
+        if self.end.is_some() {
+            return Err(not_a_list(
+                "an ADDED of nobody's behind the bookmark that ends the state",
+            ));
+        }
+        self.items += 1;
+        Ok(())
+    }
+
+    fn bookmark(&mut self, revision: &str, annotated: bool) -> Result<(), Wrong> {
+        if !annotated {
+            return Err(not_a_list("a bookmark before the one that ends the state"));
+        }
+        let revision = revision
+            .parse()
+            .map_err(|_| not_a_list("the bookmark's resourceVersion is not a number"))?;
+        self.end = Some(revision);
+        Ok(())
+    }
+}
+
+fn unexpected(kind: &[u8], object: &str) -> Wrong {
+    let object: String = object.chars().take(200).collect();
+    not_a_list(&format!(
+        "an event {} within the state: {object}",
+        kind.escape_ascii()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_api::metadata::{item_object, list_item};
+    use kube_api::protobuf::put_bytes;
+    use kube_api::schema::POD;
+    use kube_api::to_json;
+    use workloads::{DataSet, DataSetSpec, Fingerprint, Kind};
+
+    use super::*;
+    use crate::target::list::Listed;
+
+    const ROOT: &str = "/registry/";
+
+    fn data() -> DataSet {
+        DataSet::new(&DataSetSpec {
+            name: "pods".to_owned(),
+            kind: Kind::Pods,
+            objects: 3.try_into().expect("some"),
+            object_size: None,
+            namespaces: 2.try_into().ok(),
+            nodes: 2.try_into().ok(),
+            seed: 1,
+        })
+    }
+
+    /// One frame around an object without envelope.
+    fn frame(media: Media, kind: &str, object: &[u8]) -> Vec<u8> {
+        if media == Media::Json {
+            let mut json = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+            to_json(
+                &POD,
+                object,
+                "\"kind\":\"Pod\",\"apiVersion\":\"v1\"",
+                &mut json,
+            )
+            .expect("a pod");
+            json.extend(b"}\n");
+            return json;
+        }
+        let mut raw = Vec::new();
+        put_bytes(&mut raw, 1, &envelope::seal("v1", "Pod", object));
+        let mut event = Vec::new();
+        put_bytes(&mut event, 1, kind.as_bytes());
+        put_bytes(&mut event, 2, &raw);
+        let event = envelope::seal("v1", "WatchEvent", &event);
+        let mut frame = u32::try_from(event.len())
+            .expect("small")
+            .to_be_bytes()
+            .to_vec();
+        frame.extend(event);
+        frame
+    }
+
+    fn added(media: Media, data: &DataSet, i: u64) -> Vec<u8> {
+        let stored = data.value(i);
+        let object = envelope::open(&stored).expect("sealed");
+        let item = list_item(object, "55").expect("an object");
+        frame(media, "ADDED", item_object(&item))
+    }
+
+    fn bookmark(media: Media, revision: &str, annotated: bool) -> Vec<u8> {
+        let mut meta = Vec::new();
+        put_bytes(&mut meta, 6, revision.as_bytes());
+        if annotated {
+            let mut entry = Vec::new();
+            put_bytes(&mut entry, 1, INITIAL_EVENTS_END.as_bytes());
+            put_bytes(&mut entry, 2, b"true");
+            put_bytes(&mut meta, 12, &entry);
+        }
+        let mut pod = Vec::new();
+        put_bytes(&mut pod, 1, &meta);
+        put_bytes(&mut pod, 2, b"");
+        put_bytes(&mut pod, 3, b"");
+        frame(media, "BOOKMARK", &pod)
+    }
+
+    fn walk(
+        media: Media,
+        parts: &[Vec<u8>],
+        cut: usize,
+    ) -> Result<(Option<i64>, Fingerprint), Wrong> {
+        let bytes = parts.concat();
+        let mut walker = EventWalker::new(media, ROOT, "pods", Memo::default());
+        let mut check = Check::new(ROOT);
+        walker.feed(&bytes[..cut], Some(&mut check))?;
+        walker.feed(&bytes[cut..], Some(&mut check))?;
+        let listed = Listed {
+            revision: walker.end.unwrap_or(i64::MAX),
+            ..Listed::default()
+        };
+        Ok((walker.end, check.finish(&listed, None)?.fingerprint))
+    }
+
+    #[test]
+    fn the_state_is_what_was_stored_wherever_frames_are_cut() {
+        let data = data();
+        for media in [Media::Protobuf, Media::Json] {
+            let mut parts: Vec<_> = (0..3).map(|i| added(media, &data, i)).collect();
+            parts.push(bookmark(media, "77", true));
+            let len = parts.concat().len();
+            for cut in (0..len).step_by(211) {
+                let (end, fingerprint) = walk(media, &parts, cut).expect("a state");
+                assert_eq!((end, fingerprint), (Some(77), data.fingerprint(0..3)));
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_breaks_the_contract_of_the_state_is_wrong() {
+        let data = data();
+        for media in [Media::Protobuf, Media::Json] {
+            let pod = |i| added(media, &data, i);
+            let (end, plain) = (bookmark(media, "77", true), bookmark(media, "77", false));
+            let swapped = walk(media, &[pod(1), pod(0), end.clone()], 0);
+            assert!(matches!(swapped, Err(Wrong::Order { .. })), "{swapped:?}");
+            let repeated = walk(media, &[pod(0), pod(0), end.clone()], 0);
+            assert!(matches!(repeated, Err(Wrong::Order { .. })), "{repeated:?}");
+            assert!(
+                walk(media, &[pod(0), plain], 0).is_err(),
+                "a bookmark too early"
+            );
+            assert!(
+                walk(media, &[end.clone(), pod(0)], 0).is_err(),
+                "an object too late"
+            );
+            let old = walk(media, &[pod(0), bookmark(media, "54", true)], 0);
+            assert!(matches!(old, Err(Wrong::Revision { .. })), "{old:?}");
+            let deleted = frame(
+                media,
+                "DELETED",
+                envelope::open(&data.value(0)).expect("sealed"),
+            );
+            assert!(walk(media, &[deleted], 0).is_err(), "no other event");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The Kubernetes tier: `cached` (resourceVersion=0), `consistent` (unset), `exact`, `paged:N` (limit and continue),
+//! `selector:…` and `watch-list`. Lists differ in the query of the first request and in how many pages follow.
+//!
+//! - [`protobuf`], [`json`]: walks over a list as it comes in; [`events`]: over a watch that begins with the state
+//! - [`restore`]: an item back to what was stored
+//! - [`opaque`]: as many bytes without meaning
+
+mod events;
+mod json;
+mod opaque;
+mod protobuf;
+mod restore;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use kube_api::envelope::MEDIA_TYPE;
+use workloads::scenario::Media;
+use workloads::strategy::Strategy;
+
+use super::{ListError, Listed, Lister, Reach, Row};
+use crate::target::kube::{Connection, KubeError, Options};
+use crate::verify::{Check, Wrong};
+use events::EventWalker;
+use json::JsonWalker;
+use protobuf::ProtobufWalker;
+pub(in crate::target) use restore::Memo;
+
+/// Where every data set of this tier is stored.
+const ROOT: &str = "/registry/";
+/// What a reflector asks for: the state, then a bookmark.
+const WATCH_LIST: &str = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=600";
+
+/// How a row of this tier asks, beside its strategy. Shared by the row's clients.
+#[derive(Debug, Clone, Default)]
+pub struct Asks {
+    /// The encoding that is asked for.
+    pub media: Media,
+    /// HTTP version, gzip, reading speed.
+    pub options: Options,
+    /// Only objects of this namespace.
+    pub namespace: Option<String>,
+    /// Nodes that lists ask for in turn, where the selector has one.
+    pub nodes: Arc<[String]>,
+    next_node: Arc<AtomicUsize>,
+    memo: Memo,
+}
+
+/// `ListMeta` of one page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Page {
+    /// Revision of the list.
+    revision: i64,
+    /// Token of the next page; empty at the end.
+    continue_token: String,
+    /// Items that remain after this page, where the server says.
+    remaining: Option<u64>,
+    /// Items in this page.
+    items: u64,
+    /// Bytes of the text.
+    bytes: u64,
+}
+
+/// A client of the Kubernetes API.
+pub(super) async fn connect(row: &Row, reach: &Reach) -> Result<Box<dyn Lister>, ListError> {
+    let url = reach.kube_url.as_deref();
+    let url = url.ok_or_else(|| ListError::Http("the target has no Kubernetes API".to_owned()))?;
+    let asks = row.asks.clone();
+    let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
+    connection.open().await?;
+    let path = match &asks.namespace {
+        Some(namespace) => format!("/api/v1/namespaces/{namespace}/{}", row.resource),
+        None => format!("/api/v1/{}", row.resource),
+    };
+    let mut lister = Kube {
+        connection,
+        path,
+        resource: row.resource.clone(),
+        strategy: row.strategy,
+        query: String::new(),
+        node: None,
+        asks,
+    };
+    lister.query = match row.strategy {
+        Strategy::Cached => "resourceVersion=0".to_owned(),
+        Strategy::Paged(size) => format!("limit={size}"),
+        Strategy::WatchList => WATCH_LIST.to_owned(),
+        Strategy::Exact => {
+            let revision = lister.revision().await?;
+            format!("resourceVersion={revision}&resourceVersionMatch=Exact")
+        }
+        _ => String::new(),
+    };
+    if row.strategy == Strategy::Opaque {
+        return Ok(Box::new(opaque::Opaque::new(lister).await?));
+    }
+    Ok(Box::new(lister))
+}
+
+#[derive(Debug)]
+struct Kube {
+    connection: Connection,
+    path: String,
+    resource: String,
+    strategy: Strategy,
+    query: String,
+    /// The node that the latest list asked for.
+    node: Option<String>,
+    asks: Asks,
+}
+
+/// A walk over a list in either encoding.
+#[derive(Debug)]
+enum Walker {
+    Protobuf(ProtobufWalker),
+    Json(JsonWalker),
+}
+
+impl Walker {
+    fn feed(&mut self, bytes: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+        match self {
+            Self::Protobuf(walker) => walker.feed(bytes, check),
+            Self::Json(walker) => walker.feed(bytes, check),
+        }
+    }
+
+    fn items(&self) -> u64 {
+        match self {
+            Self::Protobuf(walker) => walker.items(),
+            Self::Json(walker) => walker.items(),
+        }
+    }
+
+    fn next_page(&mut self, was_checked: bool) -> Result<Page, Wrong> {
+        match self {
+            Self::Protobuf(walker) => walker.next_page(),
+            Self::Json(walker) => walker.next_page(was_checked),
+        }
+    }
+}
+
+impl Kube {
+    fn walker(&self) -> Walker {
+        let memo = self.asks.memo.clone();
+        match self.asks.media {
+            Media::Protobuf => Walker::Protobuf(ProtobufWalker::new(ROOT, &self.resource)),
+            Media::Json => Walker::Json(JsonWalker::new(ROOT, &self.resource, memo)),
+        }
+    }
+
+    fn events(&self) -> EventWalker {
+        let Asks { media, memo, .. } = &self.asks;
+        EventWalker::new(*media, ROOT, &self.resource, memo.clone())
+    }
+
+    fn accept(&self) -> &'static str {
+        match (self.asks.media, self.strategy) {
+            (Media::Json, _) => "application/json",
+            (Media::Protobuf, Strategy::WatchList) => {
+                "application/vnd.kubernetes.protobuf;stream=watch"
+            }
+            (Media::Protobuf, _) => MEDIA_TYPE,
+        }
+    }
+
+    /// Asks for one page.
+    async fn open(&mut self, continue_token: &str) -> Result<crate::target::kube::Body, ListError> {
+        let mut query = self.query.clone();
+        if let Strategy::Selector(selector) = self.strategy {
+            let nodes = &self.asks.nodes;
+            let next = self.asks.next_node.fetch_add(1, Ordering::Relaxed);
+            self.node = (!nodes.is_empty()).then(|| nodes[next % nodes.len()].clone());
+            let text = selector.of_node(self.node.as_deref().unwrap_or_default());
+            let kind = if selector.is_field() {
+                "field"
+            } else {
+                "label"
+            };
+            query = format!("{kind}Selector={}", percent_encoded(&text));
+        }
+        if !continue_token.is_empty() {
+            query.push_str("&continue=");
+            query.push_str(&percent_encoded(continue_token));
+        }
+        let path = match query.as_str() {
+            "" => self.path.clone(),
+            query => format!("{}?{query}", self.path),
+        };
+        Ok(self.connection.get(&path, self.accept()).await?)
+    }
+
+    /// The revision that the server is at.
+    async fn revision(&mut self) -> Result<i64, ListError> {
+        let path = format!("{}?limit=1", self.path);
+        let mut body = self.connection.get(&path, self.accept()).await?;
+        let mut walker = self.walker();
+        while let Some(bytes) = body.next().await? {
+            walker.feed(&bytes, None)?;
+        }
+        Ok(walker.next_page(false)?.revision)
+    }
+
+    /// Reads all pages, showing their items to `check` where there is one.
+    async fn pages(
+        &mut self,
+        mut check: Option<&mut Check>,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        let mut walker = self.walker();
+        let mut listed = Listed::default();
+        let mut token = String::new();
+        let mut before: Option<Page> = None;
+        loop {
+            let mut body = self.open(&token).await?;
+            let mut begun = listed.chunks > 0;
+            while let Some(bytes) = body.next().await? {
+                walker.feed(&bytes, check.as_deref_mut())?;
+                if !begun && walker.items() > 0 {
+                    begun = true;
+                    on_first_object();
+                }
+            }
+            let page = walker.next_page(check.is_some())?;
+            match &before {
+                Some(before) if check.is_some() => check_next(before, &page)?,
+                Some(_) => {}
+                None => listed.revision = page.revision,
+            }
+            listed.chunks += 1;
+            listed.wire_bytes += body.wire_bytes();
+            if page.continue_token.is_empty() {
+                return Ok(listed);
+            }
+            if page.items == 0 {
+                return Err(Wrong::EmptyChunks(1).into());
+            }
+            token.clone_from(&page.continue_token);
+            before = Some(page);
+        }
+    }
+
+    /// Reads a watch up to the bookmark that ends its state, then leaves it.
+    async fn state(
+        &mut self,
+        mut check: Option<&mut Check>,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        let mut walker = self.events();
+        let mut body = self.open("").await?;
+        let mut begun = false;
+        while walker.end.is_none() {
+            let Some(bytes) = body.next().await? else {
+                return Err(not_a_list("the watch ended before its state did").into());
+            };
+            walker.feed(&bytes, check.as_deref_mut())?;
+            if !begun && walker.items > 0 {
+                begun = true;
+                on_first_object();
+            }
+        }
+        let listed = Listed {
+            revision: walker.end.unwrap_or_default(),
+            chunks: walker.items,
+            wire_bytes: body.wire_bytes(),
+        };
+        drop(body);
+        self.connection.cancel();
+        Ok(listed)
+    }
+}
+
+/// Checks a page against what the page before announced.
+fn check_next(before: &Page, page: &Page) -> Result<(), Wrong> {
+    if page.revision != before.revision {
+        return Err(Wrong::NotAList(format!(
+            "a page of revision {} after one of {}",
+            page.revision, before.revision
+        )));
+    }
+    let Some(announced) = before.remaining else {
+        return Ok(());
+    };
+    let here = page.items + page.remaining.unwrap_or(0);
+    if announced != here {
+        return Err(Wrong::Count {
+            expected: announced,
+            count: i64::try_from(here).unwrap_or(i64::MAX),
+        });
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Lister for Kube {
+    fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    async fn list(
+        &mut self,
+        check: &mut Check,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        match self.strategy {
+            Strategy::WatchList => self.state(Some(check), on_first_object).await,
+            _ => self.pages(Some(check), on_first_object).await,
+        }
+    }
+
+    /// Pages must be walked for the next token, a watch for its bookmark; whole lists are only read.
+    async fn drain(&mut self) -> Result<(), ListError> {
+        match self.strategy {
+            Strategy::WatchList => {
+                self.state(None, &mut || {}).await?;
+            }
+            Strategy::Paged(_) => {
+                self.pages(None, &mut || {}).await?;
+            }
+            _ => {
+                self.open("").await?.drain().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn first_object(&mut self) -> Result<(), ListError> {
+        let (mut walker, mut events) = (self.walker(), self.events());
+        let is_watch = self.strategy == Strategy::WatchList;
+        let mut body = self.open("").await?;
+        while let Some(bytes) = body.next().await? {
+            if is_watch {
+                events.feed(&bytes, None)?;
+            } else {
+                walker.feed(&bytes, None)?;
+            }
+            if walker.items() > 0 || events.items > 0 || events.end.is_some() {
+                break;
+            }
+        }
+        drop(body);
+        self.connection.cancel();
+        Ok(())
+    }
+}
+
+impl From<KubeError> for ListError {
+    fn from(error: KubeError) -> Self {
+        Self::Http(error.to_string())
+    }
+}
+
+fn not_a_list(why: &str) -> Wrong {
+    Wrong::NotAList(why.to_owned())
+}
+
+/// A continue token or a selector as part of a query.
+fn percent_encoded(token: &str) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
+    let mut encoded = String::with_capacity(token.len());
+    for byte in token.bytes() {
+        if plain(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}

@@ -1,0 +1,220 @@
+//! Turns each item of a list back into the object that was stored, and shows it to the check.
+//!
+//! An item is the stored object with `metadata.resourceVersion` filled in; emptied again, and put back into the envelope in
+//! which it was stored, it has the stored object's bytes, so one fingerprint serves both tiers and a flipped byte shows on
+//! either. An item in JSON is turned back by the schema. That costs more than a server takes to make it, so it is done once
+//! for an item of a given text at a given place: a [`Memo`] says what a text that was already turned back came to.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kube_api::envelope;
+use kube_api::from_json;
+use kube_api::protobuf::{Fields, bytes_field_len, put_bytes_header};
+use kube_api::schema::{CONFIG_MAP, Message, POD};
+use parking_lot::RwLock;
+use serde_json::{Map, Value};
+use twox_hash::XxHash3_64;
+
+use super::not_a_list;
+use crate::verify::{Check, Wrong};
+
+/// What items of earlier lists came to, by their place in the list. Shared by the clients of a row.
+#[derive(Debug, Clone, Default)]
+pub(in crate::target) struct Memo(Arc<RwLock<Vec<Known>>>);
+
+/// One item that was turned back once.
+#[derive(Debug, Clone)]
+struct Known {
+    /// XXH3 of its JSON.
+    json_hash: u64,
+    key: Box<[u8]>,
+    /// What [`Check::visit_first`] answered for it.
+    object_hash: u64,
+    object_bytes: u64,
+    revision: i64,
+}
+
+/// What turns an item into the stored object: its key's beginning, and its envelope.
+#[derive(Debug)]
+pub(super) struct Restore {
+    key_prefix: String,
+    kind: &'static str,
+    message: &'static Message,
+    memo: Memo,
+    last_key: Vec<u8>,
+    key: Vec<u8>,
+    object: Vec<u8>,
+    value: Vec<u8>,
+    items: u64,
+}
+
+impl Restore {
+    /// For lists of `resource` (`pods`, `configmaps`), stored below `root`.
+    pub(super) fn new(root: &str, resource: &str, memo: Memo) -> Self {
+        let (kind, message) = match resource {
+            "pods" => ("Pod", &POD),
+            _ => ("ConfigMap", &CONFIG_MAP),
+        };
+        Self {
+            key_prefix: format!("{root}{resource}/"),
+            kind,
+            message,
+            memo,
+            last_key: Vec::new(),
+            key: Vec::new(),
+            object: Vec::new(),
+            value: Vec::new(),
+            items: 0,
+        }
+    }
+
+    /// Takes an item in protobuf, without envelope.
+    pub(super) fn protobuf(&mut self, item: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+        let parts = Parts::of(item)?;
+        self.set_key(parts.namespace, parts.name);
+        self.next_in_order()?;
+        let Some(check) = check else {
+            return Ok(());
+        };
+        let revision = revision(parts.version)?;
+        self.value.clear();
+        parts.restore(item, self.kind, &mut self.value);
+        check.visit(&self.key, &self.value, revision);
+        Ok(())
+    }
+
+    /// Takes an item in JSON.
+    pub(super) fn json(&mut self, item: &[u8], check: &mut Check) -> Result<(), Wrong> {
+        let json_hash = XxHash3_64::oneshot(item);
+        let place = usize::try_from(self.items).unwrap_or(usize::MAX);
+        let memo = self.memo.clone();
+        if let Some(known) = memo.0.read().get(place)
+            && known.json_hash == json_hash
+        {
+            self.key.clear();
+            self.key.extend_from_slice(&known.key);
+            self.next_in_order()?;
+            check.visit_again(known.object_hash, known.object_bytes, known.revision);
+            return Ok(());
+        }
+        let mut object: Map<String, Value> =
+            serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
+        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+        let metadata = metadata.ok_or_else(|| not_a_list("an item without metadata"))?;
+        let version = metadata.remove("resourceVersion").unwrap_or_default();
+        let revision = revision(version.as_str().unwrap_or_default().as_bytes())?;
+        let text = |name: &str| {
+            metadata
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let (namespace, name) = (text("namespace").to_owned(), text("name").to_owned());
+        self.set_key(namespace.as_bytes(), name.as_bytes());
+        self.next_in_order()?;
+        self.object.clear();
+        from_json(self.message, &object, &mut self.object)
+            .map_err(|e| not_a_list(&format!("item {name}: {e}")))?;
+        self.value.clear();
+        envelope::put_head(&mut self.value, "v1", self.kind, self.object.len());
+        self.value.extend_from_slice(&self.object);
+        self.value.extend_from_slice(envelope::TAIL);
+        let object_hash = check.visit_first(&self.key, &self.value, revision);
+        let mut memo = memo.0.write();
+        if memo.len() == place {
+            memo.push(Known {
+                json_hash,
+                key: self.key.as_slice().into(),
+                object_hash,
+                object_bytes: check.relative_len(&self.key) + self.value.len() as u64,
+                revision,
+            });
+        }
+        Ok(())
+    }
+
+    fn set_key(&mut self, namespace: &[u8], name: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(self.key_prefix.as_bytes());
+        self.key.extend_from_slice(namespace);
+        self.key.push(b'/');
+        self.key.extend_from_slice(name);
+    }
+
+    /// Whether the key is above the one before; it is the one before from now on.
+    fn next_in_order(&mut self) -> Result<(), Wrong> {
+        if self.key <= self.last_key {
+            return Err(Wrong::Order {
+                index: self.items,
+                key: self.key.escape_ascii().to_string(),
+                previous: self.last_key.escape_ascii().to_string(),
+            });
+        }
+        self.last_key.clone_from(&self.key);
+        self.items += 1;
+        Ok(())
+    }
+}
+
+fn revision(text: &[u8]) -> Result<i64, Wrong> {
+    let number = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok());
+    number.ok_or_else(|| not_a_list("an item's resourceVersion is not a number"))
+}
+
+/// The parts of an item that its key and its stored form are made of.
+#[derive(Debug, Default)]
+struct Parts<'a> {
+    /// Where the field with the metadata stands in the item.
+    meta_field: Range<usize>,
+    meta: &'a [u8],
+    name: &'a [u8],
+    namespace: &'a [u8],
+    version: &'a [u8],
+    /// Where the field with the resourceVersion stands in the metadata.
+    version_field: Range<usize>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(item: &'a [u8]) -> Result<Self, Wrong> {
+        let mut parts = Self::default();
+        for field in Fields::new(item) {
+            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
+            if let (1, Some(meta)) = (field.number, field.wire.bytes()) {
+                parts.meta = meta;
+                parts.meta_field = field.start..field.end;
+                break;
+            }
+        }
+        for field in Fields::new(parts.meta) {
+            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
+            match (field.number, field.wire.bytes()) {
+                (1, Some(name)) => parts.name = name,
+                (3, Some(namespace)) => parts.namespace = namespace,
+                (6, Some(version)) => {
+                    parts.version = version;
+                    parts.version_field = field.start..field.end;
+                    return Ok(parts);
+                }
+                _ => {}
+            }
+        }
+        Err(not_a_list("an item without metadata.resourceVersion"))
+    }
+
+    /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope around it.
+    fn restore(&self, item: &[u8], kind: &str, out: &mut Vec<u8>) {
+        const EMPTY_VERSION: [u8; 2] = [6 << 3 | 2, 0];
+        let (before, after) = (&item[..self.meta_field.start], &item[self.meta_field.end..]);
+        let meta_len = self.meta.len() - self.version_field.len() + EMPTY_VERSION.len();
+        let raw_len = before.len() + bytes_field_len(1, meta_len) + after.len();
+        envelope::put_head(out, "v1", kind, raw_len);
+        out.extend_from_slice(before);
+        put_bytes_header(out, 1, meta_len);
+        out.extend_from_slice(&self.meta[..self.version_field.start]);
+        out.extend_from_slice(&EMPTY_VERSION);
+        out.extend_from_slice(&self.meta[self.version_field.end..]);
+        out.extend_from_slice(after);
+        out.extend_from_slice(envelope::TAIL);
+    }
+}
