@@ -80,6 +80,7 @@ async fn start(tier: Tier, strategy: Strategy, data: &Arc<DataSet>) -> (Clients,
         root: ROOT.to_owned(),
         expected: Some(expected),
         by_node: HashMap::new(),
+        latest: Arc::default(),
     };
     let clients = Clients::connect(1, &row, &Reach::from(&running), verifier)
         .await

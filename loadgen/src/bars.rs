@@ -66,6 +66,7 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
     let limit = spec.at_least.or(spec.at_most).unwrap_or(f64::NAN);
     Bar {
         name: spec.name.clone(),
+        source: spec.source.clone(),
         data_set: data_set.to_owned(),
         row: spec.row.clone(),
         metric: spec.metric.clone(),

@@ -152,8 +152,9 @@ pub struct RunArgs {
 
     /// What to measure, repeatable [default: bench]:
     /// `bench` (our servers, started fresh for each strategy), `etcd:PATH` (an etcd binary, likewise, in a temporary folder;
-    /// without fsync where it can, `etcd-fsync:PATH` with),
-    /// `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is there), `kube:URL` (a Kubernetes API that is there)
+    /// without fsync where it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our Kubernetes tier in front of it),
+    /// `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is there), `kube:URL` (a Kubernetes API that is there),
+    /// `kubeconfig:CONTEXT` (that of a context of the file that kubectl reads; nothing behind the colon is the current one)
     #[arg(long = "target", value_name = "TARGET", verbatim_doc_comment)]
     pub targets: Vec<String>,
 
@@ -241,6 +242,10 @@ pub struct ConnectArgs {
     /// Its key, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
+
+    /// Bearer token for a Kubernetes API, in a file
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
 
     /// etcd user
     #[arg(long, value_name = "NAME[:PASSWORD]")]

@@ -297,7 +297,9 @@ impl Probe {
         request: &RangeRequest,
     ) -> Result<(ListSummary, Fingerprint), Error> {
         let mut fingerprint = Fingerprint::default();
-        let mut visit = |object: Object<'_>| fingerprint.add(object.key, object.value);
+        let mut visit = |object: Object<'_>| {
+            fingerprint.add(object.key, object.value);
+        };
         let summary = self.raw.walk(rpc, request, &mut visit, || {}).await?;
         Ok((summary, fingerprint))
     }

@@ -93,6 +93,12 @@ pub enum Wrong {
     /// The right objects, but of another revision than wrote them.
     #[error("an object's revision (resourceVersion) is not the one that wrote it")]
     ObjectRevision,
+    /// Another list of the same revision held something else.
+    #[error("it is not what an earlier list of the same revision {revision} held")]
+    Contradiction {
+        /// Of both lists.
+        revision: i64,
+    },
     /// A body that is no Kubernetes list.
     #[error("not a Kubernetes list: {0}")]
     NotAList(String),

@@ -34,7 +34,7 @@ pub use units::{ByteSize, ByteSizeError};
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 16] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -49,6 +49,17 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("watchers", include_str!("../scenarios/watchers.toml")),
     ("speed-lists", include_str!("../scenarios/speed-lists.toml")),
     ("speed-flat", include_str!("../scenarios/speed-flat.toml")),
+    ("kube-150k", include_str!("../scenarios/kube-150k.toml")),
+    ("sel-small", include_str!("../scenarios/sel-small.toml")),
+    ("sel-large", include_str!("../scenarios/sel-large.toml")),
+    ("kubelets", include_str!("../scenarios/kubelets.toml")),
+    (
+        "informers-1mb",
+        include_str!("../scenarios/informers-1mb.toml"),
+    ),
+    ("pods-80k", include_str!("../scenarios/pods-80k.toml")),
+    ("chunk-sweep", include_str!("../scenarios/chunk-sweep.toml")),
+    ("slow-reader", include_str!("../scenarios/slow-reader.toml")),
 ];
 
 /// What to load, which rows to measure on it, and how often.

@@ -80,6 +80,11 @@ pub enum Strategy {
     WatchList,
     /// Kubernetes: resourceVersion unset, with a label or field selector (`selector:…`).
     Selector(Selector),
+    /// Kubernetes: one small object is written to etcd and must be in the list that follows, which is timed
+    /// (`read-your-write`).
+    ReadYourWrite,
+    /// Both tiers: nothing, as the baseline of rows that list now and then (`no-lists`).
+    NoLists,
 }
 
 /// A strategy's name could not be read.
@@ -103,7 +108,7 @@ pub enum StrategyError {
 
 impl Strategy {
     /// Every name, with `N` for the page size and `SELECTOR` for a selector.
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 16] = [
         "unary",
         "unary-incremental",
         "stream",
@@ -118,6 +123,8 @@ impl Strategy {
         "exact",
         "watch-list",
         "selector:SELECTOR",
+        "read-your-write",
+        "no-lists",
     ];
 
     /// Which driver runs it.
@@ -135,7 +142,9 @@ impl Strategy {
             | Self::Consistent
             | Self::Exact
             | Self::WatchList
-            | Self::Selector(_) => Shape::List,
+            | Self::Selector(_)
+            | Self::ReadYourWrite
+            | Self::NoLists => Shape::List,
         }
     }
 
@@ -145,8 +154,10 @@ impl Strategy {
             Self::Unary | Self::UnaryIncremental | Self::Stream => tier == Tier::Etcd,
             Self::Get | Self::Put | Self::FanOut | Self::Watch => tier == Tier::Etcd,
             Self::Cached | Self::Consistent => tier == Tier::Kube,
-            Self::Exact | Self::WatchList | Self::Selector(_) => tier == Tier::Kube,
-            Self::Paged(_) | Self::Opaque => true,
+            Self::Exact | Self::WatchList | Self::Selector(_) | Self::ReadYourWrite => {
+                tier == Tier::Kube
+            }
+            Self::Paged(_) | Self::Opaque | Self::NoLists => true,
         }
     }
 }
@@ -167,6 +178,8 @@ impl fmt::Display for Strategy {
             Self::Consistent => "consistent",
             Self::Exact => "exact",
             Self::WatchList => "watch-list",
+            Self::ReadYourWrite => "read-your-write",
+            Self::NoLists => "no-lists",
             Self::Selector(selector) => return write!(f, "selector:{selector}"),
         })
     }
@@ -189,6 +202,8 @@ impl FromStr for Strategy {
             "consistent" => Self::Consistent,
             "exact" => Self::Exact,
             "watch-list" => Self::WatchList,
+            "read-your-write" => Self::ReadYourWrite,
+            "no-lists" => Self::NoLists,
             _ => match name.split_once(':') {
                 Some(("paged", size)) => Self::Paged(
                     size.parse()

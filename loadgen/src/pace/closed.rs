@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use workloads::Fingerprint;
 
 use crate::target::list::{ListError, Listed, Lister, Reach, Row};
-use crate::verify::{Check, Expected, Found};
+use crate::verify::{Check, Expected, Found, Wrong};
 
 /// A list that takes longer has failed.
 const LIST_WITHIN: Duration = Duration::from_secs(600);
@@ -49,6 +50,8 @@ pub struct Verifier {
     pub expected: Option<Expected>,
     /// What a node's list must hold, where lists ask for one node after the other.
     pub by_node: HashMap<String, Fingerprint>,
+    /// What the latest list held, where nobody knows what it should: at one revision there is one answer.
+    pub latest: Arc<Mutex<Option<(i64, Found)>>>,
 }
 
 impl Verifier {
@@ -59,6 +62,21 @@ impl Verifier {
             expected.fingerprint = self.by_node.get(node).copied().unwrap_or_default();
         }
         Some(expected)
+    }
+
+    /// Whether a list agrees with the one before of the same revision, where nothing else is known about it.
+    fn agree(&self, listed: &Listed, found: &Found) -> Result<(), Wrong> {
+        if self.expected.is_some() {
+            return Ok(());
+        }
+        let revision = listed.revision;
+        let before = self.latest.lock().replace((revision, found.clone()));
+        match before {
+            Some((same, before)) if same == revision && before != *found => {
+                Err(Wrong::Contradiction { revision })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -163,6 +181,13 @@ fn client(
 }
 
 async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
+    if let Err(error) = lister.before().await {
+        return Done {
+            latency: Duration::ZERO,
+            first_object: None,
+            result: Err(error),
+        };
+    }
     let begun = Instant::now();
     let mut first_object = None;
     let work = async {
@@ -172,7 +197,9 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
                 let mut on_first = || first_object = Some(begun.elapsed());
                 let listed = lister.list(&mut check, &mut on_first).await?;
                 let found = if lister.shows_objects() {
-                    Some(check.finish(&listed, verifier.of(lister.node()).as_ref())?)
+                    let found = check.finish(&listed, verifier.of(lister.node()).as_ref())?;
+                    verifier.agree(&listed, &found)?;
+                    Some(found)
                 } else {
                     None
                 };

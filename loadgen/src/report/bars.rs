@@ -80,7 +80,10 @@ fn row(bar: &Bar) -> BarRow {
         None => ABSENT,
     };
     let mut cells = vec![
-        bar.name.clone(),
+        match &bar.source {
+            Some(source) => format!("{} (published: {source})", bar.name),
+            None => bar.name.clone(),
+        },
         format!("{} {}", bar.data_set, bar.row),
         figure_text(bar),
         limit_text(bar),
@@ -108,6 +111,7 @@ mod tests {
     fn a_bar_says_figure_limit_basis_and_what_the_others_have() {
         let mut bar = Bar {
             name: "against the opaque body".into(),
+            source: None,
             data_set: "pods".into(),
             row: "etcd/stream".into(),
             metric: "latency_ms.p50".into(),

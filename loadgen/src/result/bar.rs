@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct Bar {
     /// What is promised, in a few words.
     pub name: String,
+    /// Where the limit was published, when it is somebody else's figure on another machine; null for a promise of ours.
+    #[serde(default)]
+    pub source: Option<String>,
     /// [`super::Case::data_set`] of the row.
     pub data_set: String,
     /// The row, as `etcd/stream`: tier and [`super::Case::row`].

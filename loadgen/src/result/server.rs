@@ -29,12 +29,41 @@ pub struct ServerFigures {
     pub peak_per_listed_byte: Option<f64>,
     /// The same figure for each repeat apart, where the peak was reset before each: what `compare` tests.
     pub peaks_above_idle: Vec<u64>,
+    /// The process of the etcd tier by itself; null where none is ours.
+    #[serde(default)]
+    pub etcd: Option<TierFigures>,
+    /// The process of the Kubernetes tier by itself; null where none is ours.
+    #[serde(default)]
+    pub kube: Option<TierFigures>,
     /// User and system CPU time of the measured phase.
     pub cpu_s: f64,
     /// `cpu_s` over the lists of that phase.
     pub cpu_s_per_request: Option<f64>,
     /// The server's own counters over the measured phase: revision reads, progress requests, fallbacks, who served.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// One process of a target that has several. Sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TierFigures {
+    /// Resident after it settled, before the measured phase.
+    pub rss_idle: u64,
+    /// The kernel's high-water mark of the measured phase.
+    pub rss_peak: u64,
+    /// The growth from one to the other.
+    pub peak_above_idle: u64,
+    /// Resident after the measured phase, settled again: with whatever it keeps to be faster next time. Null where it cannot
+    /// be told to settle.
+    pub rss_after: Option<u64>,
+    /// `rss_after` over the bytes of keys and values that were written.
+    pub after_per_stored_byte: Option<f64>,
+    /// User and system CPU time of the measured phase.
+    pub cpu_s: f64,
+    /// `cpu_s` over the lists of that phase.
+    pub cpu_s_per_request: Option<f64>,
+    /// How long its watch cache took to be filled when it started; null where it has none.
+    pub cache_fill_s: Option<f64>,
 }
 
 impl ServerFigures {

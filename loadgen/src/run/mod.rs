@@ -112,7 +112,7 @@ impl Run<'_> {
 
     /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up whatever happens.
     async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
-        if let TargetSpec::Kube(_) = target.spec {
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
             return self.whatever_is_there(target, &data.spec().name).await;
         }
         let seeded = foreign::Seeded::create(self.plan, target, data, self.progress, self.stop);

@@ -16,6 +16,7 @@ use crate::exit::Failure;
 use crate::result::ClientSettings;
 use crate::sample;
 use crate::target::kube::KubeAccess;
+use crate::target::kube::access::Credentials;
 use crate::target::{Launcher, TargetSpec};
 
 /// The pages of a `--prefix` run.
@@ -101,7 +102,7 @@ impl Plan {
             launcher: Launcher {
                 own_program: own_program.to_owned(),
                 connect: connect_config(&args.connect)?,
-                kube_access: KubeAccess::default(),
+                kube_access: kube_access(&args.connect)?,
             },
             run_id: run_id(),
         })
@@ -210,7 +211,12 @@ fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
 
 /// Names a target; an etcd binary by its version, which is asked for here, so that one that cannot run is found out at once.
 fn named_target(spec: TargetSpec) -> Result<Target, Failure> {
-    let TargetSpec::EtcdBinary { path, fsync } = &spec else {
+    let TargetSpec::EtcdBinary {
+        path,
+        fsync,
+        kube_tier,
+    } = &spec
+    else {
         let name = spec.to_string();
         return Ok(Target { name, spec });
     };
@@ -228,8 +234,9 @@ fn named_target(spec: TargetSpec) -> Result<Target, Failure> {
         ))
     })?;
     let fsync = if *fsync { "-fsync" } else { "" };
+    let tier = if *kube_tier { "bench+" } else { "" };
     Ok(Target {
-        name: format!("etcd-{}{fsync}", version.trim()),
+        name: format!("{tier}etcd-{}{fsync}", version.trim()),
         spec,
     })
 }
@@ -319,6 +326,15 @@ pub fn connect_config(args: &ConnectArgs) -> Result<ClientConfig, Failure> {
     let user = args.user.as_deref();
     config.user = user.map(User::parse).transpose().map_err(Failure::usage)?;
     Ok(config)
+}
+
+/// What Kubernetes APIs let us in by, as the command line says.
+fn kube_access(args: &ConnectArgs) -> Result<KubeAccess, Failure> {
+    let identity = args.cert.as_ref().zip(args.key.as_ref());
+    let credentials =
+        Credentials::from_files(args.cacert.as_ref(), identity, args.token_file.as_ref());
+    let access = credentials.and_then(|credentials| credentials.access());
+    access.map_err(Failure::usage)
 }
 
 fn run_id() -> String {

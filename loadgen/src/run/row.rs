@@ -295,15 +295,14 @@ impl RowRun<'_> {
             strategy: self.strategy(),
             prefix,
             resource: resource.trim_end_matches('/').to_owned(),
-            asks: Asks {
-                media: self.spec.media.unwrap_or_default(),
-                options: Options {
+            asks: Asks::new(
+                self.spec.media.unwrap_or_default(),
+                Options {
                     http: self.spec.http.unwrap_or_default(),
                     gzip: self.spec.gzip,
                     read_per_s: self.spec.read_per_s.map(|size| size.0),
                 },
-                ..Asks::default()
-            },
+            ),
         }
     }
 
@@ -371,6 +370,7 @@ impl RowRun<'_> {
                     root: OWN_ROOT.to_owned(),
                     expected: Some(expected),
                     by_node: HashMap::new(),
+                    latest: Arc::default(),
                 })
             }
             Source::Seeded {
@@ -383,12 +383,14 @@ impl RowRun<'_> {
                     root: root.clone(),
                     expected: Some(expected.clone()),
                     by_node: HashMap::new(),
+                    latest: Arc::default(),
                 })
             }
             Source::There { .. } => Ok(Verifier {
                 root: String::new(),
                 expected: None,
                 by_node: HashMap::new(),
+                latest: Arc::default(),
             }),
         }
     }

@@ -18,17 +18,21 @@ pub enum TargetSpec {
         /// Whether its writes wait for the disk, as they do in production; where they need not, seeding is faster and
         /// lists are the same.
         fsync: bool,
+        /// Whether our Kubernetes tier runs in front of it, for rows of that tier.
+        kube_tier: bool,
     },
     /// An etcd that is there: its endpoints, comma separated.
     Etcd(String),
     /// A Kubernetes API that is there.
     Kube(String),
+    /// The Kubernetes API of a context of the file that kubectl reads; empty for the current one.
+    Kubeconfig(String),
 }
 
 /// A target that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "target `{0}` is none of: bench, etcd:PATH, etcd-fsync:PATH, http[s]://HOST:PORT, kube:URL"
+    "target `{0}` is none of: bench, etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
 )]
 pub struct TargetError(String);
 
@@ -43,10 +47,16 @@ impl TargetSpec {
     #[must_use]
     pub fn lacks(&self, tier: Tier) -> Option<&'static str> {
         match (self, tier) {
-            (Self::EtcdBinary { .. } | Self::Etcd(_), Tier::Kube) => {
-                Some("an etcd has no Kubernetes API")
+            (
+                Self::EtcdBinary {
+                    kube_tier: false, ..
+                }
+                | Self::Etcd(_),
+                Tier::Kube,
+            ) => Some("an etcd has no Kubernetes API"),
+            (Self::Kube(_) | Self::Kubeconfig(_), Tier::Etcd) => {
+                Some("a Kubernetes API does not speak etcd's protocol")
             }
-            (Self::Kube(_), Tier::Etcd) => Some("a Kubernetes API does not speak etcd's protocol"),
             _ => None,
         }
     }
@@ -64,15 +74,19 @@ impl FromStr for TargetSpec {
             return Ok(Self::Etcd(text.to_owned()));
         }
         match text.split_once(':') {
-            Some((kind @ ("etcd" | "etcd-fsync"), path))
+            Some((kind @ ("etcd" | "etcd-fsync" | "bench+etcd"), path))
                 if !path.is_empty() && !path.starts_with("//") =>
             {
                 Ok(Self::EtcdBinary {
                     path: path.into(),
                     fsync: kind == "etcd-fsync",
+                    kube_tier: kind == "bench+etcd",
                 })
             }
-            Some(("kube", url)) if url.starts_with("http://") => Ok(Self::Kube(url.to_owned())),
+            Some(("kube", url)) if url.starts_with("http://") || url.starts_with("https://") => {
+                Ok(Self::Kube(url.to_owned()))
+            }
+            Some(("kubeconfig", context)) => Ok(Self::Kubeconfig(context.to_owned())),
             _ => Err(refused()),
         }
     }
@@ -82,12 +96,21 @@ impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bench => f.write_str("bench"),
-            Self::EtcdBinary { path, fsync } => {
-                let kind = if *fsync { "etcd-fsync" } else { "etcd" };
+            Self::EtcdBinary {
+                path,
+                fsync,
+                kube_tier,
+            } => {
+                let kind = match (fsync, kube_tier) {
+                    (_, true) => "bench+etcd",
+                    (true, _) => "etcd-fsync",
+                    _ => "etcd",
+                };
                 write!(f, "{kind}:{}", path.display())
             }
             Self::Etcd(endpoints) => f.write_str(endpoints),
             Self::Kube(url) => write!(f, "kube:{url}"),
+            Self::Kubeconfig(context) => write!(f, "kubeconfig:{context}"),
         }
     }
 }
@@ -102,8 +125,11 @@ mod tests {
             "bench",
             "etcd:/usr/bin/etcd",
             "etcd-fsync:/usr/bin/etcd",
+            "bench+etcd:/usr/bin/etcd",
             "http://a:1,http://b:2",
             "kube:http://c:3",
+            "kube:https://c:3",
+            "kubeconfig:prod",
         ] {
             let target: TargetSpec = text.parse().expect("a target");
             assert_eq!(target.to_string(), text);

@@ -16,7 +16,8 @@ use tokio::process::Command;
 use workloads::strategy::Strategy;
 
 use super::child::{ChildError, ChildServer, Death};
-use super::kube::KubeAccess;
+use super::kube::config::Context;
+use super::kube::{Connection, KubeAccess, KubeError, Options};
 use super::{TargetSpec, guard};
 use crate::result::ServerSetup;
 use crate::sample::MetricsClient;
@@ -47,6 +48,9 @@ pub enum StartError {
         /// What `/readyz` answered last.
         reason: String,
     },
+    /// The Kubernetes API could not be reached.
+    #[error(transparent)]
+    Kube(#[from] KubeError),
     /// No port or folder could be had.
     #[error("cannot prepare a server: {0}")]
     Io(#[from] std::io::Error),
@@ -95,20 +99,38 @@ impl Launcher {
     ) -> Result<Running, StartError> {
         match target {
             TargetSpec::Bench => self.start_bench(strategy).await,
-            TargetSpec::EtcdBinary { path, fsync } => self.start_etcd(path, *fsync).await,
+            TargetSpec::EtcdBinary { path, fsync, .. } => self.start_etcd(path, *fsync).await,
             TargetSpec::Etcd(endpoints) => self.connect(endpoints).await,
-            TargetSpec::Kube(url) => Ok(Running {
-                etcd: None,
-                kube_url: Some(url.trim_end_matches('/').to_owned()),
-                kube_access: self.kube_access.clone(),
-                setup: ServerSetup {
-                    program: "Kubernetes API".to_owned(),
-                    ..ServerSetup::default()
-                },
-                unary_encoding: "unknown",
-                processes: Vec::new(),
-                folder: None,
-                own_program: self.own_program.clone(),
+            TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => {
+                let (url, kube_access) = self.kube_of(target)?;
+                Ok(Running {
+                    etcd: None,
+                    kube_url: Some(url.trim_end_matches('/').to_owned()),
+                    kube_access,
+                    setup: ServerSetup {
+                        program: "Kubernetes API".to_owned(),
+                        ..ServerSetup::default()
+                    },
+                    unary_encoding: "unknown",
+                    processes: Vec::new(),
+                    folder: None,
+                    own_program: self.own_program.clone(),
+                })
+            }
+        }
+    }
+
+    /// Where a Kubernetes API that is there is, and what it lets us in by.
+    fn kube_of(&self, target: &TargetSpec) -> Result<(String, KubeAccess), KubeError> {
+        match target {
+            TargetSpec::Kubeconfig(name) => {
+                let context = Context::named(name)?;
+                Ok((context.server, context.credentials.access()?))
+            }
+            TargetSpec::Kube(url) => Ok((url.clone(), self.kube_access.clone())),
+            other => Err(KubeError::Url {
+                url: other.to_string(),
+                reason: "is no Kubernetes API",
             }),
         }
     }
@@ -118,14 +140,10 @@ impl Launcher {
     /// # Errors
     /// [`StartError`] when it cannot be reached.
     pub async fn reach(&self, target: &TargetSpec) -> Result<(), StartError> {
-        if let TargetSpec::Kube(url) = target {
-            let host = url.trim_start_matches("http://").trim_end_matches('/');
-            let address = if host.contains(':') {
-                host.to_owned()
-            } else {
-                format!("{host}:80")
-            };
-            tokio::net::TcpStream::connect(address).await?;
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target {
+            let (url, access) = self.kube_of(target)?;
+            let mut connection = Connection::new(&url, access, Options::default())?;
+            connection.open().await?;
         } else if let TargetSpec::Etcd(endpoints) = target {
             self.connect(endpoints).await?;
         }

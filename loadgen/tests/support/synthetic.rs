@@ -339,6 +339,7 @@ fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>)
     let value = figure.map(|figure| figure / base.unwrap_or(1.0));
     Bar {
         name: format!("at most {limit}"),
+        source: None,
         data_set: "pods-150k".into(),
         row: "etcd/stream".into(),
         metric: "latency_ms.p50".into(),

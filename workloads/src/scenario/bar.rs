@@ -27,6 +27,9 @@ pub struct BarSpec {
     /// Lower limit, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
+    /// Where the limit was published, when it is somebody else's figure rather than a promise of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The limit is a factor of the same figure of this row, in the same run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_row: Option<String>,

@@ -274,10 +274,15 @@ fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
             .map(|(_, count)| count)
             .sum::<u64>()
     };
+    let from_watches = server.counters.keys();
+    let is_watch = from_watches
+        .into_iter()
+        .any(|name| name.starts_with("apiserver_init_events_total"));
     match (
         counted("storage=\"watchcache\""),
         counted("storage=\"etcd\""),
     ) {
+        (0, 0) if is_watch => ServedFrom::WatchCache,
         (0, 0) => ServedFrom::Unknown,
         (_, 0) => ServedFrom::WatchCache,
         (0, _) => ServedFrom::Store,

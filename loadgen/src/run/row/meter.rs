@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use crate::record::{Sample, Series};
-use crate::result::{ClientFigures, ServerFigures};
+use crate::result::{ClientFigures, ServerFigures, TierFigures};
 use crate::sample::{
     AllocatedWatch, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY, Sampler,
     Watched,
@@ -19,6 +19,8 @@ const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 4 << 20;
+/// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data set's.
+const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
 /// The generator's own series.
 const OWN_SERIES: &str = "loadgen";
 
@@ -30,6 +32,7 @@ struct Metered {
     metrics_url: Option<String>,
     cpu_before: Duration,
     counters_before: BTreeMap<String, f64>,
+    figures: TierFigures,
 }
 
 /// The meter of one row.
@@ -38,6 +41,7 @@ pub(super) struct Meter {
     own: Process,
     own_cpu_before: Duration,
     figures: ServerFigures,
+    stored_bytes: Option<u64>,
     sampler: Option<Sampler>,
 }
 
@@ -59,14 +63,18 @@ impl Meter {
                 metrics_url: running.metrics_url(child.name()),
                 cpu_before: Duration::ZERO,
                 counters_before: BTreeMap::new(),
+                figures: TierFigures::default(),
             });
         }
         let mut figures = ServerFigures::default();
         let mut allocated = Some(0);
-        for server in &servers {
+        for server in &mut servers {
             settle(server).await?;
-            figures.rss_idle += server.process.memory()?.rss;
+            server.figures.rss_idle = server.process.memory()?.rss;
+            figures.rss_idle += server.figures.rss_idle;
             let page = page(server.metrics_url.as_deref()).await;
+            let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
+            server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
             let bytes = page.and_then(|page| page.allocated());
             allocated = allocated.zip(bytes).map(|(sum, bytes)| sum + bytes);
         }
@@ -79,6 +87,7 @@ impl Meter {
             own: Process::own()?,
             own_cpu_before: Duration::ZERO,
             figures,
+            stored_bytes,
             sampler: None,
         })
     }
@@ -92,7 +101,8 @@ impl Meter {
 
     /// The warm-up's peak is the row's too, but not one of its repeats.
     pub(super) fn end_of_warm_up(&mut self) {
-        self.figures.rss_peak = self.figures.rss_peak.max(self.peak());
+        let peak = self.peak();
+        self.figures.rss_peak = self.figures.rss_peak.max(peak);
     }
 
     /// Notes the peak of a round.
@@ -152,9 +162,13 @@ impl Meter {
             rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
             lag_ms: None,
         };
-        for server in &self.servers {
+        for server in &mut self.servers {
             let cpu = server.process.cpu().unwrap_or(server.cpu_before);
-            self.figures.cpu_s += cpu.saturating_sub(server.cpu_before).as_secs_f64();
+            let figures = &mut server.figures;
+            figures.cpu_s = cpu.saturating_sub(server.cpu_before).as_secs_f64();
+            figures.cpu_s_per_request = (requests > 0).then(|| figures.cpu_s / requests as f64);
+            figures.peak_above_idle = figures.rss_peak.saturating_sub(figures.rss_idle);
+            self.figures.cpu_s += figures.cpu_s;
         }
         let series = match self.sampler.take() {
             Some(sampler) => sampler.stop().0,
@@ -169,9 +183,30 @@ impl Meter {
                 self.figures.counters.extend(changed);
             }
         }
+        self.note_tiers().await;
         self.note_series_peaks(&series);
         self.figures.settle(in_flight, requests);
         (Some(self.figures.clone()), client, series)
+    }
+
+    /// Each process by itself, and what the Kubernetes tier's keeps when it has settled again.
+    async fn note_tiers(&mut self) {
+        for server in &mut self.servers {
+            if server.name != "kube" {
+                self.figures.etcd = Some(server.figures.clone());
+                continue;
+            }
+            // A process that has ended is noticed elsewhere.
+            if settle(server).await.is_ok()
+                && let Ok(memory) = server.process.memory()
+            {
+                server.figures.rss_after = Some(memory.rss);
+                let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
+                server.figures.after_per_stored_byte =
+                    stored.map(|bytes| memory.rss as f64 / bytes as f64);
+            }
+            self.figures.kube = Some(server.figures.clone());
+        }
     }
 
     fn note_series_peaks(&mut self, series: &[Series]) {
@@ -187,12 +222,14 @@ impl Meter {
         self.figures.allocated_peak = allocated.filter(|_| self.figures.allocated_idle.is_some());
     }
 
-    fn peak(&self) -> u64 {
-        let peaks = self.servers.iter();
-        peaks
-            .filter_map(|server| server.process.memory().ok())
-            .map(|memory| memory.peak)
-            .sum()
+    fn peak(&mut self) -> u64 {
+        let mut sum = 0;
+        for server in &mut self.servers {
+            let peak = server.process.memory().map_or(0, |memory| memory.peak);
+            server.figures.rss_peak = server.figures.rss_peak.max(peak);
+            sum += peak;
+        }
+        sum
     }
 }
 

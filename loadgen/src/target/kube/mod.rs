@@ -1,11 +1,13 @@
 //! A client of a Kubernetes API: what lists, seeds and asks are sent through.
 //!
 //! - [`access`]: what it takes to be let in: certificates and tokens
+//! - [`config`]: the file that kubectl reads
 //! - [`connection`]: one connection of HTTP/1.1 or HTTP/2, plain or TLS
 //! - [`body`]: an answer's bytes, unzipped, no faster than the reader wants
 
 pub mod access;
 pub mod body;
+pub mod config;
 pub mod connection;
 
 pub use access::KubeAccess;

@@ -7,6 +7,7 @@
 
 mod chunk;
 pub(super) mod kube;
+mod no_lists;
 mod opaque;
 mod paged;
 mod whole;
@@ -67,6 +68,11 @@ pub trait Lister: Send {
         None
     }
 
+    /// What must be done before each list and is no part of its time.
+    async fn before(&mut self) -> Result<(), ListError> {
+        Ok(())
+    }
+
     /// One whole list, every object shown to `check`. `on_first_object` is called once, when the first object is there.
     async fn list(
         &mut self,
@@ -104,6 +110,7 @@ impl Row {
     pub async fn connect(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
         let client = match (&to.etcd, self.tier) {
             (Some(config), Tier::Etcd) => Client::connect(config.clone()).await?,
+            _ if self.strategy == Strategy::NoLists => return Ok(Box::new(no_lists::NoLists)),
             _ => return kube::connect(self, to).await,
         };
         let raw = client.raw().await?;
@@ -111,6 +118,7 @@ impl Row {
             Strategy::Stream => {
                 Box::new(whole::Whole::new(raw, ListRpc::RangeStream, &self.prefix))
             }
+            Strategy::NoLists => Box::new(no_lists::NoLists),
             Strategy::Opaque => Box::new(opaque::Opaque::new(raw, &self.prefix).await?),
             Strategy::Paged(size) => Box::new(paged::Paged::new(raw, &self.prefix, size.get())),
             _ => Box::new(whole::Whole::new(raw, ListRpc::Range, &self.prefix)),
@@ -121,6 +129,7 @@ impl Row {
     #[must_use]
     pub fn encoding(&self, running: &Running) -> &'static str {
         match (self.tier, self.strategy) {
+            (_, Strategy::NoLists) => "none",
             (Tier::Kube, Strategy::Opaque) => "opaque",
             (Tier::Kube, _) if self.asks.media == Media::Json => "json",
             (Tier::Kube, _) => "protobuf",

@@ -4,11 +4,13 @@
 //! - [`protobuf`], [`json`]: walks over a list as it comes in; [`events`]: over a watch that begins with the state
 //! - [`restore`]: an item back to what was stored
 //! - [`opaque`]: as many bytes without meaning
+//! - [`read_your_write`]: a write, and whether a list has it
 
 mod events;
 mod json;
 mod opaque;
 mod protobuf;
+mod read_your_write;
 mod restore;
 
 use std::sync::Arc;
@@ -45,6 +47,18 @@ pub struct Asks {
     pub nodes: Arc<[String]>,
     next_node: Arc<AtomicUsize>,
     memo: Memo,
+}
+
+impl Asks {
+    /// For this encoding, spoken like this.
+    #[must_use]
+    pub fn new(media: Media, options: Options) -> Self {
+        Self {
+            media,
+            options,
+            ..Self::default()
+        }
+    }
 }
 
 /// `ListMeta` of one page.
@@ -94,6 +108,13 @@ pub(super) async fn connect(row: &Row, reach: &Reach) -> Result<Box<dyn Lister>,
     };
     if row.strategy == Strategy::Opaque {
         return Ok(Box::new(opaque::Opaque::new(lister).await?));
+    }
+    if row.strategy == Strategy::ReadYourWrite {
+        let config = reach.etcd.clone();
+        let config =
+            config.ok_or_else(|| ListError::Http("there is no etcd to write to".into()))?;
+        let etcd = etcd_api::client::Client::connect(config).await?;
+        return Ok(Box::new(read_your_write::ReadYourWrite::new(lister, etcd)));
     }
     Ok(Box::new(lister))
 }

@@ -1,0 +1,32 @@
+//! `no-lists`: what the servers cost when nobody lists; the baseline of rows that list now and then.
+
+use async_trait::async_trait;
+
+use super::{ListError, Listed, Lister};
+use crate::verify::Check;
+
+#[derive(Debug)]
+pub(super) struct NoLists;
+
+#[async_trait]
+impl Lister for NoLists {
+    fn shows_objects(&self) -> bool {
+        false
+    }
+
+    async fn list(
+        &mut self,
+        _: &mut Check,
+        _: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        Ok(Listed::default())
+    }
+
+    async fn drain(&mut self) -> Result<(), ListError> {
+        Ok(())
+    }
+
+    async fn first_object(&mut self) -> Result<(), ListError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! Lists of the Kubernetes tier by every strategy, encoding and HTTP, on our own servers with few objects, and on a server that
+//! breaks the contract.
+
+#[path = "support/fake_kube.rs"]
+mod fake_kube;
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use fake_kube::{FakeKube, Fault};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Every way to ask, on a few pods.
+const SCENARIO: &str = r#"
+name = "kube"
+summary = "every way"
+repeats = 2
+first_chunk_streams = 3
+
+[rows]
+kube = [
+    "cached",
+    "consistent",
+    "exact",
+    "paged:7",
+    "watch-list",
+    "selector:app=none-of-these",
+    "selector:spec.nodeName={node}",
+    "read-your-write",
+    "no-lists",
+    { strategy = "consistent", media = "json" },
+    { strategy = "paged:7", media = "json", http = "h2" },
+    { strategy = "watch-list", media = "json" },
+    { strategy = "watch-list", http = "h2", gzip = true },
+    { strategy = "consistent", http = "h2", clients = 3 },
+    { strategy = "consistent", gzip = true },
+    { strategy = "consistent", read_per_s = "100MiB" },
+    { strategy = "consistent", server = ["--watch-cache=false"] },
+    { strategy = "selector:spec.nodeName={node}", server = ["--feature-gates=CacheIndex=false"] },
+]
+
+[[data_set]]
+name = "pods"
+kind = "pods"
+objects = 60
+namespaces = 3
+nodes = 4
+seed = 1
+"#;
+
+fn loadgen(folder: &Path) -> Command {
+    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
+    command.current_dir(folder);
+    command
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn report(folder: &Path) -> Value {
+    let results = fs::read_dir(folder.join("scratch")).expect("a result was saved");
+    let result = results.flatten().next().expect("there is one").path();
+    let text = fs::read(result.join("report.json")).expect("a report");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+#[test]
+fn every_way_of_asking_gives_what_was_seeded() {
+    let folder = folder();
+    fs::write(folder.path().join("kube.toml"), SCENARIO).expect("a writable folder");
+    let assert = loadgen(folder.path()).args(["run", "./kube.toml"]).assert();
+    let output = assert.get_output();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    let report = report(folder.path());
+    let cases = report["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 18);
+    for case in cases {
+        let row = case["row"].as_str().expect("a name");
+        assert_eq!(case["outcome"]["state"], "measured", "{row}");
+        assert_eq!(case["errors"], 0, "{row}");
+        let expected = match row.split('/').next().expect("a strategy") {
+            "selector:app=none-of-these" => 0,
+            "selector:spec.nodeName={node}" => 15,
+            "read-your-write" | "no-lists" => {
+                assert_eq!(case["verified"], Value::Null, "{row}");
+                continue;
+            }
+            _ => 60,
+        };
+        assert_eq!(case["verified"]["objects"], expected, "{row}");
+        if expected == 60 {
+            let whole = &report["data_sets"][0]["fingerprint"];
+            assert_eq!(&case["verified"]["fingerprint"], whole, "{row}");
+        }
+    }
+    let of = |row: &str| cases.iter().find(|case| case["row"] == row).expect("a row");
+    assert_eq!(of("consistent")["served_from"], "watch_cache");
+    assert_eq!(of("consistent/--watch-cache=false")["served_from"], "store");
+    assert_eq!(of("consistent/json")["encoding"], "json");
+    let bytes = |row: &str| of(row)["bytes"].as_u64().expect("bytes");
+    assert!(
+        bytes("consistent/gzip") < bytes("consistent") / 2,
+        "it is zipped"
+    );
+}
+
+/// Runs one strategy against a server that holds pods and has this fault; exit code and what was said.
+fn against(fault: Fault, strategy: &str) -> (Option<i32>, String) {
+    let folder = folder();
+    let server = FakeKube::start(fault);
+    let assert = loadgen(folder.path())
+        .args([
+            "run",
+            "pods-150k",
+            "--kube",
+            &server.url(),
+            "--repeats",
+            "3",
+        ])
+        .args(["--strategies", strategy])
+        .assert();
+    let output = assert.get_output();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), log)
+}
+
+#[test]
+fn a_server_that_keeps_the_contract_passes() {
+    for strategy in ["consistent", "paged:3"] {
+        let (code, log) = against(Fault::None, strategy);
+        assert_eq!(code, Some(0), "{strategy}: {log}");
+    }
+}
+
+#[test]
+fn a_server_that_breaks_the_contract_fails_with_what_is_wrong() {
+    for (fault, strategy, says) in [
+        (Fault::Swap, "consistent", "out of order"),
+        (Fault::Repeat, "consistent", "out of order"),
+        (Fault::Repeat, "paged:3", "out of order"),
+        (Fault::Drop, "paged:3", "count is"),
+        (Fault::Flap, "consistent", "an earlier list"),
+        (Fault::Renumber, "consistent", "an earlier list"),
+        (Fault::CutOff, "consistent", "cut short"),
+    ] {
+        let (code, log) = against(fault, strategy);
+        assert_eq!(code, Some(1), "{fault:?} {strategy}: {log}");
+        assert!(log.contains(says), "{fault:?} {strategy}: {log}");
+    }
+}
