@@ -137,8 +137,8 @@ impl Selector {
     fn matcher(&self, node: &str) -> Result<Matcher, String> {
         let text = self.of_node(node);
         Ok(if self.is_field() {
-            let supported: Vec<&str> = FIELDS.iter().map(|(path, _)| *path).collect();
-            Matcher::Fields(FieldSelector::parse(&text, &supported).map_err(|e| e.to_string())?)
+            let known = |path: &str| FIELDS.iter().any(|(field, _)| *field == path);
+            Matcher::Fields(FieldSelector::parse(&text, known).map_err(|e| e.to_string())?)
         } else {
             Matcher::Labels(LabelSelector::parse(&text).map_err(|e| e.to_string())?)
         })

@@ -33,7 +33,8 @@ impl Needs {
         let clients = u64::from(clients);
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
         let (rest, per_list, disk) = match (target, tier, strategy) {
-            (TargetSpec::Bench, Tier::Kube, _) => (bytes * 3, 32 << 20, 0),
+            // Each list is streamed: a client costs buffers, and the largest object.
+            (TargetSpec::Bench, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
             (TargetSpec::Bench, _, Strategy::Unary) => (bytes * 3 / 2, bytes * 3 / 2, 0),
             (TargetSpec::Bench, _, _) => (bytes * 3 / 2, 16 << 20, 0),
             // The mapped database file counts, but can be dropped: half of it must fit.

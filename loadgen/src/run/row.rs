@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
-use workloads::{DataSet, RowSpec, Scenario, Selector, Shape, Strategy, Tier};
+use workloads::{DataSet, Kind, RowSpec, Scenario, Selector, Shape, Strategy, Tier};
 
 use super::needs::Needs;
 use super::plan::needs_kubernetes;
@@ -167,6 +167,10 @@ impl RowRun<'_> {
             let reason = "it writes keys that nobody would delete: only on servers that we start";
             return Err(Early::NotApplicable(reason.to_owned()));
         }
+        if !self.spec.server.is_empty() && !self.target.spec.is_started() {
+            let reason = "its server's flags are not ours to change";
+            return Err(Early::NotApplicable(reason.to_owned()));
+        }
         Ok(())
     }
 
@@ -288,7 +292,7 @@ impl RowRun<'_> {
             Source::Seeded { data, root, .. } => {
                 (format!("{root}{}", data.prefix()), data.prefix())
             }
-            Source::There { prefix } => (prefix.clone(), "pods/"),
+            Source::There { prefix } => (prefix.clone(), self.resource_there()),
         };
         Row {
             tier: self.tier,
@@ -303,6 +307,15 @@ impl RowRun<'_> {
                     read_per_s: self.spec.read_per_s.map(|size| size.0),
                 },
             ),
+        }
+    }
+
+    /// What is listed of an API that is there: what the scenario's data set would be.
+    fn resource_there(&self) -> &'static str {
+        let mut specs = self.scenario.data_sets.iter();
+        match specs.find(|spec| spec.name == self.data_set) {
+            Some(spec) if spec.kind == Kind::ConfigMaps => "configmaps/",
+            _ => "pods/",
         }
     }
 

@@ -159,6 +159,9 @@ impl Row {
             (Tier::Etcd, Strategy::UnaryIncremental, "unknown") => Some(format!(
                 "how {program} encodes a unary answer cannot be seen from outside: row `unary` has it, whichever it is"
             )),
+            (Tier::Kube, Strategy::ReadYourWrite, _) if running.etcd.is_none() => {
+                Some("it writes to the etcd behind the API, which is not known".to_owned())
+            }
             (_, Strategy::Opaque, _) if !program.starts_with("bench-server") => {
                 Some("only the bench server sends its records as a body without meaning".to_owned())
             }
