@@ -352,6 +352,9 @@ impl Scenario {
         }
         if let Some(repeats) = overrides.repeats {
             self.repeats = repeats.get();
+            for row in self.rows.all_mut() {
+                row.repeats = None;
+            }
         }
         if let Some(strategies) = &overrides.strategies {
             let rows = self.rows.only(strategies);
