@@ -104,6 +104,7 @@ impl FakeEtcd {
             key: Bytes::copy_from_slice(key.as_bytes()),
             ..pb::PutRequest::default()
         });
+        state.commit();
         state.writes = 0;
     }
 
@@ -129,6 +130,7 @@ pub(crate) fn loadgen(out: &Path) -> Command {
 }
 
 impl State {
+    /// Writes at the next revision, which is reached once its transaction is whole: [`Self::commit`].
     fn put(&mut self, put: &pb::PutRequest) {
         let old = self.keys.get(&put.key[..]);
         let kv = KeyValue {
@@ -140,8 +142,11 @@ impl State {
             lease: 0,
         };
         self.keys.insert(put.key.to_vec(), kv);
-        self.revision += 1;
         self.writes += 1;
+    }
+
+    fn commit(&mut self) {
+        self.revision += 1;
     }
 
     fn header(&self) -> Option<pb::ResponseHeader> {
@@ -282,6 +287,7 @@ impl Kv for Service {
         }
         if let Some(before) = before {
             state.before = before;
+            state.commit();
         }
         Ok(Response::new(pb::TxnResponse {
             header: state.header(),
