@@ -4,7 +4,7 @@ use serde_json::Value;
 use workloads::{BarSpec, Scenario};
 
 use crate::report::quantity::Quantity;
-use crate::result::{Bar, Case, OtherTarget, Report};
+use crate::result::{Bar, Case, OtherTarget, Outcome, Report};
 
 /// The published schema: what a case has, and so what a bar may name.
 const SCHEMA: &str = include_str!("../schema/report.schema.json");
@@ -38,12 +38,15 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         })?;
         // What a late generator measured of a target says nothing; how late it was does.
         let is_own = spec.metric.starts_with(OWN_FIGURES);
-        (case.counts() || is_own).then(|| figure_of(case, &spec.metric))?
+        let late = matches!(case.outcome, Outcome::Invalid { .. });
+        (case.counts() || is_own && late).then(|| figure_of(case, &spec.metric))?
     };
     let target = targets.first().copied().unwrap_or_default();
     let own = figure(target, data_set, &spec.row);
     let other_target = spec.of_target.as_ref().map(|start| {
-        let named = targets.iter().find(|name| name.starts_with(start.as_str()));
+        let named = targets
+            .iter()
+            .find(|name| **name != target && name.starts_with(start.as_str()));
         named.map_or(start.as_str(), |name| *name)
     });
     let basis = spec
@@ -173,7 +176,7 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Outcome, Quantiles, Tier};
+    use crate::result::{Quantiles, Tier};
 
     const SCENARIO: &str = r#"
 name = "bars"

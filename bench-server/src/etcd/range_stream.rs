@@ -192,7 +192,12 @@ impl FrameSource for ChunkSource {
                 if self.last || (!self.under_way && !self.frames.is_empty()) {
                     break;
                 }
-                self.begin_chunk()?;
+                match self.begin_chunk() {
+                    Ok(()) => {}
+                    // What was begun leaves whole; the next call meets the error again.
+                    Err(_) if !self.frames.is_empty() => break,
+                    Err(status) => return Err(status),
+                }
             }
             self.send_keys();
         }

@@ -39,17 +39,21 @@ pub enum Watched {
 pub struct Deliveries {
     begun: Instant,
     sent_ns: Vec<AtomicU64>,
+    /// Writes before this one are warm-up.
+    first_counted: usize,
     received: AtomicU64,
     progress: Notify,
 }
 
 impl Deliveries {
-    /// Room for so many writes.
+    /// Room for so many writes, of which the first few are warm-up: awaited, but not timed.
     #[must_use]
-    pub fn new(writes: u32) -> Arc<Self> {
+    pub fn new(warm_up: u32, counted: u32) -> Arc<Self> {
+        let writes = warm_up + counted;
         Arc::new(Self {
             begun: Instant::now(),
             sent_ns: (0..writes).map(|_| AtomicU64::new(0)).collect(),
+            first_counted: warm_up as usize,
             received: AtomicU64::new(0),
             progress: Notify::new(),
         })
@@ -82,13 +86,14 @@ impl Deliveries {
         self.received.load(Ordering::Acquire)
     }
 
-    /// How long the write took whose value an event holds; `None` when it is not one of ours.
-    fn time_of(&self, value: &[u8], now: Instant) -> Option<Duration> {
+    /// Which write's value an event holds, and how long ago that was sent; `None` when it is not one of ours.
+    fn time_of(&self, value: &[u8], now: Instant) -> Option<(usize, Duration)> {
         let (number, _) = value.split_first_chunk::<NUMBER_BYTES>()?;
         let number = usize::try_from(u64::from_be_bytes(*number)).ok()?;
         let sent_ns = self.sent_ns.get(number)?.load(Ordering::Acquire);
         let sent = Duration::from_nanos(sent_ns);
-        Some(now.duration_since(self.begun).saturating_sub(sent))
+        let time = now.duration_since(self.begun).saturating_sub(sent);
+        Some((number, time))
     }
 }
 
@@ -285,8 +290,11 @@ async fn read(
         let mut events = 0;
         for event in &response.events {
             let value = event.kv.as_ref().map(|kv| kv.value.as_ref());
-            if let Some(time) = value.and_then(|value| deliveries.time_of(value, now)) {
-                latency.record(time);
+            let sent = value.and_then(|value| deliveries.time_of(value, now));
+            if let Some((number, time)) = sent {
+                if number >= deliveries.first_counted {
+                    latency.record(time);
+                }
                 events += 1;
             }
         }

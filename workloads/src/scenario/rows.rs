@@ -190,6 +190,7 @@ impl RowSpec {
             ),
             ("repeats", self.repeats.is_some(), shape == Shape::List),
             ("every", self.every.is_some(), shape == Shape::List),
+            ("frame", self.frame.is_some(), !kube),
             ("media", self.media.is_some(), kube),
             ("gzip", self.gzip, kube_list),
             ("http", self.http.is_some(), kube),
@@ -203,6 +204,13 @@ impl RowSpec {
                     self.strategy
                 ));
             }
+        }
+        // What HTTP/2 allows a receiver to announce.
+        if let Some(frame) = self.frame.filter(|f| !(16_384..1 << 24).contains(&f.0)) {
+            return Err(format!(
+                "frame of {} bytes: HTTP/2 has 16 KiB to 16 MiB - 1",
+                frame.0
+            ));
         }
         check_rate(self.rate)
     }

@@ -150,14 +150,15 @@ impl Load {
                 let stop = load.stop.clone();
                 load.work = Some(tokio::spawn(async move {
                     let tally = callers.run(pace, FOR_EVER, &stop).await;
-                    (tally.requests, tally.errors)
+                    // One that had to stop sending was not beside the row throughout.
+                    (tally.requests, tally.errors + u64::from(tally.overrun))
                 }));
             }
             Shape::Idle | Shape::Delivery => {
                 let watched = Watched::Apart(NOWHERE.to_owned());
                 let count = background.watchers.map_or(1, NonZeroU32::get);
                 let connections = background.connections.get();
-                let deliveries = Deliveries::new(0);
+                let deliveries = Deliveries::new(0, 0);
                 let watchers = Watchers::create(etcd()?, &watched, count, connections, &deliveries);
                 let watchers = watchers.await.map_err(|e| e.to_string())?;
                 load.idle = Some((watchers, deliveries));

@@ -44,7 +44,7 @@ impl RowRun<'_> {
         let prefix = format!("{root}fan-out/");
         // Warm-up puts have numbers, too.
         let (warm_up, repeats) = (self.scenario.warmup, self.scenario.repeats);
-        let deliveries = Deliveries::new(warm_up + repeats);
+        let deliveries = Deliveries::new(warm_up, repeats);
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let phase = self
             .progress

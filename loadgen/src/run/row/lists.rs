@@ -73,9 +73,9 @@ impl RowRun<'_> {
         }
 
         let case_id = measured.case.id();
-        let mut lists = Lists::new();
         let begun = meter.begin(&case_id).await;
         begun.map_err(|e| Early::Failed(e.to_string()))?;
+        let mut lists = Lists::new();
         let mut early = Ok(());
         let mut due = tokio::time::Instant::now();
         for _ in 0..self.repeats() {
