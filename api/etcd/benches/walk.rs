@@ -77,7 +77,9 @@ fn walk(c: &mut Criterion) {
                 b.iter(|| {
                     let mut walker = Walker::new(ListRpc::RangeStream);
                     let mut seen = Fingerprint::default();
-                    let mut visitor = |o: Object<'_>| seen.add(o.key, o.value);
+                    let mut visitor = |o: Object<'_>| {
+                        seen.add(o.key, o.value);
+                    };
                     for frame in bytes.chunks(frame) {
                         walker.feed(frame, &mut visitor).expect("valid stream");
                     }

@@ -137,7 +137,9 @@ pub(crate) fn whole() -> RangeRequest {
 
 async fn check(client: &RawConnection, rpc: ListRpc, objects: u64) {
     let mut seen = Fingerprint::default();
-    let mut visit = |object: Object<'_>| seen.add(object.key, object.value);
+    let mut visit = |object: Object<'_>| {
+        seen.add(object.key, object.value);
+    };
     let walked = client.walk(rpc, &whole(), &mut visit, || {}).await;
     walked.expect("a well-formed list");
     assert_eq!(seen.objects, objects);

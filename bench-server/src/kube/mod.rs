@@ -5,7 +5,7 @@
 //! - [`list`]: which of cache and etcd answers a LIST, and with what
 //! - [`page`]: cutting a page out of a state; [`filter`]: selectors
 //! - [`get`]: one object
-//! - [`write`]: POST, PUT, PATCH, DELETE
+//! - [`mod@write`]: POST, PUT, PATCH, DELETE
 //! - [`watch`]: the state, then its changes, as one long answer
 //! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
 //! - [`body`]: lists as they are sent; [`dress`]: indented ([`indent`]) and compressed
