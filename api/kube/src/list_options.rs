@@ -41,15 +41,15 @@ pub struct ListOptions {
     pub allow_watch_bookmarks: bool,
     /// `timeoutSeconds` of a watch; 0 leaves it to the server.
     pub timeout_seconds: u64,
-    /// `timeout`: how long the client waits for a request that is no watch; `None` where it says nothing.
-    pub timeout: Option<Duration>,
+    /// `timeout` as sent; [`Self::timeout()`] reads it, for requests that are no watch.
+    pub timeout: String,
 }
 
 impl ListOptions {
     /// Reads the query of a URL (what stands behind `?`).
     ///
     /// # Errors
-    /// 400 when `limit` or `timeoutSeconds` is no integer, or `timeout` no duration.
+    /// 400 when `limit` or `timeoutSeconds` is no integer.
     pub fn parse(query: &str) -> Result<Self, Status> {
         let mut options = Self::default();
         let mut seen = Vec::new();
@@ -74,14 +74,7 @@ impl ListOptions {
                 "labelSelector" => options.label_selector = value.into_owned(),
                 "fieldSelector" => options.field_selector = value.into_owned(),
                 "watch" => options.watch = truth(&value),
-                "timeout" if !value.is_empty() => {
-                    let duration = parse_duration(&value).map_err(|error| {
-                        Status::bad_request(format!(
-                            "invalid timeout specified in the request URL - {error}"
-                        ))
-                    })?;
-                    options.timeout = (!duration.is_zero()).then_some(duration);
-                }
+                "timeout" => options.timeout = value.into_owned(),
                 "sendInitialEvents" => options.send_initial_events = Some(truth(&value)),
                 _ => {}
             }
@@ -204,16 +197,34 @@ impl ListOptions {
         }
     }
 
-    /// The revision asked for: `None` when unset.
+    /// How long the client waits; `None` where it says nothing. A watch has no such limit, and what stands
+    /// there is not looked at.
     ///
     /// # Errors
-    /// 400 when it is no number that a revision could be.
+    /// 400 when it is no duration.
+    pub fn timeout(&self) -> Result<Option<Duration>, Status> {
+        if self.timeout.is_empty() {
+            return Ok(None);
+        }
+        let duration = parse_duration(&self.timeout).map_err(|error| {
+            Status::bad_request(format!(
+                "invalid timeout specified in the request URL - {error}"
+            ))
+        })?;
+        Ok((!duration.is_zero()).then_some(duration))
+    }
+
+    /// The revision asked for: `None` when unset. One that storage cannot count up to is the last one that
+    /// it can: it is not reached either.
+    ///
+    /// # Errors
+    /// 400 when it is no unsigned number of 64 bits.
     pub fn revision(&self) -> Result<Option<u64>, Status> {
         match &*self.resource_version {
             "" => Ok(None),
             text => match text.parse::<u64>() {
-                Ok(revision) if i64::try_from(revision).is_ok() => Ok(Some(revision)),
-                _ => Err(Status::bad_request(format!(
+                Ok(revision) => Ok(Some(revision.min(i64::MAX as u64))),
+                Err(_) => Err(Status::bad_request(format!(
                     "invalid resource version: {text:?}"
                 ))),
             },
@@ -289,14 +300,21 @@ mod tests {
         assert_eq!(
             options("timeout=1m30s&timeoutSeconds=300&allowWatchBookmarks=true"),
             ListOptions {
-                timeout: Some(Duration::from_secs(90)),
+                timeout: "1m30s".to_owned(),
                 timeout_seconds: 300,
                 allow_watch_bookmarks: true,
                 ..ListOptions::default()
             }
         );
-        assert_eq!(options("timeout=0s&timeoutSeconds=0"), options(""));
-        for bad in ["limit=x", "timeoutSeconds=1.5", "timeout=5", "timeout=x"] {
+        let minute_and_half = Some(Duration::from_secs(90));
+        assert_eq!(options("timeout=1m30s").timeout(), Ok(minute_and_half));
+        for none in ["timeout=0s", "timeout=", ""] {
+            assert_eq!(options(none).timeout(), Ok(None), "{none}");
+        }
+        for bad in ["timeout=5", "timeout=x"] {
+            assert_eq!(options(bad).timeout().expect_err(bad).code, 400, "{bad}");
+        }
+        for bad in ["limit=x", "timeoutSeconds=1.5"] {
             assert_eq!(ListOptions::parse(bad).expect_err(bad).code, 400, "{bad}");
         }
     }
@@ -368,5 +386,11 @@ mod tests {
             options("resourceVersion=9007199254740993").revision(),
             Ok(Some(9_007_199_254_740_993))
         );
+        assert_eq!(
+            options("resourceVersion=18446744073709551615").revision(),
+            Ok(Some(i64::MAX as u64))
+        );
+        let too_long = options("resourceVersion=18446744073709551616").revision();
+        assert_eq!(too_long.expect_err("no 64 bits").code, 400);
     }
 }

@@ -36,6 +36,10 @@ struct Inner {
     down: AtomicBool,
     /// What `features` says about progress.
     has_progress: AtomicBool,
+    /// `features` fails, and nothing else.
+    no_features: AtomicBool,
+    /// Streamed lists are not answered, and nothing else is held up.
+    stuck: AtomicBool,
     revision_reads: AtomicUsize,
     progress_requests: AtomicUsize,
     streams: AtomicUsize,
@@ -72,6 +76,8 @@ impl Default for FakeEtcd {
             silent: AtomicBool::new(false),
             down: AtomicBool::new(false),
             has_progress: AtomicBool::new(true),
+            no_features: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
             revision_reads: AtomicUsize::new(0),
             progress_requests: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
@@ -224,6 +230,50 @@ impl FakeEtcd {
         self.0.has_progress.store(has_progress, Ordering::SeqCst);
     }
 
+    pub(crate) fn set_no_features(&self, no_features: bool) {
+        self.0.no_features.store(no_features, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_stuck(&self, stuck: bool) {
+        self.0.stuck.store(stuck, Ordering::SeqCst);
+    }
+
+    /// Reports this progress on every watch, true or not.
+    pub(crate) fn report_progress(&self, revision: i64) {
+        for watcher in &self.0.data.lock().watchers {
+            let item = WatchItem::Progress { revision };
+            watcher.sender.send(Ok(item)).ok();
+        }
+    }
+
+    /// Makes the change if the key is at revision `expected`; 0 is that there is none.
+    fn write_if(
+        &self,
+        key: &[u8],
+        expected: i64,
+        value: Option<Vec<u8>>,
+        get_on_failure: bool,
+    ) -> Result<OptimisticResponse, Error> {
+        self.up()?;
+        let (kv, revision) = {
+            let data = self.0.data.lock();
+            (data.at(0)?.get(key).cloned(), data.revision())
+        };
+        if kv.as_ref().map_or(0, |kv| kv.mod_revision) != expected {
+            return Ok(OptimisticResponse {
+                succeeded: false,
+                kv: kv.filter(|_| get_on_failure),
+                revision,
+            });
+        }
+        let key = String::from_utf8_lossy(key);
+        Ok(OptimisticResponse {
+            succeeded: true,
+            kv: None,
+            revision: self.write(&[(&key, value)]),
+        })
+    }
+
     pub(crate) fn revision_reads(&self) -> usize {
         self.0.revision_reads.load(Ordering::SeqCst)
     }
@@ -280,6 +330,9 @@ impl KubernetesEtcd for FakeEtcd {
         options: ListOptions,
     ) -> Result<BoxStream<'static, Result<ListBatch, Error>>, Error> {
         self.up()?;
+        if self.0.stuck.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         if self.0.no_stream.load(Ordering::SeqCst) {
             return Err(Error::Unimplemented("unknown method RangeStream".into()));
         }
@@ -311,25 +364,22 @@ impl KubernetesEtcd for FakeEtcd {
 
     async fn optimistic_put(
         &self,
-        _: &[u8],
-        _: Bytes,
-        _: i64,
-        _: PutOptions,
+        key: &[u8],
+        value: Bytes,
+        expected_revision: i64,
+        options: PutOptions,
     ) -> Result<OptimisticResponse, Error> {
-        Err(Error::Unimplemented(
-            "the fake is written by its test".into(),
-        ))
+        let value = Some(value.to_vec());
+        self.write_if(key, expected_revision, value, options.get_on_failure)
     }
 
     async fn optimistic_delete(
         &self,
-        _: &[u8],
-        _: i64,
-        _: DeleteOptions,
+        key: &[u8],
+        expected_revision: i64,
+        options: DeleteOptions,
     ) -> Result<OptimisticResponse, Error> {
-        Err(Error::Unimplemented(
-            "the fake is written by its test".into(),
-        ))
+        self.write_if(key, expected_revision, None, options.get_on_failure)
     }
 
     async fn current_revision(&self, _: &[u8]) -> Result<i64, Error> {
@@ -354,6 +404,9 @@ impl KubernetesEtcd for FakeEtcd {
 
     async fn features(&self) -> Result<Features, Error> {
         self.up()?;
+        if self.0.no_features.load(Ordering::SeqCst) {
+            return Err(Error::Protocol("no features today".into()));
+        }
         let request_progress = self.0.has_progress.load(Ordering::SeqCst);
         Ok(Features {
             version: "3.7.1".into(),

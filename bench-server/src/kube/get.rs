@@ -12,7 +12,7 @@ impl Lister {
     /// One object.
     ///
     /// # Errors
-    /// 404 when there is none, 504 when the cache does not reach the revision asked for.
+    /// 404 when there is none, 504 when the revision asked for is not reached.
     pub async fn get(
         &self,
         namespace: &str,
@@ -20,9 +20,10 @@ impl Lister {
         options: &ListOptions,
     ) -> Result<Object, Status> {
         let key = self.resource.key(namespace, name);
-        let object = match (options.revision()?, &self.cache) {
+        let revision = options.revision()?.map(|revision| revision as i64);
+        let cache = self.cache.as_ref().filter(|cache| cache.is_ready());
+        let object = match (revision, cache) {
             (Some(revision), Some(cache)) => {
-                let revision = revision as i64;
                 let late = |current| {
                     Status::too_large_resource_version(revision as u64, current as u64, 1)
                 };
@@ -34,12 +35,13 @@ impl Lister {
                     .get(key.as_bytes())
                     .cloned()
             }
-            _ => self.get_stored(&key).await?,
+            _ => self.get_stored(&key, revision.unwrap_or(0)).await?,
         };
         object.ok_or_else(|| Status::not_found(self.resource.name, self.resource.group, name))
     }
 
-    async fn get_stored(&self, key: &str) -> Result<Option<Object>, Status> {
+    /// The object as storage has it, which must not be older than `least`.
+    async fn get_stored(&self, key: &str, least: i64) -> Result<Option<Object>, Status> {
         let timed = self.figures.etcd_request(Operation::Get, self.resource);
         let whole = [&self.prefix[..], key.as_bytes()].concat();
         let found = self
@@ -48,6 +50,10 @@ impl Lister {
             .await
             .map_err(storage_error)?;
         drop(timed);
+        if found.revision < least {
+            let (asked, current) = (least as u64, found.revision as u64);
+            return Err(Status::too_large_resource_version(asked, current, 0));
+        }
         let Some(kv) = found.kv else { return Ok(None) };
         match decode(
             self.resource,

@@ -53,6 +53,8 @@ enum Wanted {
     NotOlderThan(i64),
     /// At exactly this revision; `token` when a continue token asks.
     Exact { revision: i64, token: bool },
+    /// As storage has it; the cache is not asked.
+    Stored,
 }
 
 /// A request after its options were understood.
@@ -111,9 +113,11 @@ impl Lister {
         if !cache.is_ready() {
             let page = plan.limit > 0 && plan.filter.is_empty();
             let past_the_cache = match plan.wanted {
-                Wanted::Exact { .. } => true,
-                Wanted::Consistent => !self.gates.consistent_list_from_cache,
-                _ => false,
+                Wanted::Exact { .. } | Wanted::Stored => true,
+                Wanted::Consistent => {
+                    !self.gates.consistent_list_from_cache || cache.lacks_progress()
+                }
+                Wanted::Any | Wanted::NotOlderThan(_) => false,
             };
             let etcd_anyway = page || past_the_cache;
             if etcd_anyway {
@@ -129,12 +133,18 @@ impl Lister {
             return Ok(None);
         }
         let view = match plan.wanted {
+            Wanted::Stored => return Ok(None),
             Wanted::Any => cache.view(),
             Wanted::NotOlderThan(revision) => cache
                 .reach(revision)
                 .await
                 .map_err(|current| late(revision, current))?,
             Wanted::Exact { revision, .. } => {
+                // Without progress a quiet resource's cache may never get there.
+                let in_reach = revision <= cache.revision() || cache.has_progress();
+                if !self.gates.list_from_cache_snapshot || !in_reach {
+                    return Ok(None);
+                }
                 cache
                     .reach(revision)
                     .await
@@ -215,26 +225,8 @@ impl Lister {
             Wanted::Exact { revision, .. } => revision,
             _ => 0,
         };
-        let failed = |error: Error| match (error.refusal(), plan.wanted) {
-            (Some(Refusal::Compacted), Wanted::Exact { token: true, .. }) => {
-                let start = plan
-                    .start
-                    .strip_prefix(&plan.below)
-                    .unwrap_or(&plan.start)
-                    .to_owned();
-                Status::expired_continue(
-                    ContinueToken {
-                        resource_version: -1,
-                        start,
-                    }
-                    .encode(),
-                )
-            }
-            (Some(Refusal::Compacted), _) => Status::expired_resource_version(),
-            _ => storage_error(error),
-        };
         let only = plan.only_key(self.resource);
-        let (filled, behind) = if let Some(key) = &only {
+        let read = if let Some(key) = &only {
             let filled = self.ask_etcd_for_one(key, revision).await;
             filled.map(|filled| (filled, None))
         } else if plan.limit > 0 {
@@ -253,8 +245,11 @@ impl Lister {
                 .read(&self.streams)
                 .await
                 .map(|filled| (filled, None))
-        }
-        .map_err(failed)?;
+        };
+        let (filled, behind) = match read {
+            Ok(read) => read,
+            Err(error) => return Err(self.refused(plan, error).await),
+        };
         if let Wanted::NotOlderThan(wanted) = plan.wanted
             && filled.revision < wanted
         {
@@ -276,18 +271,36 @@ impl Lister {
         } else {
             &plan.filter
         };
-        let from = match only {
-            Some(_) => From {
-                start: "",
-                ..plan.from()
-            },
-            None => plan.from(),
-        };
-        let mut listing = state.page(from, 0, filter).await;
+        let mut listing = state.page(plan.from(), 0, filter).await;
         if !plan.filter.is_empty() {
             listing.meta.remaining_item_count = None;
         }
         Ok(listing)
+    }
+
+    /// Why a list cannot be read from storage, as the client sees it.
+    async fn refused(&self, plan: &Plan, error: Error) -> Status {
+        match (error.refusal(), plan.wanted) {
+            (Some(Refusal::Compacted), Wanted::Exact { token: true, .. }) => {
+                let start = plan
+                    .start
+                    .strip_prefix(&plan.below)
+                    .unwrap_or(&plan.start)
+                    .to_owned();
+                let token = ContinueToken {
+                    resource_version: -1,
+                    start,
+                };
+                Status::expired_continue(token.encode())
+            }
+            (Some(Refusal::FutureRevision), Wanted::Exact { revision, .. }) => {
+                // Only for the text: it names both.
+                let current = self.backend.current_revision(&self.prefix).await;
+                let current = current.unwrap_or_default();
+                Status::too_large_resource_version(revision as u64, current as u64, 0)
+            }
+            _ => storage_error(error),
+        }
     }
 
     /// One page with what lies behind it. With selectors, pages twice as large each time are read until enough
@@ -360,28 +373,33 @@ impl Lister {
         let filter = Filter::parse(self.resource, options)?;
         // resourceVersion=0 turns the limit off wherever the cache answers.
         let cache_limits = options.resource_version != "0";
+        let mut plan = Plan {
+            below,
+            start: String::new(),
+            wanted: Wanted::Consistent,
+            limit,
+            cache_limits,
+            filter,
+        };
         if !options.continue_token.is_empty() {
+            // One object has no second page: upstream reads it from storage and passes the token over.
+            if plan.only_key(self.resource).is_some() {
+                plan.wanted = Wanted::Stored;
+                return Ok(plan);
+            }
             let token = ContinueToken::decode(&options.continue_token)
                 .map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))?;
-            let wanted = match token.resource_version {
-                revision if revision > 0 => Wanted::Exact {
-                    revision,
+            if token.resource_version > 0 {
+                plan.wanted = Wanted::Exact {
+                    revision: token.resource_version,
                     token: true,
-                },
-                _ => Wanted::Consistent,
-            };
-            let start = format!("{below}{}", token.start);
-            return Ok(Plan {
-                below,
-                start,
-                wanted,
-                limit,
-                cache_limits,
-                filter,
-            });
+                };
+            }
+            plan.start = format!("{}{}", plan.below, token.start);
+            return Ok(plan);
         }
         let revision = options.revision()?.map(|revision| revision as i64);
-        let wanted = match (revision, &options.resource_version_match) {
+        plan.wanted = match (revision, &options.resource_version_match) {
             (None, _) => Wanted::Consistent,
             (Some(0), _) => Wanted::Any,
             (Some(revision), Some(Match::Exact)) => Wanted::Exact {
@@ -394,14 +412,7 @@ impl Lister {
             },
             (Some(revision), _) => Wanted::NotOlderThan(revision),
         };
-        Ok(Plan {
-            below,
-            start: String::new(),
-            wanted,
-            limit,
-            cache_limits,
-            filter,
-        })
+        Ok(plan)
     }
 }
 
@@ -420,7 +431,7 @@ pub(crate) fn not_ready(cache: &WatchCache) -> Status {
 pub(crate) fn storage_error(error: Error) -> Status {
     match error {
         Error::Refused(Refusal::Compacted) => Status::expired_resource_version(),
-        // The text carries no numbers; clients look at the cause.
+        // Who knows which revision was asked for names it; clients look at the cause.
         Error::Refused(Refusal::FutureRevision) => Status::too_large_resource_version(0, 0, 0),
         Error::Unreachable { .. } | Error::Refused(Refusal::DeadlineExceeded) => {
             Status::server_timeout(error.to_string())

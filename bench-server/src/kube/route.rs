@@ -1,5 +1,9 @@
 //! What a URL names: a collection, an object, or a part of one.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
 use super::resource::{RESOURCES, Resource};
 
 /// A resource path.
@@ -15,6 +19,26 @@ pub(crate) struct Route<'p> {
     pub(crate) subresource: Option<&'p str>,
     /// Whether the path is of the old form that always watches: `/api/v1/watch/…`.
     pub(crate) watch: bool,
+}
+
+/// A path with its percent-encoding undone, part by part. `None` for a part that then is no text, or holds a
+/// slash: no name does, and it would be read as two.
+pub(crate) fn decoded(path: &str) -> Option<Cow<'_, str>> {
+    if !path.contains('%') {
+        return Some(path.into());
+    }
+    let mut whole = String::with_capacity(path.len());
+    for (i, part) in path.split('/').enumerate() {
+        if i > 0 {
+            whole.push('/');
+        }
+        let part = percent_decode_str(part).decode_utf8().ok()?;
+        if part.contains('/') {
+            return None;
+        }
+        whole.push_str(&part);
+    }
+    Some(whole.into())
 }
 
 impl<'p> Route<'p> {
@@ -122,6 +146,22 @@ mod tests {
         }
         let watch = Route::parse("/api/v1/watch/namespaces/a/pods").expect("the old form");
         assert_eq!((watch.resource.name, watch.watch), ("pods", true));
+    }
+
+    #[test]
+    fn percent_encoding_is_undone_within_the_parts_of_a_path() {
+        for (path, expected) in [
+            ("/api/v1/pods", Some("/api/v1/pods")),
+            (
+                "/api/v1/namespaces/a/pods/%62%2Dc",
+                Some("/api/v1/namespaces/a/pods/b-c"),
+            ),
+            ("/api/v1/nodes/a+b%25", Some("/api/v1/nodes/a+b%")),
+            ("/api/v1/namespaces/a%2Fpods", None),
+            ("/api/v1/nodes/%ff", None),
+        ] {
+            assert_eq!(decoded(path).as_deref(), expected, "{path}");
+        }
     }
 
     #[test]

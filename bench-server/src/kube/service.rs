@@ -22,8 +22,8 @@ use super::media::{Encoding, Media};
 use super::opaque::OpaqueBody;
 use super::resource::Resource;
 use super::respond::{failure, respond, text, whole};
-use super::route::Route;
-use super::write::answer::Place;
+use super::route::{Route, decoded};
+use super::write::answer::{Place, is_dry_run};
 use super::write::body::Sent;
 use super::write::event_lease::EventLease;
 use crate::listen::Handler;
@@ -111,7 +111,9 @@ impl KubeService {
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
             ),
-            _ => match Route::parse(path)
+            _ => match decoded(path)
+                .as_deref()
+                .and_then(Route::parse)
                 .and_then(|route| Some((self.lister(route.resource.name)?, route)))
             {
                 Some((lister, route)) => self.resource(lister, route, &head, body).await,
@@ -182,8 +184,15 @@ impl KubeService {
             Ok(options) => options,
             Err(status) => return failure(&status, media.encoding),
         };
-        let deadline = options.timeout.unwrap_or(DEADLINE).min(DEADLINE);
         let watches = route.watch || options.watch && route.name.is_none();
+        let asked = match watches {
+            true => None,
+            false => match options.timeout() {
+                Ok(asked) => asked,
+                Err(status) => return failure(&status, media.encoding),
+            },
+        };
+        let deadline = asked.unwrap_or(DEADLINE).min(DEADLINE);
         if let (true, Some(name)) = (watches, route.name) {
             if let Err(status) = names_no_other(lister.resource, &options, name) {
                 return failure(&status, media.encoding);
@@ -234,9 +243,25 @@ impl KubeService {
         let query = head.uri.query().unwrap_or_default();
         let events = &self.shared.events;
         let sent = Sent::read(&head.headers, body).await?;
-        if let (&Method::DELETE, "namespaces", Some(name)) =
-            (&head.method, route.resource.name, route.name)
+        if let (&Method::DELETE, "namespaces", Some(name), None) = (
+            &head.method,
+            route.resource.name,
+            route.name,
+            route.subresource,
+        ) && !is_dry_run(query, &sent)?
         {
+            // Rehearsed first: where the namespace itself may not be deleted, nothing in it may be.
+            let rehearsal = format!("{query}&dryRun=All");
+            lister
+                .write(
+                    events,
+                    place,
+                    &head.method,
+                    &rehearsal,
+                    &sent,
+                    media.encoding,
+                )
+                .await?;
             let within = |lister: &&Lister| lister.resource.namespaced;
             for lister in self.shared.listers.iter().filter(within) {
                 lister.empty(name, events).await?;

@@ -567,6 +567,11 @@ async fn without_safe_progress_consistent_lists_go_to_etcd() {
     let (streams, _) = etcd.lists();
     assert_eq!(get(&tier.service, "/api/v1/pods").await.names().len(), 1);
     assert_eq!(etcd.lists().0, streams + 1);
+    // A quiet resource's cache is waited for in vain, and storage is not asked what it would answer wrongly.
+    let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
+    let path = format!("/api/v1/pods?resourceVersion={revision}");
+    let late = get(&tier.service, &path).await;
+    assert_eq!(late.code, StatusCode::GATEWAY_TIMEOUT);
     assert_eq!((etcd.revision_reads(), etcd.progress_requests()), (0, 0));
     assert_eq!(
         metric(
@@ -576,6 +581,148 @@ async fn without_safe_progress_consistent_lists_go_to_etcd() {
         .await,
         1.0
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn revisions_that_the_cache_cannot_reach_are_read_from_etcd() {
+    for arguments in [&[][..], &["--feature-gates=ListFromCacheSnapshot=false"]] {
+        let etcd = FakeEtcd::default();
+        etcd.set_has_progress(!arguments.is_empty());
+        for i in 0..4 {
+            put(&etcd, "a", &format!("pod-{i}"), "Running");
+        }
+        let tier = ready(&etcd, arguments).await;
+        // Another resource moves the revision, which the pods' cache is not told.
+        let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
+        let started = Instant::now();
+        for query in ["&resourceVersionMatch=Exact", "&limit=5"] {
+            let path = format!("/api/v1/pods?resourceVersion={revision}{query}");
+            let list = get(&tier.service, &path).await;
+            assert_eq!(list.code, StatusCode::OK, "{arguments:?} {query}");
+            assert_eq!((list.names().len(), list.revision()), (4, revision));
+        }
+        assert_eq!(etcd.progress_requests(), 0, "{arguments:?}");
+        let first = get(&tier.service, "/api/v1/pods?limit=3").await;
+        let path = format!("/api/v1/pods?limit=3&continue={}", first.token());
+        let second = get(&tier.service, &path).await;
+        assert_eq!(second.names(), ["a/pod-3"], "{arguments:?}");
+        assert_eq!(second.revision(), first.revision());
+        assert!(started.elapsed() < Duration::from_secs(1), "{arguments:?}");
+        // What storage does not have either is said at once.
+        let none = "/api/v1/pods?resourceVersion=1000&resourceVersionMatch=Exact";
+        let none = get(&tier.service, none).await;
+        assert_eq!(none.code, StatusCode::GATEWAY_TIMEOUT);
+        let message = format!("Timeout: Too large resource version: 1000, current: {revision}");
+        assert_eq!(none.json()["message"], message);
+        assert!(!none.headers.contains_key("retry-after"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storage_that_hides_its_features_is_asked_again() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "pod", "Running");
+    etcd.set_no_features(true);
+    let tier = ready(&etcd, &[]).await;
+    let (streams, _) = etcd.lists();
+    assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/pod"]);
+    assert_eq!(etcd.lists().0, streams + 1, "not known is not safe");
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    etcd.set_no_features(false);
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/pod"]);
+    assert_eq!(etcd.lists().0, streams + 1, "from the cache");
+    assert_eq!(etcd.revision_reads(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_needs_the_cache_does_not_wait_for_it() {
+    for has_progress in [true, false] {
+        let etcd = FakeEtcd::default();
+        let current = put(&etcd, "a", "pod", "Running");
+        etcd.set_has_progress(has_progress);
+        // No cache is ever filled.
+        etcd.set_stuck(true);
+        let tier = start(&etcd, &[]).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let started = Instant::now();
+        // A consistent list whose pages are no stream of storage's.
+        let list = get(&tier.service, "/api/v1/pods?limit=1&labelSelector=!none").await;
+        let expected = match has_progress {
+            true => StatusCode::TOO_MANY_REQUESTS,
+            false => StatusCode::OK,
+        };
+        assert_eq!(list.code, expected);
+        let one = "/api/v1/namespaces/a/pods/pod?resourceVersion=";
+        let found = get(&tier.service, &format!("{one}{current}")).await;
+        assert_eq!(found.code, StatusCode::OK);
+        let future = get(&tier.service, &format!("{one}{}", current + 1)).await;
+        assert_eq!(future.code, StatusCode::GATEWAY_TIMEOUT);
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
+    let etcd = FakeEtcd::default();
+    let current = put(&etcd, "a", "pod", "Running");
+    let tier = ready(&etcd, &["--watch-cache=false"]).await;
+    let path = "/api/v1/namespaces/a/pods/pod?resourceVersion=18446744073709551615";
+    let future = get(&tier.service, path).await;
+    let expected = format!(
+        "Timeout: Too large resource version: {}, current: {current}",
+        i64::MAX
+    );
+    assert_eq!(future.code, StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(future.json()["message"], expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_one_name_has_no_second_page() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "one", "Running");
+    let old = put(&etcd, "a", "two", "Running");
+    put(&etcd, "a", "two", "Failed");
+    let tier = ready(&etcd, &[]).await;
+    let path = "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dtwo";
+    let lists = "apiserver_storage_list_total{group=\"\",resource=\"pods\",storage=\"etcd\"";
+    let token = ContinueToken::after(old, "two").encode();
+    for (i, (query, phase)) in [
+        (format!("&continue={token}"), "Failed"),
+        ("&continue=none&limit=1".to_owned(), "Failed"),
+        (
+            format!("&resourceVersion={old}&resourceVersionMatch=Exact"),
+            "Running",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let list = get(&tier.service, &format!("{path}{query}")).await;
+        assert_eq!(list.names(), ["a/two"], "{query}");
+        assert_eq!(list.json()["items"][0]["status"]["phase"], phase, "{query}");
+        assert_eq!(list.token(), "");
+        assert_eq!(metric(&tier.service, lists).await, (i + 1) as f64);
+    }
+    let list = get(&tier.service, path).await;
+    assert_eq!(list.names(), ["a/two"]);
+    assert_eq!(metric(&tier.service, lists).await, 3.0, "from the cache");
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_in_urls_are_percent_encoded() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "one", "Running");
+    let tier = ready(&etcd, &[]).await;
+    let found = get(&tier.service, "/api/v1/namespaces/%61/pods/o%6Ee").await;
+    assert_eq!(found.code, StatusCode::OK);
+    let two = get(&tier.service, "/api/v1/namespaces/a%2Fpods/one").await;
+    assert_eq!(
+        (two.code, &two.body[..]),
+        (StatusCode::NOT_FOUND, &b"404 page not found\n"[..])
+    );
+    // A watch has no use for `timeout`, whatever it is.
+    let path = "/api/v1/pods?timeout=x";
+    let refused = get(&tier.service, path).await;
+    assert_eq!(refused.code, StatusCode::BAD_REQUEST);
+    let watched = get(&tier.service, &format!("{path}&watch=1&timeoutSeconds=1")).await;
+    assert_eq!(watched.code, StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]

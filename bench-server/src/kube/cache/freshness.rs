@@ -27,6 +27,8 @@ const GAP: Duration = Duration::from_millis(2);
 pub(crate) struct Position {
     pub(crate) ready: bool,
     pub(crate) revision: i64,
+    /// Whether storage's word on its progress can be believed; `None` while that is not known.
+    pub(crate) progress: Option<bool>,
 }
 
 /// The cache's position, and who waits for it.
@@ -55,7 +57,15 @@ impl Freshness {
 
     /// Tells waiters; to be called after the state at `position` can be read.
     pub(crate) fn publish(&self, position: Position) {
-        self.position.send_replace(position);
+        let before = self.position.send_replace(position);
+        if before.progress != position.progress {
+            // Who waits already may be helped from now on.
+            self.arrived.notify_one();
+        }
+    }
+
+    fn is_progress_wanted(&self) -> bool {
+        self.position().progress == Some(true) && self.waiting.load(Ordering::Acquire) > 0
     }
 
     /// Waits until the cache is ready and not older than `revision`, for [`PATIENCE`] at most. `false`
@@ -73,7 +83,8 @@ impl Freshness {
         )
     }
 
-    /// Asks storage for progress while anybody waits; runs as long as the cache.
+    /// Asks storage for progress while anybody waits, and never a storage whose answer may overtake its
+    /// events; runs as long as the cache.
     pub(crate) async fn request_progress(
         &self,
         backend: Arc<dyn KubernetesEtcd>,
@@ -83,7 +94,7 @@ impl Freshness {
     ) {
         loop {
             self.arrived.notified().await;
-            while self.waiting.load(Ordering::Acquire) > 0 {
+            while self.is_progress_wanted() {
                 figures.progress_request(resource);
                 if let Err(error) = backend.request_progress(stream_key).await {
                     tracing::debug!("{}: progress request failed: {error}", resource.name);

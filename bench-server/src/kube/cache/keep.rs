@@ -8,12 +8,13 @@ use etcd_api::kubernetes::{
     EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
 };
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::WatchCache;
 use super::dispatch::{self, Batch};
 use super::event::Event;
 use super::fill::{Source, StreamSupport, decode};
+use super::freshness::PATIENCE;
 use super::index::{Indexes, LabelIndex};
 
 /// How often storage is asked what it compacted.
@@ -29,6 +30,9 @@ const BACKOFF: [Duration; 6] = [
 ];
 /// Objects that an index takes in before others get their turn.
 const TURN: u64 = 4_096;
+/// Changes that an index takes in before others get their turn. Fewer are taken in while readers and
+/// writers of the cache wait.
+const CHANGES: usize = 256;
 
 impl WatchCache {
     /// Fills the cache and keeps it current; never returns.
@@ -40,6 +44,7 @@ impl WatchCache {
         let (incoming, batches) = mpsc::channel(dispatch::QUEUE);
         let keep = self.keep(&*backend, &streams, &incoming);
         let dispatch = dispatch::run(&self.hub, batches, self.resource, &self.figures);
+        let doubts = self.settle_doubts(&*backend);
         let progress = self.freshness.request_progress(
             backend.clone(),
             &self.stream_key,
@@ -49,7 +54,9 @@ impl WatchCache {
         let compaction = self.follow_compaction(&*backend);
         let indexes = self.build_indexes();
         let detector = self.detect(&*backend, &streams);
-        tokio::join!(keep, dispatch, progress, compaction, indexes, detector);
+        tokio::join!(
+            keep, dispatch, doubts, progress, compaction, indexes, detector
+        );
     }
 
     async fn keep(
@@ -87,8 +94,6 @@ impl WatchCache {
         backend: &dyn KubernetesEtcd,
         streams: &StreamSupport,
     ) -> Result<i64, etcd_api::error::Error> {
-        let progress = backend.features().await?.request_progress;
-        self.figures.progress_supported(self.resource, progress);
         let source = Source {
             backend,
             resource: self.resource,
@@ -98,7 +103,9 @@ impl WatchCache {
             revision: 0,
             figures: &self.figures,
         };
-        let filled = source.read(streams).await?;
+        // Beside the list: what storage says about itself is known while a long first list is read.
+        let (filled, ()) = tokio::join!(source.read(streams), self.learn_progress(backend));
+        let filled = filled?;
         tracing::info!(
             "{}: {} objects at revision {}",
             self.resource.name,
@@ -115,11 +122,41 @@ impl WatchCache {
             state.revision = filled.revision;
             state.tree = filled.tree;
             state.indexes = Arc::new(indexes);
-            state.progress = progress;
             state.inconsistent = false;
             state.ready = true;
         });
         Ok(filled.revision)
+    }
+
+    /// Asks storage whether its progress can be believed. Where it does not say so, it is not believed, and
+    /// asked again later.
+    async fn learn_progress(&self, backend: &dyn KubernetesEtcd) {
+        let progress = match timeout(PATIENCE, backend.features()).await {
+            Ok(Ok(features)) => Some(features.request_progress),
+            Ok(Err(error)) => {
+                tracing::debug!("{}: storage's features: {error}", self.resource.name);
+                None
+            }
+            Err(_) => None,
+        };
+        let believed = progress == Some(true);
+        self.figures.progress_supported(self.resource, believed);
+        self.change(|state| state.progress = progress);
+        if !believed {
+            self.progress_doubted.notify_one();
+        }
+    }
+
+    /// Asks again, less and less often, while storage's progress cannot be believed; servers are upgraded.
+    async fn settle_doubts(&self, backend: &dyn KubernetesEtcd) {
+        loop {
+            self.progress_doubted.notified().await;
+            let mut failures = 0;
+            while !self.has_progress() {
+                pause(&mut failures).await;
+                self.learn_progress(backend).await;
+            }
+        }
     }
 
     /// Applies what the watch delivers until events are lost; answers how. Other failures are retried from
@@ -142,7 +179,7 @@ impl WatchCache {
                 Ok(mut watch) => loop {
                     let batch = match watch.next().await {
                         Some(Ok(WatchItem::Revision { revision, events })) => {
-                            Batch::Events(revision, self.apply(revision, &events))
+                            self.apply(revision, &events)
                         }
                         Some(Ok(WatchItem::Progress { revision })) => self.advance(revision),
                         Some(Err(ended)) => {
@@ -182,7 +219,7 @@ impl WatchCache {
     }
 
     /// Applies one whole revision; readers see all of it or nothing. Answers what watchers are to be told.
-    fn apply(&self, revision: i64, events: &[WatchEvent]) -> Vec<Arc<Event>> {
+    fn apply(&self, revision: i64, events: &[WatchEvent]) -> Batch {
         let decoded: Vec<_> = events
             .iter()
             .map(|event| {
@@ -208,7 +245,7 @@ impl WatchCache {
         self.change(|state| {
             let mut changes = Vec::with_capacity(decoded.len());
             if revision <= state.revision {
-                return changes;
+                return Batch::Events(state.revision, changes);
             }
             for (key, new) in decoded {
                 let old = match &new {
@@ -237,15 +274,18 @@ impl WatchCache {
                 let tree = state.tree.clone();
                 state.snapshots.push(revision, tree);
             }
-            changes
+            Batch::Events(revision, changes)
         })
     }
 
-    /// Everything up to `revision` was delivered.
+    /// Everything up to `revision` was delivered, which may be less than was known before.
     fn advance(&self, revision: i64) -> Batch {
         self.figures.bookmark(self.resource);
-        self.change(|state| state.revision = state.revision.max(revision));
-        Batch::Events(revision, Vec::new())
+        let reached = self.change(|state| {
+            state.revision = state.revision.max(revision);
+            state.revision
+        });
+        Batch::Events(reached, Vec::new())
     }
 
     /// Serves nothing until the next fill, and ends every watch.
@@ -301,16 +341,38 @@ impl WatchCache {
                     tokio::task::yield_now().await;
                 }
             }
-            let mut state = self.state.lock();
-            // What has changed meanwhile is in the ring, unless very much has; then the next use asks again.
-            if let Ok(events) = state.ring.after(view.revision, usize::MAX) {
-                for event in events {
-                    index.change(event.old(), event.new_object());
-                }
-                Arc::make_mut(&mut state.indexes).add(index);
-            }
+            self.add_index(index, view.revision).await;
         }
     }
+
+    /// Takes into an index what has changed since `revision`, then puts it among the others. The changes are
+    /// in the ring, unless very many are; then the index is given up, and its next use asks for it again.
+    pub(super) async fn add_index(&self, mut index: LabelIndex, mut revision: i64) {
+        loop {
+            let changes = {
+                let mut state = self.state.lock();
+                let Ok(changes) = state.ring.after(revision, CHANGES) else {
+                    return;
+                };
+                if changes.len() < CHANGES {
+                    take_in(&mut index, &changes);
+                    Arc::make_mut(&mut state.indexes).add(index);
+                    return;
+                }
+                changes
+            };
+            revision = take_in(&mut index, &changes).unwrap_or(revision);
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Accounts for these changes; answers the revision of the last one.
+fn take_in(index: &mut LabelIndex, changes: &[Arc<Event>]) -> Option<i64> {
+    for event in changes {
+        index.change(event.old(), event.new_object());
+    }
+    changes.last().map(|event| event.revision())
 }
 
 async fn pause(failures: &mut usize) {

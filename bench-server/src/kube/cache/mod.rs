@@ -57,6 +57,8 @@ pub struct WatchCache {
     /// A label that a selector named and that is not indexed.
     wanted_label: Mutex<Option<String>>,
     label_wanted: Notify,
+    /// Notified where storage did not say that its progress can be believed.
+    progress_doubted: Notify,
     figures: Figures,
     created: Instant,
 }
@@ -73,8 +75,8 @@ struct State {
     /// Set by the detector when the cache is not what storage holds: older states are not to be served.
     inconsistent: bool,
     ring: Ring,
-    /// Whether storage can report progress, as far as it was asked.
-    progress: bool,
+    /// Whether storage can report progress; `None` while it has not said so.
+    progress: Option<bool>,
 }
 
 /// The cache's content at one revision.
@@ -119,6 +121,7 @@ impl WatchCache {
             hub: Hub::new(resource),
             wanted_label: Mutex::default(),
             label_wanted: Notify::new(),
+            progress_doubted: Notify::new(),
             figures,
             created: Instant::now(),
         })
@@ -129,9 +132,19 @@ impl WatchCache {
         self.freshness.position().ready
     }
 
-    /// Whether storage can report progress, without which no read from the cache is consistent.
+    /// Whether storage is known to report progress, without which no read from the cache is consistent.
     pub fn has_progress(&self) -> bool {
-        self.state.lock().progress
+        self.freshness.position().progress == Some(true)
+    }
+
+    /// Whether storage is known not to report progress.
+    pub fn lacks_progress(&self) -> bool {
+        self.freshness.position().progress == Some(false)
+    }
+
+    /// The revision up to which it has everything.
+    pub fn revision(&self) -> i64 {
+        self.freshness.position().revision
     }
 
     /// How long it has not been ready.
@@ -259,6 +272,7 @@ impl WatchCache {
             let position = Position {
                 ready: state.ready,
                 revision: state.revision,
+                progress: state.progress,
             };
             (position, answer)
         };

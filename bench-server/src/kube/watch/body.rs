@@ -94,6 +94,8 @@ pub struct WatchBody {
     annotated_end: bool,
     /// When the next bookmark is due.
     bookmark: Option<Instant>,
+    /// Revision of the last bookmark that was sent; none after it is lower.
+    bookmarked: i64,
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
     gzip: Option<Members>,
@@ -138,6 +140,7 @@ impl WatchBody {
             sent: 0,
             annotated_end: plan.annotated_end,
             bookmark: None,
+            bookmarked: 0,
             deadline,
             timer: Box::pin(tokio::time::sleep_until(deadline)),
             gzip: None,
@@ -235,6 +238,7 @@ impl WatchBody {
     fn end_initial(&mut self, out: &mut Out) {
         if self.annotated_end {
             self.encoder.bookmark(out, self.covered, true);
+            self.bookmarked = self.covered;
         }
         let resource = self.encoder.resource();
         self.figures.initial_done(resource, self.began.elapsed());
@@ -344,11 +348,12 @@ impl WatchBody {
     }
 
     fn send_bookmark(&mut self, out: &mut Out, handed_out: i64, now: Instant) {
-        let revision = handed_out.max(self.covered);
+        let revision = handed_out.max(self.covered).max(self.bookmarked);
         // A watch from the future has seen nothing yet, and of a transaction only a part may be here.
         let is_true = handed_out >= self.sent && (handed_out >= self.covered || self.is_past());
         if is_true {
             self.encoder.bookmark(out, revision, false);
+            self.bookmarked = revision;
             self.schedule_bookmark(now + BOOKMARK_PERIOD, now);
         } else {
             self.schedule_bookmark(now + BOOKMARK_RETRY, now);

@@ -104,13 +104,14 @@ impl Direct {
     ) -> Result<(), WatchError> {
         let prefix = [&self.prefix[..], interest.below().as_bytes()].concat();
         let options = WatchOptions {
-            start_revision: revision + 1,
+            start_revision: revision.saturating_add(1),
             prev_kv: true,
             progress_notify: true,
             stream_key: format!("direct/{}", STREAMS.fetch_add(1, Ordering::Relaxed)),
             ..WatchOptions::default()
         };
         let mut watch = self.backend.watch(&prefix, options).await?;
+        let mut reached = 0;
         while let Some(item) = watch.next().await {
             let revision = match item? {
                 WatchItem::Revision { revision, events } => {
@@ -121,7 +122,9 @@ impl Direct {
                 }
                 WatchItem::Progress { revision } => revision,
             };
-            shared.revision.store(revision, Ordering::Release);
+            // Progress that was under way may come after events.
+            reached = revision.max(reached);
+            shared.revision.store(reached, Ordering::Release);
         }
         Ok(())
     }

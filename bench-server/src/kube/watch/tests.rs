@@ -325,6 +325,29 @@ async fn a_watch_list_ends_in_one_annotated_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bookmarks_never_descend() {
+    for arguments in [&[][..], &["--watch-cache=false"]] {
+        let etcd = FakeEtcd::default();
+        let current = put(&etcd, "a", "one", "Running");
+        let tier = ready(&etcd, arguments).await;
+        let path = format!(
+            "/api/v1/namespaces/b/pods?watch=1&allowWatchBookmarks=1&timeoutSeconds=200&resourceVersion={current}"
+        );
+        let mut client = Client::open(&tier.service, &path).await;
+        assert!(client.is_silent().await);
+        let latest = put(&etcd, "a", "two", "Running");
+        etcd.report_progress(latest);
+        let first = client.next().await.expect("a bookmark");
+        assert_eq!(first["type"], "BOOKMARK");
+        assert_eq!(revision(&first), latest, "{arguments:?}");
+        // An older word on progress, as one that was under way may come after events.
+        etcd.report_progress(current);
+        let second = client.next().await.expect("a bookmark");
+        assert_eq!(revision(&second), latest, "{arguments:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_revision_that_has_not_come_is_waited_for() {
     let etcd = FakeEtcd::default();
     let current = put(&etcd, "a", "one", "Running");

@@ -37,6 +37,15 @@ pub(crate) struct Answer {
     pub(crate) warnings: Vec<HeaderValue>,
 }
 
+/// Whether a DELETE asks, in its query or its body, to do everything but the write.
+///
+/// # Errors
+/// Those of options that cannot be read.
+pub(crate) fn is_dry_run(query: &str, sent: &Sent) -> Result<bool, Status> {
+    let body = DeleteOptions::parse(&sent.media_type, &sent.bytes)?;
+    Ok(WriteOptions::parse(query)?.dry_run || body.dry_run())
+}
+
 impl Lister {
     /// Answers POST, PUT, PATCH and DELETE.
     ///

@@ -25,3 +25,6 @@ pub(crate) mod patch;
 mod rules;
 mod stored;
 mod unknown;
+
+#[cfg(test)]
+mod tests;

@@ -115,6 +115,30 @@ fn the_least_recently_used_label_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_index_takes_in_what_changed_while_it_was_built() {
+    for changes in [0, 1, 255, 256, 257, 700] {
+        let etcd = FakeEtcd::default();
+        let tier = ready(&etcd, &[]).await;
+        let cache = tier.service.lister("pods").expect("served").cache.clone();
+        let cache = cache.expect("on by default");
+        let built_at = cache.view().revision;
+        let mut latest = built_at;
+        for i in 0..changes {
+            let name = format!("pod-{:03}", i % 500);
+            let pod = Some(value(&name, 1, i % 7));
+            latest = etcd.write(&[(&format!("/registry/pods/a/{name}"), pod)]);
+        }
+        cache.reach(latest).await.expect("told");
+        cache.add_index(LabelIndex::new("app"), built_at).await;
+        let selects = filter("labelSelector=app%3Dapp-3");
+        let view = cache.view();
+        let found = cache.candidates(&view, &selects).expect("indexed");
+        assert_eq!(keys(&found, &selects), keys(&view.tree, &selects));
+        assert_eq!(found.len(), keys(&found, &selects).len() as u64);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_label_is_indexed_from_its_first_use_on() {
     let etcd = FakeEtcd::default();
     let put = |name: &str, node, app| {
