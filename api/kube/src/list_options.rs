@@ -88,11 +88,6 @@ impl ListOptions {
     /// # Errors
     /// 422 with one cause for each rule that is broken; 400 for a continue token beside a revision.
     pub fn validate_list(&self) -> Result<(), Status> {
-        let forbidden = |field, why: &str| Cause {
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {why}"),
-            field,
-        };
         let mut causes = Vec::new();
         if let Some(matching) = &self.resource_version_match {
             if self.resource_version.is_empty() {
@@ -143,11 +138,6 @@ impl ListOptions {
     /// # Errors
     /// 422 with one cause for each rule that is broken.
     pub fn validate_watch(&self, watch_list: bool) -> Result<(), Status> {
-        let forbidden = |field, why: &str| Cause {
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {why}"),
-            field,
-        };
         let mut causes = Vec::new();
         if self.resource_version_match.is_some() {
             if self.send_initial_events.is_none() {
@@ -230,10 +220,14 @@ impl ListOptions {
             },
         }
     }
+}
 
-    /// Whether any selector is given; a list with one says nothing about what remains.
-    pub fn selects(&self) -> bool {
-        !self.label_selector.is_empty() || !self.field_selector.is_empty()
+/// Why a field may not be set in this request.
+fn forbidden(field: &'static str, why: &str) -> Cause {
+    Cause {
+        reason: "FieldValueForbidden",
+        message: format!("Forbidden: {why}"),
+        field,
     }
 }
 

@@ -23,8 +23,8 @@ use super::watch::body::WatchBody;
 use crate::store::index::Cursor;
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
-/// Room behind [`TARGET_BYTES`] for the object that fills a frame.
-const OVERSHOOT: usize = 32 * 1024;
+/// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
+pub(super) const OVERSHOOT: usize = 32 * 1024;
 
 /// A list that is being sent.
 #[derive(Debug)]

@@ -1,15 +1,13 @@
 //! Selectors applied to cached objects, in their encoding: nothing is decoded and nothing allocated.
 
-#![allow(dead_code)]
 use kube_api::protobuf::{Fields, Wire, find_bytes};
 use kube_api::selector::{FieldSelector, LabelSelector};
 use kube_api::{ListOptions, Status};
 
+use super::form::METADATA;
 use super::object::Object;
 use super::resource::{Field, Resource};
 
-/// Field number of `metadata` in every object, and of `labels` in it.
-const METADATA: u32 = 1;
 const LABELS: u32 = 11;
 
 /// Paths that kinds can be selected by wherever they are stored; they are in the key.

@@ -36,7 +36,7 @@ pub struct Form {
 }
 
 /// Field number of `metadata` in every object.
-const METADATA: u32 = 1;
+pub(super) const METADATA: u32 = 1;
 
 impl Form {
     /// The form that a media type and `includeObject` ask for.

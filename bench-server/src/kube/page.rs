@@ -8,8 +8,8 @@ use super::filter::Filter;
 use super::object::Object;
 use crate::store::index::{Cursor, Item, Tree};
 
-/// Objects that are looked at before other requests of the same thread get their turn.
-const TURN: u64 = 4_096;
+/// Objects that are looked at before others on the same thread get their turn.
+pub(super) const TURN: u64 = 4_096;
 
 /// A list that is ready to be sent.
 #[derive(Debug)]

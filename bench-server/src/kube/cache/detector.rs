@@ -15,13 +15,12 @@ use tokio::time::sleep;
 use super::fill::{Source, StreamSupport};
 use super::{View, WatchCache};
 use crate::kube::object::Object;
+use crate::kube::page::TURN;
 use crate::store::index::Item;
 
 /// Time between two looks at least; at most half as much is added by chance, so that servers which were
 /// started together do not list together.
 const PERIOD: Duration = Duration::from_secs(300);
-/// Objects of the cache that are looked at before others get their turn.
-const TURN: u64 = 4_096;
 
 /// What a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

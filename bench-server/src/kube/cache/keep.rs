@@ -16,6 +16,7 @@ use super::event::Event;
 use super::fill::{Source, StreamSupport, decode};
 use super::freshness::PATIENCE;
 use super::index::{Indexes, LabelIndex};
+use crate::kube::page::TURN;
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
@@ -28,8 +29,6 @@ const BACKOFF: [Duration; 6] = [
     Duration::from_secs(5),
     Duration::from_secs(15),
 ];
-/// Objects that an index takes in before others get their turn.
-const TURN: u64 = 4_096;
 /// Changes that an index takes in before others get their turn. Fewer are taken in while readers and
 /// writers of the cache wait.
 const CHANGES: usize = 256;

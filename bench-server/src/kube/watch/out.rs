@@ -2,10 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::kube::body::OVERSHOOT;
 use crate::wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
-
-/// Room behind [`TARGET_BYTES`] for the event that fills a piece.
-const OVERSHOOT: usize = 32 * 1024;
 
 /// Gathers events until the connection takes them.
 #[derive(Debug)]

@@ -256,15 +256,9 @@ impl Writer<'_> {
             .map_err(storage_error)
     }
 
-    fn key(&self, name: &str) -> String {
-        match self.resource.namespaced {
-            true => format!("{}/{name}", self.namespace),
-            false => name.to_owned(),
-        }
-    }
-
     fn storage_key(&self, name: &str) -> Vec<u8> {
-        [self.prefix, self.key(name).as_bytes()].concat()
+        let key = self.resource.key(self.namespace, name);
+        [self.prefix, key.as_bytes()].concat()
     }
 }
 
