@@ -3,16 +3,14 @@
 //! Storage is in the same process, so a consistent list's revision read crosses no socket, and server and
 //! client share the machine's cores: compare rows with each other, not with a run of two processes.
 
-use std::sync::Arc;
+#[path = "shared/kube.rs"]
+mod kube;
+#[path = "shared/pods.rs"]
+mod pods;
 
-use bench_server::embedded::EmbeddedEtcd;
-use bench_server::flags::{CommonFlags, Flags};
 use bench_server::kube::tier::KubeTier;
-use bench_server::store::{Config, Store};
 use bytes::Bytes;
-use clap::Parser;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use etcd_api::proto::etcdserverpb::PutRequest;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -21,58 +19,20 @@ use kube_api::envelope;
 use kube_api::protobuf::find_bytes;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use workloads::{DataSet, Scenario};
 
 const OBJECTS: u64 = 10_000;
+const PODS: &str = "/api/v1/pods";
 
 type Client = tokio::sync::Mutex<SendRequest<Empty<Bytes>>>;
 
-/// A store with the pods in it.
-fn store() -> Store {
-    let store = Store::new(Config {
-        quota_backend_bytes: -1,
-        ..Config::default()
-    });
-    let mut scenario = Scenario::named("pods-150k").expect("a built-in scenario");
-    let mut spec = scenario.data_sets.remove(0);
-    spec.objects = OBJECTS.try_into().expect("some objects");
-    let data = DataSet::new(&spec);
-    for i in 0..OBJECTS {
-        let put = PutRequest {
-            key: [b"/registry/", &data.key(i)[..]].concat().into(),
-            value: data.value(i),
-            ..PutRequest::default()
-        };
-        store.put(&put).expect("no quota is set");
-    }
-    store
-}
-
-/// A tier whose caches are filled, and a connection to it. The runtime must live as long.
+/// A tier with the pods in its cache, and a connection to it. The runtime must live as long.
 fn tier(runtime: &Runtime) -> (KubeTier, Client) {
-    let flags = Flags::parse_from([
-        "bench-server",
-        "--listen-kube-urls",
-        "http://127.0.0.1:0",
-        "--backend",
-        "embedded",
-    ]);
+    let (store, data) = (kube::store(), pods::pods(OBJECTS));
+    for i in 0..OBJECTS {
+        pods::put(&store, &data, i);
+    }
     runtime.block_on(async {
-        let backend = EmbeddedEtcd::start(store(), std::time::Duration::from_secs(600));
-        let common = CommonFlags {
-            worker_threads: 1,
-            ..flags.common
-        };
-        let tier = KubeTier::start_over(Arc::new(backend), &flags.kube, &common)
-            .await
-            .expect("a loopback port is free");
-        let caches = ["pods", "configmaps"].map(|resource| {
-            let lister = tier.service.lister(resource).expect("served");
-            lister.cache.clone().expect("on by default")
-        });
-        while !caches.iter().all(|cache| cache.is_ready()) {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        let tier = kube::serve(store, &["pods"]).await;
         let address = tier.urls[0].strip_prefix("http://").expect("an http URL");
         let socket = TcpStream::connect(address).await.expect("the tier accepts");
         let (sender, connection) = handshake(TokioIo::new(socket)).await.expect("HTTP/1.1");
@@ -82,8 +42,8 @@ fn tier(runtime: &Runtime) -> (KubeTier, Client) {
 }
 
 /// Asks for a list and hands each piece of its body to `on_data`.
-async fn ask(client: &Client, query: &str, accept: &str, mut on_data: impl FnMut(&Bytes)) {
-    let request = Request::get(format!("/api/v1/pods{query}"))
+async fn ask(client: &Client, path: &str, accept: &str, mut on_data: impl FnMut(&Bytes)) {
+    let request = Request::get(path)
         .header(header::HOST, "bench")
         .header(header::ACCEPT, accept)
         .body(Empty::new())
@@ -101,9 +61,9 @@ async fn ask(client: &Client, query: &str, accept: &str, mut on_data: impl FnMut
 }
 
 /// Bytes of a list.
-async fn drain(client: &Client, query: &str, accept: &str) -> u64 {
+async fn drain(client: &Client, path: &str, accept: &str) -> u64 {
     let mut bytes = 0;
-    ask(client, query, accept, |data| bytes += data.len() as u64).await;
+    ask(client, path, accept, |data| bytes += data.len() as u64).await;
     bytes
 }
 
@@ -112,8 +72,8 @@ async fn pages(client: &Client) -> u64 {
     let (mut bytes, mut token) = (0, String::new());
     loop {
         let mut page = Vec::new();
-        let query = format!("?limit=500&continue={token}");
-        ask(client, &query, envelope::MEDIA_TYPE, |data| {
+        let path = format!("{PODS}?limit=500&continue={token}");
+        ask(client, &path, envelope::MEDIA_TYPE, |data| {
             page.extend_from_slice(data)
         })
         .await;

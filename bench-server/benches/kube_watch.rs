@@ -4,25 +4,25 @@
 //! Storage, cache and watchers are on one thread and no socket is between them, so the figure is what the
 //! server computes: applying, filtering, handing out, encoding.
 
-use std::pin::Pin;
-use std::sync::Arc;
+#[path = "shared/kube.rs"]
+mod kube;
+#[path = "shared/pods.rs"]
+mod pods;
 
-use bench_server::embedded::EmbeddedEtcd;
-use bench_server::flags::{CommonFlags, Flags};
+use std::pin::Pin;
+
 use bench_server::kube::form::{Form, Include};
 use bench_server::kube::list::Lister;
 use bench_server::kube::media::{Encoding, Media, PLAIN};
 use bench_server::kube::tier::KubeTier;
 use bench_server::kube::watch::body::WatchBody;
-use bench_server::store::{Config, Store};
+use bench_server::store::Store;
 use bytes::Buf;
-use clap::Parser;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use etcd_api::proto::etcdserverpb::PutRequest;
 use http_body::Body;
 use kube_api::ListOptions;
 use tokio::runtime::Runtime;
-use workloads::{DataSet, Scenario};
+use workloads::DataSet;
 
 const OBJECTS: u64 = 1_000;
 
@@ -34,12 +34,7 @@ struct Served {
 
 impl Served {
     fn put(&self, i: u64) {
-        let put = PutRequest {
-            key: [b"/registry/", &self.data.key(i)[..]].concat().into(),
-            value: self.data.value(i),
-            ..PutRequest::default()
-        };
-        self.store.put(&put).expect("no quota is set");
+        pods::put(&self.store, &self.data, i);
     }
 
     fn pods(&self) -> &Lister {
@@ -55,41 +50,16 @@ impl Served {
 }
 
 fn serve(runtime: &Runtime) -> Served {
-    let mut scenario = Scenario::named("pods-150k").expect("a built-in scenario");
-    let mut spec = scenario.data_sets.remove(0);
-    spec.objects = OBJECTS.try_into().expect("some objects");
-    let store = Store::new(Config {
-        quota_backend_bytes: -1,
-        ..Config::default()
-    });
-    let flags = Flags::parse_from([
-        "bench-server",
-        "--listen-kube-urls",
-        "http://127.0.0.1:0",
-        "--backend",
-        "embedded",
-    ]);
-    runtime.block_on(async {
-        let backend = EmbeddedEtcd::start(store.clone(), std::time::Duration::from_secs(600));
-        let common = CommonFlags {
-            worker_threads: 1,
-            ..flags.common
-        };
-        let tier = KubeTier::start_over(Arc::new(backend), &flags.kube, &common);
-        let served = Served {
-            tier: tier.await.expect("a loopback port is free"),
-            data: DataSet::new(&spec),
-            store,
-        };
-        let cache = served.pods().cache.clone().expect("on by default");
-        while !cache.is_ready() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-        for i in 0..OBJECTS {
-            served.put(i);
-        }
-        served
-    })
+    let store = kube::store();
+    let served = Served {
+        tier: runtime.block_on(kube::serve(store.clone(), &["pods"])),
+        data: pods::pods(OBJECTS),
+        store,
+    };
+    for i in 0..OBJECTS {
+        served.put(i);
+    }
+    served
 }
 
 /// The next piece of a watch; its bytes.

@@ -3,6 +3,9 @@
 //! Server and client share this process and this machine's cores, so compare rows with each other,
 //! not with a run of two processes.
 
+#[path = "shared/pods.rs"]
+mod pods;
+
 use bench_server::etcd::tier::EtcdTier;
 use bench_server::flags::{Flags, RangeEncoding};
 use clap::Parser;
@@ -11,9 +14,8 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
 use etcd_api::client::walk::Object;
 use etcd_api::keys::prefix_end;
-use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
+use etcd_api::proto::etcdserverpb::RangeRequest;
 use tokio::runtime::Runtime;
-use workloads::{DataSet, Scenario};
 
 const OBJECTS: u64 = 10_000;
 const PREFIX: &[u8] = b"/registry/pods/";
@@ -30,17 +32,9 @@ fn tier(runtime: &Runtime, encoding: RangeEncoding) -> EtcdTier {
     let tier = runtime
         .block_on(EtcdTier::start(&flags.etcd, &flags.common))
         .expect("a loopback port is free");
-    let mut scenario = Scenario::named("pods-150k").expect("a built-in scenario");
-    let mut spec = scenario.data_sets.remove(0);
-    spec.objects = OBJECTS.try_into().expect("some objects");
-    let data = DataSet::new(&spec);
+    let data = pods::pods(OBJECTS);
     for i in 0..OBJECTS {
-        let put = PutRequest {
-            key: [b"/registry/", &data.key(i)[..]].concat().into(),
-            value: data.value(i),
-            ..PutRequest::default()
-        };
-        tier.node.store.put(&put).expect("no quota is set");
+        pods::put(&tier.node.store, &data, i);
     }
     tier
 }

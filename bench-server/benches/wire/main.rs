@@ -1,10 +1,11 @@
-//! The etcd tier over a socket, server and client in two processes: the bars of `docs/performance.md`.
+//! Both tiers over a socket, server and client in two processes: the bars of `docs/performance.md`.
 //!
-//! `cargo bench -p bench-server --bench wire -- [lists|first|small|pace]…` prints a table each; without a
+//! `cargo bench -p bench-server --bench wire -- [lists|kube|first|small|pace]…` prints a table each; without a
 //! name all run. What is compared is taken in turn, round after round, so that a busy machine slows
 //! all of it. CPU times are the processes' clocks, not their wall time.
 
 mod first;
+mod kube;
 mod lists;
 mod pace;
 mod server;
@@ -12,8 +13,9 @@ mod small;
 
 use std::process::ExitCode;
 
-const TABLES: [(&str, fn()); 4] = [
+const TABLES: [(&str, fn()); 5] = [
     ("lists", lists::run),
+    ("kube", kube::run),
     ("first", first::run),
     ("small", small::run),
     ("pace", pace::run),

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use bytes::Bytes;
 use etcd_api::client::calls::{CallConnection, Completion, Rpc};
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::raw_list::RawConnection;
@@ -21,11 +22,25 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one with further `flags`; the variable `WIRE_SERVER` names another binary.
     pub(crate) fn start(flags: &[&str]) -> Self {
+        let listen = ["--listen-client-urls", "http://127.0.0.1:0"];
+        let quota = ["--quota-backend-bytes=-1"];
+        Self::launch("etcd", &[&listen[..], &quota, flags].concat())
+    }
+
+    /// Starts the Kubernetes tier in front of this one.
+    pub(crate) fn start_kube(&self) -> Self {
+        let storage = self.config.endpoints[0].to_string();
+        let listen = ["--listen-kube-urls", "http://127.0.0.1:0"];
+        Self::launch(
+            "kube",
+            &[&listen[..], &["--etcd-servers", &storage]].concat(),
+        )
+    }
+
+    fn launch(tier: &str, flags: &[&str]) -> Self {
         let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
         let program = std::env::var("WIRE_SERVER").unwrap_or(own);
         let mut child = Command::new(&program)
-            .args(["--listen-client-urls", "http://127.0.0.1:0"])
-            .args(["--quota-backend-bytes=-1"])
             .args(flags)
             .stdout(Stdio::piped())
             .spawn()
@@ -37,7 +52,7 @@ impl Server {
             .expect("it says when it is ready");
         let url = ready
             .trim()
-            .strip_prefix("ready etcd=")
+            .strip_prefix(&format!("ready {tier}="))
             .unwrap_or_else(|| panic!("it says {ready:?}"));
         Self {
             config: ClientConfig::new(url).expect("its own URL"),
@@ -82,14 +97,7 @@ impl Server {
 
     /// Writes `objects` keys of `/registry/pods/` with values of `value_bytes`.
     pub(crate) async fn seed(&self, objects: u64, value_bytes: usize) {
-        let mut calls = self.calls().await;
-        let mut failed = None;
-        let mut note = |done: Completion<'_>| {
-            if let Err(error) = done.answer {
-                failed = Some(error);
-            }
-        };
-        for i in 0..objects {
+        let value = |i: u64| {
             let mut value = vec![0; value_bytes];
             // Distinct, and not compressible by whatever lies between.
             let mut state = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -99,9 +107,25 @@ impl Server {
                 state ^= state << 17;
                 word.copy_from_slice(&state.to_le_bytes()[..word.len()]);
             }
+            value
+        };
+        self.fill((0..objects).map(|i| (key(i), value(i).into())))
+            .await;
+    }
+
+    /// Writes these keys.
+    pub(crate) async fn fill(&self, keys: impl Iterator<Item = (Vec<u8>, Bytes)>) {
+        let mut calls = self.calls().await;
+        let mut failed = None;
+        let mut note = |done: Completion<'_>| {
+            if let Err(error) = done.answer {
+                failed = Some(error);
+            }
+        };
+        for (i, (key, value)) in (0..).zip(keys) {
             let put = PutRequest {
-                key: key(i).into(),
-                value: value.into(),
+                key: key.into(),
+                value,
                 ..PutRequest::default()
             };
             calls.send(Rpc::Put, &put, i).expect("it lives");

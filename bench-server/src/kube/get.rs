@@ -3,7 +3,6 @@
 use etcd_api::kubernetes::GetOptions;
 use kube_api::{ListOptions, Status};
 
-use super::cache::fill::decode;
 use super::figures::Operation;
 use super::list::{Lister, storage_error};
 use super::object::Object;
@@ -55,13 +54,7 @@ impl Lister {
             return Err(Status::too_large_resource_version(asked, current, 0));
         }
         let Some(kv) = found.kv else { return Ok(None) };
-        match decode(
-            self.resource,
-            key.as_bytes(),
-            &kv.value,
-            kv.mod_revision,
-            &self.figures,
-        ) {
+        match self.decoder().object(&whole, &kv.value, kv.mod_revision) {
             Some(object) => Ok(Some(object)),
             None => Err(Status::internal(format!(
                 "stored value of {key} is no object"

@@ -2,6 +2,7 @@
 //!
 //! - [`resource`]: what is served, and where it is stored
 //! - [`cache`]: one watch cache per resource: fill, watch, snapshots, freshness
+//! - [`decode`]: stored keys and values as objects
 //! - [`list`]: which of cache and etcd answers a LIST, and with what
 //! - [`page`]: cutting a page out of a state; [`filter`]: selectors
 //! - [`get`]: one object
@@ -33,6 +34,7 @@ pub mod tier;
 pub mod watch;
 
 mod compaction;
+mod decode;
 mod discovery;
 mod dress;
 mod filter;

@@ -10,9 +10,11 @@ use std::time::Duration;
 use etcd_api::error::Error;
 use etcd_api::keys::KeyRange;
 use etcd_api::kubernetes::KubernetesEtcd;
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::fill::{Source, StreamSupport};
+use super::grow::Portion;
 use super::{View, WatchCache};
 use crate::kube::object::Object;
 use crate::kube::page::TURN;
@@ -94,22 +96,26 @@ impl WatchCache {
         let view = self.view();
         let source = Source {
             backend,
-            resource: self.resource,
-            prefix: &self.prefix,
+            decoder: self.decoder(),
             below: "",
             start: "",
             revision: view.revision,
-            figures: &self.figures,
         };
-        let mut stored = Digest::new();
-        source
-            .each(streams, &mut |key, value, mod_revision| {
-                // What does not decode is not in the cache, and known not to be.
-                if Object::decode(self.resource, key, value, mod_revision).is_ok() {
-                    stored.add(key, mod_revision);
-                }
-            })
-            .await?;
+        let (portions, mut incoming) = mpsc::channel::<Portion>(1);
+        let digest = async {
+            let mut stored = Digest::new();
+            while let Some(portion) = incoming.recv().await {
+                portion.each(|key, value, mod_revision| {
+                    let key = source.decoder.relative(key);
+                    // What does not decode is not in the cache, and known not to be.
+                    if Object::decode(self.resource, key, value, mod_revision).is_ok() {
+                        stored.add(key, mod_revision);
+                    }
+                })?;
+            }
+            Ok(stored)
+        };
+        let (_, stored) = tokio::try_join!(source.each(streams, portions), digest)?;
         Ok(match stored == cached(&view).await {
             true => Finding::Same,
             false => Finding::Different,

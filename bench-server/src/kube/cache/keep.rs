@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::WatchCache;
 use super::dispatch::{self, Batch};
 use super::event::Event;
-use super::fill::{Source, StreamSupport, decode};
+use super::fill::{Source, StreamSupport};
 use super::freshness::PATIENCE;
 use super::index::{Indexes, LabelIndex};
 use crate::kube::page::TURN;
@@ -95,12 +95,10 @@ impl WatchCache {
     ) -> Result<i64, etcd_api::error::Error> {
         let source = Source {
             backend,
-            resource: self.resource,
-            prefix: &self.prefix,
+            decoder: self.decoder(),
             below: "",
             start: "",
             revision: 0,
-            figures: &self.figures,
         };
         // Beside the list: what storage says about itself is known while a long first list is read.
         let (filled, ()) = tokio::join!(source.read(streams), self.learn_progress(backend));
@@ -219,25 +217,17 @@ impl WatchCache {
 
     /// Applies one whole revision; readers see all of it or nothing. Answers what watchers are to be told.
     fn apply(&self, revision: i64, events: &[WatchEvent]) -> Batch {
+        let decoder = self.decoder();
         let decoded: Vec<_> = events
             .iter()
             .map(|event| {
-                let key = event
-                    .kv
-                    .key
-                    .strip_prefix(&self.prefix[..])
-                    .unwrap_or(&event.kv.key);
                 let object = match event.kind {
-                    EventKind::Put => decode(
-                        self.resource,
-                        key,
-                        &event.kv.value,
-                        event.kv.mod_revision,
-                        &self.figures,
-                    ),
+                    EventKind::Put => {
+                        decoder.object(&event.kv.key, &event.kv.value, event.kv.mod_revision)
+                    }
                     EventKind::Delete => None,
                 };
-                (key, object)
+                (decoder.relative(&event.kv.key), object)
             })
             .collect();
         self.figures.events(self.resource, events.len());

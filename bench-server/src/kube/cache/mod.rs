@@ -1,6 +1,6 @@
 //! The watch cache of one resource: filled by a list, kept by a watch, read without waiting for writers.
 //!
-//! - [`fill`]: the first list; [`keep`]: the watch behind it, and what becomes of its events
+//! - [`fill`]: the first list; [`grow`]: what it brings becomes a tree; [`keep`]: the watch behind it, and what becomes of its events
 //! - [`snapshots`]: older states, for pages and exact reads
 //! - [`index`]: which objects have a node or a label
 //! - [`freshness`]: waiting for a revision
@@ -18,6 +18,7 @@ mod budget;
 mod detector;
 mod dispatch;
 pub(crate) mod freshness;
+mod grow;
 pub(crate) mod index;
 mod keep;
 pub(crate) mod snapshots;
@@ -35,6 +36,7 @@ use self::hub::{Hub, Interest, Subscription};
 use self::index::Indexes;
 use self::ring::{Ring, TooOld};
 use self::snapshots::Snapshots;
+use super::decode::Decoder;
 use super::figures::Figures;
 use super::filter::Filter;
 use super::gates::FeatureGates;
@@ -125,6 +127,15 @@ impl WatchCache {
             figures,
             created: Instant::now(),
         })
+    }
+
+    /// Reads what storage has of the resource.
+    fn decoder(&self) -> Decoder<'_> {
+        Decoder {
+            resource: self.resource,
+            prefix: &self.prefix,
+            figures: &self.figures,
+        }
     }
 
     /// Whether it is filled and kept.

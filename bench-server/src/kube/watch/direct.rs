@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::kube::cache::event::{Dispatched, Event};
-use crate::kube::cache::fill::decode;
 use crate::kube::cache::hub::Interest;
 use crate::kube::cache::queue::{Delivery, Queue};
+use crate::kube::decode::Decoder;
 use crate::kube::figures::Figures;
 use crate::kube::resource::Resource;
 
@@ -130,10 +130,12 @@ impl Direct {
     }
 
     async fn deliver(&self, revision: i64, event: &WatchEvent, interest: &Interest, queue: &Queue) {
-        let key = event.kv.key.strip_prefix(&self.prefix[..]);
-        let key = key.unwrap_or(&event.kv.key);
-        let read =
-            |value: &[u8], revision| decode(self.resource, key, value, revision, &self.figures);
+        let decoder = Decoder {
+            resource: self.resource,
+            prefix: &self.prefix,
+            figures: &self.figures,
+        };
+        let read = |value: &[u8], revision| decoder.object(&event.kv.key, value, revision);
         let new = match event.kind {
             EventKind::Put => read(&event.kv.value, revision),
             EventKind::Delete => None,

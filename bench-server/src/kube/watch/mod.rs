@@ -159,12 +159,10 @@ impl Lister {
         };
         let source = Source {
             backend: &*self.backend,
-            resource: self.resource,
-            prefix: &self.prefix,
+            decoder: self.decoder(),
             below: interest.below(),
             start: "",
             revision: 0,
-            figures: &self.figures,
         };
         let filled = source.read(&self.streams).await.map_err(storage_error)?;
         if filled.revision < wanted {

@@ -6,6 +6,7 @@
 //! costs two descents and no walk. Items live in the leaves; separators own short keys of their
 //! own, so a removed item is never kept alive by the shape of the tree.
 
+mod build;
 mod cursor;
 mod leaf;
 mod node;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use etcd_api::keys::KeyRange;
 
+pub use build::Builder;
 pub use cursor::Cursor;
 use leaf::Leaf;
 use node::Node;

@@ -128,7 +128,7 @@ fn split_branch<T: Item>(children: &mut Vec<Child<T>>, inserted_at: usize) -> Op
 }
 
 /// The shortest key above `left` and not above `right`.
-fn separator(left: &[u8], right: &[u8]) -> Arc<[u8]> {
+pub(super) fn separator(left: &[u8], right: &[u8]) -> Arc<[u8]> {
     let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
     right[..=common].into()
 }

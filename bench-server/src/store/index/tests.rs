@@ -70,6 +70,16 @@ fn same(tree: &Tree<Pair>, model: &Model) {
     assert_eq!(all, expected);
 }
 
+fn built(model: &Model) -> Tree<Pair> {
+    let mut builder = Builder::default();
+    for (key, weight) in model {
+        builder
+            .push(Pair(key.clone(), *weight))
+            .expect("a map is in order");
+    }
+    builder.finish()
+}
+
 /// Short keys over a small alphabet: long shared prefixes, many replacements, many misses.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(vec![0u8, b'a', b'b', 0xff]), 0..7)
@@ -83,6 +93,8 @@ enum Step {
     Remove(Vec<u8>),
     /// Removes every n-th of what there is.
     Thin(usize),
+    /// Builds a new tree of what there is.
+    Build,
     Snapshot,
 }
 
@@ -92,6 +104,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (key(), 1..400u16).prop_map(|(k, n)| Step::Run(k, n)),
         6 => key().prop_map(Step::Remove),
         1 => (1..4usize).prop_map(Step::Thin),
+        1 => Just(Step::Build),
         2 => Just(Step::Snapshot),
     ]
 }
@@ -117,8 +130,33 @@ fn apply(tree: &mut Tree<Pair>, model: &mut Model, step: Step) {
                 model.remove(&key);
             }
         }
+        Step::Build => *tree = built(model),
         Step::Snapshot => {}
     }
+}
+
+#[test]
+fn trees_of_every_height_are_built() {
+    for count in [
+        0, 1, 55, 56, 57, 112, 113, 3_136, 3_137, 3_192, 3_193, 180_000,
+    ] {
+        let keys = (0..count as u64).map(|i| (i.to_be_bytes().to_vec(), i));
+        let model: Model = keys.collect();
+        same(&built(&model), &model);
+    }
+}
+
+#[test]
+fn what_is_out_of_order_comes_back() {
+    let mut builder = Builder::default();
+    for key in [b"b", b"c"] {
+        builder.push(Pair(key.to_vec(), 1)).expect("it ascends");
+    }
+    for key in [b"c", b"a"] {
+        let refused = builder.push(Pair(key.to_vec(), 1));
+        assert_eq!(refused, Err(Pair(key.to_vec(), 1)));
+    }
+    assert_eq!(builder.finish().len(), 2);
 }
 
 proptest! {

@@ -1,0 +1,45 @@
+//! The Kubernetes tier over a store of the same process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench_server::embedded::EmbeddedEtcd;
+use bench_server::flags::{CommonFlags, Flags};
+use bench_server::kube::tier::KubeTier;
+use bench_server::store::{Config, Store};
+use clap::Parser;
+
+/// An empty store without a quota.
+pub(crate) fn store() -> Store {
+    Store::new(Config {
+        quota_backend_bytes: -1,
+        ..Config::default()
+    })
+}
+
+/// A tier whose caches of `resources` are filled. The runtime that it was started on must live as long.
+pub(crate) async fn serve(store: Store, resources: &[&str]) -> KubeTier {
+    let flags = Flags::parse_from([
+        "bench-server",
+        "--listen-kube-urls",
+        "http://127.0.0.1:0",
+        "--backend",
+        "embedded",
+    ]);
+    let backend = EmbeddedEtcd::start(store, Duration::from_secs(600));
+    let common = CommonFlags {
+        worker_threads: 1,
+        ..flags.common
+    };
+    let tier = KubeTier::start_over(Arc::new(backend), &flags.kube, &common)
+        .await
+        .expect("a loopback port is free");
+    for resource in resources {
+        let lister = tier.service.lister(resource).expect("served");
+        let cache = lister.cache.clone().expect("on by default");
+        while !cache.is_ready() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    tier
+}
