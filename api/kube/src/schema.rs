@@ -26,6 +26,8 @@ pub use node::{NODE, NODE_LIST};
 pub use pod::{CONFIG_MAP, CONFIG_MAP_LIST, POD, POD_LIST};
 pub use secret::{SECRET, SECRET_LIST};
 
+use crate::to_json::text::Key;
+
 /// A message type.
 #[derive(Debug)]
 pub struct Message {
@@ -42,8 +44,8 @@ pub struct Message {
 pub struct Field {
     /// Number on the protobuf wire.
     pub number: u8,
-    /// `,"name":`, ready to be written; `,"":` for a message whose fields stand in its holder's object.
-    pub(crate) key: &'static str,
+    /// `"name":`, ready to be written; `"":` for a message whose fields stand in its holder's object.
+    pub(crate) key: Key,
     /// What it holds.
     pub kind: Kind,
     /// When it is written.
@@ -172,7 +174,7 @@ impl Message {
 impl Field {
     /// The name in JSON; empty for [`Rule::Inline`].
     pub fn name(&self) -> &'static str {
-        &self.key[2..self.key.len() - 2]
+        self.key.name()
     }
 }
 
@@ -185,7 +187,7 @@ macro_rules! messages {
             pub static $constant: $crate::schema::Message = $crate::schema::Message::new($name, &[
                 $($crate::schema::Field {
                     number: $number,
-                    key: concat!(",\"", $field, "\":"),
+                    key: $crate::to_json::text::Key::new(concat!("\"", $field, "\":")),
                     kind: $crate::schema::Kind::$kind $((&$object))?,
                     rule: $crate::schema::Rule::$rule,
                 },)*

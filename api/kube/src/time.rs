@@ -14,28 +14,49 @@ pub fn put_rfc3339_micros(out: &mut Vec<u8>, seconds: i64, micros: i64) {
     out.extend_from_slice(format!(".{micros:06}Z").as_bytes());
 }
 
-fn digits(seconds: i64) -> [u8; 20] {
-    const FIRST: i64 = -62_167_219_200;
-    const LAST: i64 = 253_402_300_799;
-    let seconds = seconds.clamp(FIRST, LAST);
-    let (year, month, day) = civil(seconds.div_euclid(86_400));
-    let of_day = seconds.rem_euclid(86_400);
-    let mut text = *b"0000-00-00T00:00:00Z";
-    let parts = [
-        (0, 4, year),
-        (5, 2, month),
-        (8, 2, day),
-        (11, 2, of_day / 3600),
-        (14, 2, of_day / 60 % 60),
-        (17, 2, of_day % 60),
-    ];
-    for (start, width, mut value) in parts {
-        for digit in text[start..start + width].iter_mut().rev() {
-            *digit = b'0' + (value % 10) as u8;
-            value /= 10;
-        }
-    }
+fn digits(seconds: i64) -> [u8; MOMENT] {
+    moment(date(day(seconds)), seconds)
+}
+
+/// Bytes of a date, and of a moment.
+pub(crate) const DATE: usize = 10;
+pub(crate) const MOMENT: usize = 20;
+
+const FIRST: i64 = -62_167_219_200;
+const LAST: i64 = 253_402_300_799;
+const DAY: i64 = 86_400;
+
+/// Days from 1970 to the day of a moment.
+pub(crate) fn day(seconds: i64) -> i64 {
+    seconds.clamp(FIRST, LAST).div_euclid(DAY)
+}
+
+/// A day as `2026-01-31`.
+pub(crate) fn date(day: i64) -> [u8; DATE] {
+    let (year, month, day) = civil(day);
+    let mut text = *b"0000-00-00";
+    put_two(&mut text, 0, year / 100);
+    put_two(&mut text, 2, year % 100);
+    put_two(&mut text, 5, month);
+    put_two(&mut text, 8, day);
     text
+}
+
+/// A moment from its date and its seconds since 1970.
+pub(crate) fn moment(date: [u8; DATE], seconds: i64) -> [u8; MOMENT] {
+    let of_day = seconds.clamp(FIRST, LAST).rem_euclid(DAY);
+    let mut text = *b"0000-00-00T00:00:00Z";
+    text[..DATE].copy_from_slice(&date);
+    put_two(&mut text, 11, of_day / 3600);
+    put_two(&mut text, 14, of_day / 60 % 60);
+    put_two(&mut text, 17, of_day % 60);
+    text
+}
+
+/// Writes two digits at an offset.
+fn put_two(text: &mut [u8], at: usize, value: i64) {
+    text[at] = b'0' + (value / 10) as u8;
+    text[at + 1] = b'0' + (value % 10) as u8;
 }
 
 /// Reads RFC 3339 text as seconds since 1970 and nanoseconds of the second: with or without a fraction, in

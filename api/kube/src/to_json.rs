@@ -3,13 +3,17 @@
 //! Straight from one wire to the other by the [`crate::schema`], without building the object: fields in
 //! the order of Go's structs, zero values by each field's rule, strings escaped as Go's encoder does
 //! with HTML escaping on (what Kubernetes' serializer uses).
+//!
+//! - [`text`]: the text being written
+//! - [`escape`]: what is escaped in it
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+mod escape;
+pub(crate) mod text;
 
+use self::text::Text;
 use crate::protobuf::{Fields, Malformed, Wire};
 use crate::schema::{Field, Kind, Message, Rule};
-use crate::time;
+pub use escape::put_string;
 
 /// An object that could not be shown as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,20 +52,20 @@ pub fn to_json(
 ) -> Result<(), ToJsonError> {
     let mut writer = Writer {
         found: Vec::with_capacity(64),
-        out,
+        out: Text::new(out),
     };
-    writer.out.push(b'{');
-    writer.out.extend_from_slice(head.as_bytes());
+    writer.out.byte(b'{');
+    writer.out.raw(head.as_bytes());
     let mut comma = !head.is_empty();
     writer.fields(message, bytes, &mut comma)?;
-    writer.out.push(b'}');
+    writer.out.byte(b'}');
     Ok(())
 }
 
 struct Writer<'m, 'o> {
     /// Fields found in the messages that are being written, one run per level of nesting.
     found: Vec<(u8, Wire<'m>)>,
-    out: &'o mut Vec<u8>,
+    out: Text<'o>,
 }
 
 impl<'m> Writer<'m, '_> {
@@ -140,21 +144,20 @@ impl<'m> Writer<'m, '_> {
             Rule::OmitZero if last.is_none_or(|wire| is_zero(field.kind, wire)) => return Ok(()),
             _ => {}
         }
-        let skipped = usize::from(!std::mem::replace(comma, true));
-        self.out.extend_from_slice(&field.key.as_bytes()[skipped..]);
+        self.out.key(std::mem::replace(comma, true), &field.key);
         match (field.kind, field.rule) {
             (_, Rule::ListOrNull | Rule::OptionalOrNull) if first == end => {
-                self.out.extend_from_slice(b"null")
+                self.out.literal(b"null")
             }
             (kind, Rule::List | Rule::ListOrNull) => {
-                self.out.push(b'[');
+                self.out.byte(b'[');
                 for i in first..end {
                     if i > first {
-                        self.out.push(b',');
+                        self.out.byte(b',');
                     }
                     self.value(kind, self.found[i].1)?;
                 }
-                self.out.push(b']');
+                self.out.byte(b']');
             }
             (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, _) => {
                 self.map(field.kind, first, end)?
@@ -169,24 +172,18 @@ impl<'m> Writer<'m, '_> {
 
     fn value(&mut self, kind: Kind, wire: Wire<'m>) -> Result<(), Option<ToJsonError>> {
         match (kind, wire) {
-            (Kind::Str, Wire::Bytes(text)) => put_string(self.out, text),
-            (Kind::Bool, Wire::Varint(value)) => {
-                self.out
-                    .extend_from_slice(if value == 0 { b"false" } else { b"true" });
-            }
-            (Kind::Int, Wire::Varint(value)) => put_int(self.out, value as i64),
+            (Kind::Str, Wire::Bytes(text)) => self.out.string(text),
+            (Kind::Bool, Wire::Varint(0)) => self.out.literal(b"false"),
+            (Kind::Bool, Wire::Varint(_)) => self.out.literal(b"true"),
+            (Kind::Int, Wire::Varint(value)) => self.out.int(value as i64),
             (Kind::Object(message), Wire::Bytes(bytes)) => {
-                self.out.push(b'{');
+                self.out.byte(b'{');
                 self.fields(message, bytes, &mut false)?;
-                self.out.push(b'}');
+                self.out.byte(b'}');
             }
             (Kind::Time, Wire::Bytes(bytes)) => match single_field(bytes, 1)? {
-                Some(Wire::Varint(seconds)) => {
-                    self.out.push(b'"');
-                    time::put_rfc3339(self.out, seconds as i64);
-                    self.out.push(b'"');
-                }
-                None => self.out.extend_from_slice(b"null"),
+                Some(Wire::Varint(seconds)) => self.out.time(seconds as i64),
+                None => self.out.literal(b"null"),
                 Some(_) => return Err(None),
             },
             (Kind::MicroTime, Wire::Bytes(bytes)) => {
@@ -197,32 +194,30 @@ impl<'m> Writer<'m, '_> {
                 };
                 match single_field(bytes, 1)? {
                     Some(Wire::Varint(seconds)) => {
-                        self.out.push(b'"');
-                        time::put_rfc3339_micros(self.out, seconds as i64, nanos / 1_000);
-                        self.out.push(b'"');
+                        self.out.micro_time(seconds as i64, nanos / 1_000)
                     }
-                    None => self.out.extend_from_slice(b"null"),
+                    None => self.out.literal(b"null"),
                     Some(_) => return Err(None),
                 }
             }
             (Kind::Quantity, Wire::Bytes(bytes)) => match single_field(bytes, 1)? {
-                Some(Wire::Bytes(text)) => put_string(self.out, text),
-                None => self.out.extend_from_slice(b"\"0\""),
+                Some(Wire::Bytes(text)) => self.out.string(text),
+                None => self.out.literal(b"\"0\""),
                 Some(_) => return Err(None),
             },
             (Kind::IntOrString, Wire::Bytes(bytes)) => {
                 let is_string = matches!(single_field(bytes, 1)?, Some(Wire::Varint(1)));
                 match single_field(bytes, if is_string { 3 } else { 2 })? {
-                    Some(Wire::Bytes(text)) if is_string => put_string(self.out, text),
-                    Some(Wire::Varint(value)) if !is_string => put_int(self.out, value as i64),
-                    None if is_string => self.out.extend_from_slice(b"\"\""),
-                    None => self.out.push(b'0'),
+                    Some(Wire::Bytes(text)) if is_string => self.out.string(text),
+                    Some(Wire::Varint(value)) if !is_string => self.out.int(value as i64),
+                    None if is_string => self.out.literal(b"\"\""),
+                    None => self.out.byte(b'0'),
                     Some(_) => return Err(None),
                 }
             }
             (Kind::FieldsV1, Wire::Bytes(bytes)) => match single_field(bytes, 1)? {
-                Some(Wire::Bytes(json)) if !json.is_empty() => put_json_text(self.out, json),
-                None | Some(Wire::Bytes(_)) => self.out.extend_from_slice(b"null"),
+                Some(Wire::Bytes(json)) if !json.is_empty() => self.out.json(json),
+                None | Some(Wire::Bytes(_)) => self.out.literal(b"null"),
                 Some(_) => return Err(None),
             },
             _ => return Err(None),
@@ -232,9 +227,9 @@ impl<'m> Writer<'m, '_> {
 
     /// A map, its keys in byte order, of a key that is there twice the last value.
     fn map(&mut self, kind: Kind, first: usize, end: usize) -> Result<(), Option<ToJsonError>> {
-        let before = self.out.len();
+        let before = self.out.end();
         let mut last: Option<&[u8]> = None;
-        self.out.push(b'{');
+        self.out.byte(b'{');
         for i in first..end {
             let (key, value) = entry(self.found[i].1)?;
             // Kubernetes writes maps in order; others are collected and sorted.
@@ -243,11 +238,11 @@ impl<'m> Writer<'m, '_> {
                 return self.sorted_map(kind, first, end);
             }
             if last.replace(key).is_some() {
-                self.out.push(b',');
+                self.out.byte(b',');
             }
             self.map_entry(kind, key, value)?;
         }
-        self.out.push(b'}');
+        self.out.byte(b'}');
         Ok(())
     }
 
@@ -264,14 +259,14 @@ impl<'m> Writer<'m, '_> {
         entries.sort_by_key(|(key, _)| *key);
         entries.reverse();
         entries.dedup_by_key(|(key, _)| *key);
-        self.out.push(b'{');
+        self.out.byte(b'{');
         for (i, (key, value)) in entries.into_iter().rev().enumerate() {
             if i > 0 {
-                self.out.push(b',');
+                self.out.byte(b',');
             }
             self.map_entry(kind, key, value)?;
         }
-        self.out.push(b'}');
+        self.out.byte(b'}');
         Ok(())
     }
 
@@ -281,15 +276,12 @@ impl<'m> Writer<'m, '_> {
         key: &[u8],
         value: Wire<'m>,
     ) -> Result<(), Option<ToJsonError>> {
-        put_string(self.out, key);
-        self.out.push(b':');
+        self.out.string(key);
+        self.out.byte(b':');
         match (kind, value) {
             (Kind::MapQuantity, value) => self.value(Kind::Quantity, value),
             (Kind::MapBytes, Wire::Bytes(bytes)) => {
-                self.out.push(b'"');
-                self.out
-                    .extend_from_slice(STANDARD.encode(bytes).as_bytes());
-                self.out.push(b'"');
+                self.out.base64(bytes);
                 Ok(())
             }
             (_, value) => self.value(Kind::Str, value),
@@ -343,85 +335,6 @@ fn zero(kind: Kind) -> Wire<'static> {
         Kind::Bool | Kind::Int => Wire::Varint(0),
         _ => Wire::Bytes(&[]),
     }
-}
-
-fn put_int(out: &mut Vec<u8>, value: i64) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-}
-
-/// JSON text as it stands, except for the characters that Go's encoder escapes inside of it.
-fn put_json_text(out: &mut Vec<u8>, json: &[u8]) {
-    let escaped = json.iter().fold(false, |any, &byte| {
-        any | matches!(byte, b'<' | b'>' | b'&' | 0xe2)
-    });
-    if escaped {
-        put_escaped(out, json, |byte| matches!(byte, b'<' | b'>' | b'&'));
-    } else {
-        out.extend_from_slice(json);
-    }
-}
-
-/// A string as Go's encoder writes it; bytes that are not UTF-8 become U+FFFD.
-pub fn put_string(out: &mut Vec<u8>, text: &[u8]) {
-    out.reserve(text.len() + 2);
-    out.push(b'"');
-    // One pass without branches, which the compiler turns into vector instructions.
-    let plain = text.iter().fold(true, |plain, &byte| {
-        plain & (0x20..0x80).contains(&byte) & !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
-    });
-    if plain {
-        out.extend_from_slice(text);
-    } else {
-        let special = |byte| byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
-        match std::str::from_utf8(text) {
-            Ok(_) => put_escaped(out, text, special),
-            Err(_) => put_escaped(out, replace_invalid(text).as_bytes(), special),
-        }
-    }
-    out.push(b'"');
-}
-
-/// Copies UTF-8 text, escaping what `special` names and the two line separators of JavaScript.
-fn put_escaped(out: &mut Vec<u8>, text: &[u8], special: impl Fn(u8) -> bool) {
-    let mut copied = 0;
-    for (i, &byte) in text.iter().enumerate() {
-        let separator = byte == 0xe2 && matches!(text[i..], [_, 0x80, 0xa8 | 0xa9, ..]);
-        if !special(byte) && !separator {
-            continue;
-        }
-        out.extend_from_slice(&text[copied..i]);
-        copied = i + if separator { 3 } else { 1 };
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0xe2 => out.extend_from_slice(if text[i + 2] == 0xa8 {
-                b"\\u2028"
-            } else {
-                b"\\u2029"
-            }),
-            _ => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
-                let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&digits);
-            }
-        }
-    }
-    out.extend_from_slice(&text[copied..]);
-}
-
-/// Each byte that starts no valid character becomes one U+FFFD, as Go does it.
-fn replace_invalid(text: &[u8]) -> String {
-    let mut out = String::with_capacity(text.len());
-    for chunk in text.utf8_chunks() {
-        out.push_str(chunk.valid());
-        out.extend(std::iter::repeat_n('\u{fffd}', chunk.invalid().len()));
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,0 +1,257 @@
+//! JSON text being written: short pieces copied by blocks of a fixed size, strings escaped as Go's encoder
+//! does.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::escape;
+use crate::time;
+
+/// Bytes that are copied and looked at together.
+const BLOCK: usize = 16;
+/// Room that is made at once.
+const STEP: usize = 4 * 1024;
+
+/// `"name":`, ready to be copied as two blocks when it is short enough.
+#[derive(Debug)]
+pub(crate) struct Key {
+    text: &'static str,
+    block: [u8; 2 * BLOCK],
+}
+
+impl Key {
+    /// A key from its text, with quotes and colon.
+    pub(crate) const fn new(text: &'static str) -> Self {
+        let mut block = [0; 2 * BLOCK];
+        let mut i = 0;
+        while i < text.len() && i < block.len() {
+            block[i] = text.as_bytes()[i];
+            i += 1;
+        }
+        Self { text, block }
+    }
+
+    /// The name alone.
+    pub(crate) fn name(&self) -> &'static str {
+        &self.text[1..self.text.len() - 2]
+    }
+}
+
+/// Text at the end of a vector, behind which the vector holds room while this lives.
+///
+/// To copy a piece of any length is a call of the C library, to copy a block over room that is there already
+/// takes two instructions, and a pod is a thousand pieces of some twenty bytes.
+#[derive(Debug)]
+pub(super) struct Text<'o> {
+    out: &'o mut Vec<u8>,
+    /// Where the text ends; what is behind it means nothing.
+    end: usize,
+    /// Day and date of the last moment that was written: most moments of an object are of one day.
+    date: Option<(i64, [u8; time::DATE])>,
+}
+
+impl Drop for Text<'_> {
+    fn drop(&mut self) {
+        self.out.truncate(self.end);
+    }
+}
+
+impl<'o> Text<'o> {
+    /// Appends to `out`.
+    pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
+        Self {
+            end: out.len(),
+            out,
+            date: None,
+        }
+    }
+
+    /// Where the text ends, for [`Self::truncate`].
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Takes back what was written since it ended at `end`.
+    pub(super) fn truncate(&mut self, end: usize) {
+        self.end = end;
+    }
+
+    /// The next `length` bytes, and two blocks behind them that may be written over.
+    #[inline]
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        let needed = self.end + length + 2 * BLOCK;
+        if self.out.len() < needed {
+            self.grow(needed);
+        }
+        &mut self.out[self.end..needed]
+    }
+
+    /// Grows by steps, and as long as it can without moving what is there.
+    #[cold]
+    fn grow(&mut self, needed: usize) {
+        let step = (needed + STEP).min(self.out.capacity()).max(needed);
+        self.out.resize(step, 0);
+    }
+
+    /// Appends one byte.
+    #[inline]
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.room(1)[0] = byte;
+        self.end += 1;
+    }
+
+    /// Appends a comma when there is need for one, then a key.
+    #[inline]
+    pub(super) fn key(&mut self, comma: bool, key: &Key) {
+        let (comma, length) = (usize::from(comma), key.text.len());
+        let room = self.room(1 + length);
+        room[0] = b',';
+        let room = &mut room[comma..];
+        match room.first_chunk_mut() {
+            Some(block) if length <= 2 * BLOCK => *block = key.block,
+            _ => room[..length].copy_from_slice(key.text.as_bytes()),
+        }
+        self.end += comma + length;
+    }
+
+    /// Appends a text of known length as it is.
+    #[inline]
+    pub(super) fn literal<const N: usize>(&mut self, text: &[u8; N]) {
+        if let Some(room) = self.room(N).first_chunk_mut() {
+            *room = *text;
+        }
+        self.end += N;
+    }
+
+    /// Appends a text as it is.
+    pub(super) fn raw(&mut self, text: &[u8]) {
+        self.room(text.len())[..text.len()].copy_from_slice(text);
+        self.end += text.len();
+    }
+
+    /// Appends a number.
+    pub(super) fn int(&mut self, value: i64) {
+        match u8::try_from(value) {
+            Ok(digit @ 0..10) => self.byte(b'0' + digit),
+            _ => self.raw(itoa::Buffer::new().format(value).as_bytes()),
+        }
+    }
+
+    /// Appends a string in quotes.
+    #[inline]
+    pub(super) fn string(&mut self, text: &[u8]) {
+        let length = text.len();
+        let room = self.room(length + 2);
+        room[0] = b'"';
+        if copy_plain::<{ escape::STRING }>(text, &mut room[1..]) {
+            room[length + 1] = b'"';
+            self.end += length + 2;
+        } else {
+            self.escaped(text);
+        }
+    }
+
+    #[cold]
+    fn escaped(&mut self, text: &[u8]) {
+        self.out.truncate(self.end);
+        escape::put_string(self.out, text);
+        self.end = self.out.len();
+    }
+
+    /// Appends JSON as it stands, except for what Go's encoder escapes inside of it.
+    pub(super) fn json(&mut self, json: &[u8]) {
+        let room = self.room(json.len());
+        if copy_plain::<{ escape::JSON }>(json, room) {
+            self.end += json.len();
+        } else {
+            self.out.truncate(self.end);
+            escape::put_json(self.out, json);
+            self.end = self.out.len();
+        }
+    }
+
+    /// Appends bytes as Base64 in quotes.
+    pub(super) fn base64(&mut self, bytes: &[u8]) {
+        let room = self.room(bytes.len().div_ceil(3) * 4 + 2);
+        room[0] = b'"';
+        let length = STANDARD
+            .encode_slice(bytes, &mut room[1..])
+            .expect("four bytes of room for each three");
+        room[length + 1] = b'"';
+        self.end += length + 2;
+    }
+
+    /// Appends seconds since 1970 as a moment in quotes.
+    pub(super) fn time(&mut self, seconds: i64) {
+        let moment = self.moment(seconds);
+        let room = self.room(moment.len() + 2);
+        room[0] = b'"';
+        room[1..=moment.len()].copy_from_slice(&moment);
+        room[moment.len() + 1] = b'"';
+        self.end += moment.len() + 2;
+    }
+
+    /// The same with microseconds.
+    pub(super) fn micro_time(&mut self, seconds: i64, micros: i64) {
+        self.byte(b'"');
+        let mut text = Vec::new();
+        time::put_rfc3339_micros(&mut text, seconds, micros);
+        self.raw(&text);
+        self.byte(b'"');
+    }
+
+    fn moment(&mut self, seconds: i64) -> [u8; time::MOMENT] {
+        let day = time::day(seconds);
+        let date = match self.date {
+            Some((known, date)) if known == day => date,
+            _ => time::date(day),
+        };
+        self.date = Some((day, date));
+        time::moment(date, seconds)
+    }
+}
+
+/// Copies text to the beginning of `to`, which is at least a block longer; false when it holds something to be
+/// escaped, and then what was copied means nothing. `WHAT` is [`escape::STRING`] or [`escape::JSON`].
+#[inline]
+fn copy_plain<const WHAT: u8>(text: &[u8], to: &mut [u8]) -> bool {
+    let mut special = [0; BLOCK];
+    if let Some(last) = text.last_chunk::<BLOCK>() {
+        let blocks = text.as_chunks::<BLOCK>().0;
+        for (block, to) in blocks.iter().zip(to.as_chunks_mut::<BLOCK>().0) {
+            *to = *block;
+            escape::note::<WHAT>(block, &mut special);
+        }
+        // The rest, and some of what was copied already.
+        if let Some(to) = to[..text.len()].last_chunk_mut() {
+            *to = *last;
+        }
+        escape::note::<WHAT>(last, &mut special);
+    } else {
+        let mut block = [b' '; BLOCK];
+        gather(text, &mut block);
+        if let Some(to) = to.first_chunk_mut() {
+            *to = block;
+        }
+        escape::note::<WHAT>(&block, &mut special);
+    }
+    u128::from_ne_bytes(special) == 0
+}
+
+/// Copies less than a block to its beginning, by halves that may overlap.
+#[inline]
+fn gather(text: &[u8], block: &mut [u8; BLOCK]) {
+    fn halves<const N: usize>(text: &[u8], block: &mut [u8; BLOCK]) -> bool {
+        let (Some(first), Some(last)) = (text.first_chunk::<N>(), text.last_chunk::<N>()) else {
+            return false;
+        };
+        block[..N].copy_from_slice(first);
+        block[text.len() - N..text.len()].copy_from_slice(last);
+        true
+    }
+    if !(halves::<8>(text, block) || halves::<4>(text, block) || halves::<2>(text, block))
+        && let [byte] = text
+    {
+        block[0] = *byte;
+    }
+}
