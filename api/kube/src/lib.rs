@@ -7,7 +7,7 @@
 //! - [`metadata`]: names and versions, read and written in the encoded object
 //! - [`list`]: lists sent in parts; [`continue_token`]: where the next part begins
 //! - [`list_options`]: the query of a list or watch
-//! - [`selector`]: labels and fields
+//! - [`selector`]: labels and fields; [`shard_selector`]: ranges of a hash
 //! - [`mod@status`]: errors and their bodies
 //! - [`mod@hash`], [`mod@time`] and [`mod@duration`]: FNV-1a, RFC 3339, Go's durations
 
@@ -22,6 +22,7 @@ pub mod metadata;
 pub mod protobuf;
 pub mod schema;
 pub mod selector;
+pub mod shard_selector;
 pub mod status;
 pub mod time;
 
@@ -33,5 +34,6 @@ pub use from_json::{FromJsonError, from_json};
 pub use list::ListMeta;
 pub use list_options::{ListOptions, Match};
 pub use metadata::{ListItem, Metadata, item_object, list_item};
+pub use shard_selector::{ShardKey, ShardRange, ShardSelector};
 pub use status::Status;
 pub use to_json::{ToJsonError, put_string, to_json};

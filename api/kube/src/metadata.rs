@@ -61,6 +61,7 @@ impl<'a> Metadata<'a> {
 pub struct ListItem<'a> {
     object: &'a [u8],
     version: &'a [u8],
+    uid: &'a [u8],
     /// Where the field `metadata` lies in the object.
     start: usize,
     end: usize,
@@ -92,8 +93,12 @@ impl<'a> ListItem<'a> {
         // Fields are in ascending order: where there is no version yet, it belongs before the first higher
         // number.
         let (mut cut, mut resume) = (metadata.len(), metadata.len());
+        let mut uid = &[][..];
         for field in Fields::new(metadata) {
             let field = field?;
+            if field.number == UID {
+                uid = field.wire.bytes().unwrap_or_default();
+            }
             if field.number >= RESOURCE_VERSION {
                 cut = field.start;
                 resume = if field.number == RESOURCE_VERSION {
@@ -107,12 +112,18 @@ impl<'a> ListItem<'a> {
         Ok(Self {
             object,
             version: resource_version.as_bytes(),
+            uid,
             start,
             end,
             metadata,
             cut,
             resume,
         })
+    }
+
+    /// `metadata.uid` of the object, which was passed on the way; empty where absent.
+    pub fn uid(&self) -> &'a [u8] {
+        self.uid
     }
 
     fn metadata_len(&self) -> usize {
@@ -186,6 +197,8 @@ mod tests {
                 json!({"name": "n", "namespace": "s", "uid": "u", "labels": {"l": "x".repeat(padding)}}),
             );
             for version in ["1", "1234567", "9223372036854775807"] {
+                let item = ListItem::new(&stored, version).expect("a pod");
+                assert_eq!(item.uid(), b"u");
                 let item = list_item(&stored, version).expect("a pod");
                 assert_eq!(item.capacity(), item.len(), "one exact allocation");
                 let expected = pod(

@@ -1,0 +1,292 @@
+//! `shardSelector`: ranges of a hash, which cut a resource into shards (KEP-5866).
+//!
+//! A selector names one field of every object and the ranges that the field's [hash](crate::hash) may lie in:
+//! `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`. It is read as an
+//! apiserver reads it, whose parser is CEL's: [`lexer`] and [`syntax`] know as much of that language as it
+//! takes to refuse everything else by the same text, [`reader`] finds the ranges in the expression.
+//!
+//! Here are the selector itself, its canonical form (what `metadata.shardInfo` echoes), and equal shards.
+
+mod lexer;
+mod reader;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use crate::hash::fnv1a_64;
+
+/// One more than the highest hash.
+const END: u128 = 1 << 64;
+
+/// The field that is hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ShardKey {
+    /// `metadata.uid`: spreads objects evenly where uids are random.
+    Uid,
+    /// `metadata.namespace`: keeps a namespace whole. Names that differ only at their ends lie close
+    /// together, so equal ranges are far from equal shards.
+    Namespace,
+}
+
+impl ShardKey {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Uid, Self::Namespace];
+
+    /// The field as a selector names it.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Uid => "object.metadata.uid",
+            Self::Namespace => "object.metadata.namespace",
+        }
+    }
+
+    /// The hash of an object with these fields: FNV-1a with 64 bits over the text as it is stored.
+    pub fn hash(self, uid: &[u8], namespace: &[u8]) -> u64 {
+        fnv1a_64(match self {
+            Self::Uid => uid,
+            Self::Namespace => namespace,
+        })
+    }
+}
+
+/// Hashes from a first one up to an end that is not among them. Never empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShardRange {
+    first: u64,
+    last: u64,
+}
+
+impl ShardRange {
+    /// Every hash.
+    pub const WHOLE: Self = Self {
+        first: 0,
+        last: u64::MAX,
+    };
+
+    /// `start <= hash < end`; `None` unless `start < end` and `end` is at most 2^64.
+    pub fn new(start: u64, end: u128) -> Option<Self> {
+        (u128::from(start) < end && end <= END).then(|| Self {
+            first: start,
+            last: (end - 1) as u64,
+        })
+    }
+
+    /// The first hash.
+    pub fn first(self) -> u64 {
+        self.first
+    }
+
+    /// The last hash, which is one less than the end.
+    pub fn last(self) -> u64 {
+        self.last
+    }
+
+    /// The first hash behind it, 2^64 at most.
+    pub fn end(self) -> u128 {
+        u128::from(self.last) + 1
+    }
+
+    /// Whether a hash lies in it.
+    pub fn contains(self, hash: u64) -> bool {
+        (self.first..=self.last).contains(&hash)
+    }
+}
+
+/// The objects whose hash lies in one of these ranges.
+#[derive(Debug, Clone)]
+pub struct ShardSelector {
+    key: ShardKey,
+    /// As they were given: they may overlap, touch and leave gaps.
+    ranges: Vec<ShardRange>,
+    /// The same hashes in ascending ranges with gaps between them.
+    spans: Vec<ShardRange>,
+}
+
+impl ShardSelector {
+    /// Selects one range of a field's hashes.
+    pub fn new(key: ShardKey, range: ShardRange) -> Self {
+        Self {
+            key,
+            ranges: vec![range],
+            spans: vec![range],
+        }
+    }
+
+    /// Selects another range as well.
+    #[must_use]
+    pub fn or(mut self, range: ShardRange) -> Self {
+        self.ranges.push(range);
+        self.spans = merged(&self.ranges);
+        self
+    }
+
+    fn from_ranges(key: ShardKey, ranges: Vec<ShardRange>) -> Self {
+        let spans = merged(&ranges);
+        Self { key, ranges, spans }
+    }
+
+    /// Cuts all hashes into so many ranges that differ by one hash at most; one selector for each.
+    pub fn equal_shards(key: ShardKey, shards: NonZeroU32) -> Vec<Self> {
+        let count = u128::from(shards.get());
+        let start = |shard: u128| shard * END / count;
+        (0..count)
+            .filter_map(|shard| ShardRange::new(start(shard) as u64, start(shard + 1)))
+            .map(|range| Self::new(key, range))
+            .collect()
+    }
+
+    /// Reads a selector. An absent parameter and an empty one select everything, which is for the caller to
+    /// see: here the empty text is an error. Costs a walk over the text.
+    ///
+    /// # Errors
+    /// What an apiserver refuses, in its words, apart from what its parser adds behind a syntax error.
+    pub fn parse(text: &str) -> Result<Self, ShardSelectorError> {
+        reader::read(text)
+    }
+
+    /// The field that is hashed.
+    pub fn key(&self) -> ShardKey {
+        self.key
+    }
+
+    /// The ranges as they were given.
+    pub fn ranges(&self) -> &[ShardRange] {
+        &self.ranges
+    }
+
+    /// The selected hashes as ascending ranges between which there are gaps.
+    pub fn spans(&self) -> &[ShardRange] {
+        &self.spans
+    }
+
+    /// Whether objects with this hash are selected. O(log ranges).
+    pub fn selects(&self, hash: u64) -> bool {
+        let at = self.spans.partition_point(|span| span.last < hash);
+        self.spans.get(at).is_some_and(|span| span.contains(hash))
+    }
+}
+
+/// Selectors are the same when they read the same; two may select the same hashes and differ.
+impl PartialEq for ShardSelector {
+    fn eq(&self, other: &Self) -> bool {
+        (self.key, &self.ranges) == (other.key, &other.ranges)
+    }
+}
+
+impl Eq for ShardSelector {}
+
+/// The canonical form: each range with 16 digits (2^64 with 17), in the order given.
+impl fmt::Display for ShardSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.ranges.iter().enumerate() {
+            let or = if i == 0 { "" } else { " || " };
+            let (path, first, end) = (self.key.path(), range.first(), range.end());
+            write!(f, "{or}shardRange({path}, '{first:#018x}', '{end:#018x}')")?;
+        }
+        Ok(())
+    }
+}
+
+fn merged(ranges: &[ShardRange]) -> Vec<ShardRange> {
+    let mut ascending = ranges.to_vec();
+    ascending.sort_unstable();
+    let mut spans: Vec<ShardRange> = Vec::with_capacity(ascending.len());
+    for range in ascending {
+        match spans.last_mut() {
+            Some(span) if u128::from(range.first) <= span.end() => {
+                span.last = span.last.max(range.last);
+            }
+            _ => spans.push(range),
+        }
+    }
+    spans
+}
+
+/// A selector that is refused. What it is about is named in an apiserver's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShardSelectorError {
+    /// Nothing but white space.
+    #[error("empty shard selector is not allowed; omit the parameter for unfiltered lists")]
+    Empty,
+    /// No CEL expression.
+    #[error("CEL parse error: {0}")]
+    Syntax(String),
+    /// Another function or operator.
+    #[error("unsupported function {0:?}; only shardRange() and || are allowed")]
+    Function(String),
+    /// Neither a function nor an operator, by CEL's number of its kind.
+    #[error("unexpected expression kind {0}; expected shardRange() call or || operator")]
+    Kind(u8),
+    /// Not three arguments.
+    #[error("shardRange() requires exactly 3 arguments, got {0}")]
+    Arguments(usize),
+    /// The first argument is no path.
+    #[error(
+        "shardRange() first argument: expected field path (e.g. object.metadata.uid), got expression kind {0}"
+    )]
+    NoPath(u8),
+    /// A path that cannot be hashed.
+    #[error(
+        "unsupported field path {0:?}; supported: object.metadata.uid, object.metadata.namespace"
+    )]
+    Path(String),
+    /// Ranges of different fields.
+    #[error("all shard ranges must use the same field, got {:?} and {:?}", .0.path(), .1.path())]
+    Fields(ShardKey, ShardKey),
+    /// A range that holds nothing.
+    #[error("shard range start {start} must be less than end {end}")]
+    Order {
+        /// Its start, as written.
+        start: String,
+        /// Its end, as written.
+        end: String,
+    },
+    /// A bound that is none.
+    #[error("{bound}{why}")]
+    Bound {
+        /// Which one: `hexStart` or `hexEnd`.
+        bound: &'static str,
+        /// What is wrong with it.
+        why: BoundError,
+    },
+}
+
+/// What is wrong with a bound.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BoundError {
+    /// No literal, by CEL's number of its kind.
+    #[error(" must be a string literal (e.g. '0xff'), got expression kind {0}")]
+    NoLiteral(u8),
+    /// Another literal, by its type.
+    #[error(" must be a string literal, got {0}")]
+    NoText(&'static str),
+    /// Digits without `0x`.
+    #[error(" must have '0x' prefix, got {0:?}")]
+    Prefix(String),
+    /// `0x` without digits.
+    #[error(": hex value is required after '0x'")]
+    NoDigits,
+    /// More than 17 digits.
+    #[error(": hex value too long ({} chars, max 17): {digits:?}", .digits.len())]
+    TooLong {
+        /// What stands behind `0x`.
+        digits: String,
+    },
+    /// A digit that is none; upper-case ones are none.
+    #[error(": invalid hex character {:?} in {text:?}", .digit.to_string())]
+    Digit {
+        /// The character.
+        digit: char,
+        /// The bound.
+        text: String,
+    },
+    /// 17 digits that are not 2^64.
+    #[error(": 17-digit hex value must be '0x10000000000000000' (2^64), got {0:?}")]
+    TooLarge(String),
+    /// Fewer than 16 digits.
+    #[error(" must be a 0x-prefixed 16-digit hex value, got {0:?} (did you mean {1:?}?)")]
+    TooShort(String, String),
+}

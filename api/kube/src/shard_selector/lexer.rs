@@ -1,0 +1,207 @@
+//! The words of a CEL expression.
+
+use super::syntax::{Refusal, syntax_error};
+
+/// One word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    /// An identifier.
+    Name(String),
+    /// A literal text, with its escapes resolved.
+    Text(String),
+    /// Another literal, by the type that CEL's implementation names it by.
+    Literal(&'static str),
+    /// An operator, a bracket, or another sign.
+    Sign(&'static str),
+    /// Behind the last word.
+    End,
+}
+
+/// A word and how it is written.
+#[derive(Debug)]
+pub(super) struct Word<'t> {
+    pub(super) token: Token,
+    pub(super) written: &'t str,
+}
+
+/// Longer ones first.
+const SIGNS: [&str; 24] = [
+    "||", "&&", "==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", "{", "}", ".", ",", "?", ":",
+    "!", "-", "+", "*", "/", "%",
+];
+
+/// Splits a text into words, the last of which is [`Token::End`].
+pub(super) fn words(text: &str) -> Result<Vec<Word<'_>>, Refusal> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n', '\u{c}']);
+        if let Some(comment) = rest.strip_prefix("//") {
+            rest = comment.find('\n').map_or("", |end| &comment[end..]);
+            continue;
+        }
+        if rest.is_empty() {
+            words.push(Word {
+                token: Token::End,
+                written: "<EOF>",
+            });
+            return Ok(words);
+        }
+        let (token, length) = word(rest)?;
+        let (written, behind) = rest.split_at(length);
+        words.push(Word { token, written });
+        rest = behind;
+    }
+}
+
+/// The first word of a text that begins with one, and its length in bytes.
+fn word(text: &str) -> Result<(Token, usize), Refusal> {
+    let unknown = || {
+        let character = text.chars().next().unwrap_or_default();
+        syntax_error(format_args!("token recognition error at: '{character}'"))
+    };
+    if let Some(literal) = literal_text(text) {
+        return literal;
+    }
+    let first = text.as_bytes()[0];
+    let digit_follows = text.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    if first.is_ascii_digit() || first == b'.' && digit_follows {
+        return number(text);
+    }
+    if first.is_ascii_alphabetic() || first == b'_' {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let length = text.bytes().take_while(is_part).count();
+        let token = match &text[..length] {
+            "true" | "false" => Token::Literal("bool"),
+            "null" => Token::Literal("structpb.NullValue"),
+            "in" => Token::Sign("in"),
+            name => Token::Name(name.to_owned()),
+        };
+        return Ok((token, length));
+    }
+    let sign = SIGNS.iter().find(|sign| text.starts_with(**sign));
+    let sign = sign.ok_or_else(unknown)?;
+    Ok((Token::Sign(sign), sign.len()))
+}
+
+fn number(text: &str) -> Result<(Token, usize), Refusal> {
+    let digits = |from: usize| {
+        let digits = text.as_bytes()[from..].iter();
+        digits.take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let (mut at, mut radix, mut name) = (digits(0), 10, "int64");
+    if let Some(hex) = text.strip_prefix("0x") {
+        let digits = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if digits > 0 {
+            (at, radix) = (2 + digits, 16);
+        }
+    }
+    if radix == 10 {
+        let fraction = match text[at..].strip_prefix('.') {
+            Some(_) => digits(at + 1),
+            None => 0,
+        };
+        if fraction > 0 {
+            (at, name) = (at + 1 + fraction, "float64");
+        }
+        if text[at..].starts_with(['e', 'E']) {
+            let sign = usize::from(text[at + 1..].starts_with(['+', '-']));
+            let exponent = digits(at + 1 + sign);
+            if exponent > 0 {
+                (at, name) = (at + 1 + sign + exponent, "float64");
+            }
+        }
+    }
+    if name == "int64" {
+        let written = &text[if radix == 16 { 2 } else { 0 }..at];
+        if text[at..].starts_with(['u', 'U']) {
+            let fits = u64::from_str_radix(written, radix);
+            let fits = fits.map(|_| (Token::Literal("uint64"), at + 1));
+            return fits.map_err(|_| Refusal::from("invalid uint literal"));
+        }
+        if i64::from_str_radix(written, radix).is_err() {
+            return Err("invalid int literal".into());
+        }
+    }
+    Ok((Token::Literal(name), at))
+}
+
+/// A literal of text or bytes; `None` where the text begins with none.
+fn literal_text(text: &str) -> Option<Result<(Token, usize), Refusal>> {
+    let is_prefix = |byte: &u8| matches!(byte, b'r' | b'R' | b'b' | b'B');
+    let prefix = text.bytes().take_while(is_prefix).count();
+    let marks = &text[..prefix];
+    let quoted = &text[prefix..];
+    let quote = quoted
+        .chars()
+        .next()
+        .filter(|quote| matches!(quote, '\'' | '"'))?;
+    let is = |mark: char| marks.contains([mark, mark.to_ascii_uppercase()]);
+    let (raw, bytes) = (is('r'), is('b'));
+    if prefix != usize::from(raw) + usize::from(bytes) {
+        return None;
+    }
+    let triple = quote.to_string().repeat(3);
+    let (end, long) = match quoted.strip_prefix(&triple) {
+        Some(_) => (&triple[..], true),
+        None => (&triple[..1], false),
+    };
+    let unclosed = || {
+        Some(Err(syntax_error(format_args!(
+            "token recognition error at: '{text}'"
+        ))))
+    };
+    let body = &quoted[end.len()..];
+    let mut value = String::new();
+    let mut rest = body;
+    loop {
+        if let Some(behind) = rest.strip_prefix(end) {
+            let token = match bytes {
+                true => Token::Literal("[]uint8"),
+                false => Token::Text(value),
+            };
+            return Some(Ok((token, text.len() - behind.len())));
+        }
+        let Some(character) = rest.chars().next() else {
+            return unclosed();
+        };
+        if !long && matches!(character, '\n' | '\r') {
+            return unclosed();
+        }
+        if character == '\\' && !raw {
+            let Some((escaped, behind)) = escape(&rest[1..]) else {
+                return unclosed();
+            };
+            value.push(escaped);
+            rest = behind;
+        } else {
+            value.push(character);
+            rest = &rest[character.len_utf8()..];
+        }
+    }
+}
+
+/// The character that an escape stands for, and what follows it; `None` where it stands for none.
+fn escape(text: &str) -> Option<(char, &str)> {
+    let code = |from: usize, digits: usize, radix: u32| {
+        let number = u32::from_str_radix(text.get(from..from + digits)?, radix).ok()?;
+        Some((char::from_u32(number)?, &text[from + digits..]))
+    };
+    let first = text.chars().next()?;
+    let one = |character| Some((character, &text[1..]));
+    match first {
+        'a' => one('\u{7}'),
+        'b' => one('\u{8}'),
+        'f' => one('\u{c}'),
+        'n' => one('\n'),
+        'r' => one('\r'),
+        't' => one('\t'),
+        'v' => one('\u{b}'),
+        '\\' | '?' | '"' | '\'' | '`' => one(first),
+        'x' | 'X' => code(1, 2, 16),
+        'u' => code(1, 4, 16),
+        'U' => code(1, 8, 16),
+        '0'..='3' => code(0, 3, 8),
+        _ => None,
+    }
+}
