@@ -203,6 +203,17 @@ impl FakeEtcd {
         }
     }
 
+    /// Goes back to what it held at `revision`, as one that is restored from a backup; every watch breaks.
+    pub(crate) fn restore(&self, revision: i64) {
+        {
+            let mut data = self.0.data.lock();
+            let states = usize::try_from(revision).expect("a revision");
+            data.states.truncate(states);
+            data.events.retain(|(made_at, _)| *made_at <= revision);
+        }
+        self.break_watches(|| WatchError::Canceled("connection lost".into()));
+    }
+
     pub(crate) fn compact_at(&self, revision: i64) {
         self.0.data.lock().compacted = revision;
     }

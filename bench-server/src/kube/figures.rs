@@ -11,13 +11,24 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use self::lists::ListFigures;
+pub use self::lists::ServedFrom;
+use self::requests::RequestFigures;
 use self::watch::WatchFigures;
 use super::resource::Resource;
 
+pub(crate) mod lists;
+pub(crate) mod requests;
 pub(crate) mod watch;
 
 /// Upper bounds of upstream's read_wait histogram, seconds.
-const WAIT_BUCKETS: [f64; 9] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0, 3.0];
+const WAIT_BUCKETS: [f64; 13] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0,
+];
+/// Upper bounds of upstream's histogram of cache fills, seconds.
+const FILL_BUCKETS: [f64; 12] = [
+    0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
+];
 /// Upper bounds for requests to etcd, seconds.
 const ETCD_BUCKETS: [f64; 11] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 8.0, 30.0];
 
@@ -26,6 +37,15 @@ const ETCD_BUCKETS: [f64; 11] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.
 struct ByResource {
     group: &'static str,
     resource: &'static str,
+}
+
+impl ByResource {
+    fn of(resource: &Resource) -> Self {
+        Self {
+            group: resource.group,
+            resource: resource.name,
+        }
+    }
 }
 
 /// A consistent read's outcome.
@@ -45,30 +65,12 @@ struct ByCheck {
     status: &'static str,
 }
 
-/// What answered a list.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByStorage {
-    group: &'static str,
-    resource: &'static str,
-    storage: &'static str,
-    index: &'static str,
-}
-
 /// A call to etcd.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByOperation {
     operation: &'static str,
     group: &'static str,
     resource: &'static str,
-}
-
-/// Who answers a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServedFrom {
-    /// The watch cache.
-    Cache,
-    /// etcd.
-    Etcd,
 }
 
 /// Calls to etcd, by upstream's names.
@@ -97,11 +99,9 @@ pub struct Figures {
     consistent_reads: Family<ByOutcome, Counter>,
     initializations: Family<ByResource, Counter>,
     initialization_errors: Family<ByResource, Counter>,
-    initialization_seconds: Family<ByResource, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    initialization_seconds: Family<ByResource, Histogram, fn() -> Histogram>,
     events_received: Family<ByResource, Counter>,
     resource_version: Family<ByResource, Gauge>,
-    lists: Family<ByStorage, Counter>,
-    returned: Family<ByStorage, Counter>,
     etcd_requests: Family<ByOperation, Histogram, fn() -> Histogram>,
     bookmarks: Family<ByResource, Counter>,
     revision_reads: Family<ByResource, Counter>,
@@ -114,6 +114,12 @@ pub struct Figures {
     progress_supported: Family<ByResource, Gauge>,
     consistency_checks: Family<ByCheck, Counter>,
     size_estimate: Family<ByResource, Gauge>,
+    stored_objects: Family<ByResource, Gauge>,
+    decode_errors: Family<ByResource, Counter>,
+    /// Of lists.
+    pub(crate) lists: ListFigures,
+    /// Of requests.
+    pub(crate) requests: RequestFigures,
     /// Of the watch cache's events and of watches.
     pub(crate) watch: WatchFigures,
 }
@@ -127,11 +133,9 @@ impl Figures {
             consistent_reads: Family::default(),
             initializations: Family::default(),
             initialization_errors: Family::default(),
-            initialization_seconds: Family::default(),
+            initialization_seconds: Family::new_with_constructor(|| Histogram::new(FILL_BUCKETS)),
             events_received: Family::default(),
             resource_version: Family::default(),
-            lists: Family::default(),
-            returned: Family::default(),
             bookmarks: Family::default(),
             revision_reads: Family::default(),
             progress_requests: Family::default(),
@@ -143,6 +147,10 @@ impl Figures {
             progress_supported: Family::default(),
             consistency_checks: Family::default(),
             size_estimate: Family::default(),
+            stored_objects: Family::default(),
+            decode_errors: Family::default(),
+            lists: ListFigures::new(registry),
+            requests: RequestFigures::new(registry),
             watch: WatchFigures::new(registry),
         };
         let f = figures.clone();
@@ -168,7 +176,7 @@ impl Figures {
         );
         registry.register(
             "apiserver_watch_cache_initialization_duration_seconds",
-            "Duration of the last fill",
+            "Duration of those that succeeded",
             f.initialization_seconds,
         );
         registry.register(
@@ -180,16 +188,6 @@ impl Figures {
             "apiserver_watch_cache_resource_version",
             "Revision that the cache has reached",
             f.resource_version,
-        );
-        registry.register(
-            "apiserver_storage_list",
-            "Lists by what answered them",
-            f.lists,
-        );
-        registry.register(
-            "apiserver_storage_list_returned_objects",
-            "Objects in those lists",
-            f.returned,
         );
         registry.register(
             "etcd_request_duration_seconds",
@@ -247,13 +245,25 @@ impl Figures {
             "Bytes of all objects of the resource",
             f.size_estimate,
         );
+        registry.register(
+            "apiserver_resource_objects",
+            "Objects of the resource",
+            f.stored_objects,
+        );
+        registry.register(
+            "apiserver_storage_decode_errors",
+            "Stored values that are no objects",
+            f.decode_errors,
+        );
         figures
     }
 
     /// Times a call to etcd until the answer is dropped.
     pub(crate) fn etcd_request(&self, operation: Operation, resource: &Resource) -> Timed {
         if operation == Operation::GetCurrentResourceVersion {
-            self.revision_reads.get_or_create(&label(resource)).inc();
+            self.revision_reads
+                .get_or_create(&ByResource::of(resource))
+                .inc();
         }
         let operation = match operation {
             Operation::Get => "get",
@@ -266,7 +276,7 @@ impl Figures {
         };
         let labels = ByOperation {
             operation,
-            group: "",
+            group: resource.group,
             resource: resource.name,
         };
         Timed {
@@ -278,60 +288,71 @@ impl Figures {
     /// Times a wait for the cache.
     pub(crate) fn wait(&self, resource: &Resource) -> Timed {
         Timed {
-            histogram: self.read_wait.get_or_create(&label(resource)).clone(),
+            histogram: self
+                .read_wait
+                .get_or_create(&ByResource::of(resource))
+                .clone(),
             start: Instant::now(),
         }
     }
 
     pub(crate) fn consistent_read(&self, resource: &Resource, fresh: bool) {
         let labels = ByOutcome {
-            group: "",
+            group: resource.group,
             resource: resource.name,
             success: if fresh { "true" } else { "false" },
             fallback: if fresh { "false" } else { "true" },
         };
         self.consistent_reads.get_or_create(&labels).inc();
         if !fresh {
-            self.fallbacks.get_or_create(&label(resource)).inc();
+            self.fallbacks
+                .get_or_create(&ByResource::of(resource))
+                .inc();
         }
     }
 
     pub(crate) fn filled(&self, resource: &Resource, seconds: f64) {
-        self.initializations.get_or_create(&label(resource)).inc();
+        self.initializations
+            .get_or_create(&ByResource::of(resource))
+            .inc();
         self.initialization_seconds
-            .get_or_create(&label(resource))
-            .set(seconds);
+            .get_or_create(&ByResource::of(resource))
+            .observe(seconds);
     }
 
     pub(crate) fn fill_failed(&self, resource: &Resource) {
         self.initialization_errors
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .inc();
     }
 
     pub(crate) fn events(&self, resource: &Resource, count: usize) {
         self.events_received
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .inc_by(count as u64);
     }
 
     pub(crate) fn bookmark(&self, resource: &Resource) {
-        self.bookmarks.get_or_create(&label(resource)).inc();
+        self.bookmarks
+            .get_or_create(&ByResource::of(resource))
+            .inc();
     }
 
     pub(crate) fn progress_request(&self, resource: &Resource) {
-        self.progress_requests.get_or_create(&label(resource)).inc();
+        self.progress_requests
+            .get_or_create(&ByResource::of(resource))
+            .inc();
     }
 
     pub(crate) fn progress_supported(&self, resource: &Resource, supported: bool) {
         self.progress_supported
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .set(supported.into());
     }
 
     pub(crate) fn consistency_check(&self, resource: &Resource, status: &'static str) {
         let labels = ByCheck {
-            group: "",
+            group: resource.group,
             resource: resource.name,
             status,
         };
@@ -339,22 +360,12 @@ impl Figures {
     }
 
     pub(crate) fn undecodable(&self, resource: &Resource) {
-        self.undecodable.get_or_create(&label(resource)).inc();
-    }
-
-    pub(crate) fn served(&self, resource: &Resource, from: ServedFrom, objects: u64) {
-        let storage = match from {
-            ServedFrom::Cache => "watchcache",
-            ServedFrom::Etcd => "etcd",
-        };
-        let labels = ByStorage {
-            group: "",
-            resource: resource.name,
-            storage,
-            index: "",
-        };
-        self.lists.get_or_create(&labels).inc();
-        self.returned.get_or_create(&labels).inc_by(objects);
+        self.undecodable
+            .get_or_create(&ByResource::of(resource))
+            .inc();
+        self.decode_errors
+            .get_or_create(&ByResource::of(resource))
+            .inc();
     }
 
     /// The cache as it stands after a change.
@@ -369,27 +380,23 @@ impl Figures {
     ) {
         self.watch.ring_capacity(resource, ring_capacity);
         self.size_estimate
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .set(bytes as i64);
         self.resource_version
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .set(revision);
         self.cached_objects
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
+            .set(objects as i64);
+        self.stored_objects
+            .get_or_create(&ByResource::of(resource))
             .set(objects as i64);
         self.cached_bytes
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .set(bytes as i64);
         self.snapshots
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .set(snapshots as i64);
-    }
-}
-
-fn label(resource: &Resource) -> ByResource {
-    ByResource {
-        group: "",
-        resource: resource.name,
     }
 }
 

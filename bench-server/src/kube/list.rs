@@ -15,8 +15,10 @@ use kube_api::{ListOptions, Status};
 use self::plan::{Plan, Wanted};
 use super::cache::WatchCache;
 use super::cache::fill::StreamSupport;
+use super::cache::index::Candidates;
 use super::decode::Decoder;
-use super::figures::{Figures, Operation, ServedFrom};
+use super::figures::lists::{Served, ServedFrom};
+use super::figures::{Figures, Operation};
 use super::gates::FeatureGates;
 use super::page::{Listing, State};
 use super::resource::Resource;
@@ -61,8 +63,7 @@ impl Lister {
                 None => self.ask_etcd(&plan).await?,
             },
         };
-        self.figures
-            .served(self.resource, listing.served_from, listing.count);
+        self.figures.lists.served(self.resource, listing.served);
         Ok(listing)
     }
 
@@ -149,15 +150,20 @@ impl Lister {
                 if let Some(object) = view.tree.get(key.as_bytes()) {
                     one.insert(object.clone());
                 }
-                Some(one)
+                let (objects, index) = (one, "");
+                Some(Candidates { objects, index })
             }
             None => cache.candidates(&view, &plan.filter),
         };
+        let (tree, index) = match &candidates {
+            Some(found) => (&found.objects, found.index),
+            None => (&view.tree, ""),
+        };
         let state = State {
             revision: view.revision,
-            tree: candidates.as_ref().unwrap_or(&view.tree),
+            tree,
             behind: None,
-            served_from: ServedFrom::Cache,
+            served: Served::by(ServedFrom::Cache, index),
         };
         Ok(Some(state.page(plan.from(), limit, &plan.filter).await))
     }

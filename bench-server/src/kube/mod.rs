@@ -11,7 +11,8 @@
 //! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
 //! - [`body`]: lists as they are sent; [`dress`]: indented ([`indent`]) and compressed
 //! - [`opaque`]: what lists are measured against
-//! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`respond`]: what is answered
+//! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`respond`]: what is answered;
+//!   [`reply`]: until it is over
 //! - [`compaction`]: which revisions storage forgets, and when
 //! - [`figures`]: metrics by upstream's names
 //! - [`gates`]: what can be switched off
@@ -28,6 +29,7 @@ pub mod list;
 pub mod media;
 pub mod object;
 pub mod page;
+pub mod reply;
 pub mod resource;
 pub mod service;
 pub mod tier;

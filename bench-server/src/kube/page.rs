@@ -3,7 +3,7 @@
 use etcd_api::keys::{KeyRange, prefix_end};
 use kube_api::{ContinueToken, ListMeta};
 
-use super::figures::ServedFrom;
+use super::figures::lists::Served;
 use super::filter::Filter;
 use super::object::Object;
 use crate::store::index::{Cursor, Item, Tree};
@@ -22,8 +22,8 @@ pub struct Listing {
     pub count: u64,
     /// Sum of their encoded lengths.
     pub items_len: u64,
-    /// Who answered.
-    pub served_from: ServedFrom,
+    /// Who answered, and what it took.
+    pub(crate) served: Served,
 }
 
 /// What lies behind a page.
@@ -50,13 +50,14 @@ pub(crate) struct State<'t> {
     pub(crate) tree: &'t Tree<Object>,
     /// Set where the tree holds no more than a page, cut and filtered by storage.
     pub(crate) behind: Option<Behind>,
-    pub(crate) served_from: ServedFrom,
+    /// Who has it. What it took is counted while a page is cut, and added to this.
+    pub(crate) served: Served,
 }
 
 impl State<'_> {
     /// The page of at most `limit` objects (0: all). Costs O(log n + page) without selectors, however many
     /// objects are behind it; with selectors each object is looked at until the page is full.
-    pub(crate) async fn page(self, from: From<'_>, limit: u64, filter: &Filter) -> Listing {
+    pub(crate) async fn page(mut self, from: From<'_>, limit: u64, filter: &Filter) -> Listing {
         let start = if from.start.is_empty() {
             from.below
         } else {
@@ -88,6 +89,7 @@ impl State<'_> {
 
         let mut selected = Tree::default();
         let mut walk = self.tree.cursor(range);
+        let everything = walk.remaining();
         let mut behind = None;
         while let Some(object) = walk.next_ref() {
             if filter.matches(object) {
@@ -106,6 +108,7 @@ impl State<'_> {
                 tokio::task::yield_now().await;
             }
         }
+        self.served.evaluated += everything - walk.remaining();
         let items = selected.cursor(KeyRange::From(b""));
         let mut listing = self.listing(from, items, selected.len(), selected.weight(), behind);
         // How many of those behind would be selected is not known.
@@ -136,7 +139,10 @@ impl State<'_> {
             items,
             count,
             items_len,
-            served_from: self.served_from,
+            served: Served {
+                returned: count,
+                ..self.served
+            },
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use http::Method;
 use percent_encoding::percent_decode_str;
 
+use super::figures::requests::Asked;
 use super::resource::{RESOURCES, Resource};
 
 /// A resource path.
@@ -86,6 +88,39 @@ impl<'p> Route<'p> {
             subresource,
             watch,
         })
+    }
+
+    /// The request in metrics: upstream's verbs and scopes.
+    pub(crate) fn asked(&self, method: &Method, watches: bool) -> Asked {
+        let verb = match (method, self.name) {
+            (&Method::GET, _) if watches => "WATCH",
+            (&Method::GET, Some(_)) => "GET",
+            (&Method::GET, None) => "LIST",
+            (&Method::POST, _) => "POST",
+            (&Method::PUT, _) => "PUT",
+            (&Method::PATCH, _) => "PATCH",
+            (&Method::DELETE, Some(_)) => "DELETE",
+            (&Method::DELETE, None) => "DELETECOLLECTION",
+            _ => "other",
+        };
+        Asked {
+            verb,
+            group: self.resource.group,
+            version: self.resource.version(),
+            resource: self.resource.name,
+            subresource: match self.subresource {
+                None => "",
+                Some("status") => "status",
+                Some("finalize") => "finalize",
+                Some(_) => "other",
+            },
+            scope: match (self.name, self.namespace) {
+                (Some(_), _) => "resource",
+                _ if verb == "POST" => "resource",
+                (None, "") => "cluster",
+                (None, _) => "namespace",
+            },
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use super::health::{self, Check};
 use super::list::Lister;
 use super::media::{Encoding, Media};
 use super::opaque::OpaqueBody;
+use super::reply::Reply;
 use super::resource::Resource;
 use super::respond::{failure, respond, text, whole};
 use super::route::{Route, decoded};
@@ -29,7 +30,7 @@ use super::write::event_lease::EventLease;
 use crate::listen::Handler;
 use crate::metrics;
 
-/// How long a request may take until its answer begins: the default, and the most that `timeout` may ask for.
+/// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The tier as a connection sees it. Cheap to clone.
@@ -88,13 +89,19 @@ impl KubeService {
     }
 
     /// Answers any request; only a write's body is read.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<KubeBody>
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Reply>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
-        match (&head.method, path) {
+        let decoded = decoded(path);
+        if let Some(route) = decoded.as_deref().and_then(Route::parse)
+            && let Some(lister) = self.lister(route.resource.name)
+        {
+            return self.resource(lister, route, &head, body).await;
+        }
+        let response = match (&head.method, path) {
             (&Method::POST, "/debug/settle") => {
                 metrics::settle().await;
                 text(StatusCode::OK, "settled\n")
@@ -111,22 +118,16 @@ impl KubeService {
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
             ),
-            _ => match decoded(path)
-                .as_deref()
-                .and_then(Route::parse)
-                .and_then(|route| Some((self.lister(route.resource.name)?, route)))
-            {
-                Some((lister, route)) => self.resource(lister, route, &head, body).await,
-                None => match discovery::answer(path, accept(&head.headers)) {
-                    Some(document) if head.method == Method::GET => respond(
-                        StatusCode::OK,
-                        document.media_type,
-                        KubeBody::full(document.body),
-                    ),
-                    _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
-                },
+            _ => match discovery::answer(path, accept(&head.headers)) {
+                Some(document) if head.method == Method::GET => respond(
+                    StatusCode::OK,
+                    document.media_type,
+                    KubeBody::full(document.body),
+                ),
+                _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
             },
-        }
+        };
+        response.map(Reply::from)
     }
 
     /// The yardstick of lists, over the pods or another resource's cache.
@@ -158,45 +159,77 @@ impl KubeService {
         }
     }
 
+    /// Answers a request for a resource, and counts it until its answer is over.
     async fn resource<B>(
         &self,
         lister: &Lister,
         route: Route<'_>,
         head: &Parts,
         body: B,
-    ) -> Response<KubeBody>
+    ) -> Response<Reply>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
-        let Some(media) = Media::accepted(accept(&head.headers), route.resource) else {
-            return failure(
-                &Status::not_acceptable(&Encoding::MEDIA_TYPES),
-                Encoding::Json,
-            );
+        let query = head.uri.query().unwrap_or_default();
+        let options = ListOptions::parse(query);
+        let watches = route.watch
+            || route.name.is_none() && options.as_ref().is_ok_and(|options| options.watch);
+        let asked = route.asked(&head.method, watches);
+        let dry_run = query.contains("dryRun=All");
+        let request = lister.figures.requests.begin(asked, dry_run);
+        let media = Media::accepted(accept(&head.headers), route.resource);
+        let encoding = media
+            .as_ref()
+            .map_or(Encoding::Json, |media| media.encoding);
+        let media = media.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
+        // Watches end by limits of their own.
+        let time = match &options {
+            Ok(options) if !watches => options.timeout(),
+            _ => Ok(None),
         };
-        let call = Call {
+        let until = request.began()
+            + time
+                .clone()
+                .ok()
+                .flatten()
+                .unwrap_or(DEADLINE)
+                .min(DEADLINE);
+        let answer = async {
+            let (media, options, _) = (media?, options?, time?);
+            let call = Call {
+                lister,
+                route,
+                head,
+                media,
+            };
+            self.call(&call, options, watches, body).await
+        };
+        let response = match tokio::time::timeout_at(until, answer).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(status)) => failure(&status, encoding),
+            Err(_) => failure(&Status::timeout(), encoding),
+        };
+        Reply::to(request, response, until)
+    }
+
+    async fn call<B>(
+        &self,
+        call: &Call<'_>,
+        mut options: ListOptions,
+        watches: bool,
+        body: B,
+    ) -> Result<Response<KubeBody>, Status>
+    where
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let Call {
             lister,
             route,
             head,
-            media,
-        };
-        let mut options = match ListOptions::parse(head.uri.query().unwrap_or_default()) {
-            Ok(options) => options,
-            Err(status) => return failure(&status, media.encoding),
-        };
-        let watches = route.watch || options.watch && route.name.is_none();
-        let asked = match watches {
-            true => None,
-            false => match options.timeout() {
-                Ok(asked) => asked,
-                Err(status) => return failure(&status, media.encoding),
-            },
-        };
-        let deadline = asked.unwrap_or(DEADLINE).min(DEADLINE);
+            ..
+        } = call;
         if let (true, Some(name)) = (watches, route.name) {
-            if let Err(status) = names_no_other(lister.resource, &options, name) {
-                return failure(&status, media.encoding);
-            }
+            names_no_other(lister.resource, &options, name)?;
             let comma = if options.field_selector.is_empty() {
                 ""
             } else {
@@ -204,24 +237,17 @@ impl KubeService {
             };
             options.field_selector += &format!("{comma}metadata.name={name}");
         }
-        let answer = async {
-            match (&head.method, route.name) {
-                (&Method::POST | &Method::PUT | &Method::PATCH | &Method::DELETE, _) => {
-                    self.write(&call, body).await
-                }
-                (&Method::GET, _) if route.subresource.is_some_and(|part| part != "status") => {
-                    Err(Status::method_not_allowed())
-                }
-                (&Method::GET, _) if watches => call.watch(&options).await,
-                (&Method::GET, Some(name)) => call.get(name, &options).await,
-                (&Method::GET, None) => call.list(&options).await,
-                _ => Err(Status::method_not_allowed()),
+        match (&head.method, route.name) {
+            (&Method::POST | &Method::PUT | &Method::PATCH | &Method::DELETE, _) => {
+                self.write(call, body).await
             }
-        };
-        match tokio::time::timeout(deadline, answer).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(status)) => failure(&status, media.encoding),
-            Err(_) => failure(&Status::timeout(), media.encoding),
+            (&Method::GET, _) if route.subresource.is_some_and(|part| part != "status") => {
+                Err(Status::method_not_allowed())
+            }
+            (&Method::GET, _) if watches => call.watch(&options).await,
+            (&Method::GET, Some(name)) => call.get(name, &options).await,
+            (&Method::GET, None) => call.list(&options).await,
+            _ => Err(Status::method_not_allowed()),
         }
     }
 
@@ -388,9 +414,11 @@ fn accept(headers: &HeaderMap) -> &str {
 
 impl Handler for KubeService {
     type Data = crate::wire::frame::Frame;
-    type Body = KubeBody;
+    type Body = Reply;
 
-    async fn handle(self, request: Request<Incoming>) -> Response<KubeBody> {
+    const TIME_LIMITS: bool = true;
+
+    async fn handle(self, request: Request<Incoming>) -> Response<Reply> {
         self.answer(request).await
     }
 }

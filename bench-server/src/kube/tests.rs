@@ -3,6 +3,8 @@
 //! A new test of what a LIST answers goes here; one of a single mechanism (tokens, selectors, framing) goes
 //! beside that mechanism.
 
+mod slow_readers;
+
 use std::time::Duration;
 
 use etcd_api::kubernetes::{KubernetesEtcd, WatchError};

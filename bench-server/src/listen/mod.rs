@@ -6,6 +6,7 @@
 //! bytes, on one port.
 
 mod gather;
+mod time_limit;
 mod tls;
 mod url;
 mod workers;
@@ -18,9 +19,12 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+pub(crate) use time_limit::TimeLimit;
 pub use tls::{TlsError, TlsFiles};
 pub use url::{ListenUrl, UrlError};
 pub use workers::Workers;
+#[cfg(test)]
+pub(crate) use workers::serve_one;
 
 /// What a tier serves: a request in, a response with a body of our own out.
 pub trait Handler: Clone + Send + 'static {
@@ -33,6 +37,9 @@ pub trait Handler: Clone + Send + 'static {
 
     /// Whether HTTP/2 answers carry `date`.
     const DATE_HEADER: bool = true;
+
+    /// Whether answers may have a time limit, which costs every turn of a connection a look at it.
+    const TIME_LIMITS: bool = false;
 
     /// Answers one request with a clone of the handler; dropped when the client goes away.
     fn handle(

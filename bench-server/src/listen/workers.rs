@@ -1,9 +1,10 @@
 //! Worker threads: one current-thread runtime each, connections handed out in turn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -12,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Handler;
 use super::gather::Gathered;
+use super::time_limit::{Limited, Streams};
 
 /// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
 /// next is ready while one is written.
@@ -20,6 +22,10 @@ const SEND_BUFFER_BYTES: usize = 512 * 1024;
 /// Window that clients may fill with request bytes, per stream and per connection. Requests are at
 /// most 2 MiB by default, so a whole one fits.
 const RECEIVE_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+
+/// How long an HTTP/1.1 connection may wait for its next request: an apiserver's idle timeout. hyper counts
+/// the wait and the reading of the request's head as one.
+const IDLE: Duration = Duration::from_secs(90);
 
 /// A connection on its way to a worker, with what answers it.
 type Connection<H> = (std::net::TcpStream, Option<TlsAcceptor>, H);
@@ -110,7 +116,9 @@ where
         let answer = handler.clone().handle(request);
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(Streams {
+        limited: H::TIME_LIMITS,
+    });
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -123,12 +131,29 @@ where
         // A load generator cancels thousands of streams to time first chunks; the default of 20
         // would close its connection.
         .max_pending_accept_reset_streams(Some(65_536))
-        .keep_alive_interval(Some(std::time::Duration::from_secs(2 * 60 * 60)));
-    builder.http1().timer(TokioTimer::new());
-    if let Err(e) = builder
-        .serve_connection(TokioIo::new(stream), service)
-        .await
-    {
-        tracing::debug!("connection ended: {e}");
+        .keep_alive_interval(Some(Duration::from_secs(2 * 60 * 60)));
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let ended = match H::TIME_LIMITS {
+        true => Limited::new(connection).await,
+        false => Some(connection.await),
+    };
+    match ended {
+        Some(Ok(())) => {}
+        Some(Err(e)) => tracing::debug!("connection ended: {e}"),
+        None => tracing::debug!("connection closed: its client did not read in time"),
     }
+}
+
+/// Serves one connection as a worker does.
+#[cfg(test)]
+pub(crate) async fn serve_one<H, S>(stream: S, handler: H)
+where
+    H: Handler,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    serve_connection(Gathered::new(stream, true), handler).await;
 }

@@ -15,6 +15,7 @@ mod paging;
 #[path = "../conformance/peer.rs"]
 mod peer;
 mod stage;
+mod table;
 mod watches;
 mod writes;
 
@@ -26,6 +27,7 @@ const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
 fn main() -> ExitCode {
     let cases = [
         lists::cases(),
+        table::cases(),
         paging::cases(),
         consistency::cases(),
         watches::cases(),

@@ -61,7 +61,8 @@ impl WatchCache {
             if !self.is_ready() {
                 continue;
             }
-            let found = self.compare(backend, streams).await;
+            let view = self.view();
+            let found = self.compare(&view, backend, streams).await;
             let status = match &found {
                 Ok(Finding::Same) => "success",
                 Ok(Finding::Different) => "failure",
@@ -79,6 +80,9 @@ impl WatchCache {
                 );
             }
             self.change(|state| {
+                if state.generation != view.generation {
+                    return; // What was compared is not served any more.
+                }
                 state.inconsistent = finding == Finding::Different;
                 if state.inconsistent {
                     let (revision, tree) = (state.revision, state.tree.clone());
@@ -90,10 +94,10 @@ impl WatchCache {
 
     async fn compare(
         &self,
+        view: &View,
         backend: &dyn KubernetesEtcd,
         streams: &StreamSupport,
     ) -> Result<Finding, Error> {
-        let view = self.view();
         let source = Source {
             backend,
             decoder: self.decoder(),
@@ -116,7 +120,7 @@ impl WatchCache {
             Ok(stored)
         };
         let (_, stored) = tokio::try_join!(source.each(streams, portions), digest)?;
-        Ok(match stored == cached(&view).await {
+        Ok(match stored == cached(view).await {
             true => Finding::Same,
             false => Finding::Different,
         })

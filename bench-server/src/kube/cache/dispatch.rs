@@ -9,6 +9,7 @@ use super::budget::Budget;
 use super::event::Event;
 use super::hub::Hub;
 use crate::kube::figures::Figures;
+use crate::kube::figures::watch::Stage;
 use crate::kube::resource::Resource;
 
 /// Revisions between the reader of storage's watch and the dispatcher.
@@ -17,10 +18,27 @@ pub(super) const QUEUE: usize = 100;
 /// What the dispatcher is given.
 #[derive(Debug)]
 pub(super) enum Batch {
-    /// Everything of a revision; nothing, when storage only reports how far it is.
-    Events(i64, Vec<Arc<Event>>),
+    /// Everything of a revision.
+    Events {
+        revision: i64,
+        /// None, when storage only reports how far it is.
+        events: Vec<Arc<Event>>,
+        /// When storage's watch delivered them.
+        received: Instant,
+    },
     /// Answered when everything before was handed out.
     Flush(oneshot::Sender<()>),
+}
+
+impl Batch {
+    /// There is nothing up to `revision` that was not handed over before.
+    pub(super) fn reached(revision: i64) -> Self {
+        Self::Events {
+            revision,
+            events: Vec::new(),
+            received: Instant::now(),
+        }
+    }
 }
 
 /// Runs until nothing more can come.
@@ -32,8 +50,12 @@ pub(super) async fn run(
 ) {
     let mut budget = Budget::new();
     while let Some(batch) = batches.recv().await {
-        let (revision, events) = match batch {
-            Batch::Events(revision, events) => (revision, events),
+        let (revision, events, received) = match batch {
+            Batch::Events {
+                revision,
+                events,
+                received,
+            } => (revision, events, received),
             Batch::Flush(done) => {
                 // Whoever asked may have gone away.
                 done.send(()).ok();
@@ -43,7 +65,10 @@ pub(super) async fn run(
         for event in &events {
             let started = Instant::now();
             hand_out(hub, event, &mut budget, resource, figures).await;
-            figures.watch.dispatched(resource, started.elapsed());
+            let (watch, ended) = (&figures.watch, Instant::now());
+            watch.dispatched(resource);
+            watch.stage(resource, Stage::CacheToWatcher, ended - started);
+            watch.stage(resource, Stage::Total, ended - received);
         }
         hub.publish(revision);
     }

@@ -124,6 +124,8 @@ impl Source<'_> {
             .decoder
             .figures
             .etcd_request(Operation::ListStream, self.decoder.resource);
+        let lists = &self.decoder.figures.lists;
+        let _listed = lists.stored(self.decoder.resource, true);
         let options = ListOptions {
             revision: self.revision,
             limit: 0,
@@ -162,8 +164,10 @@ impl Source<'_> {
                 .decoder
                 .figures
                 .etcd_request(Operation::List, self.decoder.resource);
+            let lists = &self.decoder.figures.lists;
+            let listed = lists.stored(self.decoder.resource, false);
             let page = self.backend.list(&prefix, options.clone()).await?;
-            drop(timed);
+            drop((timed, listed));
             // The first page pins the others.
             if options.revision == 0 {
                 options.revision = page.revision;

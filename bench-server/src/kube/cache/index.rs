@@ -22,6 +22,12 @@ use crate::store::index::{Item, Tree};
 /// The field that is always indexed, for resources that have it: kubelets list and watch by it.
 pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";
 
+/// The index on [`INDEXED_FIELD`] in metrics, by upstream's name.
+const FIELD_INDEX: &str = "f:spec.nodeName";
+
+/// Any index on a label in metrics; clients choose the labels, so that each by its name could be any number.
+const LABEL_INDEX: &str = "l:*";
+
 /// Labels that are indexed at the same time.
 const MOST_LABELS: usize = 16;
 
@@ -68,6 +74,30 @@ struct Index {
 }
 
 impl Index {
+    /// Collects the objects that have a value.
+    fn build(objects: &Tree<Object>, value: impl Fn(&Object) -> Option<&[u8]>) -> Self {
+        // Collected by hash first: the trees then grow in place.
+        let mut by_value: HashMap<Vec<u8>, Tree<Object>> = HashMap::new();
+        let mut walk = objects.cursor(KeyRange::From(b""));
+        while let Some(object) = walk.next_ref() {
+            let Some(value) = value(object) else { continue };
+            match by_value.get_mut(value) {
+                Some(tree) => drop(tree.insert(object.clone())),
+                None => {
+                    let mut tree = Tree::default();
+                    tree.insert(object.clone());
+                    by_value.insert(value.to_vec(), tree);
+                }
+            }
+        }
+        let mut index = Self::default();
+        for (value, objects) in by_value {
+            let value = value.into();
+            index.buckets.insert(Bucket { value, objects });
+        }
+        index
+    }
+
     fn insert(&mut self, value: &[u8], object: &Object) {
         // Taken out first: the bucket's tree is then changed in place where no view shares it.
         let mut bucket = self.buckets.remove(value).unwrap_or_else(|| Bucket {
@@ -133,11 +163,11 @@ pub(crate) struct LabelIndex {
 }
 
 impl LabelIndex {
-    /// Collects the objects that have the label.
-    pub(crate) fn new(label: &str) -> Self {
+    /// Collects the objects that have the label: some 0.2 s for 150,000.
+    pub(crate) fn build(label: &str, objects: &Tree<Object>) -> Self {
         Self {
             label: label.into(),
-            index: Index::default(),
+            index: Index::build(objects, |object| label_of(object, label)),
             used: Arc::new(AtomicU64::new(USES.fetch_add(1, Ordering::Relaxed))),
         }
     }
@@ -157,6 +187,15 @@ impl LabelIndex {
     }
 }
 
+/// What an index finds.
+#[derive(Debug)]
+pub(crate) struct Candidates {
+    /// In key order.
+    pub(crate) objects: Tree<Object>,
+    /// The index, as metrics name it.
+    pub(crate) index: &'static str,
+}
+
 /// All indexes of a cache.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Indexes {
@@ -170,27 +209,10 @@ impl Indexes {
         if !has_indexed_field(resource) {
             return Self::default();
         }
-        // Collected by hash first: the trees then grow in place.
-        let mut by_value: HashMap<Vec<u8>, Tree<Object>> = HashMap::new();
-        let mut walk = objects.cursor(KeyRange::From(b""));
-        while let Some(object) = walk.next_ref() {
-            let value = indexed_value(resource, object);
-            match by_value.get_mut(value) {
-                Some(tree) => drop(tree.insert(object.clone())),
-                None => {
-                    let mut tree = Tree::default();
-                    tree.insert(object.clone());
-                    by_value.insert(value.to_vec(), tree);
-                }
-            }
-        }
-        let mut index = Index::default();
-        for (value, objects) in by_value {
-            let value = value.into();
-            index.buckets.insert(Bucket { value, objects });
-        }
         Self {
-            field: Some(index),
+            field: Some(Index::build(objects, |object| {
+                Some(indexed_value(resource, object))
+            })),
             labels: Vec::new(),
         }
     }
@@ -235,7 +257,7 @@ impl Indexes {
 
     /// The fewest objects, in key order, among which all are that the filter selects; `None` where no index
     /// says anything useful. Costs O(log n), or O(objects found) where several values are asked for.
-    pub(crate) fn candidates(&self, filter: &Filter, everything: u64) -> Option<Tree<Object>> {
+    pub(crate) fn candidates(&self, filter: &Filter, everything: u64) -> Option<Candidates> {
         let mut best: Option<(u64, &Index, &[String])> = None;
         for (key, values) in filter.demands_labels() {
             let Some(label) = self.labels.iter().find(|label| &*label.label == key) else {
@@ -252,9 +274,15 @@ impl Indexes {
         if let (Some(index), Some(value)) = (&self.field, filter.demands_field(INDEXED_FIELD)) {
             let found = index.with(value.as_bytes());
             if best.is_none_or(|(fewest, ..)| found.len() <= fewest) {
-                return Some(found);
+                return Some(Candidates {
+                    objects: found,
+                    index: FIELD_INDEX,
+                });
             }
         }
-        best.map(|(_, index, values)| index.union(values))
+        best.map(|(_, index, values)| Candidates {
+            objects: index.union(values),
+            index: LABEL_INDEX,
+        })
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_api::keys::KeyRange;
 use etcd_api::kubernetes::{
     EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
 };
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::WatchCache;
 use super::dispatch::{self, Batch};
 use super::event::Event;
 use super::fill::{Source, StreamSupport};
 use super::freshness::PATIENCE;
 use super::index::{Indexes, LabelIndex};
-use crate::kube::page::TURN;
+use super::{View, WatchCache};
+use crate::kube::figures::watch::Stage;
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
@@ -41,21 +41,39 @@ impl WatchCache {
         streams: Arc<StreamSupport>,
     ) {
         let (incoming, batches) = mpsc::channel(dispatch::QUEUE);
-        let keep = self.keep(&*backend, &streams, &incoming);
-        let dispatch = dispatch::run(&self.hub, batches, self.resource, &self.figures);
-        let doubts = self.settle_doubts(&*backend);
-        let progress = self.freshness.request_progress(
-            backend.clone(),
-            &self.stream_key,
-            self.resource,
-            &self.figures,
-        );
-        let compaction = self.follow_compaction(&*backend);
-        let indexes = self.build_indexes();
-        let detector = self.detect(&*backend, &streams);
-        tokio::join!(
-            keep, dispatch, doubts, progress, compaction, indexes, detector
-        );
+        // Each is a task of its own: what one does at a stretch is not added to what another does.
+        let mut tasks = JoinSet::new();
+        let part = || (self.clone(), backend.clone(), streams.clone());
+        let (cache, storage, support) = part();
+        tasks.spawn(async move { cache.keep(&*storage, &support, &incoming).await });
+        let (cache, ..) = part();
+        tasks.spawn(async move {
+            dispatch::run(&cache.hub, batches, cache.resource, &cache.figures).await;
+        });
+        let (cache, storage, _) = part();
+        tasks.spawn(async move { cache.settle_doubts(&*storage).await });
+        let (cache, storage, _) = part();
+        tasks.spawn(async move {
+            let (key, figures) = (&cache.stream_key, &cache.figures);
+            let asks = cache
+                .freshness
+                .request_progress(storage, key, cache.resource, figures);
+            asks.await;
+        });
+        let (cache, storage, _) = part();
+        tasks.spawn(async move { cache.follow_compaction(&*storage).await });
+        let (cache, ..) = part();
+        tasks.spawn(async move { cache.build_indexes().await });
+        let (cache, storage, support) = part();
+        tasks.spawn(async move { cache.detect(&*storage, &support).await });
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                // A cache without one of its parts would be wrong in silence.
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
     }
 
     async fn keep(
@@ -72,8 +90,7 @@ impl WatchCache {
                     self.figures
                         .filled(self.resource, started.elapsed().as_secs_f64());
                     failures = 0;
-                    self.send(incoming, Batch::Events(revision, Vec::new()))
-                        .await;
+                    self.send(incoming, Batch::reached(revision)).await;
                     let gap = self.follow(backend, incoming).await;
                     tracing::warn!("{}: {gap}; listing again", self.resource.name);
                     self.lose(incoming).await;
@@ -110,10 +127,17 @@ impl WatchCache {
             filled.revision
         );
         let indexes = match self.gates.cache_index {
-            true => Indexes::build(self.resource, &filled.tree),
+            true => {
+                let (resource, tree) = (self.resource, filled.tree.clone());
+                elsewhere(move || Indexes::build(resource, &tree)).await
+            }
             false => Indexes::default(),
         };
         self.change(|state| {
+            state.generation += 1;
+            if filled.revision < state.revision {
+                state.abandoned = state.abandoned.max(state.revision);
+            }
             state.snapshots.reset(filled.revision, filled.tree.clone());
             state.ring.reset(filled.revision);
             state.revision = filled.revision;
@@ -176,7 +200,7 @@ impl WatchCache {
                 Ok(mut watch) => loop {
                     let batch = match watch.next().await {
                         Some(Ok(WatchItem::Revision { revision, events })) => {
-                            self.apply(revision, &events)
+                            self.apply(revision, &events, Instant::now())
                         }
                         Some(Ok(WatchItem::Progress { revision })) => self.advance(revision),
                         Some(Err(ended)) => {
@@ -216,7 +240,8 @@ impl WatchCache {
     }
 
     /// Applies one whole revision; readers see all of it or nothing. Answers what watchers are to be told.
-    fn apply(&self, revision: i64, events: &[WatchEvent]) -> Batch {
+    /// They came at `received`.
+    fn apply(&self, revision: i64, events: &[WatchEvent], received: Instant) -> Batch {
         let decoder = self.decoder();
         let decoded: Vec<_> = events
             .iter()
@@ -231,10 +256,10 @@ impl WatchCache {
             })
             .collect();
         self.figures.events(self.resource, events.len());
-        self.change(|state| {
+        let batch = self.change(|state| {
             let mut changes = Vec::with_capacity(decoded.len());
             if revision <= state.revision {
-                return Batch::Events(state.revision, changes);
+                return Batch::reached(state.revision);
             }
             for (key, new) in decoded {
                 let old = match &new {
@@ -263,8 +288,15 @@ impl WatchCache {
                 let tree = state.tree.clone();
                 state.snapshots.push(revision, tree);
             }
-            Batch::Events(revision, changes)
-        })
+            Batch::Events {
+                revision,
+                events: changes,
+                received,
+            }
+        });
+        let (watch, took) = (&self.figures.watch, received.elapsed());
+        watch.stage(self.resource, Stage::StorageToCache, took);
+        batch
     }
 
     /// Everything up to `revision` was delivered, which may be less than was known before.
@@ -274,7 +306,7 @@ impl WatchCache {
             state.revision = state.revision.max(revision);
             state.revision
         });
-        Batch::Events(reached, Vec::new())
+        Batch::reached(reached)
     }
 
     /// Serves nothing until the next fill, and ends every watch.
@@ -322,24 +354,23 @@ impl WatchCache {
                 continue;
             };
             let view = self.view();
-            let mut index = LabelIndex::new(&label);
-            let mut walk = view.tree.cursor(KeyRange::From(b""));
-            while let Some(object) = walk.next_ref() {
-                index.change(None, Some(object));
-                if walk.remaining().is_multiple_of(TURN) {
-                    tokio::task::yield_now().await;
-                }
-            }
-            self.add_index(index, view.revision).await;
+            let objects = view.tree.clone();
+            let index = elsewhere(move || LabelIndex::build(&label, &objects)).await;
+            self.add_index(index, &view).await;
         }
     }
 
-    /// Takes into an index what has changed since `revision`, then puts it among the others. The changes are
-    /// in the ring, unless very many are; then the index is given up, and its next use asks for it again.
-    pub(super) async fn add_index(&self, mut index: LabelIndex, mut revision: i64) {
+    /// Takes into an index of `view` what has changed since, then puts it among the others. The changes are
+    /// in the ring, unless very many are, or everything was listed again; then the index is given up, and its
+    /// next use asks for it again.
+    pub(crate) async fn add_index(&self, mut index: LabelIndex, view: &View) {
+        let mut revision = view.revision;
         loop {
             let changes = {
                 let mut state = self.state.lock();
+                if state.generation != view.generation {
+                    return;
+                }
                 let Ok(changes) = state.ring.after(revision, CHANGES) else {
                     return;
                 };
@@ -353,6 +384,17 @@ impl WatchCache {
             revision = take_in(&mut index, &changes).unwrap_or(revision);
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// Computes on a thread for that: over 150,000 objects an index takes a fifth of a second, in which nothing
+/// else would run on this one.
+async fn elsewhere<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(compute).await {
+        Ok(computed) => computed,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is shutting down, and this task with it.
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 use self::event::Event;
 use self::freshness::{Freshness, Position};
 use self::hub::{Hub, Interest, Subscription};
-use self::index::Indexes;
+use self::index::{Candidates, Indexes};
 use self::ring::{Ring, TooOld};
 use self::snapshots::Snapshots;
 use super::decode::Decoder;
@@ -71,6 +71,10 @@ struct State {
     /// When readiness was lost; `None` before the first fill.
     lost: Option<Instant>,
     revision: i64,
+    /// Counts the fills: what was read from one does not join up with another.
+    generation: u64,
+    /// The highest revision of a history that storage has left, by being restored or restarted empty.
+    abandoned: i64,
     tree: Tree<Object>,
     indexes: Arc<Indexes>,
     snapshots: Snapshots,
@@ -89,6 +93,7 @@ pub struct View {
     /// The objects.
     pub tree: Tree<Object>,
     indexes: Arc<Indexes>,
+    pub(crate) generation: u64,
 }
 
 /// How a watcher goes on behind what it has.
@@ -170,6 +175,7 @@ impl WatchCache {
             revision: state.revision,
             tree: state.tree.clone(),
             indexes: state.indexes.clone(),
+            generation: state.generation,
         }
     }
 
@@ -197,13 +203,14 @@ impl WatchCache {
             tree: tree.clone(),
             // Indexes are kept for the latest state only.
             indexes: Arc::default(),
+            generation: state.generation,
         })
     }
 
     /// The objects of a view among which all are that the filter selects, in key order; `None` when that are
     /// all of them as far as is known. A label that is asked for often enough to matter is indexed from its
     /// first use on; that use itself looks at every object.
-    pub(crate) fn candidates(&self, view: &View, filter: &Filter) -> Option<Tree<Object>> {
+    pub(crate) fn candidates(&self, view: &View, filter: &Filter) -> Option<Candidates> {
         if !self.gates.cache_index || filter.is_empty() {
             return None;
         }
@@ -218,24 +225,33 @@ impl WatchCache {
         self.hub.revision()
     }
 
-    /// Whether a watch can begin after `revision`.
+    /// Whether a watch can begin after `revision`; answers the fill that it follows. A revision that is ahead
+    /// is waited for, unless storage was there once and went back: then it is of another history.
     ///
     /// # Errors
     /// The oldest revision that it could begin after.
-    pub(crate) fn can_resume(&self, revision: i64) -> Result<(), TooOld> {
-        let floor = self.state.lock().ring.floor();
-        match revision < floor {
+    pub(crate) fn can_resume(&self, revision: i64) -> Result<u64, TooOld> {
+        let state = self.state.lock();
+        let floor = state.ring.floor();
+        let left = revision > state.revision && revision <= state.abandoned;
+        match revision < floor || left {
             true => Err(TooOld { floor }),
-            false => Ok(()),
+            false => Ok(state.generation),
         }
     }
 
-    /// The next `most` or so events behind `revision`, or, when there are none, a place among the watchers
-    /// that joins up with it exactly.
-    pub(crate) fn catch_up(&self, revision: i64, interest: &Arc<Interest>, most: usize) -> CatchUp {
+    /// The next `most` or so events behind `revision`, as it was seen in the fill `generation`, or, when
+    /// there are none, a place among the watchers that joins up with it exactly.
+    pub(crate) fn catch_up(
+        &self,
+        generation: u64,
+        revision: i64,
+        interest: &Arc<Interest>,
+        most: usize,
+    ) -> CatchUp {
         // Held while joining, so that no event is added in between.
         let state = self.state.lock();
-        if !state.ready {
+        if !state.ready || state.generation != generation {
             return CatchUp::Lost;
         }
         match state.ring.after(revision, most) {

@@ -2,24 +2,64 @@
 
 use std::time::Duration;
 
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::{ByResource, label};
+use super::ByResource;
 use crate::kube::cache::ring::Resized;
 use crate::kube::resource::Resource;
 
-/// Upper bounds for handing out one event, seconds.
-const DISPATCH_BUCKETS: [f64; 9] = [
-    0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1,
+/// Upper bounds of upstream's histogram of an event's way, seconds.
+const DISPATCH_BUCKETS: [f64; 13] = [
+    0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 ];
 /// Upper bounds of upstream's watch-list histogram, seconds.
 const WATCH_LIST_BUCKETS: [f64; 13] = [
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0,
 ];
+
+/// A part of an event's way from etcd to its watchers' queues, by upstream's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// All of it.
+    Total,
+    /// From its arrival until the cache has it.
+    StorageToCache,
+    /// From the dispatcher taking it until everybody who watches it has been given it, or up.
+    CacheToWatcher,
+}
+
+/// A part of an event's way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStage {
+    group: &'static str,
+    resource: &'static str,
+    stage: &'static str,
+}
+
+/// Why a watch was closed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    group: &'static str,
+    resource: &'static str,
+    reason: &'static str,
+}
+
+/// A kind of request that stays.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByRequest {
+    verb: &'static str,
+    group: &'static str,
+    version: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+    scope: &'static str,
+    component: &'static str,
+}
 
 /// Figures of events and watches. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -28,11 +68,11 @@ pub(crate) struct WatchFigures {
     grown: Family<ByResource, Counter>,
     shrunk: Family<ByResource, Counter>,
     dispatched: Family<ByResource, Counter>,
-    dispatch_seconds: Family<ByResource, Histogram, fn() -> Histogram>,
+    dispatch_seconds: Family<ByStage, Histogram, fn() -> Histogram>,
     initial_events: Family<ByResource, Counter>,
-    terminated: Family<ByResource, Counter>,
+    terminated: Family<ByReason, Counter>,
     list_seconds: Family<ByResource, Histogram, fn() -> Histogram>,
-    watchers: Family<ByResource, Gauge>,
+    watchers: Family<ByRequest, Gauge>,
     encoded: Family<ByResource, Counter>,
 }
 
@@ -73,7 +113,7 @@ impl WatchFigures {
         );
         registry.register(
             "apiserver_watch_events_dispatch_duration_seconds",
-            "Time to put one event into the queues of all who watch it",
+            "Time that an event took, by the part of its way",
             f.dispatch_seconds,
         );
         registry.register(
@@ -106,7 +146,7 @@ impl WatchFigures {
 
     pub(super) fn ring_capacity(&self, resource: &Resource, capacity: usize) {
         self.capacity
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .set(capacity as i64);
     }
 
@@ -115,39 +155,68 @@ impl WatchFigures {
             Resized::Grown => &self.grown,
             Resized::Shrunk => &self.shrunk,
         };
-        family.get_or_create(&label(resource)).inc();
+        family.get_or_create(&ByResource::of(resource)).inc();
     }
 
-    pub(crate) fn dispatched(&self, resource: &Resource, took: Duration) {
-        self.dispatched.get_or_create(&label(resource)).inc();
+    pub(crate) fn dispatched(&self, resource: &Resource) {
+        self.dispatched
+            .get_or_create(&ByResource::of(resource))
+            .inc();
+    }
+
+    /// Notes what a part of an event's way took.
+    pub(crate) fn stage(&self, resource: &Resource, stage: Stage, took: Duration) {
+        let labels = ByStage {
+            group: resource.group,
+            resource: resource.name,
+            stage: match stage {
+                Stage::Total => "total",
+                Stage::StorageToCache => "storage_to_cache",
+                Stage::CacheToWatcher => "cache_to_watcher",
+            },
+        };
         self.dispatch_seconds
-            .get_or_create(&label(resource))
+            .get_or_create(&labels)
             .observe(took.as_secs_f64());
     }
 
     pub(crate) fn initial_events(&self, resource: &Resource, count: u64) {
         self.initial_events
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .inc_by(count);
     }
 
     pub(crate) fn initial_done(&self, resource: &Resource, took: Duration) {
         self.list_seconds
-            .get_or_create(&label(resource))
+            .get_or_create(&ByResource::of(resource))
             .observe(took.as_secs_f64());
     }
 
     pub(crate) fn terminated(&self, resource: &Resource) {
-        self.terminated.get_or_create(&label(resource)).inc();
+        let labels = ByReason {
+            group: resource.group,
+            resource: resource.name,
+            reason: "unresponsive",
+        };
+        self.terminated.get_or_create(&labels).inc();
     }
 
     pub(crate) fn encoded(&self, resource: &Resource) {
-        self.encoded.get_or_create(&label(resource)).inc();
+        self.encoded.get_or_create(&ByResource::of(resource)).inc();
     }
 
-    /// Counts an open watch until the answer is dropped.
-    pub(crate) fn open(&self, resource: &Resource) -> Open {
-        let gauge = self.watchers.get_or_create(&label(resource)).clone();
+    /// Counts an open watch, of one namespace or of the cluster, until the answer is dropped.
+    pub(crate) fn open(&self, resource: &Resource, namespaced: bool) -> Open {
+        let labels = ByRequest {
+            verb: "WATCH",
+            group: resource.group,
+            version: resource.version(),
+            resource: resource.name,
+            subresource: "",
+            scope: if namespaced { "namespace" } else { "cluster" },
+            component: "apiserver",
+        };
+        let gauge = self.watchers.get_or_create(&labels).clone();
         gauge.inc();
         Open(gauge)
     }

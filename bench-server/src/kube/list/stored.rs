@@ -8,10 +8,30 @@ use kube_api::{ContinueToken, Status};
 use super::plan::{Plan, Wanted};
 use super::{Lister, storage_error};
 use crate::kube::cache::fill::{Filled, PAGE, Source};
-use crate::kube::figures::{Operation, ServedFrom};
+use crate::kube::figures::Operation;
+use crate::kube::figures::lists::{Served, ServedFrom};
 use crate::kube::filter::Filter;
 use crate::kube::page::{Behind, Listing, State};
 use crate::store::index::Tree;
+
+/// What was read of a list.
+struct Read {
+    filled: Filled,
+    /// What lies behind it, where it is a page.
+    behind: Option<Behind>,
+    /// Objects that storage sent for it.
+    sent: u64,
+}
+
+impl Read {
+    fn whole(filled: Filled) -> Self {
+        Self {
+            sent: filled.tree.len(),
+            filled,
+            behind: None,
+        }
+    }
+}
 
 impl Lister {
     /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
@@ -41,7 +61,7 @@ impl Lister {
         let only = plan.only_key(self.resource);
         let read = if let Some(key) = &only {
             let filled = self.ask_etcd_for_one(key, revision).await;
-            filled.map(|filled| (filled, None))
+            filled.map(Read::whole)
         } else if plan.limit > 0 {
             self.etcd_page(plan, revision).await
         } else {
@@ -52,12 +72,13 @@ impl Lister {
                 start: &plan.start,
                 revision,
             };
-            source
-                .read(&self.streams)
-                .await
-                .map(|filled| (filled, None))
+            source.read(&self.streams).await.map(Read::whole)
         };
-        let (filled, behind) = match read {
+        let Read {
+            filled,
+            behind,
+            sent,
+        } = match read {
             Ok(read) => read,
             Err(error) => return Err(self.refused(plan, error).await),
         };
@@ -70,14 +91,19 @@ impl Lister {
                 0,
             ));
         }
+        // A page was filtered while it was read.
+        let filtered = plan.limit > 0 && only.is_none();
         let state = State {
             revision: filled.revision,
             tree: &filled.tree,
             behind,
-            served_from: ServedFrom::Etcd,
+            served: Served {
+                sent,
+                evaluated: if filtered { sent } else { 0 },
+                ..Served::by(ServedFrom::Etcd, "")
+            },
         };
-        // A page was filtered while it was read.
-        let filter = if plan.limit > 0 && only.is_none() {
+        let filter = if filtered {
             &Filter::none(self.resource)
         } else {
             &plan.filter
@@ -116,11 +142,7 @@ impl Lister {
 
     /// One page with what lies behind it. With selectors, pages twice as large each time are read until enough
     /// objects are selected.
-    async fn etcd_page(
-        &self,
-        plan: &Plan,
-        revision: i64,
-    ) -> Result<(Filled, Option<Behind>), Error> {
+    async fn etcd_page(&self, plan: &Plan, revision: i64) -> Result<Read, Error> {
         let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
         let decoder = self.decoder();
         let mut options = ListOptions {
@@ -131,11 +153,13 @@ impl Lister {
         if !plan.start.is_empty() {
             options.continue_key = [&self.prefix[..], plan.start.as_bytes()].concat().into();
         }
-        let mut tree = Tree::default();
+        let (mut tree, mut sent) = (Tree::default(), 0);
         loop {
             let timed = self.figures.etcd_request(Operation::List, self.resource);
+            let listed = self.figures.lists.stored(self.resource, false);
             let page = self.backend.list(&prefix, options.clone()).await?;
-            drop(timed);
+            drop((timed, listed));
+            sent += page.kvs.len() as u64;
             if options.revision == 0 {
                 options.revision = page.revision;
             }
@@ -152,22 +176,30 @@ impl Lister {
                     break;
                 }
             }
-            let revision = options.revision;
+            let filled = |tree| Filled {
+                tree,
+                revision: options.revision,
+            };
             match last {
                 Some(last) if remaining > 0 => {
                     if tree.len() == plan.limit || plan.filter.is_empty() {
-                        return Ok((
-                            Filled { tree, revision },
-                            Some(Behind {
-                                remaining,
-                                last: last.to_vec(),
-                            }),
-                        ));
+                        let last = last.to_vec();
+                        return Ok(Read {
+                            filled: filled(tree),
+                            behind: Some(Behind { remaining, last }),
+                            sent,
+                        });
                     }
                     options.continue_key = [&self.prefix[..], last, b"\0"].concat().into();
                     options.limit = options.limit.saturating_mul(2).min(PAGE.max(options.limit));
                 }
-                _ => return Ok((Filled { tree, revision }, None)),
+                _ => {
+                    return Ok(Read {
+                        filled: filled(tree),
+                        behind: None,
+                        sent,
+                    });
+                }
             }
         }
     }

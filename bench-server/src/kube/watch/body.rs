@@ -44,8 +44,8 @@ const TURN: usize = 4_096;
 /// Where events come from.
 #[derive(Debug)]
 pub(crate) enum Feed {
-    /// The watch cache.
-    Cache(Arc<WatchCache>),
+    /// The watch cache, as of one of its fills.
+    Cache(Arc<WatchCache>, u64),
     /// Storage.
     Etcd(Box<Direct>),
 }
@@ -133,6 +133,7 @@ impl WatchBody {
         };
         let deadline = began + plan.timeout;
         let mut body = Self {
+            _open: figures.open(encoder.resource(), !interest.below().is_empty()),
             feed,
             interest,
             phase,
@@ -144,7 +145,6 @@ impl WatchBody {
             deadline,
             timer: Box::pin(tokio::time::sleep_until(deadline)),
             gzip: None,
-            _open: figures.open(encoder.resource()),
             encoder,
             figures,
             began,
@@ -247,8 +247,8 @@ impl WatchBody {
 
     /// Sends some of what lies behind; answers how much was looked at.
     fn catch_up(&mut self, out: &mut Out) -> usize {
-        let cache = match &self.feed {
-            Some(Feed::Cache(cache)) => cache,
+        let (cache, generation) = match &self.feed {
+            Some(Feed::Cache(cache, generation)) => (cache, *generation),
             Some(Feed::Etcd(direct)) => {
                 let watch = direct.watch(self.covered, self.interest.clone());
                 self.phase = Phase::Live(Live::Etcd(watch));
@@ -259,7 +259,7 @@ impl WatchBody {
                 return 0;
             }
         };
-        match cache.catch_up(self.covered, &self.interest, RING_STEP) {
+        match cache.catch_up(generation, self.covered, &self.interest, RING_STEP) {
             CatchUp::Events(events) => {
                 for event in &events {
                     if let Some(event_type) = self.interest.event_type(event)
@@ -296,7 +296,7 @@ impl WatchBody {
         // Read before the queue is emptied: what was handed out by then has been sent when it is empty.
         let handed_out = match (live, &self.feed) {
             (Live::Etcd(watch), _) => watch.revision(),
-            (Live::Cache(_), Some(Feed::Cache(cache))) => cache.handed_out(),
+            (Live::Cache(_), Some(Feed::Cache(cache, _))) => cache.handed_out(),
             _ => self.covered,
         };
         loop {
@@ -363,7 +363,7 @@ impl WatchBody {
     /// Whether what is covered has happened.
     fn is_past(&self) -> bool {
         match &self.feed {
-            Some(Feed::Cache(cache)) => self.covered <= cache.view().revision,
+            Some(Feed::Cache(cache, _)) => self.covered <= cache.view().revision,
             _ => false,
         }
     }

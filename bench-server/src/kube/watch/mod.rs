@@ -99,7 +99,6 @@ impl Lister {
                 "a watch stream was requested by the client but etcd cannot report its progress",
             ));
         }
-        let feed = Feed::Cache(cache.clone());
         let state_at = async |revision| match cache.reach(revision).await {
             Ok(view) => Ok(view),
             Err(current) => Err(Status::too_large_resource_version(
@@ -118,20 +117,20 @@ impl Lister {
                     After::Now => self.current_revision().await?,
                     After::Revision(revision) => revision,
                 };
-                if let Err(too_old) = cache.can_resume(revision) {
-                    return Err(Status::expired_watch(revision, too_old.floor));
-                }
+                let generation = cache
+                    .can_resume(revision)
+                    .map_err(|too_old| Status::expired_watch(revision, too_old.floor))?;
                 return Ok(Beginning {
                     state: None,
                     revision,
-                    feed,
+                    feed: Feed::Cache(cache.clone(), generation),
                 });
             }
         };
         Ok(Beginning {
             state: Some(view.tree),
             revision: view.revision,
-            feed,
+            feed: Feed::Cache(cache.clone(), view.generation),
         })
     }
 

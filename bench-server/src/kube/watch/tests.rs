@@ -1,5 +1,7 @@
 //! Watches over a storage with faults, in memory and with paused time.
 
+mod restored;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -11,8 +13,8 @@ use kube_api::{envelope, from_json, schema};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::kube::body::KubeBody;
 use crate::kube::fake::FakeEtcd;
+use crate::kube::reply::Reply;
 use crate::kube::service::KubeService;
 use crate::kube::tests::{get, metric, put, ready, start};
 
@@ -21,7 +23,7 @@ const SIE: &str =
 
 /// A client that reads events one by one.
 struct Client {
-    body: KubeBody,
+    body: Reply,
     code: StatusCode,
     headers: HeaderMap,
     received: Vec<u8>,

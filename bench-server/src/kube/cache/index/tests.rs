@@ -51,7 +51,7 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
     let mut tree = Tree::default();
     let mut indexes = Indexes::build(pods(), &tree);
     for label in ["app", "part", "odd", "none"] {
-        indexes.add(LabelIndex::new(label));
+        indexes.add(LabelIndex::build(label, &tree));
     }
     let queries = [
         "fieldSelector=spec.nodeName%3Dnode-3",
@@ -79,14 +79,18 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
         for query in queries {
             let filter = filter(query);
             if let Some(found) = indexes.candidates(&filter, tree.len()) {
-                assert_eq!(keys(&found, &filter), keys(&tree, &filter), "{query}");
+                assert_eq!(
+                    keys(&found.objects, &filter),
+                    keys(&tree, &filter),
+                    "{query}"
+                );
             }
         }
     }
     let found = |query| indexes.candidates(&filter(query), tree.len());
-    assert!(found(queries[1]).expect("indexed").is_empty());
-    assert!(found(queries[5]).expect("indexed").is_empty());
-    let fewest = |query| found(query).expect("indexed").len();
+    assert!(found(queries[1]).expect("indexed").objects.is_empty());
+    assert!(found(queries[5]).expect("indexed").objects.is_empty());
+    let fewest = |query| found(query).expect("indexed").objects.len();
     let (node, app) = (
         fewest("fieldSelector=spec.nodeName%3Dnode-1"),
         fewest("labelSelector=app%3Dapp-3"),
@@ -104,11 +108,11 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
 fn the_least_recently_used_label_makes_room() {
     let mut indexes = Indexes::default();
     for i in 0..MOST_LABELS {
-        indexes.add(LabelIndex::new(&format!("l{i}")));
+        indexes.add(LabelIndex::build(&format!("l{i}"), &Tree::default()));
     }
     let used = filter("labelSelector=l0");
     assert!(indexes.candidates(&used, 100).is_some());
-    indexes.add(LabelIndex::new("another"));
+    indexes.add(LabelIndex::build("another", &Tree::default()));
     assert_eq!(indexes.labels.len(), MOST_LABELS);
     assert_eq!(indexes.lacks(&used), None, "it was just used");
     assert_eq!(indexes.lacks(&filter("labelSelector=l1")), Some("l1"));
@@ -121,20 +125,24 @@ async fn an_index_takes_in_what_changed_while_it_was_built() {
         let tier = ready(&etcd, &[]).await;
         let cache = tier.service.lister("pods").expect("served").cache.clone();
         let cache = cache.expect("on by default");
-        let built_at = cache.view().revision;
-        let mut latest = built_at;
+        let before = cache.view();
+        let mut latest = before.revision;
         for i in 0..changes {
             let name = format!("pod-{:03}", i % 500);
             let pod = Some(value(&name, 1, i % 7));
             latest = etcd.write(&[(&format!("/registry/pods/a/{name}"), pod)]);
         }
         cache.reach(latest).await.expect("told");
-        cache.add_index(LabelIndex::new("app"), built_at).await;
+        let index = LabelIndex::build("app", &before.tree);
+        cache.add_index(index, &before).await;
         let selects = filter("labelSelector=app%3Dapp-3");
         let view = cache.view();
         let found = cache.candidates(&view, &selects).expect("indexed");
-        assert_eq!(keys(&found, &selects), keys(&view.tree, &selects));
-        assert_eq!(found.len(), keys(&found, &selects).len() as u64);
+        assert_eq!(keys(&found.objects, &selects), keys(&view.tree, &selects));
+        assert_eq!(
+            found.objects.len(),
+            keys(&found.objects, &selects).len() as u64
+        );
     }
 }
 
@@ -165,7 +173,7 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     assert_eq!(get(&tier.service, path).await.names().len(), 6);
     let view = cache.view();
     let found = cache.candidates(&view, &selects).expect("indexed now");
-    assert_eq!(found.len(), 6, "nothing else is looked at");
+    assert_eq!(found.objects.len(), 6, "nothing else is looked at");
     // Pages and older revisions are as they were.
     let page = get(&tier.service, &format!("{path}&limit=4")).await;
     let token = page.json()["metadata"]["continue"].clone();

@@ -1,0 +1,176 @@
+//! Figures of requests for resources, from their arrival until their answer is over.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+/// Upper bounds of upstream's histogram of requests, seconds.
+const BUCKETS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
+    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+
+/// What a request asks for, as metrics name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Asked {
+    pub(crate) verb: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) resource: &'static str,
+    /// Empty for the object itself.
+    pub(crate) subresource: &'static str,
+    /// `resource` (one object), `namespace` or `cluster`.
+    pub(crate) scope: &'static str,
+}
+
+impl Asked {
+    fn is_read(&self) -> bool {
+        matches!(self.verb, "GET" | "LIST")
+    }
+
+    fn is_watch(&self) -> bool {
+        self.verb == "WATCH"
+    }
+}
+
+/// What was asked for, and of whom.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByRequest {
+    #[prometheus(flatten)]
+    asked: Asked,
+    dry_run: &'static str,
+    component: &'static str,
+}
+
+/// A request with its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCode {
+    #[prometheus(flatten)]
+    request: ByRequest,
+    code: u16,
+}
+
+/// Requests that change something, or do not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByKind {
+    request_kind: &'static str,
+}
+
+/// Figures of requests. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestFigures {
+    total: Family<ByCode, Counter>,
+    seconds: Family<ByRequest, Histogram, fn() -> Histogram>,
+    aborted: Family<Asked, Counter>,
+    reading: Gauge,
+    writing: Gauge,
+}
+
+impl RequestFigures {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let inflight: Family<ByKind, Gauge> = Family::default();
+        let of = |request_kind| {
+            let gauge = inflight.get_or_create(&ByKind { request_kind });
+            gauge.clone()
+        };
+        let figures = Self {
+            total: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            aborted: Family::default(),
+            reading: of("readOnly"),
+            writing: of("mutating"),
+        };
+        let f = figures.clone();
+        registry.register("apiserver_request", "Requests by outcome", f.total);
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Time until their answers were over",
+            f.seconds,
+        );
+        registry.register(
+            "apiserver_request_aborts",
+            "Requests whose answer was cut off because it was not taken in time",
+            f.aborted,
+        );
+        registry.register(
+            "apiserver_current_inflight_requests",
+            "Requests that are being answered, watches aside",
+            inflight,
+        );
+        figures
+    }
+
+    /// Counts a request until what is given back is dropped.
+    pub(crate) fn begin(&self, asked: Asked, dry_run: bool) -> Underway {
+        if let Some(gauge) = self.inflight(&asked) {
+            gauge.inc();
+        }
+        Underway {
+            figures: self.clone(),
+            request: ByRequest {
+                asked,
+                dry_run: if dry_run { "All" } else { "" },
+                component: "apiserver",
+            },
+            began: Instant::now(),
+            code: None,
+        }
+    }
+
+    fn inflight(&self, asked: &Asked) -> Option<&Gauge> {
+        match (asked.is_watch(), asked.is_read()) {
+            (true, _) => None,
+            (false, true) => Some(&self.reading),
+            (false, false) => Some(&self.writing),
+        }
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    figures: RequestFigures,
+    request: ByRequest,
+    began: Instant,
+    code: Option<u16>,
+}
+
+impl Underway {
+    /// When it came.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Its answer has begun. Without, its client went away before.
+    pub(crate) fn answered(&mut self, code: http::StatusCode) {
+        self.code = Some(code.as_u16());
+    }
+
+    /// Its answer was cut off.
+    pub(crate) fn abort(&self) {
+        let asked = &self.request.asked;
+        self.figures.aborted.get_or_create(asked).inc();
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if let Some(gauge) = self.figures.inflight(&self.request.asked) {
+            gauge.dec();
+        }
+        let Some(code) = self.code else { return };
+        self.figures
+            .seconds
+            .get_or_create(&self.request)
+            .observe(self.began.elapsed().as_secs_f64());
+        let request = self.request.clone();
+        self.figures
+            .total
+            .get_or_create(&ByCode { request, code })
+            .inc();
+    }
+}

@@ -1,0 +1,83 @@
+//! An answer on its way. Until it is over, its request counts as being served, and a list's time limit holds:
+//! the minute that a request has includes its body, however slowly that is read.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::Response;
+use http_body::{Body, Frame as HttpFrame, SizeHint};
+use tokio::time::Instant;
+
+use super::body::KubeBody;
+use super::figures::requests::Underway;
+use crate::listen::TimeLimit;
+use crate::wire::frame::Frame;
+
+/// What the tier sends.
+#[derive(Debug)]
+pub struct Reply {
+    body: KubeBody,
+    limit: Option<TimeLimit>,
+    request: Option<Underway>,
+}
+
+impl From<KubeBody> for Reply {
+    /// An answer that nobody counts: of health, metrics, discovery.
+    fn from(body: KubeBody) -> Self {
+        Self {
+            body,
+            limit: None,
+            request: None,
+        }
+    }
+}
+
+impl Reply {
+    /// The answer to `request`; a list is cut off at `until`. Other answers are one piece, which the
+    /// connection has at once, and watches have limits of their own.
+    pub(crate) fn to(
+        mut request: Underway,
+        response: Response<KubeBody>,
+        until: Instant,
+    ) -> Response<Self> {
+        request.answered(response.status());
+        response.map(|body| Self {
+            limit: match &body {
+                KubeBody::List(_) | KubeBody::Dressed(_) => TimeLimit::set(until),
+                KubeBody::Full(_) | KubeBody::Opaque(_) | KubeBody::Watch(_) => None,
+            },
+            body,
+            request: Some(request),
+        })
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        let cut_off = self.limit.as_ref().is_some_and(TimeLimit::is_exceeded);
+        if let (true, Some(request)) = (cut_off, &self.request) {
+            request.abort();
+        }
+    }
+}
+
+impl Body for Reply {
+    type Data = Frame;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<HttpFrame<Frame>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
