@@ -8,6 +8,8 @@ mod kube;
 #[path = "shared/pods.rs"]
 mod pods;
 
+use std::time::Duration;
+
 use bench_server::kube::tier::KubeTier;
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -128,7 +130,10 @@ fn lists(criterion: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default() };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = lists
 }
 criterion_main!(benches);

@@ -10,6 +10,7 @@ mod kube;
 mod pods;
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use bench_server::kube::form::{Form, Include};
 use bench_server::kube::list::Lister;
@@ -152,7 +153,10 @@ fn watch_list(criterion: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default() };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = fan_out, watch_list
 }
 criterion_main!(benches);

@@ -9,6 +9,8 @@ mod pods;
 use bench_server::etcd::tier::EtcdTier;
 use bench_server::flags::{Flags, RangeEncoding};
 use clap::Parser;
+use std::time::Duration;
+
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
@@ -122,7 +124,10 @@ fn lists(criterion: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default() };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = lists
 }
 criterion_main!(benches);

@@ -70,7 +70,10 @@ fn record(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default().measurement_time(Duration::from_secs(2)) };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = record
 }
 criterion_main!(benches);

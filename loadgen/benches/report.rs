@@ -29,7 +29,10 @@ fn draw(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default().measurement_time(Duration::from_secs(2)) };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = draw
 }
 criterion_main!(benches);

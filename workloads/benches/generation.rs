@@ -2,6 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
+use std::time::Duration;
 use workloads::{DataSet, Fingerprint, Scenario};
 
 fn generation(criterion: &mut Criterion) {
@@ -34,7 +35,10 @@ fn generation(criterion: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default() };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = generation
 }
 criterion_main!(benches);

@@ -4,6 +4,7 @@
 //! ordinary client does: each message gathered whole, then prost's structs.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -110,7 +111,10 @@ fn walk(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default() };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = walk
 }
 criterion_main!(benches);

@@ -1,6 +1,7 @@
 //! What one pod costs on its way from storage to a client: version put in, shown as JSON, read back.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use kube_api::schema::POD;
@@ -41,7 +42,10 @@ fn objects(criterion: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = { plot_font::register(); Criterion::default() };
+    config = {
+        plot_font::register();
+        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    };
     targets = objects
 }
 criterion_main!(benches);

@@ -99,9 +99,7 @@ fn equal_ranges_of_numbered_namespaces_are_unequal_shards() {
     let names = (0..100).map(|i| format!("ns-{i}")).collect::<Vec<_>>();
     assert_eq!(sizes(&names, 2), [100, 0]);
     assert_eq!(sizes(&names, 4), [0, 100, 0, 0]);
-    let names = (0..1_000)
-        .map(|i| format!("ns-{i:04}"))
-        .collect::<Vec<_>>();
+    let names = (0..1_000).map(|i| format!("ns-{i:04}")).collect::<Vec<_>>();
     assert_eq!(sizes(&names, 2), [1_000, 0]);
     assert_eq!(sizes(&names, 4), [600, 400, 0, 0]);
     assert_eq!(sizes(&names, 8), [300, 300, 200, 200, 0, 0, 0, 0]);
