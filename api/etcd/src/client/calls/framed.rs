@@ -3,7 +3,9 @@
 //! Requests are written straight into one output buffer and answers read from one input buffer, so
 //! whatever is ready together costs one system call. Flow control is kept in both directions. What
 //! a peer may do and this does not know (a header table below the default, a push, a broken block) ends the
-//! connection with [`Ended::Unknown`], and the caller goes on with the `h2` library.
+//! connection with [`Ended::Unknown`], and the caller goes on with the `h2` library; so does what it may not do.
+//!
+//! Here is the connection: reading, writing, how it ends. [`frames`] is what comes in.
 
 use std::io;
 use std::pin::Pin;
@@ -11,20 +13,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use futures::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderValue;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tonic::{Code, Status};
 
-use super::answer::{self, PREFIX_BYTES};
 use super::hpack::{Decoder, Encoder};
 use super::outgoing::Outgoing;
-use super::streams::{Call, Streams};
-use super::wire::{self, Head, Kind};
+use super::streams::Streams;
+use super::wire::{self, Head};
 use super::{Completion, Ended, Rpc};
 use crate::client::config::{ClientConfig, is_tls};
 use crate::client::dial::{self, Socket};
 use crate::error::Error;
+
+mod frames;
 
 /// Bytes that one read may bring at least.
 const READ_BYTES: usize = 64 * 1024;
@@ -277,208 +279,6 @@ impl Framed {
         self.parsed = self.filled - rest.len();
         self.input = input;
         taken
-    }
-
-    fn take_frame(
-        &mut self,
-        head: Head,
-        payload: &[u8],
-        received: Instant,
-        on_completion: &mut impl FnMut(Completion<'_>),
-    ) -> Result<(), Ended> {
-        if !self.settled && head.kind != Kind::Settings {
-            return Err(unknown("no settings first"));
-        }
-        if self.partial_block.is_some() && head.kind != Kind::Continuation {
-            return Err(unknown("a header block with something inside"));
-        }
-        match head.kind {
-            Kind::Data => self.data(head, payload, received, on_completion),
-            Kind::Headers => {
-                let block = head.block(payload).ok_or(unknown("padding too long"))?;
-                if !head.ends_block() {
-                    self.partial_block = Some((head, block.to_vec()));
-                    return Ok(());
-                }
-                self.headers(head, block, received, on_completion)
-            }
-            Kind::Continuation => {
-                let Some((opened, mut block)) = self.partial_block.take() else {
-                    return Err(unknown("a continuation of nothing"));
-                };
-                block.extend_from_slice(payload);
-                if opened.stream != head.stream || block.len() > wire::MOST_BLOCK_BYTES {
-                    return Err(unknown("a header block out of bounds"));
-                }
-                if !head.ends_block() {
-                    self.partial_block = Some((opened, block));
-                    return Ok(());
-                }
-                self.headers(opened, &block, received, on_completion)
-            }
-            Kind::Settings if head.is_ack() => Ok(()),
-            Kind::Settings => {
-                self.settled = true;
-                self.outgoing.settings(payload).map_err(unknown)
-            }
-            Kind::WindowUpdate => {
-                let credit = wire::number(payload).ok_or(unknown("a short window update"))?;
-                self.outgoing
-                    .credit(head.stream, credit & (u32::MAX >> 1))
-                    .map_err(unknown)
-            }
-            Kind::Ping if head.is_ack() => Ok(()),
-            Kind::Ping => {
-                wire::pong(self.outgoing.buffer(), payload);
-                Ok(())
-            }
-            Kind::Reset => {
-                let code = wire::number(payload).unwrap_or_default();
-                if let Some(call) = self.streams.take(head.stream) {
-                    self.outgoing.forget(head.stream);
-                    let status = Status::new(
-                        wire::status_of_reset(code),
-                        format!("stream reset with error code {code}"),
-                    );
-                    self.complete(call, received, Err(status.into()), on_completion);
-                }
-                Ok(())
-            }
-            Kind::GoAway => {
-                // Calls above the last one that the peer takes never happened.
-                let last = wire::number(payload).unwrap_or_default() & (u32::MAX >> 1);
-                self.going_away = true;
-                let ended = Ended::Closed("the peer is going away".into());
-                let refused = self.streams.take_from(last + 1);
-                for call in refused {
-                    self.complete(call, received, Err((&ended).into()), on_completion);
-                }
-                for token in self.outgoing.abandon() {
-                    let answer = Err((&ended).into());
-                    on_completion(Completion {
-                        token,
-                        received,
-                        answer,
-                    });
-                }
-                Ok(())
-            }
-            Kind::Push => Err(unknown("a push")),
-            Kind::Other => Ok(()),
-        }
-    }
-
-    fn data(
-        &mut self,
-        head: Head,
-        payload: &[u8],
-        received: Instant,
-        on_completion: &mut impl FnMut(Completion<'_>),
-    ) -> Result<(), Ended> {
-        let len = payload.len() as u32;
-        self.unacknowledged += len;
-        if self.unacknowledged >= self.limits.connection_window / 2 {
-            wire::window_update(self.outgoing.buffer(), 0, self.unacknowledged);
-            self.unacknowledged = 0;
-        }
-        let data = head.unpadded(payload).ok_or(unknown("padding too long"))?;
-        let Some(call) = self.streams.get_mut(head.stream) else {
-            return Ok(());
-        };
-        call.body.extend_from_slice(data);
-        call.unacknowledged += len;
-        if call.body.len() > self.limits.message.saturating_add(PREFIX_BYTES) {
-            wire::cancel(self.outgoing.buffer(), head.stream);
-            let error = answer::too_large(self.limits.message);
-            return self.end(head.stream, received, Err(error), on_completion);
-        }
-        if head.ends_stream() {
-            let error = Error::Protocol("call ended without a grpc-status".into());
-            return self.end(head.stream, received, Err(error), on_completion);
-        }
-        if call.unacknowledged >= self.limits.stream_window / 2 {
-            wire::window_update(self.outgoing.buffer(), head.stream, call.unacknowledged);
-            call.unacknowledged = 0;
-        }
-        Ok(())
-    }
-
-    /// A whole header block: the head of a response, or its end.
-    fn headers(
-        &mut self,
-        head: Head,
-        block: &[u8],
-        received: Instant,
-        on_completion: &mut impl FnMut(Completion<'_>),
-    ) -> Result<(), Ended> {
-        let mut http = None;
-        let mut grpc_ok = false;
-        let mut others = None;
-        let read = self.decoder.read(block, |name, value| match (name, value) {
-            (b":status", value) => http = Some(value == b"200"),
-            (b"grpc-status", b"0") => grpc_ok = true,
-            (name, value) if name.starts_with(b"grpc-") => {
-                others.get_or_insert_with(HeaderMap::new);
-                if let (Some(map), Ok(name), Ok(value)) = (
-                    &mut others,
-                    HeaderName::from_bytes(name),
-                    HeaderValue::from_bytes(value),
-                ) {
-                    map.insert(name, value);
-                }
-            }
-            _ => {}
-        });
-        read.map_err(|malformed| Ended::Unknown(malformed.to_string()))?;
-        let Some(call) = self.streams.get_mut(head.stream) else {
-            return Ok(());
-        };
-        if !head.ends_stream() {
-            // Anything but 200 is told when the call ends; an informational head is followed by another.
-            call.head |= http == Some(true);
-            return Ok(());
-        }
-        let head_ok = call.head || http == Some(true);
-        let status = others.as_ref().and_then(Status::from_header_map);
-        let answer = match (grpc_ok, status) {
-            (true, _) if head_ok => Ok(()),
-            (_, Some(status)) if head_ok && status.code() != Code::Ok => Err(Error::from(status)),
-            _ if !head_ok => Err(Error::Protocol("answer is not HTTP status 200".into())),
-            _ => Err(Error::Protocol("call ended without a grpc-status".into())),
-        };
-        self.end(head.stream, received, answer, on_completion)
-    }
-
-    /// Ends a call that may not have been sent whole yet.
-    fn end(
-        &mut self,
-        stream: u32,
-        received: Instant,
-        answer: Result<(), Error>,
-        on_completion: &mut impl FnMut(Completion<'_>),
-    ) -> Result<(), Ended> {
-        if let Some(call) = self.streams.take(stream) {
-            if self.outgoing.forget(stream) {
-                wire::cancel(self.outgoing.buffer(), stream);
-            }
-            self.complete(call, received, answer, on_completion);
-        }
-        Ok(())
-    }
-
-    fn complete(
-        &mut self,
-        call: Call,
-        received: Instant,
-        answer: Result<(), Error>,
-        on_completion: &mut impl FnMut(Completion<'_>),
-    ) {
-        on_completion(Completion {
-            token: call.token,
-            received,
-            answer: answer.and_then(|()| answer::message(&call.body)),
-        });
-        self.streams.recycle(call.body);
     }
 }
 

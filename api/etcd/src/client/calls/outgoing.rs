@@ -1,6 +1,7 @@
 //! The sending half of a connection framed by hand: requests, and what the peer lets through.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use bytes::BufMut;
 use prost::Message;
@@ -13,6 +14,9 @@ use super::{Ended, Rpc};
 
 /// The largest window that HTTP/2 has.
 const MOST_WINDOW: i64 = (1 << 31) - 1;
+
+/// What a peer may say is the largest frame that it takes.
+const FRAME_BYTES: RangeInclusive<usize> = 1 << 14..=(1 << 24) - 1;
 
 /// An output buffer that grew beyond this is given back once it is written.
 const KEEP_BYTES: usize = 256 * 1024;
@@ -59,7 +63,7 @@ impl Default for Outgoing {
             headers: None,
             window: wire::DEFAULT_WINDOW.into(),
             initial_window: wire::DEFAULT_WINDOW.into(),
-            max_frame: 16_384,
+            max_frame: *FRAME_BYTES.start(),
             max_streams: usize::MAX,
             header_table: DEFAULT_TABLE_BYTES,
             partial: None,
@@ -194,14 +198,26 @@ impl Outgoing {
                     }
                 }
                 setting::MAX_CONCURRENT_STREAMS => self.max_streams = value as usize,
+                setting::ENABLE_PUSH if value != 0 => return Err("a server that asks for pushes"),
                 setting::INITIAL_WINDOW_SIZE => {
+                    if i64::from(value) > MOST_WINDOW {
+                        return Err("a window beyond the largest");
+                    }
                     let change = i64::from(value) - self.initial_window;
                     self.initial_window = value.into();
                     if let Some(partial) = &mut self.partial {
                         partial.window += change;
+                        if partial.window > MOST_WINDOW {
+                            return Err("a window beyond the largest");
+                        }
                     }
                 }
-                setting::MAX_FRAME_SIZE => self.max_frame = value as usize,
+                setting::MAX_FRAME_SIZE => {
+                    self.max_frame = value as usize;
+                    if !FRAME_BYTES.contains(&self.max_frame) {
+                        return Err("a largest frame that HTTP/2 does not have");
+                    }
+                }
                 _ => {}
             }
         }
@@ -217,6 +233,9 @@ impl Outgoing {
             // Its request was sent whole.
             _ => return Ok(()),
         };
+        if bytes == 0 {
+            return Err("a window update of nothing");
+        }
         *window += i64::from(bytes);
         if *window > MOST_WINDOW {
             return Err("a window beyond the largest");
@@ -227,6 +246,11 @@ impl Outgoing {
     /// Sends no more of a call that has ended; true if there was more.
     pub(super) fn forget(&mut self, stream: u32) -> bool {
         self.partial.take_if(|p| p.stream == stream).is_some()
+    }
+
+    /// Sends no more of calls from `stream` on, which the peer does not take.
+    pub(super) fn forget_from(&mut self, stream: u32) {
+        self.partial.take_if(|p| p.stream >= stream);
     }
 
     /// Gives up every request that is not begun.

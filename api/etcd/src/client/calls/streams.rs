@@ -60,6 +60,11 @@ impl Streams {
         }));
     }
 
+    /// Whether a call has had this id, open or ended.
+    pub(super) fn was_opened(&self, id: u32) -> bool {
+        id % 2 == 1 && self.next_id().is_none_or(|next| id < next)
+    }
+
     fn index(&self, id: u32) -> Option<usize> {
         let offset = id.checked_sub(self.first)?;
         (offset % 2 == 0).then_some(offset as usize / 2)

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tonic::Code;
 
 use super::*;
+use crate::client::config::Http2;
 use crate::proto::etcdserverpb::{PutRequest, RangeRequest, RangeResponse, ResponseHeader};
 use crate::proto::mvccpb::KeyValue;
 
@@ -190,7 +191,15 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// One call to a peer that answers with `frames`, and how it and the turn ended.
 async fn one_call(frames: Vec<u8>) -> (Vec<Result<Vec<u8>, Error>>, Result<(), Error>) {
-    let (listener, config) = listen().await;
+    one_call_with(frames, |_| {}).await
+}
+
+async fn one_call_with(
+    frames: Vec<u8>,
+    http2: impl FnOnce(&mut Http2),
+) -> (Vec<Result<Vec<u8>, Error>>, Result<(), Error>) {
+    let (listener, mut config) = listen().await;
+    http2(&mut config.http2);
     let peer = tokio::spawn(scripted(listener, frames));
     let mut calls = CallConnection::connect(&config, None)
         .await
@@ -257,6 +266,15 @@ async fn calls_end_with_what_went_wrong() {
 
 #[tokio::test]
 async fn a_broken_peer_ends_the_connection_and_every_call() {
+    let setting = |name: u8, value: u32| {
+        let pair = [&[0, name][..], &value.to_be_bytes()].concat();
+        frame(4, 0, 0, &pair)
+    };
+    let no_place = "a frame on a stream where it has no place";
+    let length = "a frame of a length that its kind does not have";
+    let never_opened = "a frame of a stream that was never opened";
+    let frame_size = "a largest frame that HTTP/2 does not have";
+    let window = "a window beyond the largest";
     for (frames, text) in [
         (frame(5, 0x4, 1, &[0, 0, 0, 2, 0x88]), "a push"),
         (frame(1, 0x4, 1, &[0xff, 0x7f]), "malformed"),
@@ -266,10 +284,76 @@ async fn a_broken_peer_ends_the_connection_and_every_call() {
         ),
         (frame(9, 0x4, 1, &[]), "a continuation of nothing"),
         (Vec::new(), "closed by the peer"),
+        (setting(2, 1), "a server that asks for pushes"),
+        (setting(4, 1 << 31), window),
+        (setting(5, (1 << 14) - 1), frame_size),
+        (setting(5, 1 << 24), frame_size),
+        (frame(4, 0, 0, &[0; 5]), length),
+        (frame(4, 1, 0, &[0; 6]), length),
+        (frame(4, 0, 1, &[]), no_place),
+        (frame(6, 0, 0, &[0; 7]), length),
+        (frame(6, 0, 1, &[0; 8]), no_place),
+        (frame(8, 0, 0, &[0; 4]), "a window update of nothing"),
+        (frame(8, 0, 0, &[0; 5]), length),
+        (frame(8, 0, 0, &(u32::MAX >> 1).to_be_bytes()), window),
+        (frame(8, 0, 3, &[0, 0, 0, 1]), never_opened),
+        (frame(3, 0, 1, &[0; 3]), length),
+        (frame(3, 0, 0, &[0; 4]), no_place),
+        (frame(3, 0, 3, &[0; 4]), never_opened),
+        (frame(7, 0, 0, &[0; 7]), length),
+        (frame(7, 0, 1, &[0; 8]), no_place),
+        (frame(0, 0, 0, &[0; 5]), no_place),
+        (frame(0, 0, 3, &[0; 5]), never_opened),
+        (frame(1, 0x4, 2, &[0x88]), never_opened),
     ] {
         let (seen, turn) = one_call(frames).await;
         let error = turn.expect_err(text).to_string();
         assert!(error.contains(text), "{error}, expected {text}");
         assert!(seen.len() == 1 && seen[0].is_err(), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_peer_that_sends_more_than_its_window_is_broken() {
+    for (stream, connection, sent, text) in [
+        (
+            10_000,
+            1 << 20,
+            12_000,
+            "more data than the stream's window",
+        ),
+        (
+            1 << 20,
+            65_535,
+            70_000,
+            "more data than the connection's window",
+        ),
+    ] {
+        let windows = |http2: &mut Http2| {
+            http2.stream_window_bytes = stream;
+            http2.connection_window_bytes = connection;
+        };
+        let data = frame(0, 0, 1, &vec![0; sent]);
+        let (_, turn) = one_call_with(data, windows).await;
+        let error = turn.expect_err(text).to_string();
+        assert!(error.contains(text), "{error}, expected {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_goes_away_tells_why_and_what_it_takes_it_answers() {
+    let reason = frame(7, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 11]);
+    let (seen, _) = one_call(reason).await;
+    let error = seen[0].as_ref().expect_err("refused").to_string();
+    assert!(error.contains("going away, error code 11"), "{error}");
+
+    let frames = [
+        frame(7, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]),
+        frame(1, 0x4, 1, &[0x88]),
+        frame(0, 0, 1, &[0, 0, 0, 0, 2, b'h', b'i']),
+        frame(1, 0x5, 1, &status_ok()),
+    ];
+    let (seen, turn) = one_call(frames.concat()).await;
+    turn.expect("the call is among those that it takes");
+    assert_eq!(seen[0].as_ref().expect("an answer"), b"hi");
 }

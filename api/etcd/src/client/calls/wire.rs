@@ -32,7 +32,7 @@ const CONTINUATION: u8 = 9;
 /// Settings that either side may announce.
 pub(super) mod setting {
     pub(in crate::client::calls) const HEADER_TABLE_SIZE: u16 = 1;
-    pub(super) const ENABLE_PUSH: u16 = 2;
+    pub(in crate::client::calls) const ENABLE_PUSH: u16 = 2;
     pub(in crate::client::calls) const MAX_CONCURRENT_STREAMS: u16 = 3;
     pub(in crate::client::calls) const INITIAL_WINDOW_SIZE: u16 = 4;
     pub(in crate::client::calls) const MAX_FRAME_SIZE: u16 = 5;
@@ -88,6 +88,28 @@ impl Head {
             stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]),
         };
         Some((head, rest))
+    }
+
+    /// What is wrong with a frame of this stream and length, whatever it holds (RFC 9113, section 6).
+    pub(super) fn fault(self) -> Option<&'static str> {
+        let of_connection = match self.kind {
+            Kind::Data | Kind::Headers | Kind::Continuation | Kind::Reset | Kind::Push => false,
+            Kind::Settings | Kind::Ping | Kind::GoAway => true,
+            // Either, or not known.
+            Kind::WindowUpdate | Kind::Other => self.stream == 0,
+        };
+        if of_connection != (self.stream == 0) {
+            return Some("a frame on a stream where it has no place");
+        }
+        let fits = match self.kind {
+            Kind::Settings if self.is_ack() => self.len == 0,
+            Kind::Settings => self.len.is_multiple_of(6),
+            Kind::Ping => self.len == 8,
+            Kind::WindowUpdate | Kind::Reset => self.len == 4,
+            Kind::GoAway => self.len >= 8,
+            _ => true,
+        };
+        (!fits).then_some("a frame of a length that its kind does not have")
     }
 
     pub(super) fn ends_stream(self) -> bool {
