@@ -12,7 +12,8 @@ use super::setting;
 const STREAMS: usize = 1_000;
 const LISTS: usize = 4;
 
-/// The server's histogram of the time from a request's head to the first write of its body.
+/// The server's histogram of the time from a request's head to the first write of its body, which here is the socket's: it is
+/// large, and without TLS.
 const AT_THE_SERVER: &str = "bench_server_list_first_write_seconds_bucket";
 
 pub(crate) fn run() {

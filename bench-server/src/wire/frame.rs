@@ -52,12 +52,12 @@ pub struct Frame {
     consumed: usize,
     /// Bytes left; those of the last piece beyond them belong to the next frame.
     remaining: usize,
-    /// Waits for the first byte to be written.
+    /// Waits for the first byte to be handed down.
     stopwatch: Option<Stopwatch>,
 }
 
 impl Frame {
-    /// Stops `stopwatch` when the socket takes the frame's first byte.
+    /// Stops `stopwatch` when HTTP/2 hands down the frame's first byte.
     pub(super) fn time_first_write(&mut self, stopwatch: Stopwatch) {
         self.stopwatch = Some(stopwatch);
     }

@@ -1,4 +1,8 @@
-//! How long a client waits for the first bytes of a list, as the server sees it.
+//! How long a list waits for its first bytes, as the server sees it.
+//!
+//! The watch stops when HTTP/2 has handed the first bytes down. Without TLS a first write of 32 KiB or more (any list of
+//! that size) goes to the socket there and then. A smaller one is in the gathering buffer, which is written as soon as the
+//! connection's task yields; with TLS it is in the session. What those add is not in the figure.
 
 use std::time::Instant;
 
@@ -20,7 +24,7 @@ impl FirstWrites {
         let histogram = Histogram::new(BUCKETS);
         registry.register(
             "bench_server_list_first_write_seconds",
-            "From the head of a request to the first write of a list's body to the socket",
+            "From the head of a request until HTTP/2 hands down the first bytes of a list: to the socket, where they are 32 KiB or more and without TLS, else to a buffer before it",
             histogram.clone(),
         );
         Self(histogram)
