@@ -1,6 +1,8 @@
 //! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data is left alone.
 
 mod support;
+#[path = "foreign/watchers.rs"]
+mod watchers;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -92,6 +94,41 @@ fn a_stale_answer_is_found() {
         "unary,stream",
         "objects where 100 were written",
     );
+}
+
+/// Half a second of puts, or less.
+const PUTS: [&str; 4] = ["--duration", "100ms", "--clients", "4"];
+
+#[test]
+fn honest_puts_pass() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let (code, report, log) = run(&etcd, "put", &PUTS);
+    assert_eq!(code, Some(0), "{log}");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    let puts = report["cases"][0]["requests"].as_u64().expect("a number");
+    assert!(
+        puts > 0 && etcd.writes() > puts,
+        "more than the data set was written"
+    );
+}
+
+#[track_caller]
+fn assert_puts_found_out(fault: Fault, word: &str) {
+    let etcd = FakeEtcd::start(fault);
+    let (code, _, log) = run(&etcd, "put", &PUTS);
+    assert_eq!(code, Some(1), "{fault:?} must be an error: {log}");
+    assert!(log.contains(word), "the error says `{word}`: {log}");
+    assert_eq!(etcd.keys(), Vec::<String>::new(), "cleaned up all the same");
+}
+
+#[test]
+fn a_put_that_is_acknowledged_and_not_done_is_found() {
+    assert_puts_found_out(Fault::LosePuts, "was acknowledged at revision");
+}
+
+#[test]
+fn a_put_that_is_answered_with_an_old_revision_is_found() {
+    assert_puts_found_out(Fault::StalePuts, "a put was answered with revision");
 }
 
 #[test]

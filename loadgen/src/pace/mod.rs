@@ -2,8 +2,10 @@
 //!
 //! - [`closed`]: lists in rounds, by a fixed number of clients
 //! - [`calls`]: small requests, by clients that wait or on a schedule
+//! - [`driver`]: one connection's share of them
 //! - [`open`]: the clock of that schedule
 
 pub mod calls;
 pub mod closed;
+mod driver;
 mod open;

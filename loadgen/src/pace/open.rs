@@ -17,7 +17,7 @@ const QUANTUM: Duration = Duration::from_micros(200);
 /// Nothing more is due in a lane.
 const NEVER: u64 = u64::MAX;
 /// How often the clock looks whether it is to stop while nothing is due.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// One sender's share of the schedule, as the clock sees it.
 #[derive(Debug)]
@@ -41,6 +41,11 @@ impl Lane {
         self.waker.register(waker);
     }
 
+    /// Has its sender look again.
+    pub(super) fn wake(&self) {
+        self.waker.wake();
+    }
+
     /// When this lane's next request is due, from the start of the run.
     pub(super) fn due(&self, at: Option<Duration>) {
         let ns = at.map_or(NEVER, |at| at.as_nanos() as u64);
@@ -56,7 +61,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts waking `lanes` by their due times, which are counted from `begun`.
+    /// Starts waking `lanes` by their due times, which are counted from `begun`. What is due first must stand in them: the clock
+    /// may already sleep when it is told later, up to [`LOOK_EVERY`] too long.
     ///
     /// # Errors
     /// When no thread can be had.
@@ -86,15 +92,18 @@ impl Drop for Clock {
     }
 }
 
+/// How long nothing is due from `now` on, within what a clock may sleep.
+pub(super) fn next_wait(lanes: &[Arc<Lane>], now: Duration) -> Duration {
+    let next = lanes.iter().map(|lane| lane.due_ns.load(Ordering::Acquire));
+    let next = Duration::from_nanos(next.min().unwrap_or(NEVER));
+    next.saturating_sub(now).clamp(QUANTUM, LOOK_EVERY)
+}
+
 fn tick(begun: Instant, lanes: &[Arc<Lane>], stop: &AtomicBool) -> Duration {
     let mut longest_stall = Duration::ZERO;
     while !stop.load(Ordering::Acquire) {
-        let next = lanes.iter().map(|lane| lane.due_ns.load(Ordering::Acquire));
-        let next = next.min().unwrap_or(NEVER);
         let asked = Instant::now();
-        let wait = Duration::from_nanos(next)
-            .saturating_sub(asked.duration_since(begun))
-            .clamp(QUANTUM, LOOK_EVERY);
+        let wait = next_wait(lanes, asked.duration_since(begun));
         thread::sleep(wait);
         longest_stall = longest_stall.max(asked.elapsed().saturating_sub(wait));
         let now_ns = begun.elapsed().as_nanos() as u64;
@@ -113,6 +122,20 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
+
+    #[test]
+    fn a_clock_sleeps_until_the_first_lane_is_due() {
+        let lanes = [Duration::from_millis(9), Duration::from_millis(5)].map(|due| {
+            let lane = Lane::default();
+            lane.due(Some(due));
+            Arc::new(lane)
+        });
+        let wait = |now_ms| next_wait(&lanes, Duration::from_millis(now_ms));
+        assert_eq!(wait(2), Duration::from_millis(3));
+        assert_eq!(wait(7), QUANTUM, "what is overdue goes with the next");
+        lanes.iter().for_each(|lane| lane.due(None));
+        assert_eq!(wait(2), LOOK_EVERY);
+    }
 
     #[tokio::test]
     async fn a_lane_is_woken_when_it_is_due_and_not_before() {

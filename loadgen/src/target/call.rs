@@ -1,9 +1,11 @@
 //! Small requests of one kind, made before they are sent and checked when they are answered.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use etcd_api::client::calls::{CallConnection, Completion, Rpc, put_answer, range_answer};
+use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use workloads::operations::object_of;
@@ -11,6 +13,8 @@ use workloads::{DataSet, Strategy};
 
 /// Objects that requests are about, at most: more would only fill the generator's memory.
 const OBJECTS: u64 = 10_000;
+/// Requests outstanding while puts are read back.
+const READ_AT_ONCE: usize = 100;
 
 /// How a small request failed.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,18 @@ pub enum CallError {
     Altered {
         /// Its key.
         key: String,
+    },
+    /// A write that was acknowledged, and is not there.
+    #[error(
+        "a put of {key} was acknowledged at revision {acknowledged}, and the key is at {found}"
+    )]
+    Lost {
+        /// Its key.
+        key: String,
+        /// Revision of the latest put of it.
+        acknowledged: i64,
+        /// Revision that was read afterwards.
+        found: i64,
     },
     /// A write that did not get a later revision than the data before it.
     #[error("a put was answered with revision {revision}, and the data is at {after} already")]
@@ -45,6 +61,8 @@ pub struct Calls {
     seed: u64,
     /// Revision of the data before any of these requests.
     after: i64,
+    /// Of each object, the latest revision that a put of it was answered with; 0 where none was.
+    written: Vec<AtomicI64>,
 }
 
 #[derive(Debug)]
@@ -89,6 +107,7 @@ impl Calls {
         };
         Arc::new(Self {
             requests,
+            written: objects.iter().map(|_| AtomicI64::new(0)).collect(),
             objects,
             seed: data.spec().seed,
             after,
@@ -130,32 +149,85 @@ impl Calls {
     pub fn check(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
         let message = done.answer?;
         match &self.requests {
-            Requests::Get(_) => {
-                let (key, value) = &self.objects[object];
-                let answer = range_answer(message).ok_or(CallError::Malformed)?;
-                match answer.object {
-                    Some(found)
-                        if answer.count == 1
-                            && found.key == key.as_ref()
-                            && found.value == value.as_ref() =>
-                    {
-                        Ok(())
-                    }
-                    _ => Err(CallError::Altered {
-                        key: String::from_utf8_lossy(key).into_owned(),
-                    }),
-                }
-            }
+            Requests::Get(_) => self.read(object, message).map(drop),
             Requests::Put(_) => {
                 let revision = put_answer(message).ok_or(CallError::Malformed)?;
-                if revision > self.after {
-                    return Ok(());
+                if revision <= self.after {
+                    return Err(CallError::Stale {
+                        revision,
+                        after: self.after,
+                    });
                 }
-                Err(CallError::Stale {
-                    revision,
-                    after: self.after,
-                })
+                self.written[object].fetch_max(revision, Ordering::Relaxed);
+                Ok(())
             }
         }
+    }
+
+    /// Reads every object that was put and checks that it is as new as the latest put of it that was acknowledged. Costs a
+    /// request per object; bounding the wait is the caller's.
+    ///
+    /// # Errors
+    /// [`CallError`] of the first that is not.
+    pub async fn read_back(&self, config: &ClientConfig) -> Result<(), CallError> {
+        let put: Vec<usize> = (0..self.objects.len())
+            .filter(|&object| self.written[object].load(Ordering::Relaxed) > 0)
+            .collect();
+        let mut connection = CallConnection::connect(config, None).await?;
+        for objects in put.chunks(READ_AT_ONCE) {
+            for &object in objects {
+                let get = RangeRequest {
+                    key: self.objects[object].0.clone(),
+                    ..RangeRequest::default()
+                };
+                connection.send(Rpc::Range, &get, object as u64)?;
+            }
+            let mut checked = Ok(());
+            while connection.outstanding() > 0 {
+                let check = &mut |done: Completion<'_>| {
+                    if checked.is_ok() {
+                        checked = self.check_written(done.token as usize, done);
+                    }
+                };
+                connection.turn(check).await?;
+            }
+            checked?;
+        }
+        Ok(())
+    }
+
+    fn check_written(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
+        let found = self.read(object, done.answer?)?;
+        let acknowledged = self.written[object].load(Ordering::Relaxed);
+        if found < acknowledged {
+            return Err(CallError::Lost {
+                key: self.key(object),
+                acknowledged,
+                found,
+            });
+        }
+        Ok(())
+    }
+
+    /// The revision of the object that an answer holds, which must be the one that was written.
+    fn read(&self, object: usize, message: &[u8]) -> Result<i64, CallError> {
+        let (key, value) = &self.objects[object];
+        let answer = range_answer(message).ok_or(CallError::Malformed)?;
+        match answer.object {
+            Some(found)
+                if answer.count == 1
+                    && found.key == key.as_ref()
+                    && found.value == value.as_ref() =>
+            {
+                Ok(found.mod_revision)
+            }
+            _ => Err(CallError::Altered {
+                key: self.key(object),
+            }),
+        }
+    }
+
+    fn key(&self, object: usize) -> String {
+        String::from_utf8_lossy(&self.objects[object].0).into_owned()
     }
 }

@@ -1,6 +1,12 @@
 //! Many watchers on few streams: one connection and one stream for each share of them.
+//!
+//! Numbered writes are counted per watcher: each must see every write once, in order. So as many events as watchers mean
+//! that every watcher has its own.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,6 +48,8 @@ pub struct Deliveries {
     /// Writes before this one are warm-up.
     first_counted: usize,
     received: AtomicU64,
+    /// Why no more will come.
+    broken: OnceLock<String>,
     progress: Notify,
 }
 
@@ -55,6 +63,7 @@ impl Deliveries {
             sent_ns: (0..writes).map(|_| AtomicU64::new(0)).collect(),
             first_counted: warm_up as usize,
             received: AtomicU64::new(0),
+            broken: OnceLock::new(),
             progress: Notify::new(),
         })
     }
@@ -69,15 +78,28 @@ impl Deliveries {
         value.into()
     }
 
-    /// Waits until so many events have come in all.
-    pub async fn reached(&self, events: u64) {
+    /// Waits until so many events have come in all. Bounding the wait is the caller's.
+    ///
+    /// # Errors
+    /// When a stream has ended, or a watcher got another event than the one that was due.
+    pub async fn reached(&self, events: u64) -> Result<(), EtcdError> {
         loop {
             let progress = self.progress.notified();
+            if let Some(reason) = self.broken.get() {
+                return Err(EtcdError::Protocol(reason.clone()));
+            }
             if self.received.load(Ordering::Acquire) >= events {
-                return;
+                return Ok(());
             }
             progress.await;
         }
+    }
+
+    /// Ends the wait of [`Self::reached`].
+    fn break_off(&self, reason: String) {
+        // The first reason is the cause of those that follow.
+        self.broken.set(reason).ok();
+        self.progress.notify_one();
     }
 
     /// Events that have come in all.
@@ -169,18 +191,26 @@ impl Share {
     fn run(
         self,
         created: oneshot::Sender<()>,
-        stop: oneshot::Receiver<()>,
+        mut stop: oneshot::Receiver<()>,
     ) -> Result<LatencyHistogram, EtcdError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| EtcdError::Protocol(format!("cannot start a runtime: {e}")))?;
         runtime.block_on(async {
-            let mut streams = Vec::new();
-            for number in 0..self.connections {
-                let watchers = (number..self.count).step_by(self.connections as usize);
-                streams.push(self.open(watchers).await?);
-            }
+            let opened = async {
+                let mut streams = Vec::new();
+                for number in 0..self.connections {
+                    let watchers = (number..self.count).step_by(self.connections as usize);
+                    streams.push(self.open(watchers).await?);
+                }
+                Ok::<_, EtcdError>(streams)
+            };
+            let streams = tokio::select! {
+                streams = opened => streams?,
+                // Whoever waited for them has given up.
+                _ = &mut stop => return Ok(LatencyHistogram::default()),
+            };
             // Nobody waits any more: the end comes through `stop`.
             created.send(()).ok();
             let (end, ending) = tokio::sync::watch::channel(());
@@ -189,13 +219,15 @@ impl Share {
                 .map(|stream| read(stream, &self.deliveries, ending.clone()));
             let all = try_join_all(reading);
             tokio::pin!(all);
-            let histograms = tokio::select! {
-                all = &mut all => all?,
-                _ = stop => {
+            let outcome = tokio::select! {
+                all = &mut all => all,
+                _ = &mut stop => {
                     drop(end);
-                    all.await?
+                    all.await
                 }
             };
+            let histograms =
+                outcome.inspect_err(|error| self.deliveries.break_off(error.to_string()))?;
             let mut sum = LatencyHistogram::default();
             for histogram in &histograms {
                 sum.add(histogram);
@@ -208,15 +240,16 @@ impl Share {
     async fn open(&self, watchers: impl Iterator<Item = u32>) -> Result<Stream, EtcdError> {
         let client = Client::connect(self.config.clone()).await?;
         let (requests, receiver) = mpsc::unbounded_channel();
-        let mut pending = 0;
+        let mut asked = 0;
         for watcher in watchers {
-            pending += 1;
+            asked += 1;
             // The receiver is here.
             requests.send(self.request(watcher)).ok();
         }
         let requests_sent = UnboundedReceiverStream::new(receiver);
         let mut responses = client.watch().watch(requests_sent).await?.into_inner();
-        while pending > 0 {
+        let mut due = HashMap::with_capacity(asked);
+        while due.len() < asked {
             let response = next(&mut responses).await?;
             if response.canceled {
                 return Err(EtcdError::Protocol(format!(
@@ -224,10 +257,21 @@ impl Share {
                     response.cancel_reason
                 )));
             }
-            pending -= u32::from(response.created);
+            if !response.created {
+                continue;
+            }
+            match due.entry(response.watch_id) {
+                Entry::Vacant(fresh) => fresh.insert(0),
+                Entry::Occupied(taken) => {
+                    let id = taken.key();
+                    let text = format!("two watchers of a stream have the id {id}");
+                    return Err(EtcdError::Protocol(text));
+                }
+            };
         }
         Ok(Stream {
             responses,
+            due,
             _requests: requests,
         })
     }
@@ -260,6 +304,8 @@ impl Share {
 /// An open stream. It ends when its requests do.
 struct Stream {
     responses: Streaming<WatchResponse>,
+    /// Which write each of its watchers must see next, by watch id.
+    due: HashMap<i64, usize>,
     _requests: mpsc::UnboundedSender<WatchRequest>,
 }
 
@@ -287,11 +333,21 @@ async fn read(
             )));
         }
         let now = Instant::now();
+        let id = response.watch_id;
         let mut events = 0;
         for event in &response.events {
             let value = event.kv.as_ref().map(|kv| kv.value.as_ref());
             let sent = value.and_then(|value| deliveries.time_of(value, now));
             if let Some((number, time)) = sent {
+                let due = stream.due.get_mut(&id).ok_or_else(|| {
+                    EtcdError::Protocol(format!("an event for watcher {id}, which is nobody's"))
+                })?;
+                if number != *due {
+                    return Err(EtcdError::Protocol(format!(
+                        "watcher {id} got the event of put {number} where that of put {due} was due"
+                    )));
+                }
+                *due += 1;
                 if number >= deliveries.first_counted {
                     latency.record(time);
                 }

@@ -14,10 +14,14 @@ use etcd_api::proto::etcdserverpb as pb;
 use etcd_api::proto::mvccpb::KeyValue;
 use pb::kv_server::{Kv, KvServer};
 use pb::maintenance_server::{Maintenance, MaintenanceServer};
+use pb::watch_server::WatchServer;
 use tokio::sync::oneshot;
 use tokio_stream::Stream;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
+use watch::Watchers;
+
+mod watch;
 
 /// What is wrong with every list of more than one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,14 @@ pub(crate) enum Fault {
     Stale,
     /// The answer never comes.
     Hang,
+    /// Every tenth put is acknowledged and not done.
+    LosePuts,
+    /// Puts are acknowledged at the revision that was there before.
+    StalePuts,
+    /// A watcher gets every event twice, the next one of its stream none.
+    TellTwice,
+    /// A watcher gets no event of the first put.
+    DropEvent,
 }
 
 /// What the server holds.
@@ -44,6 +56,7 @@ struct State {
     /// The store before the last write that added something.
     before: BTreeMap<Vec<u8>, KeyValue>,
     writes: u64,
+    watchers: Watchers,
 }
 
 /// A running server; dropped, it stops.
@@ -77,7 +90,8 @@ impl FakeEtcd {
                     .expect("the test waits for it");
                 let server = tonic::transport::Server::builder()
                     .add_service(KvServer::new(service.clone()))
-                    .add_service(MaintenanceServer::new(service))
+                    .add_service(MaintenanceServer::new(service.clone()))
+                    .add_service(WatchServer::new(service))
                     .serve_with_incoming(incoming);
                 tokio::select! {
                     served = server => served.expect("serving"),
@@ -210,7 +224,7 @@ fn spoil(fault: Fault, kvs: &mut Vec<KeyValue>) {
             value[middle] ^= 1;
             kvs[1].value = value.into();
         }
-        Fault::None | Fault::Stale | Fault::Hang => {}
+        _ => {}
     }
 }
 
@@ -296,8 +310,29 @@ impl Kv for Service {
         }))
     }
 
-    async fn put(&self, _: Request<pb::PutRequest>) -> Result<Response<pb::PutResponse>, Status> {
-        Err(Status::unimplemented("not used"))
+    async fn put(
+        &self,
+        request: Request<pb::PutRequest>,
+    ) -> Result<Response<pb::PutResponse>, Status> {
+        let request = request.into_inner();
+        let mut state = self.state.lock().expect("no panic holds it");
+        let header = state.header();
+        if self.fault == Fault::LosePuts && state.revision % 10 == 0 {
+            state.commit();
+        } else {
+            state.put(&request);
+            state.commit();
+            let kv = state.keys[&request.key[..]].clone();
+            state.watchers.tell(self.fault, kv);
+        }
+        let header = match self.fault {
+            Fault::StalePuts => header,
+            _ => state.header(),
+        };
+        Ok(Response::new(pb::PutResponse {
+            header,
+            ..pb::PutResponse::default()
+        }))
     }
 
     async fn delete_range(

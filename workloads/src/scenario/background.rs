@@ -55,6 +55,12 @@ fn one() -> NonZeroU32 {
 }
 
 impl Background {
+    /// Whether it writes the objects that are listed beside it: their revisions move.
+    #[must_use]
+    pub fn rewrites_data(&self) -> bool {
+        self.strategy == Strategy::Put && self.keys == Keys::DataSet
+    }
+
     /// Whether its fields fit each other.
     pub(super) fn check(&self) -> Result<(), String> {
         let Self {

@@ -57,16 +57,20 @@ impl RowRun<'_> {
                 value: deliveries.send(number, VALUE_BYTES),
                 ..PutRequest::default()
             };
-            client.kv().put(request).await?;
             let events = u64::from(watchers) * u64::from(number + 1);
-            let reached = timeout(DELIVERED_WITHIN, deliveries.reached(events)).await;
-            reached.map_err(|_| {
-                let missing = events - deliveries.received();
-                EtcdError::Protocol(format!(
-                    "{missing} of {watchers} watchers had no event after {} s",
-                    DELIVERED_WITHIN.as_secs()
-                ))
-            })
+            let delivered = async {
+                client.kv().put(request).await?;
+                deliveries.reached(events).await
+            };
+            timeout(DELIVERED_WITHIN, delivered)
+                .await
+                .unwrap_or_else(|_| {
+                    let missing = events - deliveries.received();
+                    Err(EtcdError::Protocol(format!(
+                        "{missing} of {watchers} watchers had no event of a put after {} s",
+                        DELIVERED_WITHIN.as_secs()
+                    )))
+                })
         };
 
         let mut meter = self.settled(running, measured).await?;

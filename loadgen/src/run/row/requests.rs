@@ -1,8 +1,10 @@
 //! A row of small requests, in a closed or an open loop.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
@@ -24,6 +26,8 @@ const LATE_MS: f64 = 1.0;
 const STALL_MS: f64 = 100.0;
 /// Page of the list that checks what is there afterwards.
 const PAGE: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
+/// How long it may take to read what was put.
+const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
 /// Error texts that a case keeps.
 const KEPT_ERRORS: usize = 5;
 
@@ -44,7 +48,7 @@ impl RowRun<'_> {
         let calls = Calls::new(self.strategy(), data, &verifier.root, after);
         let connections = self.connections();
         measured.case.connections = Some(connections);
-        let callers = Callers::connect(config, connections, calls);
+        let callers = Callers::connect(config, connections, Arc::clone(&calls));
         let callers = self.unless_stopped(callers).await?;
         let callers = callers.map_err(|e| Early::Failed(e.to_string()))?;
         let rate = self.spec.rate.or(self.scenario.rate);
@@ -123,6 +127,11 @@ impl RowRun<'_> {
             // The same bytes at later revisions, each acknowledged put at one of its own.
             expected.revisions = None;
             expected.revision += tally.requests as i64;
+            let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
+            let read_back = self.unless_stopped(read_back).await?;
+            let late = || format!("puts were not read back within {READ_BACK_WITHIN:?}");
+            let read_back = read_back.map_err(|_| Early::Failed(late()))?;
+            read_back.map_err(|e| Early::Failed(e.to_string()))?;
         }
         self.list_once(reach, &after, measured).await?;
         match spoiled(&tally) {
@@ -179,10 +188,15 @@ fn describe(case: &mut Case, tally: &Tally) {
     case.error_samples = texts.map(|(text, _)| text.clone()).collect();
 }
 
-/// Why the figures of an open loop say nothing about the target; `None` when they do, and in a closed loop.
+/// Why a row's figures say nothing about the target; `None` when they do. A closed loop waits for its generator: only an
+/// empty one is spoiled.
 fn spoiled(tally: &Tally) -> Option<String> {
     if tally.overrun {
         return Some("the target fell so far behind the rate that sending was given up".to_owned());
+    }
+    if tally.requests == 0 {
+        let reason = "not one request was sent: none was due at this rate in this time";
+        return Some(reason.to_owned());
     }
     if tally.lag.n() == 0 {
         return None;
@@ -204,6 +218,7 @@ mod tests {
 
     fn tally(lag_us: u64, stall_ms: u64) -> Tally {
         let mut tally = Tally {
+            requests: 1_000,
             stall: Duration::from_millis(stall_ms),
             ..Tally::default()
         };
@@ -218,11 +233,16 @@ mod tests {
         assert_eq!(spoiled(&tally(200, 2)), None);
         assert!(spoiled(&tally(1_500, 2)).is_some_and(|why| why.contains("was late")));
         assert!(spoiled(&tally(200, 150)).is_some_and(|why| why.contains("lost its CPU")));
-        assert_eq!(spoiled(&Tally::default()), None);
+        let closed = Tally {
+            requests: 1,
+            ..Tally::default()
+        };
+        assert_eq!(spoiled(&closed), None);
         let overrun = Tally {
             overrun: true,
             ..tally(200, 2)
         };
         assert!(spoiled(&overrun).is_some_and(|why| why.contains("fell so far behind")));
+        assert!(spoiled(&Tally::default()).is_some_and(|why| why.contains("not one request")));
     }
 }

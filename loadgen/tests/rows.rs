@@ -1,0 +1,208 @@
+//! A row of each shape on servers that `loadgen` starts, small, and what its report says of it. How long anything took is
+//! not looked at: only that it was counted, and that what was counted fits together.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What every scenario here begins with; rows and loads follow.
+const HEAD: &str = r#"
+name = "small"
+summary = "rows of one shape"
+repeats = 3
+warmup = 1
+clients = 6
+duration = "200ms"
+
+[[data_set]]
+name = "few"
+kind = "raw"
+objects = 300
+object_size = 1_000
+seed = 1
+"#;
+
+/// A run, its exit code and the report that it saved.
+struct Run {
+    code: Option<i32>,
+    report: Value,
+    log: String,
+}
+
+impl Run {
+    /// Runs `rows` on our servers.
+    fn of(rows: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let scenario = format!("{HEAD}\n{rows}");
+        fs::write(folder.path().join("small.toml"), scenario).expect("a writable folder");
+        let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+            .args(["run", "small.toml", "--out", "out"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts");
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        Self {
+            code: output.status.code(),
+            report: saved_report(&folder.path().join("out"), &log),
+            log,
+        }
+    }
+
+    /// Runs one row of the etcd tier.
+    fn of_row(row: &str) -> Self {
+        Self::of(&format!("[rows]\netcd = [{row}]"))
+    }
+
+    fn case(&self) -> &Value {
+        &self.report["cases"][0]
+    }
+
+    /// That the row was measured, and every object of its data set is there as it was written.
+    #[track_caller]
+    fn assert_measured(&self) {
+        let case = self.case();
+        assert_eq!(case["outcome"]["state"], "measured", "{}", self.log);
+        assert_eq!((&case["valid"], &case["errors"]), (&true.into(), &0.into()));
+        assert!(number(&case["server"]["cpu_s"]) > 0.0, "{case}");
+    }
+
+    #[track_caller]
+    fn assert_verified(&self) {
+        let verified = &self.case()["verified"];
+        assert_eq!(verified["objects"], 300, "{verified}");
+        let written = &self.report["data_sets"][0]["fingerprint"];
+        assert_eq!(&verified["fingerprint"], written);
+    }
+}
+
+fn saved_report(out: &Path, log: &str) -> Value {
+    let folders = fs::read_dir(out).unwrap_or_else(|e| panic!("no result: {e}\n{log}"));
+    let folders: Vec<_> = folders.flatten().map(|entry| entry.path()).collect();
+    assert_eq!(folders.len(), 1, "one result: {folders:?}");
+    let report = fs::read(folders[0].join("report.json")).expect("a report");
+    serde_json::from_slice(&report).expect("JSON")
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[test]
+fn a_closed_loop_of_puts_counts_each_and_finds_it_again() {
+    let run = Run::of_row(r#"{ strategy = "put", connections = 2 }"#);
+    assert_eq!(run.code, Some(0), "{}", run.log);
+    run.assert_measured();
+    run.assert_verified();
+    let case = run.case();
+    assert_eq!(
+        (&case["clients"], &case["connections"]),
+        (&6.into(), &2.into())
+    );
+    assert!(number(&case["requests"]) > 0.0 && number(&case["requests_per_s"]) > 0.0);
+    assert_eq!(case["latency_ms"]["n"], case["requests"]);
+    assert_eq!(case["service_ms"], Value::Null, "that is for schedules");
+    assert!(number(&case["client"]["cpu_s_per_request"]) > 0.0, "{case}");
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule_apart_from_its_answers() {
+    let row = r#"{ strategy = "get", connections = 3, rate = 2_000 }"#;
+    let run = Run::of_row(row);
+    let case = run.case();
+    // A machine that is busy with other tests may well keep the generator from its schedule, and then the row must say so.
+    let expected = match case["outcome"]["state"].as_str() {
+        Some("measured") => (Some(0), true),
+        Some("invalid") => (Some(3), false),
+        _ => panic!("{}", run.log),
+    };
+    assert_eq!((run.code, case["valid"] == true), expected, "{}", run.log);
+    assert_eq!(
+        (&case["offered_per_s"], &case["errors"]),
+        (&2_000.0.into(), &0.into())
+    );
+    run.assert_verified();
+    assert!(number(&case["requests"]) > 0.0, "{case}");
+    for times in [
+        &case["latency_ms"],
+        &case["service_ms"],
+        &case["client"]["lag_ms"],
+    ] {
+        assert_eq!(times["n"], case["requests"], "each request has its {times}");
+    }
+    assert!(number(&case["client"]["stall_ms"]) >= 0.0);
+}
+
+#[test]
+fn a_schedule_without_a_single_request_is_no_measurement() {
+    let run = Run::of_row(r#"{ strategy = "get", rate = 0.000_001 }"#);
+    assert_eq!(run.code, Some(3), "{}", run.log);
+    let case = run.case();
+    assert_eq!(
+        (&case["requests"], &case["valid"]),
+        (&0.into(), &false.into())
+    );
+    assert_eq!(case["outcome"]["state"], "invalid");
+    assert!(run.log.contains("not one request was sent"), "{}", run.log);
+}
+
+#[test]
+fn a_put_reaches_every_watcher() {
+    let row = r#"{ strategy = "fan-out", watchers = 60, connections = 4 }"#;
+    let run = Run::of_row(row);
+    assert_eq!(run.code, Some(0), "{}", run.log);
+    run.assert_measured();
+    let case = run.case();
+    assert_eq!(
+        (&case["watchers"], &case["connections"]),
+        (&60.into(), &4.into())
+    );
+    assert_eq!(case["requests"], 3);
+    assert_eq!(
+        case["latency_ms"]["n"],
+        3 * 60,
+        "an event each, warm-up not counted"
+    );
+}
+
+#[test]
+fn loads_beside_a_row_are_counted_and_change_nothing_of_what_it_lists() {
+    let run = Run::of(
+        r#"
+[rows]
+etcd = [{ strategy = "stream", repeats = 20, beside = ["writes", "lists", "watchers"] }]
+
+[[background]]
+name = "writes"
+strategy = "put"
+clients = 2
+keys = "data-set"
+
+[[background]]
+name = "lists"
+strategy = "unary"
+
+[[background]]
+name = "watchers"
+strategy = "watch"
+watchers = 20
+connections = 2
+"#,
+    );
+    assert_eq!(run.code, Some(0), "{}", run.log);
+    run.assert_measured();
+    run.assert_verified();
+    let beside = run.case()["beside"].as_array().expect("three loads");
+    let names: Vec<_> = beside.iter().map(|load| &load["name"]).collect();
+    assert_eq!(names, ["writes", "lists", "watchers"]);
+    for load in &beside[..2] {
+        assert!(number(&load["requests"]) > 0.0, "{load}");
+    }
+    assert!(beside.iter().all(|load| load["errors"] == 0), "{beside:?}");
+    assert_eq!(beside[2]["clients"], 20);
+}
