@@ -17,6 +17,8 @@ pub struct ListMeta {
     pub continue_token: String,
     /// Items behind this page; only with a token and without selectors.
     pub remaining_item_count: Option<u64>,
+    /// Canonical form of the shard selector that the list was cut by; empty where it was not.
+    pub shard_selector: String,
 }
 
 impl ListMeta {
@@ -28,6 +30,11 @@ impl ListMeta {
         put_bytes(&mut out, 3, self.continue_token.as_bytes());
         if let Some(count) = self.remaining_item_count {
             put_int(&mut out, 4, count as i64);
+        }
+        if !self.shard_selector.is_empty() {
+            let selector = self.shard_selector.as_bytes();
+            put_bytes_header(&mut out, 5, bytes_field_len(1, selector.len()));
+            put_bytes(&mut out, 1, selector);
         }
         out
     }
@@ -42,6 +49,11 @@ impl ListMeta {
         }
         if let Some(count) = self.remaining_item_count {
             out.extend_from_slice(format!(",\"remainingItemCount\":{count}").as_bytes());
+        }
+        if !self.shard_selector.is_empty() {
+            out.extend_from_slice(b",\"shardInfo\":{\"selector\":");
+            put_string(out, self.shard_selector.as_bytes());
+            out.push(b'}');
         }
         out.push(b'}');
     }
@@ -92,16 +104,21 @@ mod tests {
     use crate::{from_json, list_item, to_json};
     use serde_json::json;
 
-    fn metas() -> [ListMeta; 3] {
+    fn metas() -> [ListMeta; 4] {
         let meta = |resource_version, continue_token: &str, remaining_item_count| ListMeta {
             resource_version,
             continue_token: continue_token.to_owned(),
             remaining_item_count,
+            shard_selector: String::new(),
         };
         [
             meta(1, "", None),
             meta(u64::MAX, "token", Some(42)),
             meta(77, "token", None),
+            ListMeta {
+                shard_selector: "shardRange(object.metadata.uid, '0x0', '0x1')".to_owned(),
+                ..meta(77, "token", None)
+            },
         ]
     }
 
@@ -110,6 +127,9 @@ mod tests {
         let mut metadata = json!({"resourceVersion": meta.resource_version.to_string(), "continue": meta.continue_token});
         if let Some(count) = meta.remaining_item_count {
             metadata["remainingItemCount"] = json!(count);
+        }
+        if !meta.shard_selector.is_empty() {
+            metadata["shardInfo"] = json!({"selector": meta.shard_selector});
         }
         let items: Vec<_> = names
             .iter()

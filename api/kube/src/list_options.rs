@@ -33,6 +33,8 @@ pub struct ListOptions {
     pub label_selector: String,
     /// `fieldSelector`.
     pub field_selector: String,
+    /// `shardSelector`, as [`crate::ShardSelector`] reads it.
+    pub shard_selector: String,
     /// `watch`: turns the list's URL into a watch.
     pub watch: bool,
     /// `sendInitialEvents`; absent differs from false.
@@ -73,6 +75,7 @@ impl ListOptions {
                 "continue" => options.continue_token = value.into_owned(),
                 "labelSelector" => options.label_selector = value.into_owned(),
                 "fieldSelector" => options.field_selector = value.into_owned(),
+                "shardSelector" => options.shard_selector = value.into_owned(),
                 "watch" => options.watch = truth(&value),
                 "timeout" => options.timeout = value.into_owned(),
                 "sendInitialEvents" => options.send_initial_events = Some(truth(&value)),
@@ -277,6 +280,10 @@ mod tests {
             options("labelSelector=app%3Dx%2Cb&fieldSelector=a%3db").label_selector,
             "app=x,b"
         );
+        let half = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
+        let encoded: String = form_urlencoded::byte_serialize(half.as_bytes()).collect();
+        let sharded = options(&format!("shardSelector={encoded}&shardSelector=x"));
+        assert_eq!(sharded.shard_selector, half);
         for (query, watch) in [
             ("watch=0", false),
             ("watch=False", false),

@@ -162,6 +162,15 @@ impl ShardSelector {
         &self.spans
     }
 
+    /// The part of all hashes that is selected, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let widths = self
+            .spans
+            .iter()
+            .map(|span| span.end() - u128::from(span.first));
+        widths.sum::<u128>() as f64 / END as f64
+    }
+
     /// Whether objects with this hash are selected. O(log ranges).
     pub fn selects(&self, hash: u64) -> bool {
         let at = self.spans.partition_point(|span| span.last < hash);

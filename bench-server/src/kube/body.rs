@@ -19,8 +19,8 @@ use super::opaque::OpaqueBody;
 use super::page::Listing;
 use super::resource::Resource;
 use super::table;
+use super::walk::Walk;
 use super::watch::body::WatchBody;
-use crate::store::index::Cursor;
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
@@ -34,7 +34,7 @@ pub struct ListBody {
     head: Vec<u8>,
     /// Objects as they lie in the cache, on their way into frames.
     frames: FrameBuilder,
-    items: Cursor<Object>,
+    items: Walk,
     left: u64,
     started: bool,
     ended: bool,
@@ -45,6 +45,11 @@ impl ListBody {
     /// not known: partial metadata in protobuf.
     pub fn new(resource: &'static Resource, form: Form, listing: Listing) -> Self {
         let (api_version, kind) = form.list_type(resource);
+        let mut listing = listing;
+        if form.shape != Shape::Whole || resource.message.is_none() {
+            // Upstream tells of the shard in typed lists only.
+            listing.meta.shard_selector.clear();
+        }
         let meta = &listing.meta;
         let head = match (form.encoding, form.shape) {
             (Encoding::Json, Shape::Table) => {

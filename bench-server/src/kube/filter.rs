@@ -1,10 +1,13 @@
 //! Selectors applied to cached objects, in their encoding: nothing is decoded and nothing allocated.
 
+use std::sync::Arc;
+
 use kube_api::protobuf::{Fields, Wire, find_bytes};
 use kube_api::selector::{FieldSelector, LabelSelector};
-use kube_api::{ListOptions, Status};
+use kube_api::{ListOptions, ShardKey, ShardSelector, Status};
 
 use super::form::METADATA;
+use super::gates::FeatureGates;
 use super::object::Object;
 use super::resource::{Field, Resource};
 
@@ -20,16 +23,38 @@ pub(crate) struct Filter {
     resource: &'static Resource,
     labels: LabelSelector,
     fields: FieldSelector,
+    shard: Option<Shard>,
+}
+
+/// The shard that objects must belong to.
+#[derive(Debug)]
+struct Shard {
+    selector: Arc<ShardSelector>,
+    /// Whether the hash that was computed with the object is used; otherwise the uid is hashed each time.
+    keeps_hash: bool,
+}
+
+impl Shard {
+    fn matches(&self, object: &Object) -> bool {
+        let key = self.selector.key();
+        self.selector.selects(match key {
+            ShardKey::Uid if self.keeps_hash => object.uid_hash(),
+            ShardKey::Uid => key.hash(object.uid(), b""),
+            ShardKey::Namespace => key.hash(b"", object.namespace()),
+        })
+    }
 }
 
 impl Filter {
-    /// Reads both selectors.
+    /// Reads all three selectors.
     ///
     /// # Errors
-    /// 400 for one that cannot be read, or for a field that the kind cannot be selected by.
+    /// 400 for a label or field selector that cannot be read, or for a field that the kind cannot be selected
+    /// by; 500 for a shard selector that cannot be read, as upstream answers.
     pub(crate) fn parse(
         resource: &'static Resource,
         options: &ListOptions,
+        gates: FeatureGates,
     ) -> Result<Self, Status> {
         let refused = |error: &dyn std::error::Error| Status::bad_request(error.to_string());
         let labels =
@@ -45,10 +70,22 @@ impl Filter {
                     }
                     _ => refused(&error),
                 })?;
+        let asked = gates.sharded_list_and_watch && !options.shard_selector.is_empty();
+        let shard = match asked.then(|| ShardSelector::parse(&options.shard_selector)) {
+            None => None,
+            Some(Ok(selector)) => Some(Shard {
+                selector: Arc::new(selector),
+                keeps_hash: gates.shard_index,
+            }),
+            Some(Err(error)) => {
+                return Err(Status::internal(format!("invalid shard selector: {error}")));
+            }
+        };
         Ok(Self {
             resource,
             labels,
             fields,
+            shard,
         })
     }
 
@@ -58,12 +95,36 @@ impl Filter {
             resource,
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),
+            shard: None,
         }
     }
 
     /// Whether it selects everything.
     pub(crate) fn is_empty(&self) -> bool {
+        self.shard.is_none() && self.selects_whole_shard()
+    }
+
+    /// Whether it selects everything in the shard, where it demands one.
+    pub(crate) fn selects_whole_shard(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// The shard that it demands.
+    pub(crate) fn shard(&self) -> Option<&Arc<ShardSelector>> {
+        self.shard.as_ref().map(|shard| &shard.selector)
+    }
+
+    /// The same, where the hash that it looks at was computed with the object.
+    pub(crate) fn indexed_shard(&self) -> Option<&Arc<ShardSelector>> {
+        let indexed = self.shard.as_ref().filter(|shard| shard.keeps_hash);
+        indexed.map(|shard| &shard.selector)
+    }
+
+    /// Whether the object belongs to the shard that it demands.
+    pub(crate) fn is_in_shard(&self, object: &Object) -> bool {
+        self.shard
+            .as_ref()
+            .is_none_or(|shard| shard.matches(object))
     }
 
     /// The value that it demands of a field.
@@ -79,6 +140,9 @@ impl Filter {
     /// Whether it selects the object. Costs a walk over the metadata up to the labels, and one jump per part
     /// of a field's path.
     pub(crate) fn matches(&self, object: &Object) -> bool {
+        if !self.is_in_shard(object) {
+            return false;
+        }
         if !self.labels.is_empty() {
             let metadata = metadata(object.encoded());
             if !self.labels.matches(|key| label(metadata, key.as_bytes())) {

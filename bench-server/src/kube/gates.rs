@@ -20,6 +20,11 @@ pub struct FeatureGates {
     /// Selectors are answered by an index where one helps. Not a gate of upstream's, whose index on
     /// `spec.nodeName` cannot be switched off and which has none on labels.
     pub cache_index: bool,
+    /// Lists and watches may ask for a shard: `shardSelector` (KEP-5866). Upstream's is off by default.
+    pub sharded_list_and_watch: bool,
+    /// Shards are read from an index, and watches of shards found by the hash of an event's object. Not a gate
+    /// of upstream's, which hashes every object for every list, and for every watch at every event.
+    pub shard_index: bool,
 }
 
 impl Default for FeatureGates {
@@ -32,13 +37,15 @@ impl Default for FeatureGates {
             watch_list_compression: true,
             detect_cache_inconsistency: true,
             cache_index: true,
+            sharded_list_and_watch: true,
+            shard_index: true,
         }
     }
 }
 
 impl FeatureGates {
     /// Every gate by its name on the command line.
-    fn by_name(&mut self) -> [(&'static str, &mut bool); 7] {
+    fn by_name(&mut self) -> [(&'static str, &mut bool); 9] {
         [
             ("EtcdRangeStream", &mut self.etcd_range_stream),
             (
@@ -53,6 +60,8 @@ impl FeatureGates {
                 &mut self.detect_cache_inconsistency,
             ),
             ("CacheIndex", &mut self.cache_index),
+            ("ShardedListAndWatch", &mut self.sharded_list_and_watch),
+            ("ShardIndex", &mut self.shard_index),
         ]
     }
 }

@@ -55,14 +55,17 @@ impl Lister {
     /// The Status to be sent: bad options, an expired or unreached revision, storage's failures.
     pub async fn list(&self, namespace: &str, options: &ListOptions) -> Result<Listing, Status> {
         options.validate_list()?;
-        let plan = Plan::new(self.resource, namespace, options)?;
-        let listing = match &self.cache {
+        let plan = Plan::new(self.resource, namespace, options, self.gates)?;
+        let mut listing = match &self.cache {
             None => self.ask_etcd(&plan).await?,
             Some(cache) => match self.ask_cache(cache, &plan).await? {
                 Some(listing) => listing,
                 None => self.ask_etcd(&plan).await?,
             },
         };
+        if let Some(shard) = plan.filter.shard() {
+            listing.meta.shard_selector = shard.to_string();
+        }
         self.figures.lists.served(self.resource, listing.served);
         Ok(listing)
     }
@@ -150,18 +153,14 @@ impl Lister {
                 if let Some(object) = view.tree.get(key.as_bytes()) {
                     one.insert(object.clone());
                 }
-                let (objects, index) = (one, "");
-                Some(Candidates { objects, index })
+                Candidates::all(one)
             }
             None => cache.candidates(&view, &plan.filter),
         };
-        let (tree, index) = match &candidates {
-            Some(found) => (&found.objects, found.index),
-            None => (&view.tree, ""),
-        };
+        let Candidates { objects, index } = candidates;
         let state = State {
             revision: view.revision,
-            tree,
+            objects,
             behind: None,
             served: Served::by(ServedFrom::Cache, index),
         };

@@ -4,7 +4,7 @@
 //! - [`cache`]: one watch cache per resource: fill, watch, snapshots, freshness
 //! - [`decode`]: stored keys and values as objects
 //! - [`list`]: which of cache and etcd answers a LIST, and with what
-//! - [`page`]: cutting a page out of a state; [`filter`]: selectors
+//! - [`page`]: cutting a page out of a state; [`walk`]: its objects one after the other; [`filter`]: selectors
 //! - [`get`]: one object
 //! - [`mod@write`]: POST, PUT, PATCH, DELETE
 //! - [`watch`]: the state, then its changes, as one long answer
@@ -33,6 +33,7 @@ pub mod reply;
 pub mod resource;
 pub mod service;
 pub mod tier;
+pub mod walk;
 pub mod watch;
 
 mod compaction;

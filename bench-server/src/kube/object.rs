@@ -5,14 +5,21 @@ use std::fmt;
 use bytes::Bytes;
 use kube_api::custom::{CustomError, custom_from_json};
 use kube_api::envelope::{self, EnvelopeError};
+use kube_api::hash::fnv1a_64;
 use kube_api::protobuf::Malformed;
 use kube_api::{ListItem, Metadata, item_object};
 
 use super::resource::Resource;
 use crate::store::index::Item;
 
-/// One object: its key below the resource's prefix, and its encoding as a field of a list with
-/// `resourceVersion` put in. Both lie in one exact allocation; cloning costs a reference count.
+/// Bytes of the hash that a buffer begins with.
+const HASH: usize = size_of::<u64>();
+
+/// One object: the hash of its uid, its key below the resource's prefix, and its encoding as a field of a list
+/// with `resourceVersion` put in. All lie in one exact allocation; cloning costs a reference count.
+///
+/// The hash lies with its lowest byte first, so that its highest one is next to the key: both together are
+/// the key of the index that shards are read from, and nothing is kept twice for it.
 #[derive(Clone)]
 pub struct Object {
     buffer: Bytes,
@@ -54,7 +61,8 @@ impl Object {
     fn at(key: &[u8], object: &[u8], mod_revision: i64) -> Result<Self, DecodeError> {
         let mut digits = itoa::Buffer::new();
         let item = ListItem::new(object, digits.format(mod_revision))?;
-        let mut buffer = Vec::with_capacity(key.len() + item.len());
+        let mut buffer = Vec::with_capacity(HASH + key.len() + item.len());
+        buffer.extend_from_slice(&fnv1a_64(item.uid()).to_le_bytes());
         buffer.extend_from_slice(key);
         item.write(&mut buffer);
         let buffer = Bytes::from(buffer);
@@ -77,7 +85,28 @@ impl Object {
 
     /// Key below the resource's prefix: `NAMESPACE/NAME`, or `NAME` where there are no namespaces.
     pub fn key(&self) -> &[u8] {
-        &self.buffer[..self.key_len as usize]
+        &self.buffer[HASH..self.item_at()]
+    }
+
+    fn item_at(&self) -> usize {
+        HASH + self.key_len as usize
+    }
+
+    /// The hash of its uid, by which shards are cut. It was computed when the object was decoded.
+    pub fn uid_hash(&self) -> u64 {
+        self.buffer
+            .first_chunk()
+            .map_or(0, |hash| u64::from_le_bytes(*hash))
+    }
+
+    /// The highest byte of [`Self::uid_hash`], then the key.
+    pub(crate) fn bucket_and_key(&self) -> &[u8] {
+        &self.buffer[HASH - 1..self.item_at()]
+    }
+
+    /// Its uid; empty in an object that has none. Costs a walk over the metadata up to there.
+    pub fn uid(&self) -> &[u8] {
+        Metadata::read(self.encoded()).unwrap_or_default().uid
     }
 
     /// Revision of its last change; 0 in an object that names none.
@@ -101,7 +130,7 @@ impl Object {
 
     /// The object as a field of a list: tag, length, object.
     pub fn item(&self) -> Bytes {
-        self.buffer.slice(self.key_len as usize..)
+        self.buffer.slice(self.item_at()..)
     }
 
     /// The encoded object alone, sharing the buffer.
@@ -111,7 +140,7 @@ impl Object {
 
     /// The encoded object alone: protobuf, or what [`kube_api::custom`] makes of a custom object.
     pub fn encoded(&self) -> &[u8] {
-        item_object(&self.buffer[self.key_len as usize..])
+        item_object(&self.buffer[self.item_at()..])
     }
 }
 
@@ -122,7 +151,7 @@ impl Item for Object {
 
     /// Bytes in a list, so that the tree's sums are the lengths of protobuf lists.
     fn weight(&self) -> u64 {
-        self.buffer.len() as u64 - u64::from(self.key_len)
+        (self.buffer.len() - self.item_at()) as u64
     }
 }
 

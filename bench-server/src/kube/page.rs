@@ -5,8 +5,8 @@ use kube_api::{ContinueToken, ListMeta};
 
 use super::figures::lists::Served;
 use super::filter::Filter;
-use super::object::Object;
-use crate::store::index::{Cursor, Item, Tree};
+use super::walk::{Objects, Walk};
+use crate::store::index::{Item, Tree};
 
 /// Objects that are looked at before others on the same thread get their turn.
 pub(super) const TURN: u64 = 4_096;
@@ -17,7 +17,7 @@ pub struct Listing {
     /// What the list says about itself.
     pub meta: ListMeta,
     /// The objects from its first on.
-    pub items: Cursor<Object>,
+    pub items: Walk,
     /// How many of them belong to the list.
     pub count: u64,
     /// Sum of their encoded lengths.
@@ -29,8 +29,8 @@ pub struct Listing {
 /// What lies behind a page.
 #[derive(Debug)]
 pub(crate) struct Behind {
-    /// Objects there.
-    pub(crate) remaining: u64,
+    /// Objects there, where that is known.
+    pub(crate) remaining: Option<u64>,
     /// Key, below the resource's prefix, of the last object that was looked at.
     pub(crate) last: Vec<u8>,
 }
@@ -45,19 +45,19 @@ pub(crate) struct From<'a> {
 }
 
 /// A state at a revision, and who has it.
-pub(crate) struct State<'t> {
+pub(crate) struct State {
     pub(crate) revision: i64,
-    pub(crate) tree: &'t Tree<Object>,
-    /// Set where the tree holds no more than a page, cut and filtered by storage.
+    pub(crate) objects: Objects,
+    /// Set where there is no more than a page, cut and filtered by storage.
     pub(crate) behind: Option<Behind>,
     /// Who has it. What it took is counted while a page is cut, and added to this.
     pub(crate) served: Served,
 }
 
-impl State<'_> {
+impl State {
     /// The page of at most `limit` objects (0: all). Costs O(log n + page) without selectors, however many
     /// objects are behind it; with selectors each object is looked at until the page is full.
-    pub(crate) async fn page(mut self, from: From<'_>, limit: u64, filter: &Filter) -> Listing {
+    pub(crate) async fn page(self, from: From<'_>, limit: u64, filter: &Filter) -> Listing {
         let start = if from.start.is_empty() {
             from.below
         } else {
@@ -65,61 +65,79 @@ impl State<'_> {
         };
         let end = prefix_end(from.below.as_bytes());
         let range = KeyRange::new(start.as_bytes(), &end);
-        if filter.is_empty() {
-            let totals = self.tree.totals(range);
-            let items = self.tree.cursor(range);
-            if limit == 0 || totals.count <= limit {
-                return self.listing(from, items, totals.count, totals.weight, None);
-            }
-            let mut walk = items.clone();
-            let (mut items_len, mut last) = (0, Vec::new());
-            for left in (0..limit).rev() {
-                let Some(object) = walk.next_ref() else { break };
-                items_len += object.weight();
-                if left == 0 {
-                    last = object.key().to_vec();
-                }
-            }
-            let behind = Behind {
-                remaining: walk.remaining(),
-                last,
-            };
-            return self.listing(from, items, limit, items_len, Some(behind));
+        let in_shard = self.objects.is_shard() && filter.selects_whole_shard();
+        match in_shard || filter.is_empty() {
+            true => self.run(from, range, limit).await,
+            false => self.selection(from, range, limit, filter).await,
         }
+    }
 
-        let mut selected = Tree::default();
-        let mut walk = self.tree.cursor(range);
-        let everything = walk.remaining();
-        let mut behind = None;
+    /// Objects that all belong to the list.
+    async fn run(mut self, from: From<'_>, range: KeyRange<'_>, limit: u64) -> Listing {
+        let items = self.objects.walk(range);
+        if limit == 0 || items.remaining().is_some_and(|count| count <= limit) {
+            let (totals, others) = self.objects.totals(range).await;
+            if self.objects.is_shard() {
+                self.served.evaluated += totals.count + others;
+            }
+            return self.listing(from, items, totals.count, totals.weight, None);
+        }
+        let mut walk = items.clone();
+        let (mut count, mut items_len, mut last) = (0, 0, Vec::new());
         while let Some(object) = walk.next_ref() {
+            count += 1;
+            items_len += object.weight();
+            if count == limit {
+                last = object.key().to_vec();
+                break;
+            }
+        }
+        self.served.evaluated += walk.looked_at();
+        let behind = (!walk.is_over()).then(|| Behind {
+            remaining: walk.remaining(),
+            last,
+        });
+        self.listing(from, items, count, items_len, behind)
+    }
+
+    /// Objects of which the filter selects some: each is looked at.
+    async fn selection(
+        mut self,
+        from: From<'_>,
+        range: KeyRange<'_>,
+        limit: u64,
+        filter: &Filter,
+    ) -> Listing {
+        let mut selected = Tree::default();
+        let mut walk = self.objects.walk(range);
+        let (mut behind, mut looked) = (None, 0_u64);
+        while let Some(object) = walk.next_ref() {
+            looked += 1;
             if filter.matches(object) {
                 let last = object.clone();
                 selected.insert(last.clone());
                 if selected.len() == limit {
-                    let remaining = walk.remaining();
-                    behind = (remaining > 0).then(|| Behind {
-                        remaining,
+                    // How many of those behind would be selected is not known.
+                    behind = (!walk.is_over()).then(|| Behind {
+                        remaining: None,
                         last: last.key().to_vec(),
                     });
                     break;
                 }
             }
-            if walk.remaining().is_multiple_of(TURN) {
+            if looked.is_multiple_of(TURN) {
                 tokio::task::yield_now().await;
             }
         }
-        self.served.evaluated += everything - walk.remaining();
-        let items = selected.cursor(KeyRange::From(b""));
-        let mut listing = self.listing(from, items, selected.len(), selected.weight(), behind);
-        // How many of those behind would be selected is not known.
-        listing.meta.remaining_item_count = None;
-        listing
+        self.served.evaluated += looked;
+        let items = selected.cursor(KeyRange::From(b"")).into();
+        self.listing(from, items, selected.len(), selected.weight(), behind)
     }
 
     fn listing(
         self,
         from: From<'_>,
-        items: Cursor<Object>,
+        items: Walk,
         count: u64,
         items_len: u64,
         behind: Option<Behind>,
@@ -132,7 +150,7 @@ impl State<'_> {
             let last = String::from_utf8_lossy(&behind.last);
             let last = last.strip_prefix(from.below).unwrap_or(&last);
             meta.continue_token = ContinueToken::after(self.revision, last).encode();
-            meta.remaining_item_count = Some(behind.remaining);
+            meta.remaining_item_count = behind.remaining;
         }
         Listing {
             meta,

@@ -21,7 +21,6 @@ use super::list::Lister;
 use super::media::{Encoding, Media};
 use super::opaque::OpaqueBody;
 use super::reply::Reply;
-use super::resource::Resource;
 use super::respond::{failure, respond, text, whole};
 use super::route::{Route, decoded};
 use super::write::answer::{Place, is_dry_run};
@@ -229,7 +228,7 @@ impl KubeService {
             ..
         } = call;
         if let (true, Some(name)) = (watches, route.name) {
-            names_no_other(lister.resource, &options, name)?;
+            names_no_other(lister, &options, name)?;
             let comma = if options.field_selector.is_empty() {
                 ""
             } else {
@@ -380,12 +379,8 @@ impl Call<'_> {
 }
 
 /// Refuses a field selector that demands another object than the URL names.
-fn names_no_other(
-    resource: &'static Resource,
-    options: &ListOptions,
-    name: &str,
-) -> Result<(), Status> {
-    let filter = Filter::parse(resource, options)?;
+fn names_no_other(lister: &Lister, options: &ListOptions, name: &str) -> Result<(), Status> {
+    let filter = Filter::parse(lister.resource, options, lister.gates)?;
     match filter.demands_field(NAME) {
         Some(other) if other != name => Err(Status::bad_request(
             "fieldSelector metadata.name doesn't match requested name",

@@ -3,6 +3,7 @@
 //! A new test of what a LIST answers goes here; one of a single mechanism (tokens, selectors, framing) goes
 //! beside that mechanism.
 
+mod shards;
 mod slow_readers;
 
 use std::time::Duration;

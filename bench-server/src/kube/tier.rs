@@ -71,8 +71,9 @@ pub struct KubeFlags {
 
     /// Mechanisms to switch off: EtcdRangeStream (whole lists from etcd by RangeStream),
     /// ConsistentListFromCache, ListFromCacheSnapshot (exact and continued lists), WatchList
-    /// (sendInitialEvents), WatchListCompression, DetectCacheInconsistency, CacheIndex (selectors by index,
-    /// no gate of upstream's). All are on.
+    /// (sendInitialEvents), WatchListCompression, DetectCacheInconsistency, ShardedListAndWatch (shardSelector),
+    /// and two that are no gates of upstream's: CacheIndex (selectors by index) and ShardIndex (shards by
+    /// index; without, every object is hashed). All are on.
     #[arg(long, default_value = "", value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
 }

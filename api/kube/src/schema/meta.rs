@@ -71,11 +71,16 @@ messages! {
          1 "matchLabels"      MapStr                             OmitZero,
          2 "matchExpressions" Object(LABEL_SELECTOR_REQUIREMENT) List,
     }
+    SHARD_INFO = "ShardInfo" {
+         1 "selector" Str Always,
+    }
+
     LIST_META = "ListMeta" {
-         1 "selfLink"           Str OmitZero,
-         2 "resourceVersion"    Str OmitZero,
-         3 "continue"           Str OmitZero,
-         4 "remainingItemCount" Int Optional,
+         1 "selfLink"           Str                OmitZero,
+         2 "resourceVersion"    Str                OmitZero,
+         3 "continue"           Str                OmitZero,
+         4 "remainingItemCount" Int                Optional,
+         5 "shardInfo"          Object(SHARD_INFO) Optional,
     }
 
     STATUS_CAUSE = "StatusCause" {

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::fill::{Source, StreamSupport};
 use super::grow::Portion;
+use super::snapshots::Kept;
 use super::{View, WatchCache};
 use crate::kube::object::Object;
 use crate::kube::page::TURN;
@@ -85,8 +86,11 @@ impl WatchCache {
                 }
                 state.inconsistent = finding == Finding::Different;
                 if state.inconsistent {
-                    let (revision, tree) = (state.revision, state.tree.clone());
-                    state.snapshots.reset(revision, tree);
+                    let kept = Kept {
+                        objects: state.tree.clone(),
+                        uids: state.indexes.uids().cloned(),
+                    };
+                    state.snapshots.reset(state.revision, kept);
                 }
             });
         }

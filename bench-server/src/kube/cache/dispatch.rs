@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::budget::Budget;
 use super::event::Event;
-use super::hub::Hub;
+use super::hub::{HandedOut, Hub};
 use crate::kube::figures::Figures;
 use crate::kube::figures::watch::Stage;
 use crate::kube::resource::Resource;
@@ -82,7 +82,8 @@ async fn hand_out(
     resource: &Resource,
     figures: &Figures,
 ) {
-    let blocked = hub.hand_out(event);
+    let HandedOut { blocked, filtered } = hub.hand_out(event);
+    figures.watch.filtered(resource, filtered);
     if blocked.is_empty() {
         return;
     }

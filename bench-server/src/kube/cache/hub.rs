@@ -2,14 +2,22 @@
 //!
 //! Watchers that want the same are a group, whose filter looks at an event once. Groups are found by what
 //! their filter demands: one object by its key, the pods of one node by its name, one namespace by its
-//! prefix; only groups that demand none of these are tried for every event.
+//! prefix. Among those, watchers of a shard are found by the hash of the object. Only groups that demand none
+//! of these are tried for every event.
+//!
+//! - [`crowd`]: the groups of one place; [`intervals`]: which shards a hash belongs to
+
+mod crowd;
+mod intervals;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use kube_api::{ShardKey, ShardRange};
 use parking_lot::Mutex;
 
+use self::crowd::{Crowd, Found, Group};
 use super::event::{Dispatched, Event, EventType};
 use super::index::{INDEXED_FIELD, indexed_value};
 use super::queue::{Delivery, Queue};
@@ -61,6 +69,43 @@ impl Interest {
         }
     }
 
+    /// The field by whose hash its watchers are found, where they are.
+    fn hashes(&self) -> Option<ShardKey> {
+        self.filter.indexed_shard().map(|shard| shard.key())
+    }
+
+    /// The hashes that it is about; none where it is about no shard.
+    fn spans(&self) -> &[ShardRange] {
+        self.filter.shard().map_or(&[], |shard| shard.spans())
+    }
+
+    /// Whether it is about objects with this hash.
+    fn has_hash(&self, hash: u64) -> bool {
+        self.filter.shard().is_none_or(|shard| shard.selects(hash))
+    }
+
+    /// Whether it is about a shard.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.filter.shard().is_some()
+    }
+
+    /// The selectors.
+    pub(crate) fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// How many of an event's objects, old and new, are not in the shard that it is about.
+    pub(crate) fn shard_misses(&self, event: &Event) -> u64 {
+        if !self.is_sharded() {
+            return 0;
+        }
+        let objects = [event.old(), event.new_object()].into_iter().flatten();
+        let below = objects.filter(|object| object.key().starts_with(self.below.as_bytes()));
+        below
+            .filter(|object| !self.filter.is_in_shard(object))
+            .count() as u64
+    }
+
     /// Empty, or `NAMESPACE/`.
     pub(crate) fn below(&self) -> &str {
         &self.below
@@ -84,28 +129,27 @@ impl Interest {
     }
 }
 
-/// Watchers of one interest.
-#[derive(Debug)]
-struct Group {
-    interest: Arc<Interest>,
-    /// Copied when it changes while an event is handed out.
-    watchers: Arc<Vec<Arc<Queue>>>,
+/// Interests are the same when the texts are that they were read from.
+impl PartialEq for Interest {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity == other.identity
+    }
 }
 
-/// Groups by where they are looked up.
+/// Watchers by where they are looked up.
 #[derive(Debug, Default)]
-struct Groups {
-    by_key: HashMap<Vec<u8>, Vec<Group>>,
-    by_field: HashMap<Vec<u8>, Vec<Group>>,
-    by_namespace: HashMap<Vec<u8>, Vec<Group>>,
-    everywhere: Vec<Group>,
+struct Places {
+    by_key: HashMap<Vec<u8>, Crowd>,
+    by_field: HashMap<Vec<u8>, Crowd>,
+    by_namespace: HashMap<Vec<u8>, Crowd>,
+    everywhere: Crowd,
 }
 
 /// The watchers of a resource.
 #[derive(Debug)]
 pub(crate) struct Hub {
     resource: &'static Resource,
-    groups: Mutex<Groups>,
+    places: Mutex<Places>,
     /// Everything up to here was handed out.
     revision: AtomicI64,
 }
@@ -121,11 +165,20 @@ pub(crate) struct Subscription {
 /// The watchers of one event, and what they are told.
 type Audience = (EventType, Arc<Vec<Arc<Queue>>>);
 
+/// What became of an event.
+#[derive(Debug)]
+pub(crate) struct HandedOut {
+    /// Queues without room.
+    pub(crate) blocked: Vec<(Arc<Queue>, Delivery)>,
+    /// Tests of a shard that failed, or would have.
+    pub(crate) filtered: u64,
+}
+
 impl Hub {
     pub(crate) fn new(resource: &'static Resource) -> Arc<Self> {
         Arc::new(Self {
             resource,
-            groups: Mutex::default(),
+            places: Mutex::default(),
             revision: AtomicI64::new(0),
         })
     }
@@ -147,18 +200,8 @@ impl Hub {
         capacity: usize,
     ) -> Subscription {
         let queue = Arc::new(Queue::new(capacity));
-        let mut groups = self.groups.lock();
-        let there = groups.at(&interest.place);
-        match there
-            .iter_mut()
-            .find(|group| group.interest.identity == interest.identity)
-        {
-            Some(group) => Arc::make_mut(&mut group.watchers).push(queue.clone()),
-            None => there.push(Group {
-                interest: interest.clone(),
-                watchers: Arc::new(vec![queue.clone()]),
-            }),
-        }
+        let mut places = self.places.lock();
+        places.at(&interest.place).join(&interest, &queue);
         Subscription {
             hub: self.clone(),
             interest,
@@ -166,10 +209,10 @@ impl Hub {
         }
     }
 
-    /// Puts an event into every queue that wants it and has room; answers those without.
-    pub(crate) fn hand_out(&self, event: &Arc<Event>) -> Vec<(Arc<Queue>, Delivery)> {
+    /// Puts an event into every queue that wants it and has room.
+    pub(crate) fn hand_out(&self, event: &Arc<Event>) -> HandedOut {
         let mut blocked = Vec::new();
-        let audiences = self.audiences(event);
+        let (audiences, filtered) = self.audiences(event);
         let dispatched = Arc::new(Dispatched::new(event.clone()));
         for (event_type, watchers) in audiences {
             for queue in watchers.iter() {
@@ -182,40 +225,40 @@ impl Hub {
                 }
             }
         }
-        blocked
+        HandedOut { blocked, filtered }
     }
 
     /// Looks up who may want the event under the lock, and asks their filters outside of it.
-    fn audiences(&self, event: &Event) -> Vec<Audience> {
-        let mut candidates = Vec::new();
+    fn audiences(&self, event: &Event) -> (Vec<Audience>, u64) {
+        let mut found = Found::default();
         {
-            let groups = self.groups.lock();
-            let mut add = |found: Option<&Vec<Group>>| {
-                let found = found.into_iter().flatten();
-                candidates.extend(found.map(|g| (g.interest.clone(), g.watchers.clone())));
+            let mut places = self.places.lock();
+            places.everywhere.find(event, &mut found);
+            let mut look = |crowd: Option<&mut Crowd>| {
+                if let Some(crowd) = crowd {
+                    crowd.find(event, &mut found);
+                }
             };
-            add(Some(&groups.everywhere));
-            if !groups.by_key.is_empty() {
-                add(groups.by_key.get(event.key()));
+            if !places.by_key.is_empty() {
+                look(places.by_key.get_mut(event.key()));
             }
-            if !groups.by_namespace.is_empty()
+            if !places.by_namespace.is_empty()
                 && let Some(slash) = event.key().iter().position(|byte| *byte == b'/')
             {
-                add(groups.by_namespace.get(&event.key()[..=slash]));
+                look(places.by_namespace.get_mut(&event.key()[..=slash]));
             }
-            if !groups.by_field.is_empty() {
+            if !places.by_field.is_empty() {
                 let value = |object| indexed_value(self.resource, object);
                 let (old, new) = (event.old().map(value), event.new_object().map(value));
-                add(old.and_then(|old| groups.by_field.get(old)));
+                look(old.and_then(|old| places.by_field.get_mut(old)));
                 if new != old {
-                    add(new.and_then(|new| groups.by_field.get(new)));
+                    look(new.and_then(|new| places.by_field.get_mut(new)));
                 }
             }
         }
-        candidates
-            .into_iter()
-            .filter_map(|(interest, watchers)| Some((interest.event_type(event)?, watchers)))
-            .collect()
+        let told = |group: Group| Some((group.interest.event_type(event)?, group.watchers));
+        let audiences = found.groups.into_iter().filter_map(told).collect();
+        (audiences, found.filtered)
     }
 
     /// Closes every queue: what they were told no longer joins up with what comes.
@@ -227,37 +270,24 @@ impl Hub {
 
     /// The queues of all watchers that are there.
     pub(crate) fn queues(&self) -> Vec<Arc<Queue>> {
-        let groups = self.groups.lock();
-        let all = groups
-            .by_key
-            .values()
-            .chain(groups.by_field.values())
-            .chain(groups.by_namespace.values())
-            .flatten()
-            .chain(&groups.everywhere);
-        all.flat_map(|group| group.watchers.iter().cloned())
+        let places = self.places.lock();
+        let crowds = [&places.by_key, &places.by_field, &places.by_namespace];
+        let crowds = crowds.into_iter().flat_map(HashMap::values);
+        let groups = crowds.chain([&places.everywhere]).flat_map(Crowd::groups);
+        groups
+            .flat_map(|group| group.watchers.iter().cloned())
             .collect()
     }
 
     fn leave(&self, interest: &Interest, queue: &Arc<Queue>) {
-        let mut groups = self.groups.lock();
-        let there = groups.at(&interest.place);
-        if let Some(at) = there
-            .iter()
-            .position(|group| group.interest.identity == interest.identity)
-        {
-            let watchers = Arc::make_mut(&mut there[at].watchers);
-            watchers.retain(|other| !Arc::ptr_eq(other, queue));
-            if watchers.is_empty() {
-                there.swap_remove(at);
-            }
-        }
-        groups.prune(&interest.place);
+        let mut places = self.places.lock();
+        places.at(&interest.place).leave(interest, queue);
+        places.prune(&interest.place);
     }
 }
 
-impl Groups {
-    fn at(&mut self, place: &Place) -> &mut Vec<Group> {
+impl Places {
+    fn at(&mut self, place: &Place) -> &mut Crowd {
         match place {
             Place::Key(key) => self.by_key.entry(key.clone()).or_default(),
             Place::Field(value) => self.by_field.entry(value.clone()).or_default(),
@@ -274,7 +304,7 @@ impl Groups {
             Place::Namespace(below) => (&mut self.by_namespace, below),
             Place::Everywhere => return,
         };
-        if map.get(key).is_some_and(Vec::is_empty) {
+        if map.get(key).is_some_and(Crowd::is_empty) {
             map.remove(key);
         }
     }

@@ -1,4 +1,5 @@
-//! Which objects have a value: an index on `spec.nodeName`, and on labels that somebody has selected by.
+//! Which objects have a value: an index on `spec.nodeName`, on labels that somebody has selected by, and on the
+//! hash of uids ([`uid`]).
 //!
 //! For each value there is a tree of the objects that have it, in key order like the cache itself, so that
 //! what an index finds is paged and encoded as the whole is. Everything is persistent: an index is part of a
@@ -7,16 +8,20 @@
 
 #[cfg(test)]
 mod tests;
+pub(crate) mod uid;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use etcd_api::keys::KeyRange;
+use kube_api::ShardKey;
 
+use self::uid::UidIndex;
 use crate::kube::filter::{Filter, field_of, label_of};
 use crate::kube::object::Object;
 use crate::kube::resource::Resource;
+use crate::kube::walk::Objects;
 use crate::store::index::{Item, Tree};
 
 /// The field that is always indexed, for resources that have it: kubelets list and watch by it.
@@ -24,6 +29,12 @@ pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";
 
 /// The index on [`INDEXED_FIELD`] in metrics, by upstream's name.
 const FIELD_INDEX: &str = "f:spec.nodeName";
+
+/// The index on the hash of uids in metrics.
+const UID_INDEX: &str = "h:metadata.uid";
+
+/// Finding namespaces by their hash in metrics: the cache's own order is their index.
+const NAMESPACE_INDEX: &str = "h:metadata.namespace";
 
 /// Any index on a label in metrics; clients choose the labels, so that each by its name could be any number.
 const LABEL_INDEX: &str = "l:*";
@@ -191,9 +202,36 @@ impl LabelIndex {
 #[derive(Debug)]
 pub(crate) struct Candidates {
     /// In key order.
-    pub(crate) objects: Tree<Object>,
-    /// The index, as metrics name it.
+    pub(crate) objects: Objects,
+    /// The index, as metrics name it; empty for none.
     pub(crate) index: &'static str,
+}
+
+impl Candidates {
+    /// These, as no index found them.
+    pub(crate) fn all(objects: Tree<Object>) -> Self {
+        Self {
+            objects: Objects::All(objects),
+            index: "",
+        }
+    }
+}
+
+/// An index that was built beside the running cache.
+#[derive(Debug)]
+pub(crate) enum NewIndex {
+    Label(LabelIndex),
+    Uids(UidIndex),
+}
+
+impl NewIndex {
+    /// Accounts for a change of one object.
+    pub(crate) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        match self {
+            Self::Label(label) => label.change(old, new),
+            Self::Uids(uids) => uids.change(old, new),
+        }
+    }
 }
 
 /// All indexes of a cache.
@@ -201,9 +239,29 @@ pub(crate) struct Candidates {
 pub(crate) struct Indexes {
     field: Option<Index>,
     labels: Vec<LabelIndex>,
+    /// Built when somebody asks for a shard.
+    uids: Option<UidIndex>,
 }
 
 impl Indexes {
+    /// Of an older state, for which no other index is kept.
+    pub(crate) fn of_uids(uids: Option<UidIndex>) -> Self {
+        Self {
+            uids,
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.field.is_none() && self.labels.is_empty() && self.uids.is_none()
+    }
+
+    /// Objects by the hash of their uid.
+    pub(crate) fn uids(&self) -> Option<&UidIndex> {
+        self.uids.as_ref()
+    }
+
     /// The index on [`INDEXED_FIELD`], where the resource has it; labels come as they are asked for.
     pub(crate) fn build(resource: &Resource, objects: &Tree<Object>) -> Self {
         if !has_indexed_field(resource) {
@@ -213,7 +271,7 @@ impl Indexes {
             field: Some(Index::build(objects, |object| {
                 Some(indexed_value(resource, object))
             })),
-            labels: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -235,10 +293,20 @@ impl Indexes {
         for label in &mut self.labels {
             label.change(old, new);
         }
+        if let Some(uids) = &mut self.uids {
+            uids.change(old, new);
+        }
     }
 
-    /// Takes a new index in, in the place of the least recently used one when there are many.
-    pub(crate) fn add(&mut self, label: LabelIndex) {
+    /// Takes a new index in: one on a label in the place of the least recently used one when there are many.
+    pub(crate) fn add(&mut self, index: NewIndex) {
+        let label = match index {
+            NewIndex::Label(label) => label,
+            NewIndex::Uids(uids) => {
+                self.uids = Some(uids);
+                return;
+            }
+        };
         self.labels.retain(|other| other.label != label.label);
         if self.labels.len() >= MOST_LABELS {
             let used = |index: &LabelIndex| index.used.load(Ordering::Relaxed);
@@ -253,6 +321,21 @@ impl Indexes {
         let indexed = |key: &str| self.labels.iter().any(|label| &*label.label == key);
         let mut demanded = filter.demands_labels().map(|(key, _)| key);
         demanded.find(|key| !indexed(key))
+    }
+
+    /// The shard of a view's objects that the filter demands; `None` where they have no index.
+    pub(crate) fn shard(&self, filter: &Filter, objects: &Tree<Object>) -> Option<Candidates> {
+        let selector = filter.indexed_shard()?;
+        Some(match selector.key() {
+            ShardKey::Uid => Candidates {
+                objects: Objects::ByUid(self.uids.clone()?, selector.clone()),
+                index: UID_INDEX,
+            },
+            ShardKey::Namespace => Candidates {
+                objects: Objects::ByNamespace(objects.clone(), selector.clone()),
+                index: NAMESPACE_INDEX,
+            },
+        })
     }
 
     /// The fewest objects, in key order, among which all are that the filter selects; `None` where no index
@@ -275,13 +358,13 @@ impl Indexes {
             let found = index.with(value.as_bytes());
             if best.is_none_or(|(fewest, ..)| found.len() <= fewest) {
                 return Some(Candidates {
-                    objects: found,
+                    objects: Objects::All(found),
                     index: FIELD_INDEX,
                 });
             }
         }
         best.map(|(_, index, values)| Candidates {
-            objects: index.union(values),
+            objects: Objects::All(index.union(values)),
             index: LABEL_INDEX,
         })
     }

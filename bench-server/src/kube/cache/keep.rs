@@ -14,9 +14,13 @@ use super::dispatch::{self, Batch};
 use super::event::Event;
 use super::fill::{Source, StreamSupport};
 use super::freshness::PATIENCE;
-use super::index::{Indexes, LabelIndex};
-use super::{View, WatchCache};
+use super::index::uid::UidIndex;
+use super::index::{Indexes, LabelIndex, NewIndex};
+use super::snapshots::Kept;
+use super::{View, Wanted, WatchCache};
 use crate::kube::figures::watch::Stage;
+use crate::kube::object::Object;
+use crate::store::index::Tree;
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
@@ -138,7 +142,11 @@ impl WatchCache {
             if filled.revision < state.revision {
                 state.abandoned = state.abandoned.max(state.revision);
             }
-            state.snapshots.reset(filled.revision, filled.tree.clone());
+            let kept = Kept {
+                objects: filled.tree.clone(),
+                uids: None,
+            };
+            state.snapshots.reset(filled.revision, kept);
             state.ring.reset(filled.revision);
             state.revision = filled.revision;
             state.tree = filled.tree;
@@ -267,7 +275,7 @@ impl WatchCache {
                     // Deleted, or not readable any more: its old state would be wrong.
                     None => state.tree.remove(key),
                 };
-                if self.gates.cache_index {
+                if !state.indexes.is_empty() {
                     Arc::make_mut(&mut state.indexes).change(
                         self.resource,
                         old.as_ref(),
@@ -285,8 +293,11 @@ impl WatchCache {
             }
             state.revision = revision;
             if self.gates.list_from_cache_snapshot {
-                let tree = state.tree.clone();
-                state.snapshots.push(revision, tree);
+                let kept = Kept {
+                    objects: state.tree.clone(),
+                    uids: state.indexes.uids().cloned(),
+                };
+                state.snapshots.push(revision, kept);
             }
             Batch::Events {
                 revision,
@@ -340,30 +351,39 @@ impl WatchCache {
         }
     }
 
-    /// Asks for an index on a label.
-    pub(super) fn want_index(&self, label: &str) {
-        *self.wanted_label.lock() = Some(label.to_owned());
-        self.label_wanted.notify_one();
+    /// Asks for an index.
+    pub(super) fn want_index(&self, ask: impl FnOnce(&mut Wanted)) {
+        ask(&mut self.wanted.lock());
+        self.index_wanted.notify_one();
     }
 
     /// Builds the indexes that are asked for, beside the running cache.
     async fn build_indexes(&self) {
         loop {
-            self.label_wanted.notified().await;
-            let Some(label) = self.wanted_label.lock().take() else {
-                continue;
-            };
-            let view = self.view();
-            let objects = view.tree.clone();
-            let index = elsewhere(move || LabelIndex::build(&label, &objects)).await;
-            self.add_index(index, &view).await;
+            self.index_wanted.notified().await;
+            let Wanted { label, uids } = std::mem::take(&mut *self.wanted.lock());
+            if let Some(label) = label {
+                let build = move |objects: &_| NewIndex::Label(LabelIndex::build(&label, objects));
+                self.build_index(build).await;
+            }
+            if uids && self.view().indexes.uids().is_none() {
+                self.build_index(|objects| NewIndex::Uids(UidIndex::build(objects)))
+                    .await;
+            }
         }
+    }
+
+    async fn build_index(&self, build: impl FnOnce(&Tree<Object>) -> NewIndex + Send + 'static) {
+        let view = self.view();
+        let objects = view.tree.clone();
+        let index = elsewhere(move || build(&objects)).await;
+        self.add_index(index, &view).await;
     }
 
     /// Takes into an index of `view` what has changed since, then puts it among the others. The changes are
     /// in the ring, unless very many are, or everything was listed again; then the index is given up, and its
     /// next use asks for it again.
-    pub(crate) async fn add_index(&self, mut index: LabelIndex, view: &View) {
+    pub(crate) async fn add_index(&self, mut index: NewIndex, view: &View) {
         let mut revision = view.revision;
         loop {
             let changes = {
@@ -376,6 +396,11 @@ impl WatchCache {
                 };
                 if changes.len() < CHANGES {
                     take_in(&mut index, &changes);
+                    if let (NewIndex::Uids(uids), true) =
+                        (&index, self.gates.list_from_cache_snapshot)
+                    {
+                        state.snapshots.index_latest(uids);
+                    }
                     Arc::make_mut(&mut state.indexes).add(index);
                     return;
                 }
@@ -399,7 +424,7 @@ async fn elsewhere<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'stat
 }
 
 /// Accounts for these changes; answers the revision of the last one.
-fn take_in(index: &mut LabelIndex, changes: &[Arc<Event>]) -> Option<i64> {
+fn take_in(index: &mut NewIndex, changes: &[Arc<Event>]) -> Option<i64> {
     for event in changes {
         index.change(event.old(), event.new_object());
     }

@@ -26,6 +26,7 @@ pub(crate) mod snapshots;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_api::ShardKey;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -42,6 +43,7 @@ use super::filter::Filter;
 use super::gates::FeatureGates;
 use super::object::Object;
 use super::resource::Resource;
+use super::walk::Objects;
 use crate::store::index::Tree;
 
 /// One resource's cache.
@@ -56,9 +58,9 @@ pub struct WatchCache {
     state: Mutex<State>,
     freshness: Freshness,
     hub: Arc<Hub>,
-    /// A label that a selector named and that is not indexed.
-    wanted_label: Mutex<Option<String>>,
-    label_wanted: Notify,
+    /// Indexes that would have helped and are not there.
+    wanted: Mutex<Wanted>,
+    index_wanted: Notify,
     /// Notified where storage did not say that its progress can be believed.
     progress_doubted: Notify,
     figures: Figures,
@@ -83,6 +85,15 @@ struct State {
     ring: Ring,
     /// Whether storage can report progress; `None` while it has not said so.
     progress: Option<bool>,
+}
+
+/// Indexes to be built.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// On the label that was asked for last.
+    label: Option<String>,
+    /// On the hash of uids.
+    uids: bool,
 }
 
 /// The cache's content at one revision.
@@ -126,8 +137,8 @@ impl WatchCache {
             state: Mutex::default(),
             freshness: Freshness::default(),
             hub: Hub::new(resource),
-            wanted_label: Mutex::default(),
-            label_wanted: Notify::new(),
+            wanted: Mutex::default(),
+            index_wanted: Notify::new(),
             progress_doubted: Notify::new(),
             figures,
             created: Instant::now(),
@@ -198,26 +209,49 @@ impl WatchCache {
         if !serves || revision > state.revision {
             return None;
         }
-        state.snapshots.at(revision).map(|tree| View {
+        state.snapshots.at(revision).map(|kept| View {
             revision,
-            tree: tree.clone(),
-            // Indexes are kept for the latest state only.
-            indexes: Arc::default(),
+            tree: kept.objects.clone(),
+            indexes: Arc::new(Indexes::of_uids(kept.uids.clone())),
             generation: state.generation,
         })
     }
 
-    /// The objects of a view among which all are that the filter selects, in key order; `None` when that are
-    /// all of them as far as is known. A label that is asked for often enough to matter is indexed from its
-    /// first use on; that use itself looks at every object.
-    pub(crate) fn candidates(&self, view: &View, filter: &Filter) -> Option<Candidates> {
-        if !self.gates.cache_index || filter.is_empty() {
-            return None;
+    /// The objects of a view among which all are that the filter selects, in key order. A label that is asked
+    /// for often enough to matter is indexed from its first use on, and so is the hash of uids; that use itself
+    /// looks at every object.
+    pub(crate) fn candidates(&self, view: &View, filter: &Filter) -> Candidates {
+        let mut by_value = None;
+        if self.gates.cache_index && !filter.selects_whole_shard() {
+            if let Some(label) = view.indexes.lacks(filter) {
+                self.want_index(|wanted| wanted.label = Some(label.to_owned()));
+            }
+            by_value = view.indexes.candidates(filter, view.tree.len());
         }
-        if let Some(label) = view.indexes.lacks(filter) {
-            self.want_index(label);
+        let Some(found) = by_value else {
+            return self.shard(view, filter);
+        };
+        match (filter.indexed_shard(), &found.objects) {
+            // Uids are spread evenly, so that is about how many the shard has.
+            (Some(shard), Objects::All(some))
+                if shard.key() == ShardKey::Uid
+                    && view.tree.len() as f64 * shard.share() < some.len() as f64 =>
+            {
+                self.shard(view, filter)
+            }
+            _ => found,
         }
-        view.indexes.candidates(filter, view.tree.len())
+    }
+
+    /// As [`Self::candidates`], where only the shard is looked at.
+    pub(crate) fn shard(&self, view: &View, filter: &Filter) -> Candidates {
+        let found = view.indexes.shard(filter, &view.tree);
+        found.unwrap_or_else(|| {
+            if filter.indexed_shard().is_some() {
+                self.want_index(|wanted| wanted.uids = true);
+            }
+            Candidates::all(view.tree.clone())
+        })
     }
 
     /// The revision up to which every event was put into its watchers' queues.

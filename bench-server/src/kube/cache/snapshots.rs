@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::index::uid::UidIndex;
 use crate::kube::object::Object;
 use crate::store::index::Tree;
 
@@ -15,23 +16,31 @@ const FEWEST: usize = 100;
 /// States kept at most. Each pins the nodes that later writes replaced, some kilobytes.
 const MOST: usize = 4_096;
 
+/// A state that is kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kept {
+    pub(crate) objects: Tree<Object>,
+    /// The index that shards are read from, if it was there. Others are kept for the latest state only.
+    pub(crate) uids: Option<UidIndex>,
+}
+
 /// The states after each revision, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    states: VecDeque<(i64, Instant, Tree<Object>)>,
+    states: VecDeque<(i64, Instant, Kept)>,
 }
 
 impl Snapshots {
     /// Forgets all and begins with the state at `revision`.
-    pub(crate) fn reset(&mut self, revision: i64, tree: Tree<Object>) {
+    pub(crate) fn reset(&mut self, revision: i64, state: Kept) {
         self.states.clear();
-        self.states.push_back((revision, Instant::now(), tree));
+        self.states.push_back((revision, Instant::now(), state));
     }
 
     /// Adds the state after `revision`, which is higher than all before.
-    pub(crate) fn push(&mut self, revision: i64, tree: Tree<Object>) {
+    pub(crate) fn push(&mut self, revision: i64, state: Kept) {
         let now = Instant::now();
-        self.states.push_back((revision, now, tree));
+        self.states.push_back((revision, now, state));
         while self.states.len() > MOST
             || self.states.len() > FEWEST && self.states[0].1 + KEEP < now
         {
@@ -39,13 +48,20 @@ impl Snapshots {
         }
     }
 
+    /// Adds to the latest state the index that was built for it.
+    pub(crate) fn index_latest(&mut self, uids: &UidIndex) {
+        if let Some((.., latest)) = self.states.back_mut() {
+            latest.uids = Some(uids.clone());
+        }
+    }
+
     /// The state at `revision`: the newest one that is not newer. `None` when it is not kept any more.
     /// The caller knows that the cache has reached `revision`.
-    pub(crate) fn at(&self, revision: i64) -> Option<&Tree<Object>> {
+    pub(crate) fn at(&self, revision: i64) -> Option<&Kept> {
         let after = self.states.partition_point(|(kept, ..)| *kept <= revision);
         self.states
             .get(after.checked_sub(1)?)
-            .map(|(.., tree)| tree)
+            .map(|(.., state)| state)
     }
 
     /// Forgets what storage has forgotten; the latest state stays.
@@ -68,8 +84,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_newest_state_not_newer_is_found() {
         let mut snapshots = Snapshots::default();
-        snapshots.reset(10, Tree::default());
-        snapshots.push(12, Tree::default());
+        snapshots.reset(10, Kept::default());
+        snapshots.push(12, Kept::default());
         assert!(
             snapshots.at(9).is_none(),
             "before the first list nothing is known"
@@ -91,17 +107,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn old_states_go_when_there_are_many() {
         let mut snapshots = Snapshots::default();
-        snapshots.reset(1, Tree::default());
+        snapshots.reset(1, Kept::default());
         for revision in 2..=200 {
-            snapshots.push(revision, Tree::default());
+            snapshots.push(revision, Kept::default());
         }
         assert_eq!(snapshots.len(), 200, "all are young");
         tokio::time::advance(KEEP + Duration::from_secs(1)).await;
-        snapshots.push(201, Tree::default());
+        snapshots.push(201, Kept::default());
         assert_eq!(snapshots.len(), FEWEST);
         assert!(snapshots.at(101).is_none() && snapshots.at(102).is_some());
         for revision in 202..=2 * MOST as i64 {
-            snapshots.push(revision, Tree::default());
+            snapshots.push(revision, Kept::default());
         }
         assert_eq!(snapshots.len(), MOST);
     }

@@ -75,6 +75,8 @@ fn collection(resource: &Resource) -> Value {
         "resourceVersion",
         "resourceVersionMatch",
         "sendInitialEvents",
+        // Shown with its gate off as well, as upstream does.
+        "shardSelector",
         "timeoutSeconds",
         "watch",
     ];

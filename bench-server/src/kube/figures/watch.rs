@@ -74,6 +74,8 @@ pub(crate) struct WatchFigures {
     list_seconds: Family<ByResource, Histogram, fn() -> Histogram>,
     watchers: Family<ByRequest, Gauge>,
     encoded: Family<ByResource, Counter>,
+    shards: Family<ByResource, Gauge>,
+    filtered: Family<ByResource, Counter>,
 }
 
 impl WatchFigures {
@@ -89,6 +91,8 @@ impl WatchFigures {
             list_seconds: Family::new_with_constructor(|| Histogram::new(WATCH_LIST_BUCKETS)),
             watchers: Family::default(),
             encoded: Family::default(),
+            shards: Family::default(),
+            filtered: Family::default(),
         };
         let f = figures.clone();
         registry.register(
@@ -135,6 +139,17 @@ impl WatchFigures {
             "apiserver_longrunning_requests",
             "Watches that are open",
             f.watchers,
+        );
+        // A gauge, although its name ends like a counter's: upstream's choice.
+        registry.register(
+            "apiserver_watch_shards_total",
+            "Watches of a shard that are open",
+            f.shards,
+        );
+        registry.register(
+            "apiserver_watch_filtered_events",
+            "Events that watches of a shard were not told: a change counts for the object before and after it",
+            f.filtered,
         );
         registry.register(
             "bench_watch_encodings",
@@ -205,8 +220,17 @@ impl WatchFigures {
         self.encoded.get_or_create(&ByResource::of(resource)).inc();
     }
 
-    /// Counts an open watch, of one namespace or of the cluster, until the answer is dropped.
-    pub(crate) fn open(&self, resource: &Resource, namespaced: bool) -> Open {
+    /// Counts objects of events that watches of a shard were not told of.
+    pub(crate) fn filtered(&self, resource: &Resource, objects: u64) {
+        if objects > 0 {
+            let label = ByResource::of(resource);
+            self.filtered.get_or_create(&label).inc_by(objects);
+        }
+    }
+
+    /// Counts an open watch, of one namespace or of the cluster, of a shard or of everything, until the answer
+    /// is dropped.
+    pub(crate) fn open(&self, resource: &Resource, namespaced: bool, sharded: bool) -> Open {
         let labels = ByRequest {
             verb: "WATCH",
             group: resource.group,
@@ -216,18 +240,25 @@ impl WatchFigures {
             scope: if namespaced { "namespace" } else { "cluster" },
             component: "apiserver",
         };
-        let gauge = self.watchers.get_or_create(&labels).clone();
-        gauge.inc();
-        Open(gauge)
+        let watchers = self.watchers.get_or_create(&labels).clone();
+        let label = ByResource::of(resource);
+        let shards = sharded.then(|| self.shards.get_or_create(&label).clone());
+        let gauges: Vec<_> = [Some(watchers), shards].into_iter().flatten().collect();
+        for gauge in &gauges {
+            gauge.inc();
+        }
+        Open(gauges)
     }
 }
 
 /// An open watch.
 #[derive(Debug)]
-pub(crate) struct Open(Gauge);
+pub(crate) struct Open(Vec<Gauge>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.dec();
+        for gauge in &self.0 {
+            gauge.dec();
+        }
     }
 }

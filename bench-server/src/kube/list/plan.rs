@@ -3,6 +3,7 @@
 use kube_api::{ContinueToken, ListOptions, Match, Status};
 
 use crate::kube::filter::{Filter, NAME};
+use crate::kube::gates::FeatureGates;
 use crate::kube::page::From;
 use crate::kube::resource::Resource;
 
@@ -40,11 +41,12 @@ impl Plan {
     /// Reads the table: what the options ask for.
     ///
     /// # Errors
-    /// 400 for selectors and tokens that cannot be read.
+    /// 400 for selectors and tokens that cannot be read, 500 for such a shard selector.
     pub(super) fn new(
         resource: &'static Resource,
         namespace: &str,
         options: &ListOptions,
+        gates: FeatureGates,
     ) -> Result<Self, Status> {
         let below = if namespace.is_empty() {
             String::new()
@@ -52,7 +54,7 @@ impl Plan {
             format!("{namespace}/")
         };
         let limit = options.limit;
-        let filter = Filter::parse(resource, options)?;
+        let filter = Filter::parse(resource, options, gates)?;
         // resourceVersion=0 turns the limit off wherever the cache answers.
         let cache_limits = options.resource_version != "0";
         let mut plan = Self {

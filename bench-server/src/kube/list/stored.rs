@@ -12,6 +12,7 @@ use crate::kube::figures::Operation;
 use crate::kube::figures::lists::{Served, ServedFrom};
 use crate::kube::filter::Filter;
 use crate::kube::page::{Behind, Listing, State};
+use crate::kube::walk::Objects;
 use crate::store::index::Tree;
 
 /// What was read of a list.
@@ -95,7 +96,7 @@ impl Lister {
         let filtered = plan.limit > 0 && only.is_none();
         let state = State {
             revision: filled.revision,
-            tree: &filled.tree,
+            objects: Objects::All(filled.tree),
             behind,
             served: Served {
                 sent,
@@ -186,7 +187,10 @@ impl Lister {
                         let last = last.to_vec();
                         return Ok(Read {
                             filled: filled(tree),
-                            behind: Some(Behind { remaining, last }),
+                            behind: Some(Behind {
+                                remaining: Some(remaining),
+                                last,
+                            }),
                             sent,
                         });
                     }

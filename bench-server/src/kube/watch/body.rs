@@ -26,8 +26,7 @@ use crate::kube::cache::hub::{Interest, Subscription};
 use crate::kube::cache::queue::{Queue, Taken};
 use crate::kube::cache::{CatchUp, WatchCache};
 use crate::kube::figures::watch::{Open, WatchFigures};
-use crate::kube::object::Object;
-use crate::store::index::Cursor;
+use crate::kube::walk::Walk;
 use crate::wire::frame::Frame;
 
 /// Time between bookmarks.
@@ -54,7 +53,7 @@ pub(crate) enum Feed {
 #[derive(Debug)]
 enum Phase {
     /// The objects there are.
-    Initial(Cursor<Object>),
+    Initial(Walk),
     /// What has happened since.
     Behind,
     /// What happens now.
@@ -121,10 +120,10 @@ impl WatchBody {
                 feed,
             }) => {
                 let phase = match state {
-                    Some(tree) => {
+                    Some(objects) => {
                         let end = prefix_end(interest.below().as_bytes());
                         let range = KeyRange::new(interest.below().as_bytes(), &end);
-                        Phase::Initial(tree.cursor(range))
+                        Phase::Initial(objects.walk(range))
                     }
                     None => Phase::Behind,
                 };
@@ -133,7 +132,11 @@ impl WatchBody {
         };
         let deadline = began + plan.timeout;
         let mut body = Self {
-            _open: figures.open(encoder.resource(), !interest.below().is_empty()),
+            _open: figures.open(
+                encoder.resource(),
+                !interest.below().is_empty(),
+                interest.is_sharded(),
+            ),
             feed,
             interest,
             phase,
@@ -181,8 +184,11 @@ impl WatchBody {
 
     /// Gathers what there is.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
-        let mut out = match &self.phase {
-            Phase::Initial(objects) if objects.remaining() > 0 => self.encoder.many(),
+        let mut out = match &mut self.phase {
+            Phase::Initial(objects) => match objects.is_over() {
+                true => Out::new(),
+                false => self.encoder.many(),
+            },
             _ => Out::new(),
         };
         let mut looked = 0;
@@ -261,7 +267,9 @@ impl WatchBody {
         };
         match cache.catch_up(generation, self.covered, &self.interest, RING_STEP) {
             CatchUp::Events(events) => {
+                let mut filtered = 0;
                 for event in &events {
+                    filtered += self.interest.shard_misses(event);
                     if let Some(event_type) = self.interest.event_type(event)
                         && let Some(object) = event.object(event_type)
                     {
@@ -269,6 +277,7 @@ impl WatchBody {
                         self.sent = event.revision();
                     }
                 }
+                self.figures.filtered(self.encoder.resource(), filtered);
                 let last = events.last().map(|event| event.revision());
                 self.covered = last.unwrap_or(self.covered);
                 events.len()

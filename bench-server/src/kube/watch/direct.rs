@@ -145,6 +145,8 @@ impl Direct {
         let Some(event) = Event::new(revision, old, new) else {
             return;
         };
+        let filtered = interest.shard_misses(&event);
+        self.figures.watch.filtered(self.resource, filtered);
         let Some(event_type) = interest.event_type(&event) else {
             return;
         };

@@ -31,11 +31,12 @@ use super::figures::Operation;
 use super::filter::Filter;
 use super::form::Form;
 use super::list::{Lister, storage_error};
+use super::walk::Objects;
 
 /// Where a watch begins: which objects it shows first, and the revision that it follows.
 pub(crate) struct Beginning {
     /// The state to show first.
-    pub(crate) state: Option<crate::store::index::Tree<super::object::Object>>,
+    pub(crate) state: Option<Objects>,
     /// Everything up to here is in that state, or is not to be shown.
     pub(crate) revision: i64,
     pub(crate) feed: Feed,
@@ -60,8 +61,14 @@ impl Lister {
             "" => String::new(),
             namespace => format!("{namespace}/"),
         };
-        let filter = Filter::parse(self.resource, options)?;
-        let selectors = format!("{}\n{}", options.label_selector, options.field_selector);
+        let filter = Filter::parse(self.resource, options, self.gates)?;
+        let shard = filter.shard().map(ToString::to_string);
+        let selectors = format!(
+            "{}\n{}\n{}",
+            options.label_selector,
+            options.field_selector,
+            shard.unwrap_or_default()
+        );
         let interest = Arc::new(Interest::new(below, filter, &selectors));
         if let Some(cache) = &self.cache
             && !cache.is_ready()
@@ -71,7 +78,7 @@ impl Lister {
         let gzip = gzip && plan.is_watch_list() && self.gates.watch_list_compression;
         let began = tokio::time::Instant::now();
         let beginning = match &self.cache {
-            Some(cache) => self.begin_cached(cache, &plan).await,
+            Some(cache) => self.begin_cached(cache, &plan, &interest).await,
             None => self.begin_direct(&plan, &interest).await,
         };
         let encoder = EventEncoder::new(self.resource, form);
@@ -93,6 +100,7 @@ impl Lister {
         &self,
         cache: &Arc<WatchCache>,
         plan: &Plan,
+        interest: &Interest,
     ) -> Result<Beginning, Status> {
         if plan.is_watch_list() && !cache.has_progress() {
             return Err(Status::internal_error(
@@ -128,7 +136,7 @@ impl Lister {
             }
         };
         Ok(Beginning {
-            state: Some(view.tree),
+            state: Some(cache.shard(&view, interest.filter()).objects),
             revision: view.revision,
             feed: Feed::Cache(cache.clone(), view.generation),
         })
@@ -169,7 +177,7 @@ impl Lister {
             return Err(Status::too_large_resource_version(wanted, current, 1));
         }
         Ok(Beginning {
-            state: Some(filled.tree),
+            state: Some(Objects::All(filled.tree)),
             revision: filled.revision,
             feed,
         })

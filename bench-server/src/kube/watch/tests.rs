@@ -1,6 +1,7 @@
 //! Watches over a storage with faults, in memory and with paused time.
 
 mod restored;
+mod shards;
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::kube::fake::FakeEtcd;
+use crate::kube::gates::FeatureGates;
 use crate::kube::resource::RESOURCES;
 use crate::kube::tests::{get, ready};
 
@@ -35,12 +36,16 @@ fn object(name: &str, node: u64, app: u64) -> Object {
 
 fn filter(query: &str) -> Filter {
     let options = ListOptions::parse(query).expect("a query");
-    Filter::parse(pods(), &options).expect("a filter")
+    Filter::parse(pods(), &options, FeatureGates::default()).expect("a filter")
 }
 
-fn keys(tree: &Tree<Object>, filter: &Filter) -> Vec<String> {
-    let selected = tree
-        .cursor(KeyRange::From(b""))
+fn len(objects: &Objects) -> usize {
+    objects.walk(KeyRange::From(b"")).count()
+}
+
+fn keys(objects: &Objects, filter: &Filter) -> Vec<String> {
+    let selected = objects
+        .walk(KeyRange::From(b""))
         .filter(|object| filter.matches(object));
     let key = |object: Object| String::from_utf8_lossy(object.key()).into_owned();
     selected.map(key).collect()
@@ -51,7 +56,7 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
     let mut tree = Tree::default();
     let mut indexes = Indexes::build(pods(), &tree);
     for label in ["app", "part", "odd", "none"] {
-        indexes.add(LabelIndex::build(label, &tree));
+        indexes.add(NewIndex::Label(LabelIndex::build(label, &tree)));
     }
     let queries = [
         "fieldSelector=spec.nodeName%3Dnode-3",
@@ -81,16 +86,16 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
             if let Some(found) = indexes.candidates(&filter, tree.len()) {
                 assert_eq!(
                     keys(&found.objects, &filter),
-                    keys(&tree, &filter),
+                    keys(&Objects::All(tree.clone()), &filter),
                     "{query}"
                 );
             }
         }
     }
     let found = |query| indexes.candidates(&filter(query), tree.len());
-    assert!(found(queries[1]).expect("indexed").objects.is_empty());
-    assert!(found(queries[5]).expect("indexed").objects.is_empty());
-    let fewest = |query| found(query).expect("indexed").objects.len();
+    assert!(len(&found(queries[1]).expect("indexed").objects) == 0);
+    assert!(len(&found(queries[5]).expect("indexed").objects) == 0);
+    let fewest = |query| len(&found(query).expect("indexed").objects);
     let (node, app) = (
         fewest("fieldSelector=spec.nodeName%3Dnode-1"),
         fewest("labelSelector=app%3Dapp-3"),
@@ -108,11 +113,17 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
 fn the_least_recently_used_label_makes_room() {
     let mut indexes = Indexes::default();
     for i in 0..MOST_LABELS {
-        indexes.add(LabelIndex::build(&format!("l{i}"), &Tree::default()));
+        indexes.add(NewIndex::Label(LabelIndex::build(
+            &format!("l{i}"),
+            &Tree::default(),
+        )));
     }
     let used = filter("labelSelector=l0");
     assert!(indexes.candidates(&used, 100).is_some());
-    indexes.add(LabelIndex::build("another", &Tree::default()));
+    indexes.add(NewIndex::Label(LabelIndex::build(
+        "another",
+        &Tree::default(),
+    )));
     assert_eq!(indexes.labels.len(), MOST_LABELS);
     assert_eq!(indexes.lacks(&used), None, "it was just used");
     assert_eq!(indexes.lacks(&filter("labelSelector=l1")), Some("l1"));
@@ -133,16 +144,17 @@ async fn an_index_takes_in_what_changed_while_it_was_built() {
             latest = etcd.write(&[(&format!("/registry/pods/a/{name}"), pod)]);
         }
         cache.reach(latest).await.expect("told");
-        let index = LabelIndex::build("app", &before.tree);
+        let index = NewIndex::Label(LabelIndex::build("app", &before.tree));
         cache.add_index(index, &before).await;
         let selects = filter("labelSelector=app%3Dapp-3");
         let view = cache.view();
-        let found = cache.candidates(&view, &selects).expect("indexed");
-        assert_eq!(keys(&found.objects, &selects), keys(&view.tree, &selects));
+        let found = cache.candidates(&view, &selects);
+        assert_eq!(found.index, LABEL_INDEX);
         assert_eq!(
-            found.objects.len(),
-            keys(&found.objects, &selects).len() as u64
+            keys(&found.objects, &selects),
+            keys(&Objects::All(view.tree), &selects)
         );
+        assert_eq!(len(&found.objects), keys(&found.objects, &selects).len());
     }
 }
 
@@ -172,8 +184,8 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     put("pod-99", 0, 3);
     assert_eq!(get(&tier.service, path).await.names().len(), 6);
     let view = cache.view();
-    let found = cache.candidates(&view, &selects).expect("indexed now");
-    assert_eq!(found.objects.len(), 6, "nothing else is looked at");
+    let found = cache.candidates(&view, &selects);
+    assert_eq!(len(&found.objects), 6, "nothing else is looked at");
     // Pages and older revisions are as they were.
     let page = get(&tier.service, &format!("{path}&limit=4")).await;
     let token = page.json()["metadata"]["continue"].clone();
@@ -186,5 +198,5 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     let cache = gated.service.lister("pods").expect("served").cache.clone();
     let cache = cache.expect("on by default");
     assert_eq!(get(&gated.service, path).await.names().len(), 7);
-    assert!(cache.candidates(&cache.view(), &selects).is_none());
+    assert_eq!(cache.candidates(&cache.view(), &selects).index, "");
 }

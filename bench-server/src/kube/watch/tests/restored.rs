@@ -2,8 +2,9 @@
 //! the one that it goes on with.
 
 use super::*;
-use crate::kube::cache::index::LabelIndex;
+use crate::kube::cache::index::{LabelIndex, NewIndex};
 use crate::kube::filter::Filter;
+use crate::kube::gates::FeatureGates;
 
 /// Longer than it takes to notice that storage went back, and to list it again.
 const NOTICED: Duration = Duration::from_secs(1);
@@ -76,7 +77,7 @@ async fn an_index_of_the_left_history_is_given_up() {
     let cache = tier.service.lister("pods").expect("served").cache.clone();
     let cache = cache.expect("on by default");
     let before = cache.view();
-    let index = LabelIndex::build("app", &before.tree);
+    let index = NewIndex::Label(LabelIndex::build("app", &before.tree));
     etcd.restore(restored_to);
     tokio::time::sleep(NOTICED).await;
     cache.add_index(index, &before).await;
@@ -87,8 +88,10 @@ async fn an_index_of_the_left_history_is_given_up() {
     // The use above had it built anew.
     let options = kube_api::ListOptions::parse("labelSelector=app%3Done").expect("a query");
     let pods = tier.service.lister("pods").expect("served").resource;
-    let filter = Filter::parse(pods, &options).expect("a filter");
-    let found = cache.candidates(&cache.view(), &filter).expect("indexed");
-    assert_eq!(found.objects.len(), 1);
+    let filter = Filter::parse(pods, &options, FeatureGates::default()).expect("a filter");
+    let found = cache.candidates(&cache.view(), &filter);
+    assert_eq!(found.index, "l:*");
+    let everything = etcd_api::keys::KeyRange::From(b"");
+    assert_eq!(found.objects.walk(everything).count(), 1);
     assert_eq!(get(&tier.service, path).await.names(), ["a/kept"]);
 }

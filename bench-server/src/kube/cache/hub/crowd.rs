@@ -1,0 +1,154 @@
+//! Watchers that are looked up in the same place: in groups of equal interests, and where these are shards,
+//! by the hash of an event's object.
+
+use std::sync::Arc;
+
+use kube_api::ShardKey;
+
+use super::intervals::Intervals;
+use super::{Event, Interest, Object, Queue};
+
+/// Watchers of one interest.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) interest: Arc<Interest>,
+    /// Copied when it changes while an event is handed out.
+    pub(super) watchers: Arc<Vec<Arc<Queue>>>,
+}
+
+/// The groups of one place.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    /// To be tried for every event.
+    tried: Vec<Group>,
+    by_uid: Shards,
+    by_namespace: Shards,
+}
+
+/// Groups that each want a shard of the same field's hashes.
+#[derive(Debug, Default)]
+struct Shards {
+    groups: Vec<Group>,
+    /// In all groups.
+    watchers: u64,
+    /// Places in `groups`; `None` when they have changed, until an event needs them.
+    ranges: Option<Intervals<usize>>,
+}
+
+/// What an event finds.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) groups: Vec<Group>,
+    /// Tests of a shard that failed, or would have: one for each object, old and new, and each watcher in the
+    /// crowd whose shard it is not in.
+    pub(super) filtered: u64,
+}
+
+impl Crowd {
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups().next().is_none()
+    }
+
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+        let sharded = [&self.by_uid.groups, &self.by_namespace.groups];
+        sharded.into_iter().flatten().chain(&self.tried)
+    }
+
+    pub(super) fn join(&mut self, interest: &Arc<Interest>, queue: &Arc<Queue>) {
+        let groups = match interest.hashes() {
+            None => &mut self.tried,
+            Some(key) => self.shards(key).changing(1),
+        };
+        match groups.iter_mut().find(|group| group.interest == *interest) {
+            Some(group) => Arc::make_mut(&mut group.watchers).push(queue.clone()),
+            None => groups.push(Group {
+                interest: interest.clone(),
+                watchers: Arc::new(vec![queue.clone()]),
+            }),
+        }
+    }
+
+    pub(super) fn leave(&mut self, interest: &Interest, queue: &Arc<Queue>) {
+        let groups = match interest.hashes() {
+            None => &mut self.tried,
+            Some(key) => self.shards(key).changing(-1),
+        };
+        let Some(at) = groups.iter().position(|group| *group.interest == *interest) else {
+            return;
+        };
+        let watchers = Arc::make_mut(&mut groups[at].watchers);
+        watchers.retain(|other| !Arc::ptr_eq(other, queue));
+        if watchers.is_empty() {
+            groups.swap_remove(at);
+        }
+    }
+
+    /// Adds the groups that may want the event. O(log shards) and what is found, apart from those that are
+    /// tried in any case.
+    pub(super) fn find(&mut self, event: &Event, found: &mut Found) {
+        for group in &self.tried {
+            let watchers = group.watchers.len() as u64;
+            found.filtered += group.interest.shard_misses(event) * watchers;
+            found.add(group);
+        }
+        self.by_uid.find(event, Object::uid_hash, found);
+        let namespace = |object: &Object| ShardKey::Namespace.hash(b"", object.namespace());
+        self.by_namespace.find(event, namespace, found);
+    }
+
+    fn shards(&mut self, key: ShardKey) -> &mut Shards {
+        match key {
+            ShardKey::Uid => &mut self.by_uid,
+            ShardKey::Namespace => &mut self.by_namespace,
+        }
+    }
+}
+
+impl Shards {
+    /// The groups, which get so many watchers more, or lose them.
+    fn changing(&mut self, watchers: i64) -> &mut Vec<Group> {
+        self.watchers = self.watchers.saturating_add_signed(watchers);
+        self.ranges = None;
+        &mut self.groups
+    }
+
+    fn find(&mut self, event: &Event, hash: impl Fn(&Object) -> u64, found: &mut Found) {
+        if self.groups.is_empty() {
+            return;
+        }
+        let groups = &self.groups;
+        let ranges = self.ranges.get_or_insert_with(|| {
+            let of = |(at, group): (usize, &Group)| {
+                let spans = group.interest.spans().to_vec();
+                spans.into_iter().map(move |span| (span, at))
+            };
+            Intervals::new(groups.iter().enumerate().flat_map(of).collect())
+        });
+        let (old, new) = (event.old().map(&hash), event.new_object().map(&hash));
+        for hash in [old, new].into_iter().flatten() {
+            let mut hits = 0;
+            ranges.find(hash, |at| hits += groups[*at].watchers.len() as u64);
+            found.filtered += self.watchers - hits;
+        }
+        if let Some(old) = old {
+            ranges.find(old, |at| found.add(&groups[*at]));
+        }
+        // Another object may have taken the name. Who is told of the old one's end by then is not found twice.
+        let saw_old = |group: &Group| old.is_some_and(|old| group.interest.has_hash(old));
+        if let Some(new) = new
+            && old != Some(new)
+        {
+            ranges.find(new, |at| {
+                if !saw_old(&groups[*at]) {
+                    found.add(&groups[*at]);
+                }
+            });
+        }
+    }
+}
+
+impl Found {
+    fn add(&mut self, group: &Group) {
+        self.groups.push(group.clone());
+    }
+}

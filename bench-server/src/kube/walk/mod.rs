@@ -1,0 +1,125 @@
+//! The objects of a list, one after the other in key order, wherever they are read from.
+//!
+//! - [`Objects`]: what a list is cut from: a tree, or a shard of one
+//! - [`merge`]: several runs in key order as one; [`namespaces`]: some namespaces of a tree as one
+
+pub(crate) mod merge;
+pub(crate) mod namespaces;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use etcd_api::keys::KeyRange;
+use kube_api::ShardSelector;
+
+use self::merge::Merge;
+use self::namespaces::Namespaces;
+use super::cache::index::uid::UidIndex;
+use super::object::Object;
+use crate::store::index::{Cursor, Totals, Tree};
+
+/// Objects in key order.
+#[derive(Debug, Clone)]
+pub struct Walk(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Tree(Cursor<Object>),
+    Merge(Box<Merge>),
+    Namespaces(Box<Namespaces>),
+}
+
+impl Walk {
+    /// The next object. It is borrowed from where it lies, or held until the next one is asked for.
+    pub fn next_ref(&mut self) -> Option<&Object> {
+        match &mut self.0 {
+            Kind::Tree(cursor) => cursor.next_ref(),
+            Kind::Merge(merge) => merge.next_ref(),
+            Kind::Namespaces(namespaces) => namespaces.next_ref(),
+        }
+    }
+
+    /// Whether no object is left.
+    pub fn is_over(&mut self) -> bool {
+        match &mut self.0 {
+            Kind::Tree(cursor) => cursor.remaining() == 0,
+            Kind::Merge(merge) => merge.is_over(),
+            Kind::Namespaces(namespaces) => namespaces.is_over(),
+        }
+    }
+
+    /// Objects that are left, where that is known without reading them.
+    pub fn remaining(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Tree(cursor) => Some(cursor.remaining()),
+            Kind::Merge(_) | Kind::Namespaces(_) => None,
+        }
+    }
+
+    /// Objects of a shard that were read, and others that were read to find them. A tree's are not counted.
+    pub(crate) fn looked_at(&self) -> u64 {
+        match &self.0 {
+            Kind::Tree(_) => 0,
+            Kind::Merge(merge) => merge.looked_at(),
+            Kind::Namespaces(namespaces) => namespaces.looked_at(),
+        }
+    }
+}
+
+impl From<Cursor<Object>> for Walk {
+    fn from(cursor: Cursor<Object>) -> Self {
+        Self(Kind::Tree(cursor))
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Object;
+
+    fn next(&mut self) -> Option<Object> {
+        self.next_ref().cloned()
+    }
+}
+
+/// What a list is cut from. Cloned in constant time.
+#[derive(Debug, Clone)]
+pub(crate) enum Objects {
+    /// Everything in a tree.
+    All(Tree<Object>),
+    /// A shard, found by the hash of uids.
+    ByUid(UidIndex, Arc<ShardSelector>),
+    /// A shard, found by the hash of namespaces. The tree is everything: a namespace is a range of its keys.
+    ByNamespace(Tree<Object>, Arc<ShardSelector>),
+}
+
+impl Objects {
+    /// Whether these are a shard.
+    pub(crate) fn is_shard(&self) -> bool {
+        !matches!(self, Self::All(_))
+    }
+
+    /// Those within a range of keys.
+    pub(crate) fn walk(&self, range: KeyRange<'_>) -> Walk {
+        Walk(match self {
+            Self::All(tree) => Kind::Tree(tree.cursor(range)),
+            Self::ByUid(index, selector) => Kind::Merge(index.walk(selector, range).into()),
+            Self::ByNamespace(tree, selector) => {
+                Kind::Namespaces(Namespaces::new(tree.clone(), selector.clone(), range).into())
+            }
+        })
+    }
+
+    /// How many there are within a range of keys, and what they weigh. What was looked at for that and is not
+    /// among them comes second.
+    pub(crate) async fn totals(&self, range: KeyRange<'_>) -> (Totals, u64) {
+        match self {
+            Self::All(tree) => (tree.totals(range), 0),
+            Self::ByUid(index, selector) => index.totals(selector, range),
+            Self::ByNamespace(tree, selector) => {
+                let namespaces = Namespaces::new(tree.clone(), selector.clone(), range);
+                (namespaces.totals().await, 0)
+            }
+        }
+    }
+}
