@@ -61,20 +61,31 @@ impl<'a> Fields<'a> {
         Self { message, at: 0 }
     }
 
+    #[cold]
     fn fail(&mut self, what: &'static str) -> Malformed {
         let at = std::mem::replace(&mut self.at, self.message.len());
         Malformed { at, what }
     }
 
-    #[inline]
+    // Inlined together with what follows: a call for each field would cost more than reading it.
+    #[inline(always)]
     fn varint(&mut self) -> Result<u64, Malformed> {
-        // Nearly every tag, and most lengths, are one byte.
-        if let Some(&byte) = self.message.get(self.at)
-            && byte < 0x80
-        {
-            self.at += 1;
-            return Ok(u64::from(byte));
+        // Tags and lengths of more than two bytes are rare.
+        match self.message.get(self.at..) {
+            Some([only @ 0..0x80, ..]) => {
+                self.at += 1;
+                Ok(u64::from(*only))
+            }
+            Some([first, second @ 0..0x80, ..]) => {
+                self.at += 2;
+                Ok(u64::from(first & 0x7f) | u64::from(*second) << 7)
+            }
+            _ => self.long_varint(),
         }
+    }
+
+    #[cold]
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         match get_varint(&self.message[self.at..]) {
             Some((value, length)) => {
                 self.at += length;
@@ -84,7 +95,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
         let rest = &self.message[self.at..];
         match usize::try_from(length)
@@ -99,7 +110,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn field(&mut self) -> Result<Field<'a>, Malformed> {
         let start = self.at;
         let tag = self.varint()?;
@@ -129,7 +140,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Malformed>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         (self.at < self.message.len()).then(|| self.field())
     }

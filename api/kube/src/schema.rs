@@ -37,6 +37,8 @@ pub struct Message {
     by_number: [u8; Message::NUMBERS],
     /// Positions of the fields that JSON shows in any object, or that must be looked into: a bit each.
     always: u64,
+    /// See [`Message::is_orderly`].
+    orderly: bool,
 }
 
 /// A field of a [`Message`].
@@ -108,6 +110,8 @@ impl Message {
     const fn new(name: &'static str, fields: &'static [Field]) -> Self {
         let mut by_number = [0; Self::NUMBERS];
         let mut always = 0;
+        let mut orderly = true;
+        let mut highest = 0;
         let mut i = 0;
         assert!(fields.len() <= 64, "one bit for each field");
         while i < fields.len() {
@@ -116,6 +120,10 @@ impl Message {
                 Rule::Always | Rule::OptionalOrNull | Rule::ListOrNull | Rule::Inline
             ) {
                 always |= 1 << i;
+            }
+            if fields[i].is_usual() {
+                orderly &= highest < fields[i].number;
+                highest = fields[i].number;
             }
             assert!(
                 by_number[fields[i].number as usize] == 0,
@@ -129,7 +137,15 @@ impl Message {
             fields,
             by_number,
             always,
+            orderly,
         }
+    }
+
+    /// Whether fields mostly come in the order of JSON: Kubernetes writes them by their numbers, and those
+    /// that are usual ascend here.
+    #[inline]
+    pub(crate) fn is_orderly(&self) -> bool {
+        self.orderly
     }
 
     /// The fields to be shown whether they are there or not, a bit for each position.
@@ -172,6 +188,16 @@ impl Message {
 // === impl Field ===
 
 impl Field {
+    /// Whether many objects have something in it. A guess, which only [`Message::is_orderly`] relies on.
+    const fn is_usual(&self) -> bool {
+        match self.rule {
+            Rule::Always | Rule::Inline => true,
+            Rule::OmitZero => matches!(self.kind, Kind::Str | Kind::Int),
+            Rule::List => matches!(self.kind, Kind::Object(_)),
+            _ => false,
+        }
+    }
+
     /// The name in JSON; empty for [`Rule::Inline`].
     pub fn name(&self) -> &'static str {
         self.key.name()

@@ -51,7 +51,8 @@ pub fn to_json(
     out: &mut Vec<u8>,
 ) -> Result<(), ToJsonError> {
     let mut writer = Writer {
-        found: Vec::with_capacity(64),
+        found: Vec::new(),
+        orderly: true,
         out: Text::new(out),
     };
     writer.out.byte(b'{');
@@ -63,14 +64,146 @@ pub fn to_json(
 }
 
 struct Writer<'m, 'o> {
-    /// Fields found in the messages that are being written, one run per level of nesting.
+    /// Fields found in the messages that are being sorted, one run per level of nesting.
     found: Vec<(u8, Wire<'m>)>,
+    /// Whether no message has broken the order that its type promised.
+    orderly: bool,
     out: Text<'o>,
 }
 
 impl<'m> Writer<'m, '_> {
     /// The fields of one message, without braces, in the schema's order.
     fn fields(
+        &mut self,
+        message: &'static Message,
+        bytes: &'m [u8],
+        comma: &mut bool,
+    ) -> Result<(), ToJsonError> {
+        if !self.orderly || !message.is_orderly() {
+            return self.sorted(message, bytes, comma);
+        }
+        let (end, had) = (self.out.end(), *comma);
+        if self.in_passing(message, bytes, comma)? {
+            return Ok(());
+        }
+        // Never tried again for this object, or nested messages would be written again and again.
+        self.orderly = false;
+        self.out.truncate(end);
+        *comma = had;
+        self.sorted(message, bytes, comma)
+    }
+
+    /// The fields of a message as they come. False when they do not come in the schema's order, each of them
+    /// once; what was written then is to be taken back.
+    fn in_passing(
+        &mut self,
+        message: &'static Message,
+        bytes: &'m [u8],
+        comma: &mut bool,
+    ) -> Result<bool, ToJsonError> {
+        let malformed = |source| ToJsonError::Malformed {
+            message: message.name(),
+            source,
+        };
+        // Fields before this position were written, or are not there.
+        let mut next = 0;
+        let mut fields = Fields::new(bytes);
+        let mut ahead = fields.next().transpose().map_err(malformed)?;
+        while let Some(found) = ahead {
+            ahead = fields.next().transpose().map_err(malformed)?;
+            let Some(position) = message.position(found.number) else {
+                continue;
+            };
+            let row = &message.fields()[usize::from(position)];
+            if position < next {
+                return Ok(false);
+            }
+            if row.rule == Rule::OmitZero && is_zero(row.kind, found.wire) {
+                continue;
+            }
+            self.absent(message, next, position, comma)?;
+            next = position + 1;
+            if let (Rule::Inline, Kind::Object(inner), Wire::Bytes(bytes)) =
+                (row.rule, row.kind, found.wire)
+            {
+                self.fields(inner, bytes, comma)?;
+                continue;
+            }
+            self.out.key(std::mem::replace(comma, true), &row.key);
+            let mut value = Some(found.wire);
+            let mut following = || -> Result<Option<Wire<'m>>, ToJsonError> {
+                match ahead {
+                    Some(more) if more.number == found.number => {
+                        ahead = fields.next().transpose().map_err(malformed)?;
+                        Ok(Some(more.wire))
+                    }
+                    _ => Ok(None),
+                }
+            };
+            let written = match (row.kind, row.rule) {
+                (kind, Rule::List | Rule::ListOrNull) => {
+                    let mut separator = b'[';
+                    while let Some(wire) = value {
+                        self.out.byte(separator);
+                        separator = b',';
+                        self.value(kind, wire)
+                            .map_err(|e| misfit(message, row, e))?;
+                        value = following()?;
+                    }
+                    self.out.byte(b']');
+                    Ok(())
+                }
+                (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, _) => {
+                    let mut last: Option<&[u8]> = None;
+                    while let Some(wire) = value {
+                        let (key, of_key) = entry(wire).map_err(|e| misfit(message, row, e))?;
+                        if last.is_some_and(|last| last >= key) {
+                            return Ok(false);
+                        }
+                        self.out.byte(if last.is_some() { b',' } else { b'{' });
+                        last = Some(key);
+                        self.map_entry(row.kind, key, of_key)
+                            .map_err(|e| misfit(message, row, e))?;
+                        value = following()?;
+                    }
+                    self.out.byte(b'}');
+                    Ok(())
+                }
+                (Kind::Str, _) if let Wire::Bytes(text) = found.wire => {
+                    self.out.string(text);
+                    Ok(())
+                }
+                (kind, _) => self.value(kind, found.wire),
+            };
+            written.map_err(|error| misfit(message, row, error))?;
+        }
+        self.absent(message, next, message.fields().len() as u8, comma)?;
+        Ok(true)
+    }
+
+    /// Fields at positions from `next` to `end` that are not there, as far as JSON shows them all the same.
+    #[inline]
+    fn absent(
+        &mut self,
+        message: &'static Message,
+        next: u8,
+        end: u8,
+        comma: &mut bool,
+    ) -> Result<(), ToJsonError> {
+        let from_next = u64::MAX.checked_shl(u32::from(next)).unwrap_or(0);
+        let mut shown = message.always() & from_next;
+        while shown != 0 && shown.trailing_zeros() < u32::from(end) {
+            let row = &message.fields()[shown.trailing_zeros() as usize];
+            shown &= shown - 1;
+            let found = self.found.len();
+            self.field(row, found, found, comma)
+                .map_err(|error| misfit(message, row, error))?;
+        }
+        Ok(())
+    }
+
+    /// The fields of a message that come in any order.
+    fn sorted(
         &mut self,
         message: &'static Message,
         bytes: &'m [u8],
@@ -110,12 +243,8 @@ impl<'m> Writer<'m, '_> {
                 at += 1;
             }
             let field = &message.fields()[usize::from(position)];
-            self.field(field, first, at, comma).map_err(|error| {
-                error.unwrap_or(ToJsonError::WireType {
-                    message: message.name(),
-                    field: field.name(),
-                })
-            })?;
+            self.field(field, first, at, comma)
+                .map_err(|error| misfit(message, field, error))?;
         }
         self.found.truncate(base);
         Ok(())
@@ -289,13 +418,30 @@ impl<'m> Writer<'m, '_> {
     }
 }
 
-/// Key and value of a map's entry.
+/// The error of a field's value; none is a wire type that does not fit.
+#[cold]
+fn misfit(
+    message: &'static Message,
+    field: &'static Field,
+    error: Option<ToJsonError>,
+) -> ToJsonError {
+    error.unwrap_or(ToJsonError::WireType {
+        message: message.name(),
+        field: field.name(),
+    })
+}
+
+/// Key and value of a map's entry; of what is there twice the last one.
 fn entry(wire: Wire<'_>) -> Result<(&[u8], Wire<'_>), Option<ToJsonError>> {
-    let entry = wire.bytes().ok_or(None)?;
-    let key = single_field(entry, 1)?
-        .map_or(Some(&[][..]), Wire::bytes)
-        .ok_or(None)?;
-    let value = single_field(entry, 2)?.unwrap_or(Wire::Bytes(&[]));
+    let (mut key, mut value) = (&[][..], Wire::Bytes(&[]));
+    for field in Fields::new(wire.bytes().ok_or(None)?) {
+        let field = field.map_err(ToJsonError::from)?;
+        match field.number {
+            1 => key = field.wire.bytes().ok_or(None)?,
+            2 => value = field.wire,
+            _ => {}
+        }
+    }
     Ok((key, value))
 }
 

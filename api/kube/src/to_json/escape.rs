@@ -7,7 +7,7 @@ pub(super) const JSON: u8 = 1;
 
 /// Marks the bytes of a block that may have to be escaped, or that are not ASCII. Without a branch, so that
 /// the compiler takes all bytes at once.
-#[inline]
+#[inline(always)]
 pub(super) fn note<const WHAT: u8>(block: &[u8; 16], special: &mut [u8; 16]) {
     for (byte, special) in block.iter().zip(special) {
         // Pairs that differ in one bit.

@@ -93,3 +93,70 @@ proptest::proptest! {
         }
     }
 }
+
+/// The same message with its fields in falling order of their numbers, at every level; lists keep theirs.
+fn turned(message: &'static Message, bytes: &[u8]) -> Vec<u8> {
+    let mut fields: Vec<_> = Fields::new(bytes)
+        .collect::<Result<_, _>>()
+        .expect("well formed");
+    fields.sort_by_key(|field| std::cmp::Reverse(field.number));
+    let mut out = Vec::new();
+    for field in fields {
+        let position = message.position(field.number).map(usize::from);
+        match (position.map(|at| message.fields()[at].kind), field.wire) {
+            (Some(Kind::Object(inner)), Wire::Bytes(bytes)) => {
+                crate::protobuf::put_bytes(&mut out, field.number, &turned(inner, bytes));
+            }
+            _ => out.extend_from_slice(&bytes[field.start..field.end]),
+        }
+    }
+    out
+}
+
+#[test]
+fn fields_are_shown_alike_in_whatever_order_they_come() {
+    let scenario = workloads::Scenario::named("pods-150k").expect("built in");
+    let value = workloads::DataSet::new(&scenario.data_sets[0]).value(7);
+    let pod = crate::envelope::open(&value).expect("enveloped");
+    let json = |pod: &[u8]| {
+        let mut out = b"before".to_vec();
+        to_json(&crate::schema::POD, pod, "", &mut out).expect("a pod");
+        String::from_utf8(out).expect("JSON is UTF-8")
+    };
+    let expected = json(pod);
+    assert!(expected.starts_with("before{\"metadata\":{\"name\":"));
+    assert_eq!(json(&turned(&crate::schema::POD, pod)), expected);
+    // Of what is there twice the last one counts.
+    let twice = [&pod_protobuf("other", &[])[..], pod].concat();
+    assert_eq!(json(&twice), expected);
+}
+
+#[test]
+fn strings_of_every_length_are_copied_whole() {
+    let alphabet: Vec<u8> = (b'a'..=b'z').cycle().take(100).collect();
+    for length in 0..alphabet.len() {
+        for special in [None, Some(length / 2), length.checked_sub(1)] {
+            let mut text = alphabet[..length].to_vec();
+            let mut expected = text.clone();
+            if let Some(at) = special.filter(|at| *at < length) {
+                text[at] = b'\\';
+                expected.splice(at..=at, *b"\\\\");
+            }
+            let mut out = Vec::new();
+            let mut writer = Text::new(&mut out);
+            writer.string(&text);
+            drop(writer);
+            assert_eq!(out, [b"\"", &expected[..], b"\""].concat());
+            // JSON is passed on as it is, but for what HTML could mistake.
+            let (mut out, mut expected) = (Vec::new(), text.clone());
+            if let Some(at) = special.filter(|at| *at < length) {
+                text[at] = b'<';
+                expected.splice(at..=at, *b"\\u003c");
+            }
+            let mut writer = Text::new(&mut out);
+            writer.json(&text);
+            drop(writer);
+            assert_eq!(out, expected);
+        }
+    }
+}

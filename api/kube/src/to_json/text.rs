@@ -235,7 +235,7 @@ fn copy_plain<const WHAT: u8>(text: &[u8], to: &mut [u8]) -> bool {
         }
         escape::note::<WHAT>(&block, &mut special);
     }
-    u128::from_ne_bytes(special) == 0
+    special.iter().fold(0, |any, byte| any | byte) == 0
 }
 
 /// Copies less than a block to its beginning, by halves that may overlap.
