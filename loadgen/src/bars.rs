@@ -162,9 +162,9 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
         Quantity::BytesPerSecond(value)
     } else if last.ends_with("_per_s") {
         Quantity::PerSecond(value)
-    } else if last.ends_with("_byte") {
+    } else if last.ends_with("_byte") || last.ends_with("_skew") {
         Quantity::PerByte(value)
-    } else if last.ends_with("_s") || last.starts_with("cpu_s") {
+    } else if last.ends_with("_s") || last.contains("cpu_s") {
         Quantity::seconds(value)
     } else if bytes.iter().any(|start| last.starts_with(start)) {
         Quantity::Bytes(value)
@@ -263,6 +263,8 @@ seed = 1
             "server.cpu_s_per_request",
             "seed_s",
             "errors",
+            "shards.server_cpu_s_max",
+            "shards.events.dropped",
         ] {
             assert!(is_metric(metric), "{metric}");
         }
@@ -280,5 +282,8 @@ seed = 1
         assert_eq!(text("server.idle_per_stored_byte", 1.15), "1.150 ×");
         assert_eq!(text("requests_per_s", 25_000.0), "25,000/s");
         assert_eq!(text("seed_s", 4.0), "4.00 s");
+        assert_eq!(text("shards.objects_skew", 1.5), "1.500 ×");
+        assert_eq!(text("shards.server_cpu_s_max", 0.5), "500 ms");
+        assert_eq!(text("shards.events.bytes_max", 1024.0), "1.00 KiB");
     }
 }

@@ -1,7 +1,8 @@
 //! The generator: drives any target, measures, verifies, reports, compares.
 //!
 //! [`run`] drives it: [`seed`] → [`target`] → [`pace`] → [`record`] → [`sample`] → [`verify`] → [`result`] → [`report`] and
-//! [`compare`]; [`bars`] are held against the figures; [`probe`] asks what an endpoint can; [`safety`] is what must hold before an endpoint that is not ours is written to.
+//! [`compare`]; [`bars`] are held against the figures; [`probe`] asks what an endpoint can;
+//! [`shards`] says which worker has which objects; [`safety`] is what must hold before an endpoint that is not ours is written to.
 //! Around them: [`cli`] (what may be typed), [`exit`] (how it ends), [`progress`] (what is seen meanwhile).
 
 pub mod bars;
@@ -19,5 +20,6 @@ pub mod run;
 pub mod safety;
 pub mod sample;
 pub mod seed;
+pub mod shards;
 pub mod target;
 pub mod verify;

@@ -200,7 +200,7 @@ impl Check {
 }
 
 /// What one list held.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
     /// Of the keys and values received.
     pub fingerprint: Fingerprint,
@@ -219,7 +219,17 @@ impl Found {
         }
     }
 
-    fn compare(&self, listed: &Listed, expected: &Expected) -> Result<(), Wrong> {
+    /// Adds what another part of the same objects held.
+    pub fn merge(&mut self, other: &Self) {
+        self.fingerprint.merge(&other.fingerprint);
+        self.revisions = self.revisions.wrapping_add(other.revisions);
+    }
+
+    /// Whether this is what was expected of a list, or of several parts together.
+    ///
+    /// # Errors
+    /// The first thing that is [`Wrong`].
+    pub fn compare(&self, listed: &Listed, expected: &Expected) -> Result<(), Wrong> {
         let (found, wanted) = (&self.fingerprint, &expected.fingerprint);
         if found.objects != wanted.objects {
             return Err(Wrong::Objects {

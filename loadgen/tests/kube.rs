@@ -153,3 +153,19 @@ fn a_server_that_breaks_the_contract_fails_with_what_is_wrong() {
         assert!(log.contains(says), "{fault:?} {strategy}: {log}");
     }
 }
+
+#[test]
+fn whole_lists_are_never_taken_for_shards() {
+    for (strategy, says) in [
+        ("sharded:2", "no metadata.shardInfo"),
+        ("watch-sharded:2", "the etcd behind the API"),
+        ("client-filtered:2", "client-filtered:2: median"),
+    ] {
+        let (code, log) = against(Fault::None, strategy);
+        assert_eq!(code, Some(0), "{strategy}: {log}");
+        assert!(log.contains(says), "{strategy}: {log}");
+    }
+    // Every other list lacks an item: the workers' lists, or the one that they are held against.
+    let (code, log) = against(Fault::Flap, "client-filtered:2");
+    assert_eq!(code, Some(1), "{log}");
+}

@@ -3,8 +3,9 @@
 use kube_api::envelope::{self, put_head, sealed_len};
 use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
 
+use crate::data_set::Version;
 use crate::names::{Namespace, TEAMS, ascending, namespaces};
-use crate::random::{Stream, below, generator, put_letters, uuid};
+use crate::random::{Stream, below, generator, nth_generator, put_letters, uuid};
 use crate::template::{Slot, Template};
 
 const JSON: &str = include_str!("../objects/config-map.json");
@@ -92,14 +93,30 @@ impl ConfigMaps {
         head.len() + payload + envelope::TAIL.len()
     }
 
-    pub(crate) fn write_value(&self, i: u64, out: &mut Vec<u8>) {
+    pub(crate) fn write_version(&self, i: u64, version: Version, out: &mut Vec<u8>) {
+        let Version {
+            incarnation,
+            change,
+        } = version;
         let namespace = self.namespace(i);
         let (name, mut rng) = self.name(i);
-        let uid = uuid(&mut rng);
+        let mut uid = uuid(&mut rng);
+        if incarnation > 0 {
+            uid = uuid(&mut nth_generator(
+                self.seed,
+                Stream::Incarnations,
+                i,
+                incarnation,
+            ));
+        }
         let created = FIRST_CREATION + below(&mut rng, 30 * 86_400) as i64;
         let (head, payload) = &self.templates[namespace.team];
         head.write(&[&name, namespace.name.as_bytes(), &uid], created, out);
-        put_letters(out, &mut generator(self.seed, Stream::Payload, i), *payload);
+        let mut letters = match change {
+            0 => generator(self.seed, Stream::Payload, i),
+            nth => nth_generator(self.seed, Stream::Changes, i, nth),
+        };
+        put_letters(out, &mut letters, *payload);
         out.extend_from_slice(envelope::TAIL);
     }
 }

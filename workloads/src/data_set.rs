@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::config_maps::ConfigMaps;
 use crate::fingerprint::Fingerprint;
 use crate::pods::Pods;
-use crate::random::{Stream, generator, put_bytes};
+use crate::random::{Stream, generator, nth_generator, put_bytes};
 use crate::scenario::{DataSetSpec, Kind};
 
 /// The objects that a [`DataSetSpec`] describes.
@@ -18,6 +18,16 @@ use crate::scenario::{DataSetSpec, Kind};
 pub struct DataSet {
     spec: DataSetSpec,
     objects: Objects,
+}
+
+/// Which state of an object: objects are changed, deleted and created again, and keep their key meanwhile. The default is the
+/// state that is loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// How often it was created again; each time it has another UID.
+    pub incarnation: u32,
+    /// How often it was changed; each change keeps its length.
+    pub change: u32,
 }
 
 #[derive(Debug)]
@@ -109,16 +119,22 @@ impl DataSet {
 
     /// Appends value `i`, as it is stored. A pod costs about 2 µs, other bytes 0.2 ns each.
     pub fn write_value(&self, i: u64, out: &mut Vec<u8>) {
+        self.write_version(i, Version::default(), out);
+    }
+
+    /// Appends value `i` in a later state of it: as long as the first, and like no other. Raw values have no UID that could
+    /// change with an incarnation.
+    pub fn write_version(&self, i: u64, version: Version, out: &mut Vec<u8>) {
         self.check(i);
         match &self.objects {
-            Objects::Pods(pods) => pods.write_value(i, out),
-            Objects::ConfigMaps(config_maps) => config_maps.write_value(i, out),
+            Objects::Pods(pods) => pods.write_version(i, version, out),
+            Objects::ConfigMaps(config_maps) => config_maps.write_version(i, version, out),
             Objects::Raw { object_size } => {
-                put_bytes(
-                    out,
-                    &mut generator(self.spec.seed, Stream::Payload, i),
-                    *object_size,
-                );
+                let mut bytes = match version.change {
+                    0 => generator(self.spec.seed, Stream::Payload, i),
+                    nth => nth_generator(self.spec.seed, Stream::Changes, i, nth),
+                };
+                put_bytes(out, &mut bytes, *object_size);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! - [`scenario`]: scenario files, the built-in ones included
 //! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
-//! - [`operations`]: small requests by number, and when they come
+//! - [`operations`]: small requests by number, and when they come; [`writes`]: writes that change, delete and create again
 //! - [`fingerprint`]: one number for a whole data set, from what was received
 
 pub mod data_set;
@@ -12,6 +12,7 @@ pub mod operations;
 pub mod scenario;
 pub mod selector;
 pub mod strategy;
+pub mod writes;
 
 mod config_maps;
 mod names;
@@ -20,7 +21,7 @@ mod pods;
 mod random;
 mod template;
 
-pub use data_set::DataSet;
+pub use data_set::{DataSet, Version};
 pub use fingerprint::Fingerprint;
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
 pub use selector::Selector;

@@ -4,8 +4,9 @@
 //! One template per team is encoded once; a pod is a copy of it with its own names, UID, addresses, times
 //! and container ids, so that neither compression nor a cache is flattered by equal neighbours.
 
+use crate::data_set::Version;
 use crate::names::{Namespace, TEAMS, ascending, namespaces, node};
-use crate::random::{Stream, below, generator, put_hex, uuid};
+use crate::random::{Stream, below, generator, nth_generator, put_hex, uuid};
 use crate::template::{Slot, Template};
 
 const JSON: &str = include_str!("../objects/pod.json");
@@ -113,7 +114,11 @@ impl Pods {
         self.templates[self.namespaces[(i / self.per_namespace) as usize].team].len()
     }
 
-    pub(crate) fn write_value(&self, i: u64, out: &mut Vec<u8>) {
+    pub(crate) fn write_version(&self, i: u64, version: Version, out: &mut Vec<u8>) {
+        let Version {
+            incarnation,
+            change,
+        } = version;
         let mut place = self.place(i);
         let mut rng = generator(self.seed, Stream::Objects, i);
         let mut name = Vec::with_capacity(48);
@@ -125,7 +130,20 @@ impl Pods {
         put_hex(&mut checksum, &mut place.rng);
         let rollout = FIRST_CREATION + below(&mut place.rng, CREATION_SPAN) as i64;
 
-        let uid = uuid(&mut rng);
+        let mut uid = uuid(&mut rng);
+        if incarnation > 0 {
+            uid = uuid(&mut nth_generator(
+                self.seed,
+                Stream::Incarnations,
+                i,
+                incarnation,
+            ));
+        }
+        if change > 0 {
+            // What a rollout's controller writes: an annotation.
+            let mut changes = nth_generator(self.seed, Stream::Changes, i, change);
+            put_hex(&mut checksum, &mut changes);
+        }
         let mut ids = [[0; 64]; 5];
         for id in &mut ids {
             put_hex(id, &mut rng);

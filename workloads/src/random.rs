@@ -17,6 +17,9 @@ pub(crate) enum Stream {
     Payload,
     Operations,
     Arrivals,
+    Incarnations,
+    Changes,
+    Writes,
 }
 
 /// The generator for item `i` of a stream.
@@ -27,6 +30,11 @@ pub(crate) fn generator(seed: u64, stream: Stream, i: u64) -> Xoshiro256PlusPlus
         .wrapping_add((stream as u64).wrapping_mul(0xd1b5_4a32_d192_ed03))
         .wrapping_add(i.wrapping_mul(0x2545_f491_4f6c_dd1d));
     Xoshiro256PlusPlus::seed_from_u64(state)
+}
+
+/// The generator for something that object `i` is for the `nth` time; 0 is for what the object is at first.
+pub(crate) fn nth_generator(seed: u64, stream: Stream, i: u64, nth: u32) -> Xoshiro256PlusPlus {
+    generator(seed ^ u64::from(nth).rotate_left(32), stream, i)
 }
 
 /// A number below `bound` (which must not be 0), by multiplication: no loop, bias below bound / 2⁶⁴.

@@ -27,14 +27,14 @@ use crate::strategy::{Shape, Strategy};
 pub use background::{Background, Keys};
 pub use bar::BarSpec;
 pub use data::{DataSetSpec, Kind};
-pub use rows::{Http, Media, RowSpec, Rows};
+pub use rows::{Http, Media, RowSpec, Rows, ShardKey, ShardPlan, Writes};
 use units::duration_text;
 pub use units::{ByteSize, ByteSizeError};
 
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 16] = [
+const BUILT_IN: [(&str, &str); 17] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -60,6 +60,10 @@ const BUILT_IN: [(&str, &str); 16] = [
     ("pods-80k", include_str!("../scenarios/pods-80k.toml")),
     ("chunk-sweep", include_str!("../scenarios/chunk-sweep.toml")),
     ("slow-reader", include_str!("../scenarios/slow-reader.toml")),
+    (
+        "sharded-150k",
+        include_str!("../scenarios/sharded-150k.toml"),
+    ),
 ];
 
 /// What to load, which rows to measure on it, and how often.
@@ -368,9 +372,10 @@ impl Scenario {
             }
         }
         let paced = overrides.rate.is_some() || overrides.duration.is_some();
-        let requests = |row: &RowSpec| row.strategy.shape() == Shape::Requests;
-        if paced && !self.rows.all().any(|(_, row)| requests(row)) {
-            let message = "--rate and --duration are for rows of small requests: `get` and `put`";
+        let takes_pace =
+            |row: &RowSpec| matches!(row.strategy.shape(), Shape::Requests | Shape::ShardedWatch);
+        if paced && !self.rows.all().any(|(_, row)| takes_pace(row)) {
+            let message = "--rate and --duration are for rows of small requests (`get` and `put`) and for `watch-sharded:N`";
             return Err(refuse(self, message.to_owned()));
         }
         for row in self.rows.all_mut() {

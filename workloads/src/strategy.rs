@@ -44,6 +44,10 @@ pub enum Shape {
     Requests,
     /// Writes that must reach watchers.
     Delivery,
+    /// Whole lists by several workers together, each with its part.
+    Shards,
+    /// Watches of several workers together, each with its part, while objects are written.
+    ShardedWatch,
     /// Nothing that could be timed: only ever a background.
     Idle,
 }
@@ -83,9 +87,22 @@ pub enum Strategy {
     /// Kubernetes: one small object is written to etcd and must be in the list that follows, which is timed
     /// (`read-your-write`).
     ReadYourWrite,
+    /// Kubernetes: this many workers, each listing its part of the objects by `shardSelector`, KEP-5866 (`sharded:N`).
+    Sharded(NonZeroU32),
+    /// Kubernetes: this many workers, each listing everything and keeping its part: what KEP-5866 is to replace
+    /// (`client-filtered:N`).
+    ClientFiltered(NonZeroU32),
+    /// Kubernetes: as many watches with a `shardSelector`, from the state to events while objects are written
+    /// (`watch-sharded:N`).
+    WatchSharded(NonZeroU32),
+    /// Kubernetes: as many watches of everything, each keeping its part (`watch-client-filtered:N`).
+    WatchClientFiltered(NonZeroU32),
     /// Both tiers: nothing, as the baseline of rows that list now and then (`no-lists`).
     NoLists,
 }
+
+/// Workers of a sharded strategy, at most: each is a thread with a connection.
+pub const MOST_WORKERS: u32 = 256;
 
 /// A strategy's name could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,14 +118,17 @@ pub enum StrategyError {
     /// `paged:` without a usable page size.
     #[error("`{0}` needs a page size from 1 to 4294967295, as in `paged:500`")]
     PageSize(String),
+    /// A sharded strategy without a usable number of workers.
+    #[error("`{0}` needs a number of workers from 1 to {MOST_WORKERS}, as in `sharded:4`")]
+    Workers(String),
     /// `selector:` without a usable selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
 }
 
 impl Strategy {
-    /// Every name, with `N` for the page size and `SELECTOR` for a selector.
-    pub const NAMES: [&'static str; 16] = [
+    /// Every name, with `N` for a page size or a number of workers and `SELECTOR` for a selector.
+    pub const NAMES: [&'static str; 20] = [
         "unary",
         "unary-incremental",
         "stream",
@@ -124,6 +144,10 @@ impl Strategy {
         "watch-list",
         "selector:SELECTOR",
         "read-your-write",
+        "sharded:N",
+        "client-filtered:N",
+        "watch-sharded:N",
+        "watch-client-filtered:N",
         "no-lists",
     ];
 
@@ -133,6 +157,8 @@ impl Strategy {
             Self::Get | Self::Put => Shape::Requests,
             Self::FanOut => Shape::Delivery,
             Self::Watch => Shape::Idle,
+            Self::Sharded(_) | Self::ClientFiltered(_) => Shape::Shards,
+            Self::WatchSharded(_) | Self::WatchClientFiltered(_) => Shape::ShardedWatch,
             Self::Unary
             | Self::UnaryIncremental
             | Self::Stream
@@ -157,8 +183,26 @@ impl Strategy {
             Self::Exact | Self::WatchList | Self::Selector(_) | Self::ReadYourWrite => {
                 tier == Tier::Kube
             }
+            Self::Sharded(_) | Self::ClientFiltered(_) => tier == Tier::Kube,
+            Self::WatchSharded(_) | Self::WatchClientFiltered(_) => tier == Tier::Kube,
             Self::Paged(_) | Self::Opaque | Self::NoLists => true,
         }
+    }
+
+    /// Workers that share the objects between them, where the strategy has any.
+    pub fn workers(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Sharded(workers)
+            | Self::ClientFiltered(workers)
+            | Self::WatchSharded(workers)
+            | Self::WatchClientFiltered(workers) => Some(workers),
+            _ => None,
+        }
+    }
+
+    /// Whether the server is asked for a worker's part only (`shardSelector`), rather than for everything.
+    pub fn server_shards(self) -> bool {
+        matches!(self, Self::Sharded(_) | Self::WatchSharded(_))
     }
 }
 
@@ -179,6 +223,12 @@ impl fmt::Display for Strategy {
             Self::Exact => "exact",
             Self::WatchList => "watch-list",
             Self::ReadYourWrite => "read-your-write",
+            Self::Sharded(workers) => return write!(f, "sharded:{workers}"),
+            Self::ClientFiltered(workers) => return write!(f, "client-filtered:{workers}"),
+            Self::WatchSharded(workers) => return write!(f, "watch-sharded:{workers}"),
+            Self::WatchClientFiltered(workers) => {
+                return write!(f, "watch-client-filtered:{workers}");
+            }
             Self::NoLists => "no-lists",
             Self::Selector(selector) => return write!(f, "selector:{selector}"),
         })
@@ -209,8 +259,15 @@ impl FromStr for Strategy {
                     size.parse()
                         .map_err(|_| StrategyError::PageSize(name.to_owned()))?,
                 ),
+                Some(("sharded", n)) => Self::Sharded(workers(name, n)?),
+                Some(("client-filtered", n)) => Self::ClientFiltered(workers(name, n)?),
+                Some(("watch-sharded", n)) => Self::WatchSharded(workers(name, n)?),
+                Some(("watch-client-filtered", n)) => Self::WatchClientFiltered(workers(name, n)?),
                 Some(("selector", text)) => Self::Selector(Selector::new(text)?),
                 _ if name == "selector" => Self::Selector(Selector::new("")?),
+                _ if SHARDED.contains(&name) => {
+                    return Err(StrategyError::Workers(name.to_owned()));
+                }
                 _ if name == "paged" => return Err(StrategyError::PageSize(name.to_owned())),
                 _ => {
                     return Err(StrategyError::Unknown {
@@ -221,6 +278,20 @@ impl FromStr for Strategy {
             },
         })
     }
+}
+
+/// Names that need a number of workers.
+const SHARDED: [&str; 4] = [
+    "sharded",
+    "client-filtered",
+    "watch-sharded",
+    "watch-client-filtered",
+];
+
+fn workers(name: &str, number: &str) -> Result<NonZeroU32, StrategyError> {
+    let number: Option<NonZeroU32> = number.parse().ok();
+    let number = number.filter(|n| n.get() <= MOST_WORKERS);
+    number.ok_or_else(|| StrategyError::Workers(name.to_owned()))
 }
 
 impl TryFrom<String> for Strategy {
@@ -246,7 +317,7 @@ mod tests {
         for name in Strategy::NAMES {
             let name = name
                 .replace("SELECTOR", "spec.nodeName={node}")
-                .replace(":N", ":500");
+                .replace(":N", ":50");
             let strategy: Strategy = name.parse().expect("a known name");
             assert_eq!(strategy.to_string(), name);
             assert!(strategy.runs_on(Tier::Etcd) || strategy.runs_on(Tier::Kube));
@@ -263,6 +334,15 @@ mod tests {
         for bad in ["paged", "paged:0", "paged:-1", "paged:x", "paged:"] {
             let error = bad.parse::<Strategy>().expect_err("no page size");
             assert_eq!(error, StrategyError::PageSize(bad.to_owned()));
+        }
+        for bad in [
+            "sharded",
+            "sharded:0",
+            "client-filtered:257",
+            "watch-sharded:x",
+        ] {
+            let error = bad.parse::<Strategy>().expect_err("no workers");
+            assert_eq!(error, StrategyError::Workers(bad.to_owned()));
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use workloads::Fingerprint;
 
+use crate::sample::thread_cpu;
 use crate::target::list::{ListError, Listed, Lister, Reach, Row};
 use crate::verify::{Check, Expected, Found, Wrong};
 
@@ -28,6 +29,10 @@ pub enum Job {
     Drain,
     /// A list that is cancelled after its first object.
     FirstObject,
+    /// Asks which revision the server is at.
+    Revision,
+    /// Lists from now on are of exactly this revision.
+    Pin(i64),
 }
 
 /// How one client's list ended.
@@ -37,8 +42,26 @@ pub struct Done {
     pub latency: Duration,
     /// From the call to the first object; `None` when nobody looked, or there was none.
     pub first_object: Option<Duration>,
+    /// CPU time of the client's thread meanwhile.
+    pub cpu: Duration,
     /// What the list held, where it was looked at.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
+}
+
+impl Done {
+    /// Nothing was done.
+    fn failed(error: ListError) -> Self {
+        Self {
+            latency: Duration::ZERO,
+            first_object: None,
+            cpu: Duration::ZERO,
+            result: Err(error),
+        }
+    }
+
+    fn lost() -> Self {
+        Self::failed(ListError::Http("client thread ended".to_owned()))
+    }
 }
 
 /// Against what lists are checked.
@@ -97,12 +120,23 @@ impl Clients {
         reach: &Reach,
         verifier: Verifier,
     ) -> Result<Self, ListError> {
-        let verifier = Arc::new(verifier);
+        let clients = (0..n).map(|_| (row.clone(), verifier.clone()));
+        Self::connect_each(clients, reach).await
+    }
+
+    /// Connects clients that each list something of their own.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_each(
+        clients: impl IntoIterator<Item = (Row, Verifier)>,
+        reach: &Reach,
+    ) -> Result<Self, ListError> {
         let mut jobs = Vec::new();
-        for number in 0..n {
+        for (number, (row, verifier)) in clients.into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
             let (connected, answer) = oneshot::channel();
-            let (row, reach, verifier) = (row.clone(), reach.clone(), Arc::clone(&verifier));
+            let reach = reach.clone();
             thread::Builder::new()
                 .name(format!("client-{number}"))
                 .spawn(move || client(&row, &reach, &verifier, receiver, connected))
@@ -113,6 +147,15 @@ impl Clients {
             jobs.push(sender);
         }
         Ok(Self { jobs })
+    }
+
+    /// One client does `job`, and the others nothing.
+    pub async fn ask(&self, client: usize, job: Job) -> Done {
+        let (done, answer) = oneshot::channel();
+        if let Some(client) = self.jobs.get(client) {
+            client.send((job, done)).ok();
+        }
+        answer.await.unwrap_or_else(|_| Done::lost())
     }
 
     /// One round: every client does `job`, all beginning at once. Answers when all have ended.
@@ -126,11 +169,7 @@ impl Clients {
         }
         let mut all = Vec::with_capacity(pending.len());
         for answer in pending {
-            all.push(answer.await.unwrap_or_else(|_| Done {
-                latency: Duration::ZERO,
-                first_object: None,
-                result: Err(ListError::Http("client thread ended".to_owned())),
-            }));
+            all.push(answer.await.unwrap_or_else(|_| Done::lost()));
         }
         all
     }
@@ -182,12 +221,9 @@ fn client(
 
 async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
     if let Err(error) = lister.before().await {
-        return Done {
-            latency: Duration::ZERO,
-            first_object: None,
-            result: Err(error),
-        };
+        return Done::failed(error);
     }
+    let cpu_before = thread_cpu();
     let begun = Instant::now();
     let mut first_object = None;
     let work = async {
@@ -207,12 +243,25 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
             }
             Job::Drain => lister.drain().await.map(|()| None),
             Job::FirstObject => lister.first_object().await.map(|()| None),
+            Job::Revision => {
+                let revision = lister.revision().await?;
+                let listed = Listed {
+                    revision,
+                    ..Listed::default()
+                };
+                Ok(Some((listed, None)))
+            }
+            Job::Pin(revision) => {
+                lister.pin(revision);
+                Ok(None)
+            }
         }
     };
     let result = timeout(LIST_WITHIN, work).await;
     Done {
         latency: begun.elapsed(),
         first_object,
+        cpu: thread_cpu().saturating_sub(cpu_before),
         result: result.unwrap_or(Err(ListError::Slow(LIST_WITHIN))),
     }
 }

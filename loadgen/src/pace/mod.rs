@@ -4,8 +4,11 @@
 //! - [`calls`]: small requests, by clients that wait or on a schedule
 //! - [`driver`]: one connection's share of them
 //! - [`open`]: the clock of that schedule
+//! - [`followers`]: workers that watch; [`writers`]: what they watch being written
 
 pub mod calls;
 pub mod closed;
 mod driver;
+pub mod followers;
 mod open;
+pub mod writers;

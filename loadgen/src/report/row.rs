@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::quantity::{ABSENT, Quantity};
-use crate::result::{Case, Outcome, Quantiles, ServedFrom, ServerFigures};
+use crate::result::{Case, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding};
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
 pub const TITLES: [&str; 12] = [
@@ -102,7 +102,10 @@ fn encoding(case: &Case) -> String {
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
     let mut notes = warnings(case);
-    notes.extend(pace(case));
+    match &case.shards {
+        Some(shards) => notes.extend(shared(case, shards)),
+        None => notes.extend(pace(case)),
+    }
     for load in &case.beside {
         notes.push(format!(
             "the server's figures include {}: {} by {} clients, {} requests",
@@ -151,6 +154,50 @@ pub fn warnings(case: &Case) -> Vec<String> {
         .filter(|&clamped| clamped > 0)
     {
         notes.push(format!("{clamped} lists took over an hour"));
+    }
+    notes
+}
+
+/// How the objects were shared, and what came of it.
+fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
+    let cpu = |seconds: Option<f64>| Quantity::or_absent(seconds.map(Quantity::seconds));
+    let mut notes = vec![format!(
+        "shards by {}, {}: the largest has {} objects, {} the mean, {}; busiest worker {} CPU",
+        shards.key,
+        shards.plan,
+        Quantity::Count(shards.objects_max),
+        Quantity::PerByte(shards.objects_skew),
+        Quantity::bytes(shards.bytes_max),
+        cpu(Some(shards.worker_cpu_s_max)),
+    )];
+    if shards.server_cpu_s_max.is_some() {
+        let most = cpu(shards.server_cpu_s_max);
+        notes.push(format!("one shard by itself: up to {most} of server CPU"));
+    }
+    if let Some(events) = &shards.events {
+        notes.push(format!(
+            "state at the last worker after {} and {} of server CPU",
+            milliseconds(shards.synced_ms.as_ref().and_then(|q| q.p50.or(q.mean))),
+            cpu(shards.sync_server_cpu_s),
+        ));
+        notes.push(format!(
+            "{} writes at {}, {} events delivered, {} dropped, {} thrown away; {} at the worker with most; {} reconnected",
+            Quantity::Count(events.writes),
+            Quantity::or_absent(case.requests_per_s.map(Quantity::PerSecond)),
+            Quantity::Count(events.delivered),
+            Quantity::Count(events.dropped),
+            Quantity::Count(events.filtered),
+            Quantity::bytes(events.bytes_max),
+            Quantity::Count(events.reconnects),
+        ));
+    }
+    let part = |part: f64| format!("{:.1} %", part * 100.0);
+    if let Some((moved, least)) = shards.moved_to_next.zip(shards.least_moved) {
+        notes.push(format!(
+            "one worker more moves {} of the objects, {} where it takes from each",
+            part(moved),
+            part(least)
+        ));
     }
     notes
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use workloads::strategy::Tier;
 
-use super::ServerFigures;
+use super::{ServerFigures, Sharding};
 
 /// How far the checking client may be above the null sink's median before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
@@ -86,6 +86,9 @@ pub struct Case {
     pub server: Option<ServerFigures>,
     /// What it cost the generator.
     pub client: Option<ClientFigures>,
+    /// What each worker had, where several share the objects.
+    #[serde(default)]
+    pub shards: Option<Sharding>,
     /// What was received and checked in one list.
     pub verified: Option<Verified>,
     /// Error texts seen, most frequent first, at most a few.
@@ -128,6 +131,7 @@ impl Case {
             throughput_bytes_per_s: None,
             server: None,
             client: None,
+            shards: None,
             verified: None,
             error_samples: Vec::new(),
         }

@@ -6,12 +6,14 @@ mod case;
 mod environment;
 mod folder;
 mod server;
+mod shards;
 
 pub use bar::{Bar, OtherTarget};
 pub use case::{Beside, Case, ClientFigures, Outcome, Quantiles, ServedFrom, Verified};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
 pub use server::{ServerFigures, TierFigures};
+pub use shards::{ShardEvents, ShardFigures, Sharding};
 pub use workloads::strategy::Tier;
 
 use serde::{Deserialize, Serialize};

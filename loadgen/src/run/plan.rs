@@ -156,7 +156,8 @@ impl Plan {
                 data.len()
             );
         }
-        let clients = row.clients.map_or(scenario.clients, NonZeroU32::get);
+        let clients = row.strategy.workers().or(row.clients);
+        let clients = clients.map_or(scenario.clients, NonZeroU32::get);
         let needs = Needs::of(target, tier, row.strategy, data, clients);
         format!(
             "{name}: {} objects, {} lists by {clients} clients, needs {} MiB of memory and {} MiB of disk",

@@ -2,6 +2,7 @@
 //! Whatever ends it early, what was measured until then is in the case.
 //!
 //! - [`lists`]: whole lists in rounds, the null sink, first objects
+//! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written
 //! - [`requests`]: small requests, in a closed or an open loop
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
@@ -36,6 +37,8 @@ mod delivery;
 mod lists;
 mod meter;
 mod requests;
+mod sharded_watch;
+mod shards;
 
 /// How long after a failed list its server may be found dead.
 const DEATH_WITHIN: Duration = Duration::from_millis(500);
@@ -187,7 +190,9 @@ impl RowRun<'_> {
         let Source::Fresh(data) = &self.source else {
             return Ok(());
         };
-        let (target, clients) = (&self.target.spec, self.clients());
+        let workers = self.strategy().workers();
+        let clients = workers.map_or(self.clients(), std::num::NonZeroU32::get);
+        let target = &self.target.spec;
         let needs = Needs::of(target, self.tier, self.strategy(), data, clients);
         // A kernel that does not tell what is free does not stop anybody.
         let memory = sample::free_memory_bytes().unwrap_or(u64::MAX);
@@ -230,6 +235,11 @@ impl RowRun<'_> {
         let loads = self.start_beside(&row, &reach, &verifier).await?;
         let measured_part = match self.strategy().shape() {
             Shape::List => self.lists(&row, &reach, verifier, running, measured).await,
+            Shape::Shards => self.shards(&row, &reach, verifier, running, measured).await,
+            Shape::ShardedWatch => {
+                self.sharded_watch(&row, &reach, &verifier, running, measured)
+                    .await
+            }
             Shape::Requests => self.requests(&reach, &verifier, running, measured).await,
             Shape::Delivery => {
                 self.deliveries(&reach, &verifier.root, running, measured)
@@ -263,7 +273,7 @@ impl RowRun<'_> {
 
     /// Requests at the same time.
     fn clients(&self) -> u32 {
-        if self.strategy().shape() == Shape::Delivery {
+        if self.strategy().shape() == Shape::Delivery || self.strategy().workers().is_some() {
             return 1;
         }
         let own = self.spec.clients.map(std::num::NonZeroU32::get);

@@ -154,5 +154,12 @@ impl Process {
     }
 }
 
+/// User and system CPU time of the calling thread since it started; zero where the kernel has no such clock.
+#[must_use]
+pub fn thread_cpu() -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    now.map(Duration::from).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests;

@@ -88,7 +88,7 @@ impl Background {
                     && (*strategy == Strategy::Put || self.keys == Keys::DataSet)
             }
             Shape::Idle => self.rate.is_none() && self.watchers.is_some(),
-            Shape::Delivery => false,
+            Shape::Delivery | Shape::Shards | Shape::ShardedWatch => false,
         };
         if !fits {
             return Err(format!(

@@ -48,6 +48,48 @@ pub enum Http {
     H2,
 }
 
+/// What of an object decides to which shard it belongs: the field that a `shardSelector` names (KEP-5866).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShardKey {
+    /// `object.metadata.uid`: random, so that equal ranges hold about equally many.
+    #[default]
+    Uid,
+    /// `object.metadata.namespace`: a namespace is never in two shards.
+    Namespace,
+}
+
+impl From<ShardKey> for kube_api::shard_selector::ShardKey {
+    fn from(key: ShardKey) -> Self {
+        match key {
+            ShardKey::Uid => Self::Uid,
+            ShardKey::Namespace => Self::Namespace,
+        }
+    }
+}
+
+/// How the hashes are cut into as many parts as there are workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShardPlan {
+    /// Equal ranges, whatever is in them.
+    #[default]
+    Equal,
+    /// Ranges that hold about equally many objects, from the objects' own hashes.
+    Weighted,
+}
+
+/// What is written while a row watches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writes {
+    /// Objects that are there are changed.
+    #[default]
+    Changes,
+    /// They are also deleted, and created again with another UID.
+    Churn,
+}
+
 /// A row: what is measured. `None` takes the scenario's value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +140,15 @@ pub struct RowSpec {
     /// Kubernetes tier: bytes that a slow client reads in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_per_s: Option<ByteSize>,
+    /// Sharded strategies: the field whose hash decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_key: Option<ShardKey>,
+    /// Sharded strategies: how the hashes are cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_plan: Option<ShardPlan>,
+    /// Sharded watches: what is written meanwhile, `rate` times a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<Writes>,
     /// Kubernetes tier of our own servers: further flags, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
@@ -122,6 +173,9 @@ impl From<Strategy> for RowSpec {
             gzip: false,
             http: None,
             read_per_s: None,
+            shard_key: None,
+            shard_plan: None,
+            writes: None,
             server: Vec::new(),
             beside: Vec::new(),
         }
@@ -152,14 +206,20 @@ impl RowSpec {
         options
     }
 
-    /// What sets a row of the Kubernetes tier apart, word by word: `json`, `gzip`, `h2`, `10MiB-per-second`, `every-5s`,
-    /// `--watch-cache=false`.
+    /// What sets a row of the Kubernetes tier apart, word by word: `json`, `gzip`, `h2`, `by-namespace`, `weighted`, `churn`,
+    /// `10MiB-per-second`, `every-5s`, `--watch-cache=false`.
     #[must_use]
     pub fn kube_options(&self) -> Vec<String> {
         let mut options = Vec::new();
         options.extend((self.media == Some(Media::Json)).then(|| "json".to_owned()));
         options.extend(self.gzip.then(|| "gzip".to_owned()));
         options.extend((self.http == Some(Http::H2)).then(|| "h2".to_owned()));
+        let by_namespace = self.shard_key == Some(ShardKey::Namespace);
+        options.extend(by_namespace.then(|| "by-namespace".to_owned()));
+        let weighted = self.shard_plan == Some(ShardPlan::Weighted);
+        options.extend(weighted.then(|| "weighted".to_owned()));
+        let churn = self.writes == Some(Writes::Churn);
+        options.extend(churn.then(|| "churn".to_owned()));
         options.extend(self.read_per_s.map(|size| format!("{size}-per-second")));
         options.extend(
             self.every
@@ -172,26 +232,35 @@ impl RowSpec {
     /// Whether the options fit the strategy.
     fn check(&self, tier: Tier) -> Result<(), String> {
         let shape = self.strategy.shape();
-        let requests = shape == Shape::Requests;
         let kube = tier == Tier::Kube;
         let kube_list = kube && shape == Shape::List;
+        let lists = matches!(shape, Shape::List | Shape::Shards);
+        let sharded = self.strategy.workers().is_some();
+        let sharded_watch = shape == Shape::ShardedWatch;
+        let paced = shape == Shape::Requests || sharded_watch;
+        let shares_connections = matches!(shape, Shape::Requests | Shape::Delivery | Shape::Idle);
         let fields = [
-            ("rate", self.rate.is_some(), requests),
-            ("duration", self.duration.is_some(), requests),
+            ("clients", self.clients.is_some(), !sharded),
+            ("rate", self.rate.is_some(), paced),
+            ("duration", self.duration.is_some(), paced),
             (
                 "connections",
                 self.connections.is_some(),
-                shape != Shape::List,
+                shares_connections,
             ),
             (
                 "watchers",
                 self.watchers.is_some(),
                 shape == Shape::Delivery,
             ),
-            ("repeats", self.repeats.is_some(), shape == Shape::List),
+            ("repeats", self.repeats.is_some(), lists || sharded_watch),
             ("every", self.every.is_some(), shape == Shape::List),
             ("frame", self.frame.is_some(), !kube),
-            ("media", self.media.is_some(), kube),
+            // A worker finds an object's hash in protobuf.
+            ("media", self.media.is_some(), kube && !sharded),
+            ("shard_key", self.shard_key.is_some(), sharded),
+            ("shard_plan", self.shard_plan.is_some(), sharded),
+            ("writes", self.writes.is_some(), sharded_watch),
             ("gzip", self.gzip, kube_list),
             ("http", self.http.is_some(), kube),
             ("read_per_s", self.read_per_s.is_some(), kube_list),

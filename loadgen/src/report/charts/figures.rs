@@ -2,6 +2,7 @@
 
 mod bars;
 mod open_loop;
+mod shards;
 
 use super::axis::Axis;
 use super::panels::{Panel, PanelGroup, PanelsFigure};

@@ -2,6 +2,7 @@
 
 mod axis;
 mod canvas;
+mod curves;
 mod figures;
 mod panels;
 mod rows;
@@ -13,6 +14,7 @@ use plotters::prelude::*;
 
 pub use canvas::DrawError;
 use canvas::{Area, Ruler, failed};
+use curves::CurvesFigure;
 use figures::Subject;
 use panels::PanelsFigure;
 use rows::RowsFigure;
@@ -25,7 +27,7 @@ const BITMAP_SCALE: u32 = 2;
 /// One chart: its name, which is its files' too, and its picture.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak` or `cpu`, and the data set where there are several.
+    /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards` or `shard-watches`, and the data set where there are several.
     pub name: String,
     /// Name of the data set that it is of.
     pub data_set: String,
@@ -38,6 +40,7 @@ pub struct Chart {
 enum Figure {
     Rows(RowsFigure),
     Panels(PanelsFigure),
+    Curves(CurvesFigure),
 }
 
 impl Chart {
@@ -88,6 +91,7 @@ impl Figure {
         match self {
             Self::Rows(figure) => figure.size(),
             Self::Panels(figure) => figure.size(),
+            Self::Curves(figure) => figure.size(),
         }
     }
 
@@ -97,6 +101,7 @@ impl Figure {
         match self {
             Self::Rows(figure) => figure.draw(area, ruler),
             Self::Panels(figure) => figure.draw(area, ruler),
+            Self::Curves(figure) => figure.draw(area, ruler),
         }
     }
 }
@@ -143,6 +148,16 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
                 "cpu",
                 "CPU time of server and generator for one list or request, per strategy.",
                 subject.cpu().map(Figure::Rows),
+            ),
+            (
+                "shards",
+                "What a whole list costs that N workers share, against N: shards cut by the server, and everything cut by the clients.",
+                subject.shards().map(Figure::Curves),
+            ),
+            (
+                "shard-watches",
+                "What watches cost that N workers share, against N, while objects are written.",
+                subject.shard_watches().map(Figure::Curves),
             ),
         ];
         for (name, caption, figure) in figures {

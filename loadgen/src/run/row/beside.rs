@@ -154,7 +154,8 @@ impl Load {
                     (tally.requests, tally.errors + u64::from(tally.overrun))
                 }));
             }
-            Shape::Idle | Shape::Delivery => {
+            // A scenario with another shape here has been refused.
+            Shape::Idle | Shape::Delivery | Shape::Shards | Shape::ShardedWatch => {
                 let watched = Watched::Apart(NOWHERE.to_owned());
                 let count = background.watchers.map_or(1, NonZeroU32::get);
                 let connections = background.connections.get();

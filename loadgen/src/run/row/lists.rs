@@ -47,7 +47,7 @@ impl RowRun<'_> {
     }
 
     /// Measured rounds.
-    fn repeats(&self) -> u32 {
+    pub(super) fn repeats(&self) -> u32 {
         let own = self.spec.repeats.map(std::num::NonZeroU32::get);
         own.unwrap_or(self.scenario.repeats)
     }
@@ -261,7 +261,7 @@ impl Lists {
 }
 
 /// Which part of the Kubernetes tier answered, by its own counters of the measured phase.
-fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
+pub(super) fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
     let Some(server) = server else {
         return ServedFrom::Unknown;
     };

@@ -113,6 +113,13 @@ impl Meter {
         self.figures.peaks_above_idle.push(above);
     }
 
+    /// CPU time that the servers have used since they started; `None` where none is ours, or one has ended.
+    pub(super) fn cpu(&self) -> Option<Duration> {
+        let each = self.servers.iter().map(|server| server.process.cpu().ok());
+        let sum = each.sum::<Option<Duration>>();
+        sum.filter(|_| !self.servers.is_empty())
+    }
+
     /// Starts sampling and notes the clocks.
     ///
     /// # Errors

@@ -25,7 +25,8 @@ use super::Running;
 use super::kube::KubeAccess;
 use crate::result::ServedFrom;
 use crate::verify::{Check, Wrong};
-pub use kube::Asks;
+pub use kube::follow;
+pub use kube::{Asks, Part};
 
 /// What a list said about itself; what it held is in the [`Check`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +51,11 @@ pub enum ListError {
     /// The answer is wrong.
     #[error(transparent)]
     Wrong(#[from] Wrong),
+    /// A list without `metadata.shardInfo` although a shard was asked for: the server sent everything.
+    #[error(
+        "its lists have no metadata.shardInfo: the server does not shard, and whole lists are no shards"
+    )]
+    NotSharded,
     /// No end within the time allowed.
     #[error("no end after {} s", .0.as_secs())]
     Slow(Duration),
@@ -72,6 +78,16 @@ pub trait Lister: Send {
     async fn before(&mut self) -> Result<(), ListError> {
         Ok(())
     }
+
+    /// The revision that the server is at, for lists that must agree on one: see [`Self::pin`].
+    async fn revision(&mut self) -> Result<i64, ListError> {
+        Err(ListError::Http(
+            "lists of this row have no common revision".to_owned(),
+        ))
+    }
+
+    /// Lists from now on are of exactly this revision, where [`Self::revision`] answers.
+    fn pin(&mut self, _revision: i64) {}
 
     /// One whole list, every object shown to `check`. `on_first_object` is called once, when the first object is there.
     async fn list(
@@ -160,6 +176,11 @@ impl Row {
                 "how {program} encodes a unary answer cannot be seen from outside: row `unary` has it, whichever it is"
             )),
             (Tier::Kube, Strategy::ReadYourWrite, _) if running.etcd.is_none() => {
+                Some("it writes to the etcd behind the API, which is not known".to_owned())
+            }
+            (Tier::Kube, Strategy::WatchSharded(_) | Strategy::WatchClientFiltered(_), _)
+                if running.etcd.is_none() =>
+            {
                 Some("it writes to the etcd behind the API, which is not known".to_owned())
             }
             (_, Strategy::Opaque, _) if !program.starts_with("bench-server") => {

@@ -1,31 +1,24 @@
 //! Walks a watch that begins with the state (KEP-3157): synthetic ADDED events, then the bookmark that ends them.
 //!
-//! In protobuf a frame is four bytes of length and an envelope whose `raw` is a `WatchEvent`; its object is an envelope again.
-//! In JSON it is a line.
+//! In protobuf events are frames ([`super::frames`]), in JSON lines.
 
-use etcd_api::client::walk::{Carry, Unit};
-use kube_api::envelope;
-use kube_api::protobuf::{Fields, find_bytes};
 use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use workloads::scenario::Media;
 
+use super::frames::{
+    Event, Frames, INITIAL_EVENTS_END, LONGEST_FRAME, bookmark_revision, unexpected,
+};
 use super::not_a_list;
 use super::restore::{Memo, Restore};
 use crate::verify::{Check, Wrong};
-
-/// The annotation of the bookmark behind the last object.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
-/// A frame beyond this is none: no object is as large.
-const LONGEST_FRAME: usize = 64 << 20;
-const LENGTH_BYTES: usize = 4;
 
 /// The walk over one watch's first part.
 #[derive(Debug)]
 pub(super) struct EventWalker {
     media: Media,
-    carry: Carry,
+    frames: Frames,
     line: Vec<u8>,
     restore: Restore,
     /// Objects so far.
@@ -59,7 +52,7 @@ impl EventWalker {
     pub(super) fn new(media: Media, root: &str, resource: &str, memo: Memo) -> Self {
         Self {
             media,
-            carry: Carry::default(),
+            frames: Frames::default(),
             line: Vec::new(),
             restore: Restore::new(root, resource, memo),
             items: 0,
@@ -76,59 +69,27 @@ impl EventWalker {
     }
 
     fn frames(&mut self, bytes: &[u8], mut check: Option<&mut Check>) -> Result<(), Wrong> {
-        let mut carry = std::mem::take(&mut self.carry);
-        carry.feed(bytes, |input, _| {
-            let Some(length) = input.first_chunk::<LENGTH_BYTES>() else {
-                return Ok(Unit::Need(LENGTH_BYTES));
-            };
-            let len = LENGTH_BYTES + u32::from_be_bytes(*length) as usize;
-            if len > LONGEST_FRAME {
-                return Err(not_a_list("an event of impossible length"));
-            }
-            let Some(frame) = input.get(LENGTH_BYTES..len) else {
-                return Ok(Unit::Need(len));
-            };
-            self.frame(frame, check.as_deref_mut())?;
-            Ok(Unit::Taken(len))
-        })?;
-        self.carry = carry;
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.feed(bytes, |frame| self.frame(frame, check.as_deref_mut()))?;
+        self.frames = frames;
         Ok(())
     }
 
     fn frame(&mut self, frame: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
-        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("an event: {e}"));
-        let event = envelope::open(frame).map_err(|e| bad(&e))?;
-        let field = |message, number| {
-            let found = find_bytes(message, number).map_err(|e| bad(&e))?;
-            Ok::<_, Wrong>(found.unwrap_or_default())
-        };
-        let sealed = field(field(event, 2)?, 1)?;
-        let object = || envelope::open(sealed).map_err(|e| bad(&e));
-        match field(event, 1)? {
+        let event = Event::read(frame)?;
+        match event.kind {
             b"ADDED" => {
                 self.added()?;
                 match check {
-                    Some(_) => self.restore.protobuf(object()?, check),
+                    Some(_) => self.restore.protobuf(event.object, check),
                     None => Ok(()),
                 }
             }
             b"BOOKMARK" => {
-                let metadata = field(object()?, 1)?;
-                let revision = String::from_utf8_lossy(field(metadata, 6)?).into_owned();
-                let mut annotated = false;
-                for entry in Fields::new(metadata) {
-                    let entry = entry.map_err(|e| bad(&e))?;
-                    if let (12, Some(entry)) = (entry.number, entry.wire.bytes()) {
-                        annotated |= field(entry, 1)? == INITIAL_EVENTS_END.as_bytes()
-                            && field(entry, 2)? == b"true";
-                    }
-                }
-                self.bookmark(&revision, annotated)
+                let (revision, annotated) = event.bookmark()?;
+                self.bookmark(revision, annotated)
             }
-            kind => Err(unexpected(
-                kind,
-                &String::from_utf8_lossy(field(object()?, 3)?),
-            )),
+            _ => Err(event.unexpected()),
         }
     }
 
@@ -172,7 +133,7 @@ impl EventWalker {
         let Bookmark { metadata } = serde_json::from_str(event.object.get()).map_err(bad)?;
         let mark = metadata.annotations.get(INITIAL_EVENTS_END);
         let annotated = mark.is_some_and(|mark| mark == "true");
-        self.bookmark(&metadata.resource_version, annotated)
+        self.bookmark(bookmark_revision(&metadata.resource_version)?, annotated)
     }
 
     fn added(&mut self) -> Result<(), Wrong> {
@@ -185,28 +146,18 @@ impl EventWalker {
         Ok(())
     }
 
-    fn bookmark(&mut self, revision: &str, annotated: bool) -> Result<(), Wrong> {
+    fn bookmark(&mut self, revision: i64, annotated: bool) -> Result<(), Wrong> {
         if !annotated {
             return Err(not_a_list("a bookmark before the one that ends the state"));
         }
-        let revision = revision
-            .parse()
-            .map_err(|_| not_a_list("the bookmark's resourceVersion is not a number"))?;
         self.end = Some(revision);
         Ok(())
     }
 }
 
-fn unexpected(kind: &[u8], object: &str) -> Wrong {
-    let object: String = object.chars().take(200).collect();
-    not_a_list(&format!(
-        "an event {} within the state: {object}",
-        kind.escape_ascii()
-    ))
-}
-
 #[cfg(test)]
 mod tests {
+    use kube_api::envelope;
     use kube_api::metadata::{item_object, list_item};
     use kube_api::protobuf::put_bytes;
     use kube_api::schema::POD;

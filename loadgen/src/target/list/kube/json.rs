@@ -55,6 +55,12 @@ struct HeadMeta {
     #[serde(default)]
     r#continue: String,
     remaining_item_count: Option<u64>,
+    shard_info: Option<ShardInfo>,
+}
+
+#[derive(Deserialize)]
+struct ShardInfo {
+    selector: String,
 }
 
 impl JsonWalker {
@@ -132,6 +138,7 @@ impl JsonWalker {
             .map_err(|_| not_a_list("its resourceVersion is not a number"))?;
         self.page.continue_token = head.metadata.r#continue;
         self.page.remaining = head.metadata.remaining_item_count;
+        self.page.shard = head.metadata.shard_info.map(|info| info.selector);
         self.kept.clear();
         self.at = At::Between;
         Ok(end + ITEMS.len() - before)

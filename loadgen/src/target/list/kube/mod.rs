@@ -1,12 +1,16 @@
 //! The Kubernetes tier: `cached` (resourceVersion=0), `consistent` (unset), `exact`, `paged:N` (limit and continue),
-//! `selector:…` and `watch-list`. Lists differ in the query of the first request and in how many pages follow.
+//! `selector:…`, `watch-list`, and one worker's part of `sharded:N` and `client-filtered:N`. Lists differ in the query of the
+//! first request and in how many pages follow.
 //!
 //! - [`protobuf`], [`json`]: walks over a list as it comes in; [`events`]: over a watch that begins with the state
+//! - [`frames`]: the frames of a watch; [`follow`]: one worker's watch, from the state to whatever comes
 //! - [`restore`]: an item back to what was stored
 //! - [`opaque`]: as many bytes without meaning
 //! - [`read_your_write`]: a write, and whether a list has it
 
 mod events;
+pub mod follow;
+mod frames;
 mod json;
 mod opaque;
 mod protobuf;
@@ -18,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use kube_api::envelope::MEDIA_TYPE;
+use kube_api::shard_selector::ShardSelector;
 use workloads::scenario::Media;
 use workloads::strategy::Strategy;
 
@@ -43,6 +48,8 @@ pub struct Asks {
     pub options: Options,
     /// Only objects of this namespace.
     pub namespace: Option<String>,
+    /// Only objects of this part.
+    pub part: Option<Part>,
     /// Nodes that lists ask for in turn, where the selector has one.
     pub nodes: Arc<[String]>,
     next_node: Arc<AtomicUsize>,
@@ -61,6 +68,27 @@ impl Asks {
     }
 }
 
+/// One worker's part of the objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Which objects.
+    pub shard: ShardSelector,
+    /// Whether the server is asked for these only; else it is asked for all, and the rest is thrown away here.
+    pub by_server: bool,
+}
+
+impl Part {
+    /// What the server is asked for.
+    fn asked(&self) -> Option<String> {
+        self.by_server.then(|| self.shard.to_string())
+    }
+
+    /// What is kept of an answer that has everything.
+    fn kept(&self) -> Option<ShardSelector> {
+        (!self.by_server).then(|| self.shard.clone())
+    }
+}
+
 /// `ListMeta` of one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Page {
@@ -70,6 +98,8 @@ struct Page {
     continue_token: String,
     /// Items that remain after this page, where the server says.
     remaining: Option<u64>,
+    /// The shard that it holds, in the server's words.
+    shard: Option<String>,
     /// Items in this page.
     items: u64,
     /// Bytes of the text.
@@ -78,32 +108,12 @@ struct Page {
 
 /// A client of the Kubernetes API.
 pub(super) async fn connect(row: &Row, reach: &Reach) -> Result<Box<dyn Lister>, ListError> {
-    let url = reach.kube_url.as_deref();
-    let url = url.ok_or_else(|| ListError::Http("the target has no Kubernetes API".to_owned()))?;
-    let asks = row.asks.clone();
-    let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
-    connection.open().await?;
-    let path = match &asks.namespace {
-        Some(namespace) => format!("/api/v1/namespaces/{namespace}/{}", row.resource),
-        None => format!("/api/v1/{}", row.resource),
-    };
-    let mut lister = Kube {
-        connection,
-        path,
-        resource: row.resource.clone(),
-        strategy: row.strategy,
-        query: String::new(),
-        node: None,
-        asks,
-    };
+    let mut lister = Kube::connect(row, reach).await?;
     lister.query = match row.strategy {
         Strategy::Cached => "resourceVersion=0".to_owned(),
         Strategy::Paged(size) => format!("limit={size}"),
         Strategy::WatchList => WATCH_LIST.to_owned(),
-        Strategy::Exact => {
-            let revision = lister.revision().await?;
-            format!("resourceVersion={revision}&resourceVersionMatch=Exact")
-        }
+        Strategy::Exact => exactly(lister.current_revision().await?),
         _ => String::new(),
     };
     if row.strategy == Strategy::Opaque {
@@ -128,6 +138,8 @@ struct Kube {
     query: String,
     /// The node that the latest list asked for.
     node: Option<String>,
+    /// The `shardSelector` of every request, which the answer must repeat.
+    shard: Option<String>,
     asks: Asks,
 }
 
@@ -162,10 +174,38 @@ impl Walker {
 }
 
 impl Kube {
+    /// A connected client, with no query yet.
+    async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
+        let url = reach.kube_url.as_deref();
+        let url =
+            url.ok_or_else(|| ListError::Http("the target has no Kubernetes API".to_owned()))?;
+        let asks = row.asks.clone();
+        let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
+        connection.open().await?;
+        let path = match &asks.namespace {
+            Some(namespace) => format!("/api/v1/namespaces/{namespace}/{}", row.resource),
+            None => format!("/api/v1/{}", row.resource),
+        };
+        Ok(Self {
+            connection,
+            path,
+            resource: row.resource.clone(),
+            strategy: row.strategy,
+            query: String::new(),
+            node: None,
+            shard: asks.part.as_ref().and_then(Part::asked),
+            asks,
+        })
+    }
+
     fn walker(&self) -> Walker {
         let memo = self.asks.memo.clone();
         match self.asks.media {
-            Media::Protobuf => Walker::Protobuf(ProtobufWalker::new(ROOT, &self.resource)),
+            Media::Protobuf => {
+                let kept = self.asks.part.as_ref().and_then(Part::kept);
+                let walker = ProtobufWalker::new(ROOT, &self.resource);
+                Walker::Protobuf(walker.keeping(kept))
+            }
             Media::Json => Walker::Json(JsonWalker::new(ROOT, &self.resource, memo)),
         }
     }
@@ -178,9 +218,10 @@ impl Kube {
     fn accept(&self) -> &'static str {
         match (self.asks.media, self.strategy) {
             (Media::Json, _) => "application/json",
-            (Media::Protobuf, Strategy::WatchList) => {
-                "application/vnd.kubernetes.protobuf;stream=watch"
-            }
+            (
+                Media::Protobuf,
+                Strategy::WatchList | Strategy::WatchSharded(_) | Strategy::WatchClientFiltered(_),
+            ) => "application/vnd.kubernetes.protobuf;stream=watch",
             (Media::Protobuf, _) => MEDIA_TYPE,
         }
     }
@@ -204,6 +245,15 @@ impl Kube {
             query.push_str("&continue=");
             query.push_str(&percent_encoded(continue_token));
         }
+        self.get(query).await
+    }
+
+    /// Sends a request with this query, for the row's part of the objects.
+    async fn get(&mut self, mut query: String) -> Result<crate::target::kube::Body, ListError> {
+        if let Some(shard) = &self.shard {
+            let and = if query.is_empty() { "" } else { "&" };
+            query.push_str(&format!("{and}shardSelector={}", percent_encoded(shard)));
+        }
         let path = match query.as_str() {
             "" => self.path.clone(),
             query => format!("{}?{query}", self.path),
@@ -211,15 +261,31 @@ impl Kube {
         Ok(self.connection.get(&path, self.accept()).await?)
     }
 
-    /// The revision that the server is at.
-    async fn revision(&mut self) -> Result<i64, ListError> {
-        let path = format!("{}?limit=1", self.path);
-        let mut body = self.connection.get(&path, self.accept()).await?;
+    /// Whether a page holds the shard that was asked for, by its own word: a server that does not know of shards sends
+    /// everything.
+    fn check_shard(&self, page: &Page) -> Result<(), ListError> {
+        match (&self.shard, &page.shard) {
+            (Some(_), None) => Err(ListError::NotSharded),
+            (asked, found) if asked == found => Ok(()),
+            (asked, found) => Err(not_a_list(&format!(
+                "its shardInfo is `{}`, asked was `{}`",
+                found.as_deref().unwrap_or_default(),
+                asked.as_deref().unwrap_or_default()
+            ))
+            .into()),
+        }
+    }
+
+    /// The revision that the server is at: what a consistent list of one object says.
+    async fn current_revision(&mut self) -> Result<i64, ListError> {
+        let mut body = self.get("limit=1".to_owned()).await?;
         let mut walker = self.walker();
         while let Some(bytes) = body.next().await? {
             walker.feed(&bytes, None)?;
         }
-        Ok(walker.next_page(false)?.revision)
+        let page = walker.next_page(false)?;
+        self.check_shard(&page)?;
+        Ok(page.revision)
     }
 
     /// Reads all pages, showing their items to `check` where there is one.
@@ -243,6 +309,7 @@ impl Kube {
                 }
             }
             let page = walker.next_page(check.is_some())?;
+            self.check_shard(&page)?;
             match &before {
                 Some(before) if check.is_some() => check_next(before, &page)?,
                 Some(_) => {}
@@ -291,6 +358,11 @@ impl Kube {
     }
 }
 
+/// The query of a list of the state at one revision.
+fn exactly(revision: i64) -> String {
+    format!("resourceVersion={revision}&resourceVersionMatch=Exact")
+}
+
 /// Checks a page against what the page before announced.
 fn check_next(before: &Page, page: &Page) -> Result<(), Wrong> {
     if page.revision != before.revision {
@@ -316,6 +388,14 @@ fn check_next(before: &Page, page: &Page) -> Result<(), Wrong> {
 impl Lister for Kube {
     fn node(&self) -> Option<&str> {
         self.node.as_deref()
+    }
+
+    async fn revision(&mut self) -> Result<i64, ListError> {
+        self.current_revision().await
+    }
+
+    fn pin(&mut self, revision: i64) {
+        self.query = exactly(revision);
     }
 
     async fn list(

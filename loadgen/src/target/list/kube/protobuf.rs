@@ -4,7 +4,8 @@
 
 use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
-use kube_api::protobuf::{Fields, get_varint};
+use kube_api::protobuf::{Fields, find_bytes, get_varint};
+use kube_api::shard_selector::ShardSelector;
 
 use super::restore::{Memo, Restore};
 use super::{Page, not_a_list};
@@ -38,6 +39,12 @@ impl ProtobufWalker {
             seen_list: false,
             restore: Restore::new(root, resource, Memo::default()),
         }
+    }
+
+    /// The same, showing only objects of this shard to checks.
+    pub(super) fn keeping(mut self, shard: Option<ShardSelector>) -> Self {
+        self.restore = self.restore.keeping(shard);
+        self
     }
 
     /// Items of the page so far.
@@ -119,6 +126,10 @@ impl ProtobufWalker {
                         .map_err(|_| not_a_list("its resourceVersion is not a number"))?;
                 }
                 (3, Some(token)) => self.page.continue_token = text(token)?.to_owned(),
+                (5, Some(info)) => {
+                    let selector = find_bytes(info, 1).map_err(|e| not_a_list(&e.to_string()))?;
+                    self.page.shard = Some(text(selector.unwrap_or_default())?.to_owned());
+                }
                 _ => {}
             }
         }

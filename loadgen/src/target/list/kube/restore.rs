@@ -12,6 +12,7 @@ use kube_api::envelope;
 use kube_api::from_json;
 use kube_api::protobuf::{Fields, bytes_field_len, put_bytes_header};
 use kube_api::schema::{CONFIG_MAP, Message, POD};
+use kube_api::shard_selector::ShardSelector;
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use twox_hash::XxHash3_64;
@@ -42,11 +43,21 @@ pub(super) struct Restore {
     kind: &'static str,
     message: &'static Message,
     memo: Memo,
+    /// What is kept, where the rest is thrown away here.
+    kept: Option<ShardSelector>,
     last_key: Vec<u8>,
     key: Vec<u8>,
     object: Vec<u8>,
     value: Vec<u8>,
     items: u64,
+}
+
+/// An object as it is stored, and what its event says about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stored<'r> {
+    pub(super) key: &'r [u8],
+    pub(super) value: &'r [u8],
+    pub(super) revision: i64,
 }
 
 impl Restore {
@@ -61,12 +72,19 @@ impl Restore {
             kind,
             message,
             memo,
+            kept: None,
             last_key: Vec::new(),
             key: Vec::new(),
             object: Vec::new(),
             value: Vec::new(),
             items: 0,
         }
+    }
+
+    /// Shows only objects of this shard to checks: what a client does whose server does not shard.
+    pub(super) fn keeping(mut self, shard: Option<ShardSelector>) -> Self {
+        self.kept = shard;
+        self
     }
 
     /// Takes an item in protobuf, without envelope.
@@ -77,11 +95,31 @@ impl Restore {
         let Some(check) = check else {
             return Ok(());
         };
+        if !parts.belong_to(self.kept.as_ref()) {
+            return Ok(());
+        }
         let revision = revision(parts.version)?;
         self.value.clear();
         parts.restore(item, self.kind, &mut self.value);
         check.visit(&self.key, &self.value, revision);
         Ok(())
+    }
+
+    /// The object of an event, which comes in no order of keys; `None` where it is not kept.
+    pub(super) fn event(&mut self, object: &[u8]) -> Result<Option<Stored<'_>>, Wrong> {
+        let parts = Parts::of(object)?;
+        if !parts.belong_to(self.kept.as_ref()) {
+            return Ok(None);
+        }
+        self.set_key(parts.namespace, parts.name);
+        let revision = revision(parts.version)?;
+        self.value.clear();
+        parts.restore(object, self.kind, &mut self.value);
+        Ok(Some(Stored {
+            key: &self.key,
+            value: &self.value,
+            revision,
+        }))
     }
 
     /// Takes an item in JSON.
@@ -170,6 +208,7 @@ struct Parts<'a> {
     meta: &'a [u8],
     name: &'a [u8],
     namespace: &'a [u8],
+    uid: &'a [u8],
     version: &'a [u8],
     /// Where the field with the resourceVersion stands in the metadata.
     version_field: Range<usize>,
@@ -191,6 +230,7 @@ impl<'a> Parts<'a> {
             match (field.number, field.wire.bytes()) {
                 (1, Some(name)) => parts.name = name,
                 (3, Some(namespace)) => parts.namespace = namespace,
+                (5, Some(uid)) => parts.uid = uid,
                 (6, Some(version)) => {
                     parts.version = version;
                     parts.version_field = field.start..field.end;
@@ -200,6 +240,14 @@ impl<'a> Parts<'a> {
             }
         }
         Err(not_a_list("an item without metadata.resourceVersion"))
+    }
+
+    fn belong_to(&self, shard: Option<&ShardSelector>) -> bool {
+        let selects = |shard: &ShardSelector| {
+            let key = shard.key();
+            shard.selects(key.hash(self.uid, self.namespace))
+        };
+        shard.is_none_or(selects)
     }
 
     /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope around it.

@@ -1,0 +1,242 @@
+//! Workers that watch, each in a thread with a runtime and a connection of its own, until they are told to stop.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::sample::thread_cpu;
+use crate::target::list::follow::{Follower, Held, Log};
+use crate::target::list::{ListError, Reach, Row};
+
+/// A state that takes longer has failed.
+const STATE_WITHIN: Duration = Duration::from_secs(600);
+/// How long the event of the last write may take.
+const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
+
+/// A worker that has the whole state.
+#[derive(Debug)]
+pub struct Synced {
+    /// From the order to the bookmark that ends the state.
+    pub latency: Duration,
+    /// Bytes received for it.
+    pub wire_bytes: u64,
+    /// Revision of the bookmark.
+    pub revision: i64,
+    /// What it holds.
+    pub held: HashMap<u64, Held>,
+}
+
+/// A worker at the end.
+#[derive(Debug)]
+pub struct Followed {
+    /// What came behind the state.
+    pub log: Log,
+    /// What it holds.
+    pub held: HashMap<u64, Held>,
+    /// CPU time of its thread since it had the state.
+    pub cpu: Duration,
+}
+
+#[derive(Debug)]
+enum Order {
+    Sync(oneshot::Sender<Result<Synced, ListError>>),
+    Reconnect,
+    Finish {
+        /// The event that must have come.
+        revision: i64,
+        answer: oneshot::Sender<Result<Followed, ListError>>,
+    },
+}
+
+/// Connected workers. Dropped, they stop.
+#[derive(Debug)]
+pub struct Followers {
+    orders: Vec<mpsc::UnboundedSender<Order>>,
+}
+
+impl Followers {
+    /// Connects a worker for each row.
+    ///
+    /// # Errors
+    /// The first worker's [`ListError`] when it cannot connect.
+    pub async fn connect(rows: &[Row], reach: &Reach) -> Result<Self, ListError> {
+        let mut all = Vec::new();
+        for (number, row) in rows.iter().enumerate() {
+            let (orders, receiver) = mpsc::unbounded_channel();
+            let (connected, answer) = oneshot::channel();
+            let (row, reach) = (row.clone(), reach.clone());
+            thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || worker(&row, &reach, receiver, connected))
+                .map_err(|e| ListError::Http(format!("cannot start a worker thread: {e}")))?;
+            answer.await.unwrap_or_else(|_| Err(lost()))?;
+            all.push(orders);
+        }
+        Ok(Self { orders: all })
+    }
+
+    /// Every worker begins anew, all at once. Answers when all have the state.
+    ///
+    /// # Errors
+    /// The first worker's that failed.
+    pub async fn sync(&self) -> Result<Vec<Synced>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for orders in &self.orders {
+            let (answer, synced) = oneshot::channel();
+            // A thread that has ended drops `answer`, which is an answer too.
+            orders.send(Order::Sync(answer)).ok();
+            pending.push(synced);
+        }
+        all(pending).await
+    }
+
+    /// One worker loses its connection and resumes over another one.
+    pub fn reconnect(&self, worker: usize) {
+        if let Some(orders) = self.orders.get(worker) {
+            orders.send(Order::Reconnect).ok();
+        }
+    }
+
+    /// Each worker stops once it has seen everything up to its revision. Answers what each saw since it had the state.
+    ///
+    /// # Errors
+    /// The first worker's that failed, or that did not see that revision in time.
+    pub async fn finish(&self, revisions: &[i64]) -> Result<Vec<Followed>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for (orders, &revision) in self.orders.iter().zip(revisions) {
+            let (answer, followed) = oneshot::channel();
+            orders.send(Order::Finish { revision, answer }).ok();
+            pending.push(followed);
+        }
+        all(pending).await
+    }
+}
+
+async fn all<T>(
+    pending: Vec<oneshot::Receiver<Result<T, ListError>>>,
+) -> Result<Vec<T>, ListError> {
+    let mut answers = Vec::with_capacity(pending.len());
+    for answer in pending {
+        answers.push(answer.await.unwrap_or_else(|_| Err(lost()))?);
+    }
+    Ok(answers)
+}
+
+fn lost() -> ListError {
+    ListError::Http("worker thread ended".to_owned())
+}
+
+/// The body of a worker's thread.
+fn worker(
+    row: &Row,
+    reach: &Reach,
+    orders: mpsc::UnboundedReceiver<Order>,
+    connected: oneshot::Sender<Result<(), ListError>>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let error = ListError::Http(format!("cannot start a runtime: {error}"));
+            connected.send(Err(error)).ok();
+            return;
+        }
+    };
+    runtime.block_on(async {
+        let follower = match Follower::connect(row, reach).await {
+            Ok(follower) => follower,
+            Err(error) => {
+                connected.send(Err(error)).ok();
+                return;
+            }
+        };
+        if connected.send(Ok(())).is_ok() {
+            Worker {
+                follower,
+                outcome: Ok(()),
+                is_live: false,
+                cpu_before: Duration::ZERO,
+            }
+            .obey(orders)
+            .await;
+        }
+    });
+}
+
+struct Worker {
+    follower: Follower,
+    /// How watching went since the state; told at the end.
+    outcome: Result<(), ListError>,
+    is_live: bool,
+    cpu_before: Duration,
+}
+
+impl Worker {
+    /// Reads events between orders.
+    async fn obey(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        loop {
+            let watching = self.is_live && self.outcome.is_ok();
+            let order = tokio::select! {
+                biased;
+                order = orders.recv() => order,
+                read = self.follower.read(), if watching => {
+                    self.outcome = read;
+                    continue;
+                }
+            };
+            match order {
+                None => return,
+                Some(Order::Sync(answer)) => {
+                    answer.send(self.sync().await).ok();
+                }
+                Some(Order::Reconnect) if watching => {
+                    self.outcome = self.follower.reconnect().await;
+                }
+                Some(Order::Reconnect) => {}
+                Some(Order::Finish { revision, answer }) => {
+                    answer.send(self.finish(revision).await).ok();
+                }
+            }
+        }
+    }
+
+    async fn sync(&mut self) -> Result<Synced, ListError> {
+        let begun = Instant::now();
+        self.is_live = false;
+        self.outcome = Ok(());
+        let synced = timeout(STATE_WITHIN, self.follower.sync()).await;
+        synced.unwrap_or(Err(ListError::Slow(STATE_WITHIN)))?;
+        let latency = begun.elapsed();
+        self.is_live = true;
+        self.cpu_before = thread_cpu();
+        Ok(Synced {
+            latency,
+            wire_bytes: self.follower.state_bytes(),
+            revision: self.follower.revision(),
+            held: self.follower.held().clone(),
+        })
+    }
+
+    async fn finish(&mut self, revision: i64) -> Result<Followed, ListError> {
+        std::mem::replace(&mut self.outcome, Ok(()))?;
+        let last = async {
+            while self.follower.revision() < revision {
+                self.follower.read().await?;
+            }
+            Ok(())
+        };
+        let seen = timeout(LAST_EVENT_WITHIN, last).await;
+        seen.unwrap_or(Err(ListError::Slow(LAST_EVENT_WITHIN)))?;
+        self.is_live = false;
+        Ok(Followed {
+            log: self.follower.take_log(),
+            held: self.follower.held().clone(),
+            cpu: thread_cpu().saturating_sub(self.cpu_before),
+        })
+    }
+}

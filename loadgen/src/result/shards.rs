@@ -1,0 +1,95 @@
+//! What workers that share the objects between them came to, each and together.
+
+use serde::{Deserialize, Serialize};
+
+use super::Quantiles;
+
+/// The shards of a row.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Sharding {
+    /// The field whose hash decides: `uid` or `namespace`.
+    pub key: String,
+    /// How hashes were cut: `equal` ranges, or `weighted` by the objects that they hold.
+    pub plan: String,
+    /// Workers, each with one shard.
+    pub workers: u32,
+    /// Objects of the largest shard.
+    pub objects_max: u64,
+    /// `objects_max` over the mean.
+    pub objects_skew: f64,
+    /// Bytes that the worker with most received for one list, or for the state that a watch begins with.
+    pub bytes_max: u64,
+    /// `bytes_max` over the mean.
+    pub bytes_skew: f64,
+    /// CPU time of the servers for the list of the most expensive shard, listed by itself; null for watches, and where every
+    /// worker lists everything.
+    #[serde(default)]
+    pub server_cpu_s_max: Option<f64>,
+    /// CPU time of the busiest worker's thread for one list, or for the live part of a watch.
+    pub worker_cpu_s_max: f64,
+    /// Watches: time until the last worker had the whole state.
+    #[serde(default)]
+    pub synced_ms: Option<Quantiles>,
+    /// Watches: CPU time of the servers until then.
+    #[serde(default)]
+    pub sync_server_cpu_s: Option<f64>,
+    /// Part of the objects that would change hands with one worker more and the same kind of plan, from 0 to 1. Null where
+    /// the objects are not ours.
+    #[serde(default)]
+    pub moved_to_next: Option<f64>,
+    /// The same with a plan in which objects only move to the new worker.
+    #[serde(default)]
+    pub least_moved: Option<f64>,
+    /// Watches: what happened behind the state.
+    #[serde(default)]
+    pub events: Option<ShardEvents>,
+    /// Each worker.
+    pub shards: Vec<ShardFigures>,
+}
+
+/// One worker and its shard.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ShardFigures {
+    /// What it asked for, or kept of everything.
+    pub selector: String,
+    /// Objects that it had.
+    pub objects: u64,
+    /// Bytes that it received for one list, or for the state that a watch begins with.
+    pub bytes: u64,
+    /// Median time of its list among the others'; null for watches.
+    #[serde(default)]
+    pub list_ms: Option<f64>,
+    /// CPU time of the servers for its list by itself; null for watches, where it lists everything, and where no server is ours.
+    #[serde(default)]
+    pub server_cpu_s: Option<f64>,
+    /// CPU time of its thread for one list, or for the live part of a watch.
+    pub cpu_s: f64,
+    /// Watches: events of its own objects.
+    #[serde(default)]
+    pub events: u64,
+    /// Watches: bytes that came behind the state.
+    #[serde(default)]
+    pub event_bytes: u64,
+}
+
+/// Events of all workers, held against the writes: each must reach the worker that has its object, once, and no other.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ShardEvents {
+    /// Acknowledged writes.
+    pub writes: u64,
+    /// Writes whose event came to the right worker.
+    pub delivered: u64,
+    /// Writes whose event did not.
+    pub dropped: u64,
+    /// Events that came again, or at another worker's.
+    pub superfluous: u64,
+    /// Events that workers threw away because the object is another's, which they had to read first.
+    pub filtered: u64,
+    /// Bytes of the events of the worker that received most.
+    pub bytes_max: u64,
+    /// Times that a worker lost its connection on purpose and resumed.
+    pub reconnects: u64,
+}

@@ -1,0 +1,297 @@
+//! A row of workers that watch the objects together while they are written.
+//!
+//! First the state, as often as lists are repeated: the time until the last worker has its bookmark, and whether all of them
+//! together hold the data set. Then objects are written, one worker loses its connection halfway, and at the end every write
+//! must have reached the worker that has the object, once, and no other.
+
+use std::time::{Duration, Instant};
+
+use etcd_api::error::Error as EtcdError;
+use workloads::Strategy;
+
+use super::meter::Meter;
+use super::shards::{Workers, summarise};
+use super::{Early, Measured, RowRun};
+use crate::pace::closed::Verifier;
+use crate::pace::followers::{Followed, Followers, Synced};
+use crate::pace::writers::{Ledger, Writing};
+use crate::progress::Counted;
+use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::result::{Outcome, Sharding};
+use crate::shards::{Inventory, proof};
+use crate::target::Running;
+use crate::target::list::{ListError, Reach, Row};
+use crate::verify::{Expected, Wrong};
+
+/// Writes a second where neither the row nor its scenario says.
+const WRITES_PER_S: f64 = 1_000.0;
+/// The worker that loses its connection.
+const RECONNECTS: usize = 0;
+/// How much longer than intended the writing may take: writes that are due are made, however late.
+const LATE: f64 = 1.1;
+
+impl RowRun<'_> {
+    /// The measured part of a row of sharded watches.
+    pub(super) async fn sharded_watch(
+        &self,
+        row: &Row,
+        reach: &Reach,
+        verifier: &Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let workers = self.workers(row).await?;
+        let (Some(etcd), Some(data), Some(expected), Some(inventory)) = (
+            &reach.etcd,
+            self.data(),
+            &verifier.expected,
+            &workers.inventory,
+        ) else {
+            let reason = "it writes, and needs a data set of ours to write to".to_owned();
+            return Err(Early::NotApplicable(reason));
+        };
+        self.probe_shard_info(&workers, reach).await?;
+        let followers = Followers::connect(&workers.rows, reach);
+        let followers = self.unless_stopped(followers).await??;
+        let writing = Writing {
+            etcd: etcd.clone(),
+            data: data.clone(),
+            root: verifier.root.clone(),
+            key: self.spec.shard_key.unwrap_or_default().into(),
+            writes: self.spec.writes.unwrap_or_default(),
+            per_second: self
+                .spec
+                .rate
+                .or(self.scenario.rate)
+                .unwrap_or(WRITES_PER_S),
+        };
+        measured.case.offered_per_s = Some(writing.per_second);
+
+        let mut meter = self.settled(running, measured).await?;
+        let mut sharding = self.sharding(&workers);
+        self.states(&followers, expected, &mut meter, &mut sharding, measured)
+            .await?;
+        summarise(&mut sharding);
+        let live = Live {
+            run: self,
+            followers: &followers,
+            writing: &writing,
+            workers: &workers,
+            inventory,
+        };
+        let outcome = live.measured(&mut meter, &mut sharding, measured).await;
+        summarise(&mut sharding);
+        measured.case.shards = Some(sharding);
+        outcome
+    }
+
+    /// Whether the server sends a shard where one is asked for: only its lists say so, not its watches.
+    async fn probe_shard_info(&self, workers: &Workers, reach: &Reach) -> Result<(), Early> {
+        let Strategy::WatchSharded(number) = self.strategy() else {
+            return Ok(());
+        };
+        let row = Row {
+            strategy: Strategy::Sharded(number),
+            ..workers.rows[0].clone()
+        };
+        let mut lister = self.unless_stopped(row.connect(reach)).await??;
+        match self.unless_stopped(lister.revision()).await? {
+            Err(not_sharded @ ListError::NotSharded) => {
+                Err(Early::NotApplicable(not_sharded.to_string()))
+            }
+            other => Ok(other.map(|_| ())?),
+        }
+    }
+
+    /// The state, again and again; at the last time the workers stay.
+    async fn states(
+        &self,
+        followers: &Followers,
+        expected: &Expected,
+        meter: &mut Meter,
+        sharding: &mut Sharding,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let title = format!("{}/{}: state", self.target.name, self.spec.name());
+        let rounds = self.scenario.warmup + self.repeats();
+        let phase = self
+            .progress
+            .phase(&title, u64::from(rounds), Counted::Lists);
+        let (start, first) = (self.run_begun.elapsed(), Instant::now());
+        let mut latency = LatencyHistogram::default();
+        let mut cpu = Duration::ZERO;
+        meter.reset_peaks();
+        for round in 0..rounds {
+            let before = meter.cpu();
+            let synced = self.unless_stopped(followers.sync()).await??;
+            let used = meter.cpu().zip(before);
+            let used = used.map_or(Duration::ZERO, |(after, before)| {
+                after.saturating_sub(before)
+            });
+            check_union(&synced, expected)?;
+            for (shard, worker) in sharding.shards.iter_mut().zip(&synced) {
+                shard.objects = worker.held.len() as u64;
+                shard.bytes = worker.wire_bytes;
+            }
+            if round >= self.scenario.warmup {
+                let last = synced.iter().map(|worker| worker.latency).max();
+                latency.record(last.unwrap_or_default());
+                cpu += used;
+            }
+            phase.advance(1);
+        }
+        // The state's peak is the row's, too.
+        meter.end_of_warm_up();
+        let case = &mut measured.case;
+        case.bytes = sharding.shards.iter().map(|shard| shard.bytes).sum();
+        case.objects = sharding.shards.iter().map(|shard| shard.objects).sum();
+        sharding.synced_ms = Some(latency.quantiles_ms());
+        let each = cpu.as_secs_f64() / latency.n().max(1) as f64;
+        sharding.sync_server_cpu_s = meter.cpu().map(|_| each);
+        measured.histograms.push(TaggedHistogram {
+            measure: "synced".to_owned(),
+            case: measured.case.id(),
+            start,
+            duration: first.elapsed(),
+            histogram: latency,
+        });
+        phase.done(&format!("{rounds} times by {} workers", sharding.workers));
+        Ok(())
+    }
+}
+
+/// Whether the workers together hold what was written before.
+fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
+    let failed = |why: &dyn std::fmt::Display| Early::Failed(format!("all shards together: {why}"));
+    let held = synced.iter().map(|worker| &worker.held);
+    let revisions = proof::union(held, &expected.fingerprint).map_err(|e| failed(&e))?;
+    if expected.revisions.is_some_and(|sum| sum != revisions) {
+        return Err(failed(&Wrong::ObjectRevision));
+    }
+    match synced.iter().map(|worker| worker.revision).min() {
+        Some(found) if found < expected.revision => Err(failed(&Wrong::Stale {
+            found,
+            at_least: expected.revision,
+        })),
+        _ => Ok(()),
+    }
+}
+
+/// The part in which objects are written.
+struct Live<'l> {
+    run: &'l RowRun<'l>,
+    followers: &'l Followers,
+    writing: &'l Writing,
+    workers: &'l Workers,
+    inventory: &'l Inventory,
+}
+
+impl Live<'_> {
+    async fn measured(
+        &self,
+        meter: &mut Meter,
+        sharding: &mut Sharding,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let run = self.run;
+        let title = format!("{}/{}: writing", run.target.name, run.spec.name());
+        let phase = run.progress.phase(&title, 1, Counted::Lists);
+        let case_id = measured.case.id();
+        let begun = meter.begin(&case_id).await;
+        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        let (start, first) = (run.run_begun.elapsed(), Instant::now());
+        meter.reset_peaks();
+        let written = run.unless_stopped(self.written()).await;
+        let duration = first.elapsed();
+        meter.end_of_round();
+        let writes = match &written {
+            Ok(Ok((ledger, _))) => ledger.writes.len() as u64,
+            _ => 0,
+        };
+        let (figures, client, series) = meter.end(0, writes).await;
+        let case = &mut measured.case;
+        measured.series = series;
+        case.server = figures;
+        case.client = Some(client);
+        case.requests = writes;
+        let (ledger, followed) = written??;
+        phase.done(&format!("{writes} writes"));
+        let latency = self.describe(&ledger, &followed, sharding, measured)?;
+        measured.histograms.push(TaggedHistogram {
+            measure: "latency".to_owned(),
+            case: case_id,
+            start,
+            duration,
+            histogram: latency,
+        });
+        Ok(())
+    }
+
+    /// Writes until the time is over, with a lost connection halfway, and waits until every worker has seen the last of it.
+    async fn written(&self) -> Result<(Ledger, Vec<Followed>), Early> {
+        let run = self.run;
+        let failed = |error: EtcdError| Early::Failed(format!("writing: {error}"));
+        let duration = run.spec.duration.unwrap_or(run.scenario.duration);
+        let lose_connection = async {
+            tokio::time::sleep(duration / 2).await;
+            self.followers.reconnect(RECONNECTS);
+        };
+        let (ledger, ()) = tokio::join!(self.writing.run(duration, run.stop), lose_connection);
+        let mut ledger = ledger.map_err(failed)?;
+        let plan = &self.workers.plan;
+        let last = self
+            .writing
+            .last_words(&mut ledger, self.inventory, plan)
+            .await;
+        let followed = self.followers.finish(&last.map_err(failed)?).await?;
+        Ok((ledger, followed))
+    }
+
+    /// Holds what was seen against what was written. Answers the times from a write to its event.
+    fn describe(
+        &self,
+        ledger: &Ledger,
+        followed: &[Followed],
+        sharding: &mut Sharding,
+        measured: &mut Measured,
+    ) -> Result<LatencyHistogram, Early> {
+        let run = self.run;
+        let seen: Vec<_> = followed.iter().map(|f| f.log.seen.clone()).collect();
+        let expected = ledger.expected(&self.workers.plan);
+        let (mut events, latency, proven) = proof::events(&expected, &seen);
+        for (shard, worker) in sharding.shards.iter_mut().zip(followed) {
+            shard.cpu_s = worker.cpu.as_secs_f64();
+            shard.events = worker.log.seen.len() as u64;
+            shard.event_bytes = worker.log.wire_bytes;
+            events.filtered += worker.log.filtered;
+            events.reconnects += worker.log.reconnects;
+            events.bytes_max = events.bytes_max.max(worker.log.wire_bytes);
+        }
+        sharding.events = Some(events);
+        let case = &mut measured.case;
+        case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
+        let per_s = ledger.writes.len() as f64 / ledger.elapsed.as_secs_f64();
+        case.requests_per_s = Some(per_s);
+        if let Some(client) = &mut case.client {
+            client.lag_ms = (ledger.lag.n() > 0).then(|| ledger.lag.quantiles_ms());
+        }
+        proven.map_err(|e| Early::Failed(e.to_string()))?;
+        let held = followed.iter().map(|f| &f.held);
+        let result = ledger.result(self.inventory);
+        let union = proof::union(held, &result);
+        union.map_err(|e| Early::Failed(format!("at the end: {e}")))?;
+        let case = &mut measured.case;
+        let intended = run.spec.duration.unwrap_or(run.scenario.duration);
+        if ledger.elapsed > intended.mul_f64(LATE) {
+            let reason = format!(
+                "the writers were late: {:.1} s of writes took {:.1} s",
+                intended.as_secs_f64(),
+                ledger.elapsed.as_secs_f64()
+            );
+            case.outcome = Outcome::Invalid { reason };
+        } else {
+            case.valid = true;
+        }
+        Ok(latency)
+    }
+}

@@ -1,0 +1,146 @@
+//! Workers that share the objects: lists and watches on our own servers with a few thousand objects, with sharding switched off,
+//! and behind a proxy that loses an event. Servers of somebody else's that do not shard are in `kube.rs`.
+
+#[path = "shards/losing_proxy.rs"]
+mod losing_proxy;
+#[path = "shards/lost_event.rs"]
+mod lost_event;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+const OBJECTS: u64 = 2_000;
+
+const SCENARIO: &str = r#"
+name = "shards"
+summary = "workers that share the objects"
+repeats = 2
+duration = "500ms"
+rate = 300
+
+[rows]
+kube = [
+    "sharded:1",
+    "sharded:3",
+    { strategy = "sharded:3", shard_key = "namespace", shard_plan = "weighted" },
+    "client-filtered:3",
+    "watch-sharded:3",
+    { strategy = "watch-sharded:3", writes = "churn" },
+    { strategy = "watch-sharded:2", shard_key = "namespace", shard_plan = "weighted", writes = "churn" },
+    { strategy = "watch-client-filtered:3", writes = "churn" },
+    { strategy = "sharded:3", server = ["--feature-gates=ShardedListAndWatch=false"] },
+    { strategy = "watch-sharded:3", server = ["--feature-gates=ShardedListAndWatch=false"] },
+]
+
+[[data_set]]
+name = "pods"
+kind = "pods"
+objects = 2_000
+namespaces = 20
+nodes = 4
+seed = 1
+"#;
+
+/// Runs in a folder of its own; exit code, report and what was said.
+fn loadgen(folder: &Path, args: &[&str]) -> (Option<i32>, Value, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(["run", "--out", "out"])
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let mut results = fs::read_dir(folder.join("out")).expect("a result was saved");
+    let result = results.next().and_then(Result::ok).expect("one").path();
+    let report = fs::read(result.join("report.json")).expect("a report");
+    let report = serde_json::from_slice(&report).expect("JSON");
+    let charts = ["shards.svg", "shards.png"].map(|chart| result.join(chart));
+    assert!(
+        charts.iter().all(|chart| chart.is_file()),
+        "sharded:1 and sharded:3 make a line: {log}"
+    );
+    (output.status.code(), report, log)
+}
+
+fn case<'r>(report: &'r Value, row: &str) -> &'r Value {
+    let mut cases = report["cases"].as_array().expect("cases").iter();
+    let case = cases.find(|case| case["row"] == row);
+    case.unwrap_or_else(|| panic!("there is no row {row}"))
+}
+
+fn number(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn sum(shards: &Value, of: &str) -> f64 {
+    let shards = shards["shards"].as_array().expect("workers");
+    shards.iter().map(|shard| number(&shard[of])).sum()
+}
+
+#[test]
+fn shards_are_whole_and_disjoint_and_so_are_their_events() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("shards.toml"), SCENARIO).expect("a writable folder");
+    let (code, report, log) = loadgen(folder.path(), &["./shards.toml"]);
+    // A machine that is busy with other tests may make writers late, which spoils figures and proves nothing less.
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    let whole = &report["data_sets"][0]["fingerprint"];
+    let whole_bytes = number(&case(&report, "sharded:1")["shards"]["bytes_max"]);
+    for (row, workers) in [
+        ("sharded:3", 3.0),
+        ("sharded:3/by-namespace/weighted", 3.0),
+        ("client-filtered:3", 3.0),
+    ] {
+        let case = case(&report, row);
+        assert_eq!(case["outcome"]["state"], "measured", "{row}: {log}");
+        assert_eq!(&case["verified"]["fingerprint"], whole, "{row}");
+        let shards = &case["shards"];
+        assert_eq!(sum(shards, "objects"), OBJECTS as f64, "{row}");
+        assert!(number(&shards["objects_skew"]) < 1.15, "{row}: {shards}");
+        let bytes = sum(shards, "bytes");
+        let sent = if row.starts_with("client") {
+            whole_bytes * workers
+        } else {
+            whole_bytes
+        };
+        assert!(
+            (bytes / sent - 1.0).abs() < 0.01,
+            "{row}: {bytes} of {sent}"
+        );
+        assert!(number(&shards["moved_to_next"]) >= number(&shards["least_moved"]));
+    }
+    for (row, thrown_away) in [
+        ("watch-sharded:3", false),
+        ("watch-sharded:3/churn", false),
+        ("watch-sharded:2/by-namespace/weighted/churn", false),
+        ("watch-client-filtered:3/churn", true),
+    ] {
+        let case = case(&report, row);
+        assert_ne!(case["outcome"]["state"], "failed", "{row}: {log}");
+        let shards = &case["shards"];
+        let events = &shards["events"];
+        assert!(number(&events["writes"]) > 50.0, "{row}: {events}");
+        assert_eq!(events["delivered"], events["writes"], "{row}");
+        assert_eq!(sum(shards, "events"), number(&events["writes"]), "{row}");
+        assert_eq!(
+            (&events["dropped"], &events["superfluous"]),
+            (&0.into(), &0.into())
+        );
+        assert_eq!(events["reconnects"], 1, "{row}");
+        assert_eq!(number(&events["filtered"]) > 0.0, thrown_away, "{row}");
+        assert_eq!(case["latency_ms"]["n"], events["writes"], "{row}");
+    }
+    for row in ["sharded:3", "watch-sharded:3"] {
+        let row = format!("{row}/--feature-gates=ShardedListAndWatch=false");
+        let outcome = &case(&report, &row)["outcome"];
+        assert_eq!(outcome["state"], "not_applicable", "{row}");
+        let reason = outcome["reason"].as_str().expect("a reason");
+        assert!(reason.contains("metadata.shardInfo"), "{reason}");
+    }
+}
