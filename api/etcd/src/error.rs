@@ -162,9 +162,13 @@ impl From<Status> for Error {
         match (Refusal::from_text(status.message()), status.code()) {
             (Some(refusal), _) => Self::Refused(refusal),
             (None, Code::Unimplemented) => Self::Unimplemented(status.message().to_owned()),
-            // A status of the transport's own making says why only in its sources (a TLS alert, say).
+            // A status of the transport's own making says why only in its sources (a TLS alert, say), and what
+            // code it has depends on where in a call the connection was lost: to the caller it is one thing.
             (None, code) => Self::Status {
-                code,
+                code: match (std::error::Error::source(&status), code) {
+                    (Some(_), Code::Unknown | Code::Cancelled) => Code::Unavailable,
+                    _ => code,
+                },
                 message: with_sources(&status),
             },
         }
@@ -188,6 +192,27 @@ fn with_sources(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_lost_in_a_call_makes_the_server_unavailable() {
+        let lost = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let status = Status::from_error(Box::new(lost));
+        assert_ne!(status.code(), Code::Unavailable, "what tonic makes of it");
+        let Error::Status { code, message } = status.into() else {
+            panic!("a status stays one");
+        };
+        assert_eq!(code, Code::Unavailable);
+        assert!(message.contains("broken pipe"), "{message}");
+        // What a server says about itself is left alone.
+        let told = Error::from(Status::cancelled("by the server"));
+        assert!(matches!(
+            told,
+            Error::Status {
+                code: Code::Cancelled,
+                ..
+            }
+        ));
+    }
 
     #[test]
     fn every_text_reads_back_as_itself() {

@@ -25,6 +25,8 @@ pub struct Resource {
     pub singular: &'static str,
     /// Abbreviations that kubectl knows.
     pub short_names: &'static [&'static str],
+    /// Groups of kinds that it belongs to, for discovery: `kubectl get all` asks for those of `all`.
+    pub categories: &'static [&'static str],
     /// What its storage keys have between the registry's prefix and the namespace or name.
     pub directory: &'static str,
     /// Its fields; `None` for a custom resource, which is stored as JSON.
@@ -56,6 +58,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "PodList",
         singular: "pod",
         short_names: &["po"],
+        categories: &["all"],
         directory: "pods",
         message: Some(&schema::POD),
         selectable: Some(&[
@@ -79,6 +82,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "ConfigMapList",
         singular: "configmap",
         short_names: &["cm"],
+        categories: &[],
         directory: "configmaps",
         message: Some(&schema::CONFIG_MAP),
         selectable: None,
@@ -92,6 +96,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "SecretList",
         singular: "secret",
         short_names: &[],
+        categories: &[],
         directory: "secrets",
         message: Some(&schema::SECRET),
         selectable: Some(&[("type", Text(&[3]))]),
@@ -105,6 +110,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "NodeList",
         singular: "node",
         short_names: &["no"],
+        categories: &[],
         // The directory has kept the name that nodes had before the first release.
         directory: "minions",
         message: Some(&schema::NODE),
@@ -119,6 +125,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "NamespaceList",
         singular: "namespace",
         short_names: &["ns"],
+        categories: &[],
         directory: "namespaces",
         message: Some(&schema::NAMESPACE),
         selectable: Some(&[("status.phase", Text(&[3, 1]))]),
@@ -132,6 +139,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "EventList",
         singular: "event",
         short_names: &["ev"],
+        categories: &[],
         directory: "events",
         message: Some(&schema::EVENT),
         selectable: Some(&[
@@ -157,6 +165,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "LeaseList",
         singular: "lease",
         short_names: &[],
+        categories: &[],
         directory: "leases",
         message: Some(&schema::LEASE),
         selectable: None,
@@ -170,6 +179,7 @@ pub static RESOURCES: [Resource; 8] = [
         list_kind: "WidgetList",
         singular: "widget",
         short_names: &[],
+        categories: &[],
         directory: "bench.example.com/widgets",
         message: None,
         selectable: None,

@@ -82,9 +82,11 @@ pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
 pub(crate) struct Server {
     /// `http://127.0.0.1:PORT`.
     pub(crate) url: String,
+    peer: Peer,
+    flags: Vec<String>,
     child: Child,
     log: Arc<Mutex<VecDeque<String>>>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Server {
@@ -92,66 +94,43 @@ impl Server {
     /// folder and a free port.
     pub(crate) fn start(peer: Peer, flags: &[&str]) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
-        let mut command = Command::new(peer.binary()?);
-        command.arg("--listen-client-urls=http://127.0.0.1:0");
-        match peer {
-            Peer::Bench => command.arg("--range-encoding=incremental"),
-            Peer::BenchBuffered => command.arg("--range-encoding=buffered"),
-            Peer::Etcd | Peer::Etcd34 => command
-                .arg("--data-dir")
-                .arg(folder.path().join("data"))
-                .arg("--advertise-client-urls=http://127.0.0.1:0")
-                .arg("--listen-peer-urls=http://127.0.0.1:0")
-                .arg("--initial-advertise-peer-urls=http://127.0.0.1:0")
-                .arg("--initial-cluster=default=http://127.0.0.1:0")
-                .args(["--logger=zap", "--log-outputs=stderr"]),
-        };
-        if peer == Peer::Etcd {
-            command.arg("--unsafe-no-fsync");
-        }
-        command
-            .args(flags)
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|e| format!("{command:?}: {e}"))?;
-
-        let log = Arc::new(Mutex::new(VecDeque::new()));
-        let (ready, address) = channel();
-        if let Some(stdout) = child.stdout.take() {
-            follow(stdout, Arc::clone(&log), ready.clone());
-        }
-        if let Some(stderr) = child.stderr.take() {
-            follow(stderr, Arc::clone(&log), ready);
-        }
-        let mut server = Self {
-            url: String::new(),
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let log = Arc::default();
+        let (child, url) = launch(peer, &flags, "http://127.0.0.1:0", folder.path(), &log)?;
+        Ok(Self {
+            url,
+            peer,
+            flags,
             child,
             log,
-            _folder: folder,
-        };
-        match address.recv_timeout(START_LIMIT) {
-            Ok(url) => server.url = url,
-            Err(_) => {
-                return Err(format!(
-                    "{} did not start\n{}",
-                    peer.name(),
-                    server.log_tail()
-                ));
-            }
-        }
-        Ok(server)
+            folder,
+        })
+    }
+
+    /// Kills it, without a chance to say goodbye.
+    pub(crate) fn kill(&mut self) {
+        // It may be gone already; either way it must be reaped.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+
+    /// Starts a killed server again at the same address: etcd with what it had, ours, which keeps nothing
+    /// outside of its memory, with nothing.
+    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+        let folder = self.folder.path();
+        (self.child, _) = launch(self.peer, &self.flags, &self.url, folder, &self.log)?;
+        Ok(())
     }
 
     /// The last lines that the server wrote.
     pub(crate) fn log_tail(&self) -> String {
-        let lines = self
-            .log
-            .lock()
-            .expect("no reader panics while holding the log");
-        lines.iter().map(|line| format!("    | {line}\n")).collect()
+        tail(&self.log)
     }
+}
+
+fn tail(log: &Mutex<VecDeque<String>>) -> String {
+    let lines = log.lock().expect("no reader panics while holding the log");
+    lines.iter().map(|line| format!("    | {line}\n")).collect()
 }
 
 impl Drop for Server {
@@ -163,9 +142,57 @@ impl Drop for Server {
                 self.log_tail()
             );
         }
-        // It may be gone already; either way it must be reaped.
-        self.child.kill().ok();
-        self.child.wait().ok();
+        self.kill();
+    }
+}
+
+/// Starts `peer` at `url`; answers where it serves.
+fn launch(
+    peer: Peer,
+    flags: &[String],
+    url: &str,
+    folder: &Path,
+    log: &Arc<Mutex<VecDeque<String>>>,
+) -> Result<(Child, String), String> {
+    let mut command = Command::new(peer.binary()?);
+    command.arg(format!("--listen-client-urls={url}"));
+    match peer {
+        Peer::Bench => command.arg("--range-encoding=incremental"),
+        Peer::BenchBuffered => command.arg("--range-encoding=buffered"),
+        Peer::Etcd | Peer::Etcd34 => command
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .arg("--advertise-client-urls=http://127.0.0.1:0")
+            .arg("--listen-peer-urls=http://127.0.0.1:0")
+            .arg("--initial-advertise-peer-urls=http://127.0.0.1:0")
+            .arg("--initial-cluster=default=http://127.0.0.1:0")
+            .args(["--logger=zap", "--log-outputs=stderr"]),
+    };
+    if peer == Peer::Etcd {
+        command.arg("--unsafe-no-fsync");
+    }
+    command
+        .args(flags)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| format!("{command:?}: {e}"))?;
+    let (ready, address) = channel();
+    if let Some(stdout) = child.stdout.take() {
+        follow(stdout, Arc::clone(log), ready.clone());
+    }
+    if let Some(stderr) = child.stderr.take() {
+        follow(stderr, Arc::clone(log), ready);
+    }
+    match address.recv_timeout(START_LIMIT) {
+        Ok(url) => Ok((child, url)),
+        Err(_) => {
+            child.kill().ok();
+            child.wait().ok();
+            let name = peer.name();
+            Err(format!("{name} did not start\n{}", tail(log)))
+        }
     }
 }
 

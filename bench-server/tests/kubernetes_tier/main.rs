@@ -5,7 +5,10 @@
 //! and `etcd34` (too old to report progress, `ETCD34_BIN`).
 //! `cargo test -p bench-server --test kubernetes_tier -- etcd::paging` runs one file's cases on one backend.
 
+mod bad_luck;
 mod consistency;
+mod differential;
+mod errors;
 mod http;
 mod instances;
 mod kubectl;
@@ -14,6 +17,7 @@ mod paging;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
+mod proxy;
 mod stage;
 mod table;
 mod watches;
@@ -28,7 +32,10 @@ fn main() -> ExitCode {
     let cases = [
         lists::cases(),
         table::cases(),
+        errors::cases(),
         paging::cases(),
+        bad_luck::cases(),
+        differential::cases(),
         consistency::cases(),
         watches::cases(),
         writes::cases(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use etcd_api::client::Client;
@@ -16,11 +17,15 @@ use serde_json::{Value, json};
 
 use crate::http::{Reply, send};
 use crate::peer::{Peer, Server, tool};
+use crate::proxy::Proxy;
 
 /// No case may run longer than this, server start included.
 const CASE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a server may take to say where it listens.
 const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// How much of a tier's log is kept.
+const LOG_LINES: usize = 1_000;
 
 /// What is behind the tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +44,9 @@ pub(crate) enum Backend {
 pub(crate) const ALL: &[Backend] = &[Backend::Embedded, Backend::Bench, Backend::Etcd];
 /// For what needs an etcd that outlives the tier, or is shared by two.
 pub(crate) const APART: &[Backend] = &[Backend::Bench, Backend::Etcd];
+/// For what only one of the etcds does.
+pub(crate) const BENCH: &[Backend] = &[Backend::Bench];
+pub(crate) const ETCD: &[Backend] = &[Backend::Etcd];
 /// For what the backend cannot touch.
 pub(crate) const ONE: &[Backend] = &[Backend::Embedded];
 
@@ -145,6 +153,7 @@ pub(crate) struct Tier {
     /// Of the store in the same process.
     etcd_url: Option<String>,
     child: Child,
+    log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Tier {
@@ -154,7 +163,7 @@ impl Tier {
             .arg("--worker-threads=2")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| error.to_string())?;
         let output = child.stdout.take().ok_or("no standard output")?;
@@ -164,10 +173,22 @@ impl Tier {
                 told.send(line).ok(); // nobody listens after the last
             }
         });
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let errors = child.stderr.take().ok_or("no standard error")?;
+        let kept = log.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                let mut kept = kept.lock().expect("nobody panics while holding the log");
+                if kept.len() < LOG_LINES {
+                    kept.push(line);
+                }
+            }
+        });
         let mut tier = Self {
             url: String::new(),
             etcd_url: None,
             child,
+            log,
         };
         while tier.url.is_empty() {
             let line = lines.recv_timeout(START_LIMIT);
@@ -240,6 +261,16 @@ impl Tier {
         async move { self.post(&path, &object).await.ok().revision() }
     }
 
+    /// Whether a line of its log has all of `parts`.
+    pub(crate) fn logged(&self, parts: &[&str]) -> bool {
+        let log = self
+            .log
+            .lock()
+            .expect("nobody panics while holding the log");
+        log.iter()
+            .any(|line| parts.iter().all(|part| line.contains(part)))
+    }
+
     /// The sum of a metric's samples whose line begins with `name` and has all of `labels`.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let body = self.get("/metrics").await.ok().body;
@@ -296,6 +327,29 @@ impl Stage {
     pub(crate) async fn another(&self) -> Tier {
         let arguments = arguments(self.etcd.as_ref(), "http://127.0.0.1:0", &self.flags);
         Tier::start(&arguments).await.expect("another tier starts")
+    }
+
+    /// Another tier, whose etcd can be cut off.
+    pub(crate) async fn behind_a_proxy(&self) -> (Proxy, Tier) {
+        let etcd = self.etcd.as_ref().expect("etcd is another process");
+        let proxy = Proxy::start(&etcd.url);
+        let mut arguments = arguments(self.etcd.as_ref(), "http://127.0.0.1:0", &self.flags);
+        arguments.push(format!("--etcd-servers={}", proxy.url));
+        arguments.retain(|argument| *argument != format!("--etcd-servers={}", etcd.url));
+        let tier = Tier::start(&arguments).await;
+        (proxy, tier.expect("another tier starts"))
+    }
+
+    /// Another tier in front of the same etcd, with these flags.
+    pub(crate) async fn another_with(&self, flags: &[&str]) -> Tier {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let arguments = arguments(self.etcd.as_ref(), "http://127.0.0.1:0", &flags);
+        Tier::start(&arguments).await.expect("another tier starts")
+    }
+
+    /// The etcd behind the tier.
+    pub(crate) fn etcd(&mut self) -> &mut Server {
+        self.etcd.as_mut().expect("etcd is another process")
     }
 
     /// Stops the tier and starts it again on the same port.

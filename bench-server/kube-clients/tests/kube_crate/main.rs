@@ -8,6 +8,9 @@ mod kube_crate;
 #[path = "../../../tests/conformance/peer.rs"]
 mod peer;
 #[allow(dead_code, reason = "the tier's own tests use more of it")]
+#[path = "../../../tests/kubernetes_tier/proxy.rs"]
+mod proxy;
+#[allow(dead_code, reason = "the tier's own tests use more of it")]
 #[path = "../../../tests/kubernetes_tier/stage.rs"]
 mod stage;
 

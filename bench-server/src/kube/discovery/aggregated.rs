@@ -79,6 +79,7 @@ fn resource(resource: &Resource) -> Value {
         "singularResource": resource.singular,
         "verbs": VERBS,
         "shortNames": resource.short_names,
+        "categories": resource.categories,
     });
     if resource.has_status() {
         entry["subresources"] = json!([{

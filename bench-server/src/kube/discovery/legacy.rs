@@ -49,6 +49,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
         "kind": resource.kind,
         "verbs": VERBS,
         "shortNames": resource.short_names,
+        "categories": resource.categories,
     })];
     if resource.has_status() {
         entries.push(json!({

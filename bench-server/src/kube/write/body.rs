@@ -1,5 +1,7 @@
 //! Bodies of writes: read within a limit, then understood as an object of the kind.
 
+use std::pin::pin;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -39,12 +41,16 @@ impl Sent {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.split(';').next())
             .unwrap_or_default();
-        match Limited::new(body, MAX_BYTES).collect().await {
+        let mut body = pin!(body);
+        match Limited::new(body.as_mut(), MAX_BYTES).collect().await {
             Ok(whole) => Ok(Self {
                 media_type: media_type.trim().to_owned(),
                 bytes: whole.to_bytes(),
             }),
             Err(error) if error.is::<LengthLimitError>() => {
+                // A client that is still sending when its connection is closed may never see the answer.
+                let mut rest = Limited::new(body, MAX_BYTES);
+                while let Some(Ok(_)) = rest.frame().await {}
                 Err(Status::request_too_large(MAX_BYTES))
             }
             Err(error) => Err(Status::bad_request(format!(

@@ -1,0 +1,320 @@
+//! Requests by chance, answered by a tier with a watch cache and by one without, over the same etcd: at the same
+//! revision, each answer must be the same bytes.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use http::Method;
+use kube_api::protobuf::find_bytes;
+use serde_json::{Value, json};
+
+use crate::http::{Reply, send};
+use crate::stage::{APART, Stage, Tier, cases};
+
+cases! {
+    lists_are_the_same_from_cache_and_from_etcd on APART with ["--feature-gates=CacheIndex=false"];
+    lists_by_index_are_the_same_as_from_etcd on APART;
+    watches_are_the_same_from_cache_and_from_etcd on APART;
+}
+
+/// Names the run; another one asks other questions.
+const SEED: u64 = 0x5eed_0005;
+const LISTS: usize = 300;
+const WATCHES: usize = 40;
+const CHANGES: usize = 80;
+/// Pages that a list is followed for.
+const PAGES: usize = 40;
+
+const PODS: &str = "pods";
+const KINDS: [(&str, &str); 4] = [
+    (PODS, "/api/v1"),
+    ("configmaps", "/api/v1"),
+    ("nodes", "/api/v1"),
+    ("widgets", "/apis/bench.example.com/v1"),
+];
+const NAMESPACES: [&str; 3] = ["a", "a-b", "a.b"];
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// `splitmix64`.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// Both tiers, and the revisions that their storage has had.
+struct Pair {
+    stage: Stage,
+    uncached: Tier,
+    revisions: Vec<i64>,
+}
+
+fn labels(chance: &mut Chance) -> Value {
+    let mut labels = json!({"app": format!("app-{}", chance.below(4))});
+    if chance.below(3) > 0 {
+        labels["tier"] = chance.of(&["front", "back"]).into();
+    }
+    labels
+}
+
+fn collection(kind: (&str, &str), namespace: &str) -> String {
+    let (resource, group) = kind;
+    match (resource, namespace) {
+        ("nodes", _) | (_, "") => format!("{group}/{resource}"),
+        _ => format!("{group}/namespaces/{namespace}/{resource}"),
+    }
+}
+
+fn object(kind: (&str, &str), name: &str, chance: &mut Chance) -> Value {
+    let mut object = json!({"metadata": {"name": name, "labels": labels(chance)}});
+    match kind.0 {
+        PODS => {
+            let node = format!("node-{}", chance.below(3));
+            object["spec"] = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
+        }
+        "configmaps" => object["data"] = json!({"text": "x<&>\u{2028}".repeat(chance.below(9))}),
+        "widgets" => {
+            object["apiVersion"] = "bench.example.com/v1".into();
+            object["kind"] = "Widget".into();
+            object["spec"] = json!({"size": chance.below(100)});
+        }
+        _ => object["spec"] = json!({"unschedulable": chance.below(2) == 0}),
+    }
+    object
+}
+
+impl Pair {
+    /// Objects with a history: made, changed and deleted by chance while both tiers run.
+    async fn start(stage: Stage, chance: &mut Chance) -> Self {
+        let uncached = stage.another_with(&["--watch-cache=false"]).await;
+        let mut there = BTreeSet::new();
+        let mut revisions = Vec::new();
+        for step in 0..CHANGES + 40 {
+            let kind = chance.of(&KINDS);
+            let path = collection(kind, chance.of(&NAMESPACES));
+            let name = format!("o-{:02}", chance.below(12));
+            let one = format!("{path}/{name}");
+            let reply = if !there.contains(&one) {
+                there.insert(one);
+                stage.post(&path, &object(kind, &name, chance)).await
+            } else if step % 4 == 0 {
+                there.remove(&one);
+                stage.delete(&one).await
+            } else {
+                let patch = json!({"metadata": {"labels": labels(chance)}});
+                stage.patch(&one, &patch).await
+            };
+            reply.ok();
+            let path = "/api/v1/namespaces?limit=1";
+            revisions.push(stage.get(path).await.ok().revision());
+        }
+        // Every cache of the tier that has some is brought to where storage is.
+        for kind in KINDS {
+            stage.get(&collection(kind, "")).await.ok();
+        }
+        Self {
+            stage,
+            uncached,
+            revisions,
+        }
+    }
+
+    /// Asks both; answers what the one with a cache says, after comparing.
+    async fn ask(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        // A table has ages, which may turn between two requests.
+        let attempts = if headers[0].1 == TABLE { 5 } else { 1 };
+        for attempt in 1..=attempts {
+            let cached = send(&self.stage.url, Method::GET, path, headers, "").await;
+            let stored = send(&self.uncached.url, Method::GET, path, headers, "").await;
+            let same = (cached.code, &cached.body) == (stored.code, &stored.body)
+                && cached.headers.get("content-type") == stored.headers.get("content-type");
+            if same {
+                return cached;
+            }
+            assert!(
+                attempt < attempts,
+                "seed {SEED:#x}: {path} {headers:?}\ncached: {} {}\nstored: {} {}",
+                cached.code,
+                cached.body.escape_ascii(),
+                stored.code,
+                stored.body.escape_ascii()
+            );
+        }
+        unreachable!("the last attempt answers or fails")
+    }
+}
+
+fn accept(chance: &mut Chance) -> &'static str {
+    chance.of(&[
+        "",
+        "application/json",
+        "application/vnd.kubernetes.protobuf",
+        TABLE,
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf,application/json",
+        "text/html",
+    ])
+}
+
+fn selectors(kind: (&str, &str), chance: &mut Chance) -> String {
+    let labels = chance.of(&[
+        "",
+        "",
+        "",
+        "app%3Dapp-1",
+        "app+in+(app-0,app-2),tier",
+        "tier!%3Dfront",
+        "!tier",
+        "app+notin+(app-3)",
+        "none",
+        "a%20b",
+    ]);
+    let fields = match kind.0 {
+        PODS => chance.of(&[
+            "",
+            "",
+            "spec.nodeName%3Dnode-1",
+            "spec.nodeName!%3Dnode-1",
+            "status.phase%3DPending",
+            "metadata.name%3Do-03",
+            "metadata.namespace%3Da,metadata.name%3Do-04",
+            "spec.unknown%3D1",
+        ]),
+        "nodes" => chance.of(&["", "spec.unschedulable%3Dtrue", "metadata.name%3Do-01"]),
+        _ => chance.of(&["", "", "metadata.name%3Do-02", "metadata.namespace%3Da-b"]),
+    };
+    format!("&labelSelector={labels}&fieldSelector={fields}")
+}
+
+async fn lists_are_the_same_from_cache_and_from_etcd(stage: Stage) {
+    let (whole, continued, refused) = ask_for_lists(stage, &[0, 0, 1, 2, 3, 7, 500]).await;
+    // The questions are worth asking.
+    assert!(
+        whole > LISTS / 3 && continued > LISTS / 3 && refused > LISTS / 10,
+        "{whole} lists, {continued} further pages, {refused} refusals"
+    );
+}
+
+/// Whole lists only: who knows by an index that a page is the last one gives no token for an empty one.
+async fn lists_by_index_are_the_same_as_from_etcd(stage: Stage) {
+    let (whole, ..) = ask_for_lists(stage, &[0]).await;
+    assert!(whole > LISTS / 3, "{whole} lists");
+}
+
+/// Answers how many lists there were, how many further pages and how many refusals. What is not asked:
+/// resourceVersion 0 with a limit, which a cache ignores, and revisions ahead, which a cache waits for.
+async fn ask_for_lists(stage: Stage, limits: &[usize]) -> (usize, usize, usize) {
+    let mut chance = Chance(SEED);
+    let pair = Pair::start(stage, &mut chance).await;
+    let (mut whole, mut continued, mut refused) = (0, 0, 0);
+    for _ in 0..LISTS {
+        let kind = chance.of(&KINDS);
+        let path = collection(kind, chance.of(&["", "", "a", "a-b", "none"]));
+        let revision = match chance.below(4) {
+            0 => "0".to_owned(),
+            1 => String::new(),
+            _ => chance.of(&pair.revisions).to_string(),
+        };
+        let matched = match &*revision {
+            "" => chance.of(&["", "", "", "", "", "Exact"]),
+            _ => chance.of(&[
+                "",
+                "",
+                "",
+                "NotOlderThan",
+                "NotOlderThan",
+                "Exact",
+                "Exact",
+                "Exactly",
+            ]),
+        };
+        let limit = match &*revision {
+            "0" => 0,
+            _ => chance.of(limits),
+        };
+        let selectors = selectors(kind, &mut chance);
+        let pretty = chance.of(&["", "", "&pretty=true"]);
+        let headers = [("accept", accept(&mut chance))];
+        let query = format!("limit={limit}{selectors}{pretty}");
+        let options = format!("resourceVersion={revision}&resourceVersionMatch={matched}");
+        let mut page = pair
+            .ask(&format!("{path}?{options}&{query}"), &headers)
+            .await;
+        whole += usize::from(page.code == 200);
+        refused += usize::from(page.code != 200);
+        for _ in 0..PAGES {
+            let token = token(&page);
+            if token.is_empty() {
+                break;
+            }
+            let next = format!("{path}?continue={token}&{query}");
+            page = pair.ask(&next, &headers).await;
+            assert_eq!(page.code, 200, "{next}");
+            continued += 1;
+        }
+        assert_eq!(token(&page), "", "{path}?{query} ends");
+    }
+    (whole, continued, refused)
+}
+
+/// The token of a page; empty without, and for what is no list.
+fn token(page: &Reply) -> String {
+    if page.code != 200 {
+        return String::new();
+    }
+    match kube_api::envelope::open(&page.body) {
+        Ok(list) => {
+            let metadata = find_bytes(list, 1).expect("a list").unwrap_or_default();
+            let token = find_bytes(metadata, 3).expect("metadata");
+            String::from_utf8(token.unwrap_or_default().to_vec()).expect("text")
+        }
+        Err(_) => page.token(),
+    }
+}
+
+/// What is not asked: bookmarks of a watch that did not begin with the state, which say how far the cache is.
+async fn watches_are_the_same_from_cache_and_from_etcd(stage: Stage) {
+    let mut chance = Chance(SEED);
+    let pair = Pair::start(stage, &mut chance).await;
+    let by_list =
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut questions = Vec::new();
+    for _ in 0..WATCHES {
+        let kind = chance.of(&KINDS);
+        let path = collection(kind, chance.of(&["", "", "a", "a-b"]));
+        let start = match chance.below(4) {
+            0 => by_list.to_owned(),
+            1 => "resourceVersion=0".to_owned(),
+            _ => format!("resourceVersion={}", chance.of(&pair.revisions)),
+        };
+        let selectors = selectors(kind, &mut chance);
+        let query = format!("watch=1&timeoutSeconds=3&{start}{selectors}");
+        // Ages would have to be asked for again, and a watch is not over at once.
+        let accept = match accept(&mut chance) {
+            TABLE => "application/json",
+            other => other,
+        };
+        questions.push((format!("{path}?{query}"), [("accept", accept)]));
+    }
+    let asked = questions
+        .iter()
+        .map(|(path, headers)| pair.ask(path, headers));
+    let answers = join_all(asked).await;
+    let sent: usize = answers.iter().map(|answer| answer.body.len()).sum();
+    let begun = answers.iter().filter(|answer| answer.code == 200).count();
+    assert!(
+        begun > WATCHES / 2 && sent > 50_000,
+        "{begun} watches, {sent} bytes"
+    );
+}

@@ -1,0 +1,252 @@
+//! What is refused, and how: code, reason, details and headers, as the reference's tables of errors have them.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::http::{Events, Reply, send};
+use crate::stage::{ONE, Stage, cases};
+
+cases! {
+    options_that_exclude_each_other_name_their_fields on ONE;
+    what_cannot_be_read_is_a_bad_request on ONE;
+    urls_methods_and_media_types on ONE;
+    a_request_ends_when_its_time_is_over on ONE;
+    a_watch_is_refused_before_it_begins_or_by_an_event on ONE;
+}
+
+const PODS: &str = "/api/v1/namespaces/ns/pods";
+
+fn message(reply: &Reply) -> String {
+    let status = reply.json();
+    status["message"].as_str().unwrap_or_default().to_owned()
+}
+
+/// 422: which fields, and whether they are forbidden or not supported.
+async fn options_that_exclude_each_other_name_their_fields(stage: Stage) {
+    let (forbidden, unsupported) = ("FieldValueForbidden", "FieldValueNotSupported");
+    let version_match = "resourceVersionMatch";
+    for (query, reason, field) in [
+        ("resourceVersionMatch=Exact", forbidden, version_match),
+        (
+            "resourceVersion=1&resourceVersionMatch=Exact&continue=x",
+            forbidden,
+            version_match,
+        ),
+        (
+            "resourceVersion=1&resourceVersionMatch=Newest",
+            unsupported,
+            version_match,
+        ),
+        (
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            forbidden,
+            version_match,
+        ),
+        ("sendInitialEvents=true", forbidden, "sendInitialEvents"),
+        (
+            "watch=1&resourceVersionMatch=NotOlderThan",
+            forbidden,
+            version_match,
+        ),
+        ("watch=1&sendInitialEvents=true", forbidden, version_match),
+        (
+            "watch=1&sendInitialEvents=true&resourceVersionMatch=Exact",
+            unsupported,
+            version_match,
+        ),
+        (
+            "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x",
+            forbidden,
+            version_match,
+        ),
+    ] {
+        let reply = stage.get(&format!("{PODS}?{query}")).await;
+        assert_eq!(reply.failure(), (422, "Invalid".to_owned()), "{query}");
+        let text = message(&reply);
+        let begin = "ListOptions.meta.k8s.io \"\" is invalid: ";
+        assert!(text.starts_with(begin), "{query}: {text}");
+        let details = &reply.json()["details"];
+        assert_eq!(
+            (&details["group"], &details["kind"]),
+            (&json!("meta.k8s.io"), &json!("ListOptions"))
+        );
+        let causes = details["causes"].as_array().expect("causes");
+        let named = |cause: &Value| (cause["reason"] == reason) && (cause["field"] == field);
+        assert!(causes.iter().any(named), "{query}: {causes:?}");
+        assert!(
+            causes.iter().all(|cause| cause["message"].is_string()),
+            "{query}: {causes:?}"
+        );
+    }
+}
+
+/// 400, each with a text that names what is wrong.
+async fn what_cannot_be_read_is_a_bad_request(stage: Stage) {
+    for (query, text) in [
+        ("limit=x", "x"),
+        ("limit=1.5", "1.5"),
+        ("timeoutSeconds=x&watch=1", "x"),
+        ("timeout=soon", "invalid timeout"),
+        ("labelSelector=a%20b", "unable to parse requirement"),
+        ("labelSelector=a+in+(b", "unable to parse requirement"),
+        ("labelSelector=a%3D%3D%3Db", ""),
+        ("fieldSelector=x", "x"),
+        (
+            "fieldSelector=spec.unknown%3Dx",
+            "field label not supported: spec.unknown",
+        ),
+        ("resourceVersion=x", "invalid resource version"),
+        ("continue=x", "invalid continue token: "),
+        (
+            "resourceVersion=7&continue=x",
+            "specifying resource version is not allowed when using continue",
+        ),
+        ("includeObject=All", "includeObject"),
+    ] {
+        let path = format!("{PODS}?{query}");
+        let headers = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+        let reply = send(&stage.url, Method::GET, &path, &headers, "").await;
+        assert_eq!(reply.failure(), (400, "BadRequest".to_owned()), "{query}");
+        assert!(
+            message(&reply).contains(text),
+            "{query}: {}",
+            message(&reply)
+        );
+    }
+    // A kind that knows only the fields that all know says which.
+    let path = "/api/v1/namespaces/ns/configmaps?fieldSelector=data%3Dx";
+    let reply = stage.get(path).await;
+    assert_eq!(reply.failure().0, 400);
+    assert_eq!(
+        message(&reply),
+        "\"data\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+    );
+    let path = "/api/v1/watch/namespaces/ns/pods/a?fieldSelector=metadata.name%3Db";
+    let reply = stage.get(path).await;
+    assert_eq!(
+        (reply.failure().0, message(&reply)),
+        (
+            400,
+            "fieldSelector metadata.name doesn't match requested name".to_owned()
+        )
+    );
+}
+
+async fn urls_methods_and_media_types(stage: Stage) {
+    for path in [
+        "/api/v1/services",
+        "/api/v2/pods",
+        "/apis/apps/v1/deployments",
+        "/nothing",
+        "/api/v1/namespaces/ns/pods/a/log/b",
+    ] {
+        let reply = stage.get(path).await;
+        assert_eq!(reply.code, 404, "{path}");
+        assert_eq!(&reply.body[..], b"404 page not found\n", "{path}");
+        assert!(
+            reply.headers["content-type"]
+                .to_str()
+                .expect("text")
+                .starts_with("text/plain"),
+            "{path}"
+        );
+    }
+    let missing = stage.get(&format!("{PODS}/none")).await;
+    assert_eq!(missing.failure(), (404, "NotFound".to_owned()));
+    assert_eq!(message(&missing), "pods \"none\" not found");
+    let details = json!({"name": "none", "kind": "pods"});
+    assert_eq!(missing.json()["details"], details);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/none";
+    let missing = stage.get(lease).await;
+    let details = json!({"name": "none", "group": "coordination.k8s.io", "kind": "leases"});
+    assert_eq!(missing.json()["details"], details);
+    assert_eq!(
+        message(&missing),
+        "leases.coordination.k8s.io \"none\" not found"
+    );
+
+    for (method, path) in [
+        (Method::PUT, PODS),
+        (Method::PATCH, PODS),
+        (Method::POST, "/api/v1/namespaces/ns/pods/a"),
+        (Method::POST, "/api/v1/pods"),
+        (Method::OPTIONS, PODS),
+        (Method::GET, "/api/v1/namespaces/ns/pods/a/log"),
+        (Method::GET, "/api/v1/namespaces/ns/pods/a/exec"),
+    ] {
+        let reply = stage
+            .request(method.clone(), path, "application/json", "{}")
+            .await;
+        let expected = (405, "MethodNotAllowed".to_owned());
+        assert_eq!(reply.failure(), expected, "{method} {path}");
+    }
+
+    for accept in [
+        "application/yaml",
+        "text/html",
+        "application/json;as=Table;v=v9;g=meta.k8s.io",
+    ] {
+        let reply = send(&stage.url, Method::GET, PODS, &[("accept", accept)], "").await;
+        assert_eq!(
+            reply.failure(),
+            (406, "NotAcceptable".to_owned()),
+            "{accept}"
+        );
+        assert!(message(&reply).contains("application/json"), "{accept}");
+    }
+    let refused = stage
+        .request(
+            Method::POST,
+            PODS,
+            "application/x-www-form-urlencoded",
+            "a=b",
+        )
+        .await;
+    assert_eq!(refused.failure(), (415, "UnsupportedMediaType".to_owned()));
+}
+
+/// 504 by the request's own deadline, while it waits for a revision that does not come.
+async fn a_request_ends_when_its_time_is_over(stage: Stage) {
+    let now = stage.config_map("ns", "a").await;
+    let path = "/api/v1/namespaces/ns/configmaps";
+    let future = format!("resourceVersion={}", now + 1000);
+    for path in [path.to_owned(), format!("{path}/a")] {
+        let reply = stage.get(&format!("{path}?{future}&timeout=300ms")).await;
+        assert_eq!(reply.failure(), (504, "Timeout".to_owned()), "{path}");
+        assert_eq!(
+            message(&reply),
+            "Timeout: request did not complete within the allotted timeout"
+        );
+        assert!(!reply.headers.contains_key("retry-after"));
+        assert!(reply.json().get("details").is_none());
+    }
+}
+
+async fn a_watch_is_refused_before_it_begins_or_by_an_event(stage: Stage) {
+    let now = stage.config_map("ns", "a").await;
+    let path = "/api/v1/namespaces/ns/configmaps?watch=1";
+    // Upstream hands this error on without a reason.
+    let reply = stage.get(&format!("{path}&resourceVersion=x")).await;
+    assert_eq!(reply.failure(), (500, String::new()));
+    assert!(reply.json().get("reason").is_none(), "{}", reply.json());
+
+    let by_list =
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let ahead = now + 1000;
+    let path = format!("{path}&{by_list}&resourceVersion={ahead}");
+    let mut events = Events::open(&stage.url, &path).await;
+    assert_eq!(events.code, 200);
+    let event = events.next().await.expect("an event");
+    let status = &event["object"];
+    assert_eq!(event["type"], "ERROR");
+    assert_eq!(
+        (&status["code"], &status["reason"]),
+        (&json!(504), &json!("Timeout"))
+    );
+    assert_eq!(status["details"]["retryAfterSeconds"], 1);
+    assert_eq!(
+        status["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
+    assert_eq!(events.next().await, None, "and nothing else");
+}
