@@ -97,8 +97,8 @@ pub struct EtcdFlags {
     #[arg(long, default_value = "3.7", value_name = "MAJOR.MINOR")]
     pub emulate_version: EmulatedVersion,
 
-    /// Period of watch progress notifications.
-    #[arg(long, value_parser = parse_duration, default_value = "10m", value_name = "DURATION")]
+    /// Period of watch progress notifications: at least 100ms, 0 means etcd's default of 10m.
+    #[arg(long, value_parser = parse_progress_interval, default_value = "10m", value_name = "DURATION")]
     pub watch_progress_notify_interval: Duration,
 
     /// Server certificate (PEM) for https:// listen URLs.
@@ -185,4 +185,30 @@ impl std::str::FromStr for EmulatedVersion {
 /// Reads `300ms`, `5s`, `10m`, `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|e| e.to_string())
+}
+
+/// A period of progress notifications as etcd takes it (`api/v3rpc/watch.go`, `NewWatchServer`).
+fn parse_progress_interval(text: &str) -> Result<Duration, String> {
+    const DEFAULT: Duration = Duration::from_secs(600);
+    const MINIMUM: Duration = Duration::from_millis(100);
+    parse_duration(text).map(|given| match given {
+        Duration::ZERO => DEFAULT,
+        given => given.max(MINIMUM),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_comes_as_often_as_from_etcd_with_the_same_flag() {
+        for (given, taken) in [
+            ("0s", Duration::from_secs(600)),
+            ("1ms", Duration::from_millis(100)),
+            ("200ms", Duration::from_millis(200)),
+        ] {
+            assert_eq!(parse_progress_interval(given), Ok(taken), "{given}");
+        }
+    }
 }
