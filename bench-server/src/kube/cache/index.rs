@@ -4,8 +4,9 @@
 //! For each value there is a tree of the objects that have it, in key order like the cache itself, so that
 //! what an index finds is paged and encoded as the whole is. Everything is persistent: an index is part of a
 //! view and is cloned in constant time. A label costs nothing before a selector names it; then the index is
-//! built beside the running cache, and kept until [`MOST_LABELS`] others were used more recently.
+//! built beside the running cache ([`build`]), and kept until [`MOST_LABELS`] others were used more recently.
 
+pub(super) mod build;
 #[cfg(test)]
 mod tests;
 pub(crate) mod uid;

@@ -10,17 +10,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::WatchCache;
 use super::dispatch::{self, Batch};
 use super::event::Event;
 use super::fill::{Source, StreamSupport};
 use super::freshness::PATIENCE;
-use super::index::uid::UidIndex;
-use super::index::{Indexes, LabelIndex, NewIndex};
+use super::index::{Indexes, build};
 use super::snapshots::Kept;
-use super::{View, Wanted, WatchCache};
 use crate::kube::figures::watch::Stage;
-use crate::kube::object::Object;
-use crate::store::index::Tree;
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
@@ -33,9 +30,6 @@ const BACKOFF: [Duration; 6] = [
     Duration::from_secs(5),
     Duration::from_secs(15),
 ];
-/// Changes that an index takes in before others get their turn. Fewer are taken in while readers and
-/// writers of the cache wait.
-const CHANGES: usize = 256;
 
 impl WatchCache {
     /// Fills the cache and keeps it current; never returns.
@@ -133,7 +127,7 @@ impl WatchCache {
         let indexes = match self.gates.cache_index {
             true => {
                 let (resource, tree) = (self.resource, filled.tree.clone());
-                elsewhere(move || Indexes::build(resource, &tree)).await
+                build::elsewhere(move || Indexes::build(resource, &tree)).await
             }
             false => Indexes::default(),
         };
@@ -350,85 +344,6 @@ impl WatchCache {
             }
         }
     }
-
-    /// Asks for an index.
-    pub(super) fn want_index(&self, ask: impl FnOnce(&mut Wanted)) {
-        ask(&mut self.wanted.lock());
-        self.index_wanted.notify_one();
-    }
-
-    /// Builds the indexes that are asked for, beside the running cache.
-    async fn build_indexes(&self) {
-        loop {
-            self.index_wanted.notified().await;
-            let Wanted { label, uids } = std::mem::take(&mut *self.wanted.lock());
-            if let Some(label) = label {
-                let build = move |objects: &_| NewIndex::Label(LabelIndex::build(&label, objects));
-                self.build_index(build).await;
-            }
-            if uids && self.view().indexes.uids().is_none() {
-                self.build_index(|objects| NewIndex::Uids(UidIndex::build(objects)))
-                    .await;
-            }
-        }
-    }
-
-    async fn build_index(&self, build: impl FnOnce(&Tree<Object>) -> NewIndex + Send + 'static) {
-        let view = self.view();
-        let objects = view.tree.clone();
-        let index = elsewhere(move || build(&objects)).await;
-        self.add_index(index, &view).await;
-    }
-
-    /// Takes into an index of `view` what has changed since, then puts it among the others. The changes are
-    /// in the ring, unless very many are, or everything was listed again; then the index is given up, and its
-    /// next use asks for it again.
-    pub(crate) async fn add_index(&self, mut index: NewIndex, view: &View) {
-        let mut revision = view.revision;
-        loop {
-            let changes = {
-                let mut state = self.state.lock();
-                if state.generation != view.generation {
-                    return;
-                }
-                let Ok(changes) = state.ring.after(revision, CHANGES) else {
-                    return;
-                };
-                if changes.len() < CHANGES {
-                    take_in(&mut index, &changes);
-                    if let (NewIndex::Uids(uids), true) =
-                        (&index, self.gates.list_from_cache_snapshot)
-                    {
-                        state.snapshots.index_latest(uids);
-                    }
-                    Arc::make_mut(&mut state.indexes).add(index);
-                    return;
-                }
-                changes
-            };
-            revision = take_in(&mut index, &changes).unwrap_or(revision);
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-/// Computes on a thread for that: over 150,000 objects an index takes a fifth of a second, in which nothing
-/// else would run on this one.
-async fn elsewhere<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(compute).await {
-        Ok(computed) => computed,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime is shutting down, and this task with it.
-        Err(_) => std::future::pending().await,
-    }
-}
-
-/// Accounts for these changes; answers the revision of the last one.
-fn take_in(index: &mut NewIndex, changes: &[Arc<Event>]) -> Option<i64> {
-    for event in changes {
-        index.change(event.old(), event.new_object());
-    }
-    changes.last().map(|event| event.revision())
 }
 
 async fn pause(failures: &mut usize) {

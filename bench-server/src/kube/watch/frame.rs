@@ -1,7 +1,7 @@
 //! One watch event on the wire.
 //!
-//! JSON: `{"type":…,"object":…}` and a newline. Protobuf: four bytes of length, then a `WatchEvent` in its
-//! envelope, which holds the object in an envelope of its own. The object is in the form that the request
+//! JSON: `{"type":…,"object":…}` and a newline. Protobuf: four bytes of length, then a `WatchEvent` without
+//! envelope, as apimachinery's raw serializer writes it, which holds the object in an envelope. The object is in the form that the request
 //! asked for; of tables only the first names its columns.
 
 use bytes::Bytes;
@@ -71,7 +71,6 @@ impl EventEncoder {
             put_event_head(out.text(), event_type.as_str(), sealed);
             envelope::put_head(out.text(), api_version, kind, raw.len());
             out.shared(raw);
-            out.text().extend_from_slice(envelope::TAIL);
             out.text().extend_from_slice(envelope::TAIL);
             return;
         }
@@ -189,16 +188,13 @@ fn put_protobuf(out: &mut Vec<u8>, event_type: &str, sealed: &[u8]) {
     out.reserve_exact(sealed.len() + 64);
     put_event_head(out, event_type, sealed.len());
     out.extend_from_slice(sealed);
-    out.extend_from_slice(envelope::TAIL);
 }
 
 /// Appends everything of a protobuf frame that stands before `sealed_len` bytes of an enveloped object.
 fn put_event_head(out: &mut Vec<u8>, event_type: &str, sealed_len: usize) {
     let extension = bytes_field_len(1, sealed_len);
     let event = bytes_field_len(1, event_type.len()) + bytes_field_len(2, extension);
-    let frame = envelope::sealed_len("v1", "WatchEvent", event);
-    out.extend_from_slice(&(frame as u32).to_be_bytes());
-    envelope::put_head(out, "v1", "WatchEvent", event);
+    out.extend_from_slice(&(event as u32).to_be_bytes());
     put_bytes(out, 1, event_type.as_bytes());
     put_bytes_header(out, 2, extension);
     put_bytes_header(out, 1, sealed_len);

@@ -200,3 +200,43 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     assert_eq!(get(&gated.service, path).await.names().len(), 7);
     assert_eq!(cache.candidates(&cache.view(), &selects).index, "");
 }
+
+/// A thread that serves a cache must not compute for long: its events would wait.
+#[tokio::test(start_paused = true)]
+async fn events_are_handed_out_while_an_index_is_built() {
+    let etcd = FakeEtcd::default();
+    let tier = ready(&etcd, &[]).await;
+    let cache = tier.service.lister("pods").expect("served").cache.clone();
+    let cache = cache.expect("on by default");
+    let (go_on, gate) = std::sync::mpsc::channel();
+    let building = tokio::spawn({
+        let cache = cache.clone();
+        async move {
+            let build = move |objects: &_| {
+                let patience = std::time::Duration::from_secs(30);
+                gate.recv_timeout(patience).expect("events come meanwhile");
+                NewIndex::Label(LabelIndex::build("app", objects))
+            };
+            cache.build_index(build).await;
+        }
+    });
+    // One by one: each is handed out before the next is written.
+    for i in 0..10 {
+        let pod = Some(value("pod", 1, i));
+        let revision = etcd.write(&[("/registry/pods/a/pod", pod)]);
+        for _ in 0..1_000 {
+            if cache.handed_out() >= revision {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(cache.handed_out(), revision);
+    }
+    assert!(!building.is_finished());
+    go_on.send(()).expect("it waits");
+    building.await.expect("built");
+    let selects = filter("labelSelector=app%3Dapp-9");
+    let found = cache.candidates(&cache.view(), &selects);
+    assert_eq!(found.index, LABEL_INDEX);
+    assert_eq!(len(&found.objects), 1, "with what has changed meanwhile");
+}

@@ -200,7 +200,6 @@ mod tests {
         let mut event = Vec::new();
         put_bytes(&mut event, 1, kind.as_bytes());
         put_bytes(&mut event, 2, &raw);
-        let event = envelope::seal("v1", "WatchEvent", &event);
         let mut frame = u32::try_from(event.len())
             .expect("small")
             .to_be_bytes()

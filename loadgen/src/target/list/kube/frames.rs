@@ -1,5 +1,4 @@
-//! The frames of a watch in protobuf: four bytes of length and an envelope whose `raw` is a `WatchEvent`; its object is an
-//! envelope again.
+//! The frames of a watch in protobuf: four bytes of length and a `WatchEvent` without envelope, whose object is in one.
 
 use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
@@ -59,10 +58,9 @@ pub(super) struct Event<'f> {
 impl<'f> Event<'f> {
     /// Reads a frame.
     pub(super) fn read(frame: &'f [u8]) -> Result<Self, Wrong> {
-        let event = envelope::open(frame).map_err(|e| bad(&e))?;
-        let sealed = field(field(event, 2)?, 1)?;
+        let sealed = field(field(frame, 2)?, 1)?;
         Ok(Self {
-            kind: field(event, 1)?,
+            kind: field(frame, 1)?,
             object: envelope::open(sealed).map_err(|e| bad(&e))?,
         })
     }

@@ -1,0 +1,129 @@
+//! A cache over a storage with faults: what it holds then, and what clients are told.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_storage_without_streams_fills_the_cache_in_pages() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "pod", "Running");
+    etcd.set_no_stream(true);
+    let tier = ready(&etcd, &[]).await;
+    assert_eq!(
+        get(&tier.service, "/api/v1/pods?resourceVersion=0")
+            .await
+            .names()
+            .len(),
+        1
+    );
+    let (streams, pages) = etcd.lists();
+    assert_eq!(
+        (streams, pages),
+        (0, RESOURCES.len()),
+        "one page for each resource"
+    );
+
+    let gated = FakeEtcd::default();
+    let _tier = ready(&gated, &["--feature-gates=EtcdRangeStream=false"]).await;
+    assert_eq!(gated.lists().0, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_is_seen_whole() {
+    let etcd = FakeEtcd::default();
+    let tier = ready(&etcd, &[]).await;
+    let pods = [pod("a", "one", "Running"), pod("a", "two", "Running")];
+    let revision = etcd.write(&[
+        (&pods[0].0, pods[0].1.clone()),
+        (&pods[1].0, pods[1].1.clone()),
+    ]);
+    let list = get(&tier.service, "/api/v1/pods").await;
+    assert_eq!((list.names().len(), list.revision()), (2, revision));
+    assert_eq!(
+        list.json()["items"][0]["metadata"]["resourceVersion"],
+        revision.to_string()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_in_the_watch_fills_the_cache_again() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "pod", "Running");
+    let tier = ready(&etcd, &[]).await;
+    // A lost connection is resumed from where it was, without a list.
+    let before = etcd.lists();
+    etcd.break_watches(|| WatchError::Canceled("connection lost".into()));
+    let revision = put(&etcd, "a", "while-away", "Running");
+    let list = get(&tier.service, "/api/v1/pods").await;
+    assert_eq!((list.names().len(), list.revision()), (2, revision));
+    assert_eq!(etcd.lists(), before);
+    // A compacted one needs a list.
+    let revision = put(&etcd, "a", "third", "Running");
+    etcd.break_watches(move || WatchError::Compacted {
+        compact_revision: revision,
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(
+        get(&tier.service, "/api/v1/pods?resourceVersion=0")
+            .await
+            .names()
+            .len(),
+        3
+    );
+    assert_eq!(
+        etcd.lists().0,
+        before.0 + RESOURCES.len(),
+        "each cache listed again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_is_not_filled_says_when_to_come_back() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "pod", "Running");
+    etcd.set_down(true);
+    let tier = start(&etcd, &[]).await;
+    assert_eq!(
+        get(&tier.service, "/readyz").await.code,
+        StatusCode::INTERNAL_SERVER_ERROR
+    );
+    assert_eq!(get(&tier.service, "/livez").await.code, StatusCode::OK);
+    let refused = get(&tier.service, "/api/v1/pods").await;
+    assert_eq!(refused.code, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers["retry-after"], "1");
+    let failed = get(&tier.service, "/api/v1/pods?limit=1").await;
+    assert_eq!(
+        (failed.code.as_u16(), &failed.json()["reason"]),
+        (500, &json!("ServerTimeout"))
+    );
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(
+        get(&tier.service, "/api/v1/pods").await.headers["retry-after"],
+        "30"
+    );
+    etcd.set_down(false);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/pod"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_hides_no_other() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "good", "Running");
+    etcd.write(&[("/registry/pods/a/bad", Some(b"{}".to_vec()))]);
+    let tier = ready(&etcd, &[]).await;
+    assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/good"]);
+    etcd.write(&[("/registry/pods/a/good", Some(b"k8s\0\x12\xff".to_vec()))]);
+    assert_eq!(
+        get(&tier.service, "/api/v1/pods").await.names(),
+        [""; 0],
+        "its old state would be wrong"
+    );
+    assert!(
+        metric(
+            &tier.service,
+            "bench_undecodable_objects_total{group=\"\",resource=\"pods\"}"
+        )
+        .await
+            >= 2.0
+    );
+}
