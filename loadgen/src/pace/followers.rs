@@ -194,10 +194,7 @@ impl Worker {
                 Some(Order::Sync(answer)) => {
                     answer.send(self.sync().await).ok();
                 }
-                Some(Order::Reconnect) if watching => {
-                    self.outcome = self.follower.reconnect().await;
-                }
-                Some(Order::Reconnect) => {}
+                Some(Order::Reconnect) => self.follower.lose_connection(),
                 Some(Order::Finish { revision, answer }) => {
                     answer.send(self.finish(revision).await).ok();
                 }

@@ -190,6 +190,12 @@ fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
             Quantity::bytes(events.bytes_max),
             Quantity::Count(events.reconnects),
         ));
+        if events.ended > 0 {
+            notes.push(format!(
+                "{} watches fell behind, were ended by the server and resumed",
+                Quantity::Count(events.ended)
+            ));
+        }
     }
     let part = |part: f64| format!("{:.1} %", part * 100.0);
     if let Some((moved, least)) = shards.moved_to_next.zip(shards.least_moved) {

@@ -92,4 +92,7 @@ pub struct ShardEvents {
     pub bytes_max: u64,
     /// Times that a worker lost its connection on purpose and resumed.
     pub reconnects: u64,
+    /// Times that the server ended a watch, as it does with a reader that falls behind; the worker resumed.
+    #[serde(default)]
+    pub ended: u64,
 }

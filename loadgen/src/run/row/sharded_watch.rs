@@ -265,6 +265,7 @@ impl Live<'_> {
             shard.event_bytes = worker.log.wire_bytes;
             events.filtered += worker.log.filtered;
             events.reconnects += worker.log.reconnects;
+            events.ended += worker.log.ended;
             events.bytes_max = events.bytes_max.max(worker.log.wire_bytes);
         }
         sharding.events = Some(events);

@@ -23,6 +23,10 @@ impl Subject<'_> {
                 let (Some(latency), Some(offered)) = (&case.latency_ms, case.offered_per_s) else {
                     return row;
                 };
+                // Events of writes on a schedule are timed from the writes.
+                if case.shards.is_some() {
+                    return row;
+                }
                 let uncorrected = case.service_ms.as_ref().and_then(|q| q.p99);
                 let client = case.client.as_ref();
                 let late = client.and_then(|c| c.lag_ms.as_ref()).and_then(|q| q.p99);

@@ -120,6 +120,8 @@ impl Subject<'_> {
                 lines: lines.collect(),
             }
         });
+        // A quantile that no row has samples for.
+        let panels = panels.filter(|panel| panel.lines.iter().any(|line| !line.is_empty()));
         Some(CurvesFigure {
             title: title.to_owned(),
             subtitle: self.subtitle("lower is better; one worker has everything"),

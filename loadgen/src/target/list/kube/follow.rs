@@ -54,8 +54,10 @@ pub struct Log {
     pub bookmarks: u64,
     /// Bytes as they came.
     pub wire_bytes: u64,
-    /// How often the worker connected again.
+    /// How often the worker lost its connection on purpose.
     pub reconnects: u64,
+    /// How often the server ended the watch, as it does with one that falls behind.
+    pub ended: u64,
 }
 
 /// A key, as [`Held`] and [`Seen`] name it; `key` is relative to the registry's prefix.
@@ -118,31 +120,40 @@ impl Follower {
         Ok(())
     }
 
-    /// Loses the connection and watches on over another one, from what came last.
-    ///
-    /// # Errors
-    /// As [`Self::sync`].
-    pub async fn reconnect(&mut self) -> Result<(), ListError> {
+    /// Loses the connection; the next [`Self::read`] watches on over another one, from what came last.
+    pub fn lose_connection(&mut self) {
         self.leave();
         self.log.reconnects += 1;
-        let query = format!(
-            "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion={}",
-            self.revision
-        );
-        self.body = Some(self.kube.get(query).await?);
-        Ok(())
     }
 
-    /// Waits for the next bytes, and takes the events that end in them. Cancelled, it has taken nothing.
+    /// Waits for the next bytes, and takes the events that end in them. A watch behind the state that was lost, or ended by the
+    /// server, is resumed first, as every informer does. Cancelled, it has taken nothing.
     ///
     /// # Errors
     /// As [`Self::sync`].
     pub async fn read(&mut self) -> Result<(), ListError> {
-        let Some(body) = &mut self.body else {
-            return Err(not_a_list("nothing is being watched").into());
+        let is_live = self.last_key.is_none();
+        let body = match &mut self.body {
+            Some(body) => body,
+            None if is_live => {
+                // Of a request that was cancelled nothing is known.
+                self.kube.connection.cancel();
+                let query = format!(
+                    "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion={}",
+                    self.revision
+                );
+                let body = self.kube.get(query).await?;
+                self.body.insert(body)
+            }
+            None => return Err(not_a_list("nothing is being watched").into()),
         };
         let Some(bytes) = body.next().await? else {
-            return Err(not_a_list("the server ended the watch").into());
+            if !is_live {
+                return Err(not_a_list("the watch ended before its state did").into());
+            }
+            self.leave();
+            self.log.ended += 1;
+            return Ok(());
         };
         self.log.wire_bytes += bytes.len() as u64;
         let mut frames = std::mem::take(&mut self.frames);
