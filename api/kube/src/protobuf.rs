@@ -61,6 +61,24 @@ impl<'a> Fields<'a> {
         Self { message, at: 0 }
     }
 
+    /// Starts at a field of `message` whose offset is known.
+    pub(crate) fn from(message: &'a [u8], at: usize) -> Self {
+        Self { message, at }
+    }
+
+    /// The next field when it has this number; else nothing is taken.
+    #[inline(always)]
+    pub(crate) fn next_of(&mut self, number: u32) -> Result<Option<Wire<'a>>, Malformed> {
+        let before = self.at;
+        match self.next().transpose()? {
+            Some(field) if field.number == number => Ok(Some(field.wire)),
+            _ => {
+                self.at = before;
+                Ok(None)
+            }
+        }
+    }
+
     #[cold]
     fn fail(&mut self, what: &'static str) -> Malformed {
         let at = std::mem::replace(&mut self.at, self.message.len());

@@ -105,7 +105,8 @@ pub enum Rule {
 // === impl Message ===
 
 impl Message {
-    const NUMBERS: usize = 64;
+    /// Field numbers are below this, and so are positions.
+    pub(crate) const NUMBERS: usize = 64;
 
     const fn new(name: &'static str, fields: &'static [Field]) -> Self {
         let mut by_number = [0; Self::NUMBERS];
@@ -188,6 +189,12 @@ impl Message {
 // === impl Field ===
 
 impl Field {
+    /// Whether it is a list or a map, whose values come one behind the other.
+    pub(crate) fn repeats(&self) -> bool {
+        matches!(self.rule, Rule::List | Rule::ListOrNull)
+            || matches!(self.kind, Kind::MapStr | Kind::MapBytes | Kind::MapQuantity)
+    }
+
     /// Whether many objects have something in it. A guess, which only [`Message::is_orderly`] relies on.
     const fn is_usual(&self) -> bool {
         match self.rule {

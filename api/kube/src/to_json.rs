@@ -51,7 +51,6 @@ pub fn to_json(
     out: &mut Vec<u8>,
 ) -> Result<(), ToJsonError> {
     let mut writer = Writer {
-        found: Vec::new(),
         orderly: true,
         out: Text::new(out),
     };
@@ -63,34 +62,37 @@ pub fn to_json(
     Ok(())
 }
 
-struct Writer<'m, 'o> {
-    /// Fields found in the messages that are being sorted, one run per level of nesting.
-    found: Vec<(u8, Wire<'m>)>,
+struct Writer<'o> {
     /// Whether no message has broken the order that its type promised.
     orderly: bool,
     out: Text<'o>,
 }
 
-impl<'m> Writer<'m, '_> {
+impl Writer<'_> {
     /// The fields of one message, without braces, in the schema's order.
     fn fields(
         &mut self,
         message: &'static Message,
-        bytes: &'m [u8],
+        bytes: &[u8],
         comma: &mut bool,
     ) -> Result<(), ToJsonError> {
-        if !self.orderly || !message.is_orderly() {
-            return self.sorted(message, bytes, comma);
-        }
         let (end, had) = (self.out.end(), *comma);
-        if self.in_passing(message, bytes, comma)? {
+        let written = match self.orderly && message.is_orderly() {
+            true => self.in_passing(message, bytes, comma)?,
+            false => self.by_place(message, bytes, comma)?,
+        };
+        if written {
             return Ok(());
         }
-        // Never tried again for this object, or nested messages would be written again and again.
+        // From now on messages are looked through before they are written, or what is nested in many of them
+        // would be written again for each.
         self.orderly = false;
         self.out.truncate(end);
         *comma = had;
-        self.sorted(message, bytes, comma)
+        let tidy = tidied(message, bytes)?;
+        let written = self.by_place(message, &tidy, comma)?;
+        debug_assert!(written, "a tidied message is in order");
+        Ok(())
     }
 
     /// The fields of a message as they come. False when they do not come in the schema's order, each of them
@@ -98,19 +100,14 @@ impl<'m> Writer<'m, '_> {
     fn in_passing(
         &mut self,
         message: &'static Message,
-        bytes: &'m [u8],
+        bytes: &[u8],
         comma: &mut bool,
     ) -> Result<bool, ToJsonError> {
-        let malformed = |source| ToJsonError::Malformed {
-            message: message.name(),
-            source,
-        };
         // Fields before this position were written, or are not there.
         let mut next = 0;
         let mut fields = Fields::new(bytes);
-        let mut ahead = fields.next().transpose().map_err(malformed)?;
-        while let Some(found) = ahead {
-            ahead = fields.next().transpose().map_err(malformed)?;
+        while let Some(found) = fields.next() {
+            let found = found.map_err(|source| malformed(message, source))?;
             let Some(position) = message.position(found.number) else {
                 continue;
             };
@@ -121,185 +118,145 @@ impl<'m> Writer<'m, '_> {
             if row.rule == Rule::OmitZero && is_zero(row.kind, found.wire) {
                 continue;
             }
-            self.absent(message, next, position, comma)?;
+            self.absent(message, from(next) & !from(position), comma)?;
             next = position + 1;
-            if let (Rule::Inline, Kind::Object(inner), Wire::Bytes(bytes)) =
-                (row.rule, row.kind, found.wire)
-            {
-                self.fields(inner, bytes, comma)?;
-                continue;
+            let written = self.field(row, found.wire, &mut fields, comma);
+            if !written.map_err(|error| misfit(message, row, error))? {
+                return Ok(false);
             }
-            self.out.key(std::mem::replace(comma, true), &row.key);
-            let mut value = Some(found.wire);
-            let mut following = || -> Result<Option<Wire<'m>>, ToJsonError> {
-                match ahead {
-                    Some(more) if more.number == found.number => {
-                        ahead = fields.next().transpose().map_err(malformed)?;
-                        Ok(Some(more.wire))
-                    }
-                    _ => Ok(None),
-                }
-            };
-            let written = match (row.kind, row.rule) {
-                (kind, Rule::List | Rule::ListOrNull) => {
-                    let mut separator = b'[';
-                    while let Some(wire) = value {
-                        self.out.byte(separator);
-                        separator = b',';
-                        self.value(kind, wire)
-                            .map_err(|e| misfit(message, row, e))?;
-                        value = following()?;
-                    }
-                    self.out.byte(b']');
-                    Ok(())
-                }
-                (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, _) => {
-                    let mut last: Option<&[u8]> = None;
-                    while let Some(wire) = value {
-                        let (key, of_key) = entry(wire).map_err(|e| misfit(message, row, e))?;
-                        if last.is_some_and(|last| last >= key) {
-                            return Ok(false);
-                        }
-                        self.out.byte(if last.is_some() { b',' } else { b'{' });
-                        last = Some(key);
-                        self.map_entry(row.kind, key, of_key)
-                            .map_err(|e| misfit(message, row, e))?;
-                        value = following()?;
-                    }
-                    self.out.byte(b'}');
-                    Ok(())
-                }
-                (Kind::Str, _) if let Wire::Bytes(text) = found.wire => {
-                    self.out.string(text);
-                    Ok(())
-                }
-                (kind, _) => self.value(kind, found.wire),
-            };
-            written.map_err(|error| misfit(message, row, error))?;
         }
-        self.absent(message, next, message.fields().len() as u8, comma)?;
+        self.absent(message, from(next), comma)?;
         Ok(true)
     }
 
-    /// Fields at positions from `next` to `end` that are not there, as far as JSON shows them all the same.
+    /// The fields of a message that come in another order than JSON shows them: their places first. False when
+    /// one is in two places, or a map's entries are not in order.
+    fn by_place(
+        &mut self,
+        message: &'static Message,
+        bytes: &[u8],
+        comma: &mut bool,
+    ) -> Result<bool, ToJsonError> {
+        let mut places = [0; Message::NUMBERS];
+        let (mut present, mut last) = (0u64, None);
+        for found in Fields::new(bytes) {
+            let found = found.map_err(|source| malformed(message, source))?;
+            let before = last.take();
+            let Some(position) = message.position(found.number) else {
+                continue;
+            };
+            let row = &message.fields()[usize::from(position)];
+            if before == Some(position) && row.repeats() {
+                last = before;
+                continue;
+            }
+            if present & 1 << position != 0 {
+                return Ok(false);
+            }
+            if row.rule == Rule::OmitZero && is_zero(row.kind, found.wire) {
+                continue;
+            }
+            present |= 1 << position;
+            last = Some(position);
+            places[usize::from(position)] = found.start;
+        }
+        let mut next = 0;
+        let mut left = present;
+        while left != 0 {
+            let position = left.trailing_zeros() as u8;
+            left &= left - 1;
+            self.absent(message, from(next) & !from(position), comma)?;
+            next = position + 1;
+            let row = &message.fields()[usize::from(position)];
+            let mut fields = Fields::from(bytes, places[usize::from(position)]);
+            if let Some(found) = fields.next() {
+                let found = found.map_err(|source| malformed(message, source))?;
+                let written = self.field(row, found.wire, &mut fields, comma);
+                if !written.map_err(|error| misfit(message, row, error))? {
+                    return Ok(false);
+                }
+            }
+        }
+        self.absent(message, from(next), comma)?;
+        Ok(true)
+    }
+
+    /// Fields that are not there, of those at `positions` (a bit each), as far as JSON shows them all the same.
     #[inline]
     fn absent(
         &mut self,
         message: &'static Message,
-        next: u8,
-        end: u8,
+        positions: u64,
         comma: &mut bool,
     ) -> Result<(), ToJsonError> {
-        let from_next = u64::MAX.checked_shl(u32::from(next)).unwrap_or(0);
-        let mut shown = message.always() & from_next;
-        while shown != 0 && shown.trailing_zeros() < u32::from(end) {
+        let mut shown = message.always() & positions;
+        while shown != 0 {
             let row = &message.fields()[shown.trailing_zeros() as usize];
             shown &= shown - 1;
-            let found = self.found.len();
-            self.field(row, found, found, comma)
-                .map_err(|error| misfit(message, row, error))?;
+            if let (Rule::Inline, Kind::Object(inner)) = (row.rule, row.kind) {
+                self.fields(inner, &[], comma)?;
+                continue;
+            }
+            self.out.key(std::mem::replace(comma, true), &row.key);
+            match (row.rule, row.kind) {
+                (Rule::ListOrNull | Rule::OptionalOrNull, _) => self.out.literal(b"null"),
+                (_, Kind::MapStr | Kind::MapBytes | Kind::MapQuantity) => self.out.literal(b"{}"),
+                (_, kind) => self
+                    .value(kind, zero(kind))
+                    .map_err(|error| misfit(message, row, error))?,
+            }
         }
         Ok(())
     }
 
-    /// The fields of a message that come in any order.
-    fn sorted(
+    /// One field, and those that follow it in its list or map. False when a map's entries are not in order.
+    /// `Err(None)` is a wire type that does not fit.
+    #[inline]
+    fn field<'m>(
         &mut self,
-        message: &'static Message,
-        bytes: &'m [u8],
+        row: &'static Field,
+        first: Wire<'m>,
+        following: &mut Fields<'m>,
         comma: &mut bool,
-    ) -> Result<(), ToJsonError> {
-        let base = self.found.len();
-        let (mut present, mut sorted, mut last) = (0u64, true, 0);
-        for field in Fields::new(bytes) {
-            let field = field.map_err(|source| ToJsonError::Malformed {
-                message: message.name(),
-                source,
-            })?;
-            let Some(position) = message.position(field.number) else {
-                continue;
-            };
-            let (bit, row) = (1 << position, &message.fields()[usize::from(position)]);
-            // Most empty values are left out; one behind a value of the same field counts, as the last one.
-            if row.rule == Rule::OmitZero && present & bit == 0 && is_zero(row.kind, field.wire) {
-                continue;
-            }
-            present |= bit;
-            sorted &= last <= position;
-            last = position;
-            self.found.push((position, field.wire));
+    ) -> Result<bool, Option<ToJsonError>> {
+        if let (Rule::Inline, Kind::Object(inner)) = (row.rule, row.kind) {
+            self.fields(inner, first.bytes().ok_or(None)?, comma)?;
+            return Ok(true);
         }
-        if !sorted {
-            self.found[base..].sort_by_key(|(position, _)| *position);
-        }
-        let mut at = base;
-        let end = self.found.len();
-        let mut shown = present | message.always();
-        while shown != 0 {
-            let position = shown.trailing_zeros() as u8;
-            shown &= shown - 1;
-            let first = at;
-            while at < end && self.found[at].0 == position {
-                at += 1;
-            }
-            let field = &message.fields()[usize::from(position)];
-            self.field(field, first, at, comma)
-                .map_err(|error| misfit(message, field, error))?;
-        }
-        self.found.truncate(base);
-        Ok(())
-    }
-
-    /// One field, whose occurrences are `found[first..end]`. `Err(None)` is a wire type that does not fit.
-    fn field(
-        &mut self,
-        field: &'static Field,
-        first: usize,
-        end: usize,
-        comma: &mut bool,
-    ) -> Result<(), Option<ToJsonError>> {
-        // Of a field that is there twice and is no list, the last one counts.
-        let last = (first < end).then(|| self.found[end - 1].1);
-        match field.rule {
-            Rule::Inline => {
-                let Kind::Object(message) = field.kind else {
-                    return Err(None);
-                };
-                let bytes = last.map_or(Some(&[][..]), Wire::bytes).ok_or(None)?;
-                return Ok(self.fields(message, bytes, comma)?);
-            }
-            Rule::List if first == end => return Ok(()),
-            Rule::Optional if last.is_none() => return Ok(()),
-            Rule::OmitZero if last.is_none_or(|wire| is_zero(field.kind, wire)) => return Ok(()),
-            _ => {}
-        }
-        self.out.key(std::mem::replace(comma, true), &field.key);
-        match (field.kind, field.rule) {
-            (_, Rule::ListOrNull | Rule::OptionalOrNull) if first == end => {
-                self.out.literal(b"null")
-            }
+        self.out.key(std::mem::replace(comma, true), &row.key);
+        let number = u32::from(row.number);
+        match (row.kind, row.rule) {
             (kind, Rule::List | Rule::ListOrNull) => {
                 self.out.byte(b'[');
-                for i in first..end {
-                    if i > first {
-                        self.out.byte(b',');
-                    }
-                    self.value(kind, self.found[i].1)?;
+                self.value(kind, first)?;
+                while let Some(wire) = following.next_of(number).map_err(ToJsonError::from)? {
+                    self.out.byte(b',');
+                    self.value(kind, wire)?;
                 }
                 self.out.byte(b']');
             }
             (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, _) => {
-                self.map(field.kind, first, end)?
+                let (mut last, value) = entry(first)?;
+                self.out.byte(b'{');
+                self.map_entry(row.kind, last, value)?;
+                while let Some(wire) = following.next_of(number).map_err(ToJsonError::from)? {
+                    let (key, value) = entry(wire)?;
+                    if last >= key {
+                        return Ok(false);
+                    }
+                    last = key;
+                    self.out.byte(b',');
+                    self.map_entry(row.kind, key, value)?;
+                }
+                self.out.byte(b'}');
             }
-            (kind, _) => match last {
-                Some(wire) => self.value(kind, wire)?,
-                None => self.value(kind, zero(kind))?,
-            },
+            (Kind::Str, _) if let Wire::Bytes(text) = first => self.out.string(text),
+            (kind, _) => self.value(kind, first)?,
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn value(&mut self, kind: Kind, wire: Wire<'m>) -> Result<(), Option<ToJsonError>> {
+    fn value(&mut self, kind: Kind, wire: Wire<'_>) -> Result<(), Option<ToJsonError>> {
         match (kind, wire) {
             (Kind::Str, Wire::Bytes(text)) => self.out.string(text),
             (Kind::Bool, Wire::Varint(0)) => self.out.literal(b"false"),
@@ -354,56 +311,11 @@ impl<'m> Writer<'m, '_> {
         Ok(())
     }
 
-    /// A map, its keys in byte order, of a key that is there twice the last value.
-    fn map(&mut self, kind: Kind, first: usize, end: usize) -> Result<(), Option<ToJsonError>> {
-        let before = self.out.end();
-        let mut last: Option<&[u8]> = None;
-        self.out.byte(b'{');
-        for i in first..end {
-            let (key, value) = entry(self.found[i].1)?;
-            // Kubernetes writes maps in order; others are collected and sorted.
-            if last.is_some_and(|last| last >= key) {
-                self.out.truncate(before);
-                return self.sorted_map(kind, first, end);
-            }
-            if last.replace(key).is_some() {
-                self.out.byte(b',');
-            }
-            self.map_entry(kind, key, value)?;
-        }
-        self.out.byte(b'}');
-        Ok(())
-    }
-
-    fn sorted_map(
-        &mut self,
-        kind: Kind,
-        first: usize,
-        end: usize,
-    ) -> Result<(), Option<ToJsonError>> {
-        let mut entries = Vec::with_capacity(end - first);
-        for (_, wire) in &self.found[first..end] {
-            entries.push(entry(*wire)?);
-        }
-        entries.sort_by_key(|(key, _)| *key);
-        entries.reverse();
-        entries.dedup_by_key(|(key, _)| *key);
-        self.out.byte(b'{');
-        for (i, (key, value)) in entries.into_iter().rev().enumerate() {
-            if i > 0 {
-                self.out.byte(b',');
-            }
-            self.map_entry(kind, key, value)?;
-        }
-        self.out.byte(b'}');
-        Ok(())
-    }
-
     fn map_entry(
         &mut self,
         kind: Kind,
         key: &[u8],
-        value: Wire<'m>,
+        value: Wire<'_>,
     ) -> Result<(), Option<ToJsonError>> {
         self.out.string(key);
         self.out.byte(b':');
@@ -415,6 +327,51 @@ impl<'m> Writer<'m, '_> {
             }
             (_, value) => self.value(Kind::Str, value),
         }
+    }
+}
+
+/// The positions from this one on, a bit each.
+fn from(position: u8) -> u64 {
+    u64::MAX.checked_shl(u32::from(position)).unwrap_or(0)
+}
+
+/// The same message as Kubernetes would have written it: fields by their numbers, of what is there twice the
+/// last, maps by their keys. What the schema does not know is gone.
+#[cold]
+fn tidied(message: &'static Message, bytes: &[u8]) -> Result<Vec<u8>, ToJsonError> {
+    let mut found = Vec::new();
+    for field in Fields::new(bytes) {
+        let field = field.map_err(|source| malformed(message, source))?;
+        if let Some(position) = message.position(field.number) {
+            let row = &message.fields()[usize::from(position)];
+            let key = match row.kind {
+                Kind::MapStr | Kind::MapBytes | Kind::MapQuantity => {
+                    entry(field.wire)
+                        .map_err(|error| misfit(message, row, error))?
+                        .0
+                }
+                _ => &[],
+            };
+            found.push((field.number, key, field, row));
+        }
+    }
+    found.sort_by_key(|(number, key, ..)| (*number, *key));
+    let mut out = Vec::with_capacity(bytes.len());
+    for (i, (number, key, field, row)) in found.iter().enumerate() {
+        let is_list = matches!(row.rule, Rule::List | Rule::ListOrNull);
+        let next = found.get(i + 1).map(|(number, key, ..)| (number, key));
+        if is_list || next != Some((number, key)) {
+            out.extend_from_slice(&bytes[field.start..field.end]);
+        }
+    }
+    Ok(out)
+}
+
+#[cold]
+fn malformed(message: &'static Message, source: Malformed) -> ToJsonError {
+    ToJsonError::Malformed {
+        message: message.name(),
+        source,
     }
 }
 

@@ -132,6 +132,44 @@ fn fields_are_shown_alike_in_whatever_order_they_come() {
 }
 
 #[test]
+fn lists_and_maps_may_be_interrupted() {
+    let entry = |key: u8| [0x5a, 3, 0x0a, 1, key];
+    // An empty selfLink, and a field that nobody knows.
+    for between in [&[0x22, 0][..], &[0xf2, 0x03, 0]] {
+        // Labels in order, and not; finalizers between them.
+        for (first, second) in [(b'a', b'b'), (b'b', b'a')] {
+            let metadata = [
+                &entry(first)[..],
+                &[0x72, 1, b'x'],
+                between,
+                &entry(second),
+                between,
+                &[0x72, 1, b'y'],
+            ]
+            .concat();
+            for message in [&crate::schema::POD, &crate::schema::NODE] {
+                let mut object = Vec::new();
+                crate::protobuf::put_bytes(&mut object, 1, &metadata);
+                let mut out = Vec::new();
+                to_json(message, &object, "", &mut out).expect("well formed");
+                let text = String::from_utf8(out).expect("JSON is UTF-8");
+                let expected = r#"{"metadata":{"labels":{"a":"","b":""},"finalizers":["x","y"]},"#;
+                assert!(text.starts_with(expected), "{text}");
+            }
+        }
+    }
+    // In a message whose fields come in another order than JSON's: arguments of a container.
+    let container = [&b"\x1a\x01a\x2a\x00\x1a\x01b"[..], b"\xa2\x01\x01p"].concat();
+    let mut out = Vec::new();
+    let message = &crate::schema::containers::CONTAINER;
+    to_json(message, &container, "", &mut out).expect("well formed");
+    assert_eq!(
+        String::from_utf8(out).expect("JSON is UTF-8"),
+        r#"{"name":"","command":["a","b"],"resources":{},"terminationMessagePolicy":"p"}"#
+    );
+}
+
+#[test]
 fn strings_of_every_length_are_copied_whole() {
     let alphabet: Vec<u8> = (b'a'..=b'z').cycle().take(100).collect();
     for length in 0..alphabet.len() {

@@ -1,0 +1,161 @@
+//! Lists and watches of the Kubernetes tier, over a cache of 500 pods of 10 KB in this process, without a socket.
+//! Divided by the objects, a limit is what one of them may take.
+
+use std::hint::black_box;
+use std::pin::Pin;
+
+use bench_server::kube::body::{KubeBody, ListBody};
+use bench_server::kube::form::{Form, Include};
+use bench_server::kube::media::{Encoding, Media, PLAIN};
+use bench_server::kube::tier::KubeTier;
+use bench_server::kube::watch::body::WatchBody;
+use bench_server::store::Store;
+use bytes::Buf;
+use etcd_api::proto::etcdserverpb::PutRequest;
+use gungraun::{library_benchmark, library_benchmark_group};
+use http_body::Body;
+use kube_api::{ListOptions, envelope, schema, to_json};
+use tokio::runtime::Runtime;
+
+use crate::tier::{serve, store};
+use crate::{at_most, pods};
+
+const PODS: u64 = 500;
+
+type Watched = (Served, PutRequest, Vec<Pin<Box<WatchBody>>>);
+
+/// A tier over a store, and the runtime that it lives on.
+struct Served {
+    runtime: Runtime,
+    tier: KubeTier,
+    store: Store,
+}
+
+impl Served {
+    fn new(flags: &[&str]) -> Self {
+        let (store, data) = (store(), pods::pods(PODS));
+        for i in 0..PODS {
+            pods::put(&store, &data, i);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let tier = runtime.block_on(serve(store.clone(), flags));
+        Self {
+            runtime,
+            tier,
+            store,
+        }
+    }
+
+    /// Bytes of a list.
+    fn list(&self, query: &str, encoding: Encoding) -> usize {
+        let options = ListOptions::parse(query).expect("a query");
+        let lister = self.tier.service.lister("pods").expect("served");
+        self.runtime.block_on(async {
+            let listing = lister.list("", &options).await.expect("a list");
+            let body = ListBody::new(lister.resource, form(encoding), listing);
+            let mut body = Box::pin(KubeBody::list(body));
+            let mut bytes = 0;
+            while let Some(frame) = next(&mut body).await {
+                bytes += frame;
+            }
+            bytes
+        })
+    }
+}
+
+fn form(encoding: Encoding) -> Form {
+    Form::new(Media { encoding, ..PLAIN }, Include::default())
+}
+
+/// Bytes of the next frame.
+async fn next<B: Body<Data: Buf, Error: std::fmt::Debug>>(body: &mut Pin<Box<B>>) -> Option<usize> {
+    let frame = std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await?;
+    let data = frame.expect("it goes on").into_data().ok();
+    Some(data.expect("no trailers").remaining())
+}
+
+fn cached() -> Served {
+    Served::new(&[])
+}
+
+/// Every object is looked at.
+fn without_index() -> Served {
+    Served::new(&["--feature-gates=CacheIndex=false"])
+}
+
+/// A hundred watches that have caught up, and what they wait for.
+fn watched() -> Watched {
+    let served = cached();
+    let data = pods::pods(PODS);
+    let change = PutRequest {
+        key: [b"/registry/", &data.key(7)[..]].concat().into(),
+        value: data.value(8),
+        ..PutRequest::default()
+    };
+    let lister = served.tier.service.lister("pods").expect("served");
+    let options = format!("watch=1&resourceVersion={}", served.store.revision());
+    let options = ListOptions::parse(&options).expect("a query");
+    let watches = served.runtime.block_on(async {
+        let mut watches = Vec::new();
+        for _ in 0..100 {
+            let watch = lister.watch("", &options, form(Encoding::Json), false);
+            let mut watch = Box::pin(watch.await.expect("accepted"));
+            let nothing = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(watch.as_mut().poll_frame(context).is_pending())
+            });
+            assert!(nothing.await, "there is nothing to send yet");
+            watches.push(watch);
+        }
+        watches
+    });
+    (served, change, watches)
+}
+
+/// A pod without its envelope, and room for its JSON.
+fn pod() -> (Vec<u8>, Vec<u8>) {
+    let value = pods::pods(PODS).value(7);
+    let pod = envelope::open(&value).expect("a pod").to_vec();
+    (pod, Vec::with_capacity(32 * 1024))
+}
+
+#[library_benchmark(config = at_most(1))]
+#[bench::of_a_pod(setup = pod)]
+fn json((pod, mut out): (Vec<u8>, Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
+    to_json(&schema::POD, black_box(&pod), "", &mut out).expect("a pod");
+    (pod, out)
+}
+
+#[library_benchmark(config = at_most(1))]
+#[bench::in_protobuf(setup = cached)]
+fn list(served: Served) -> (Served, usize) {
+    let bytes = served.list(black_box("resourceVersion=0"), Encoding::Protobuf);
+    (served, bytes)
+}
+
+#[library_benchmark(config = at_most(1))]
+#[bench::of_a_label_that_nothing_has(setup = without_index)]
+fn select(served: Served) -> (Served, usize) {
+    let query = "resourceVersion=0&labelSelector=team%3Dnobody";
+    let bytes = served.list(black_box(query), Encoding::Protobuf);
+    (served, bytes)
+}
+
+// From the write until every watch has its frame: the object is encoded for the first of them only.
+#[library_benchmark(config = at_most(1))]
+#[bench::to_100_watches(setup = watched)]
+fn fan_out((served, change, mut watches): Watched) -> (Watched, usize) {
+    let mut bytes = 0;
+    let written = served.store.put(black_box(&change));
+    written.expect("no quota is set");
+    served.runtime.block_on(async {
+        for watch in &mut watches {
+            bytes += next(watch).await.expect("it goes on");
+        }
+    });
+    ((served, change, watches), bytes)
+}
+
+library_benchmark_group!(name = kube, benchmarks = [json, list, select, fan_out]);
