@@ -3,6 +3,8 @@
 //! Storage is in the same process, so a consistent list's revision read crosses no socket, and server and
 //! client share the machine's cores: compare rows with each other, not with a run of two processes.
 
+#[path = "shared/client.rs"]
+mod client;
 #[path = "shared/kube.rs"]
 mod kube;
 #[path = "shared/pods.rs"]
@@ -10,22 +12,16 @@ mod pods;
 
 use std::time::Duration;
 
-use bench_server::kube::tier::KubeTier;
-use bytes::Bytes;
+use bench_server::kube::tier::{FeatureGates, KubeTier};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
 use kube_api::envelope;
 use kube_api::protobuf::find_bytes;
-use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
+
+use self::client::{Client, ask, drain};
 
 const OBJECTS: u64 = 10_000;
 const PODS: &str = "/api/v1/pods";
-
-type Client = tokio::sync::Mutex<SendRequest<Empty<Bytes>>>;
 
 /// A tier with the pods in its cache, and a connection to it. The runtime must live as long.
 fn tier(runtime: &Runtime) -> (KubeTier, Client) {
@@ -34,39 +30,10 @@ fn tier(runtime: &Runtime) -> (KubeTier, Client) {
         pods::put(&store, &data, i);
     }
     runtime.block_on(async {
-        let tier = kube::serve(store, &["pods"]).await;
-        let address = tier.urls[0].strip_prefix("http://").expect("an http URL");
-        let socket = TcpStream::connect(address).await.expect("the tier accepts");
-        let (sender, connection) = handshake(TokioIo::new(socket)).await.expect("HTTP/1.1");
-        tokio::spawn(async move { connection.await.unwrap_or_default() });
-        (tier, Client::new(sender))
+        let tier = kube::serve(store, &["pods"], FeatureGates::default()).await;
+        let client = client::connect(&tier).await;
+        (tier, client)
     })
-}
-
-/// Asks for a list and hands each piece of its body to `on_data`.
-async fn ask(client: &Client, path: &str, accept: &str, mut on_data: impl FnMut(&Bytes)) {
-    let request = Request::get(path)
-        .header(header::HOST, "bench")
-        .header(header::ACCEPT, accept)
-        .body(Empty::new())
-        .expect("a request");
-    let mut client = client.lock().await;
-    client.ready().await.expect("connected");
-    let response = client.send_request(request).await.expect("an answer");
-    assert_eq!(response.status(), StatusCode::OK);
-    let mut body = response.into_body();
-    while let Some(frame) = body.frame().await {
-        if let Some(data) = frame.expect("a whole body").data_ref() {
-            on_data(data);
-        }
-    }
-}
-
-/// Bytes of a list.
-async fn drain(client: &Client, path: &str, accept: &str) -> u64 {
-    let mut bytes = 0;
-    ask(client, path, accept, |data| bytes += data.len() as u64).await;
-    bytes
 }
 
 /// Bytes of all pages of 500 objects.
@@ -113,12 +80,13 @@ fn lists(criterion: &mut Criterion) {
             json,
         ),
     ] {
-        let bytes = runtime.block_on(drain(&client, query, accept));
+        let path = format!("{PODS}{query}");
+        let bytes = runtime.block_on(drain(&client, &path, accept));
         group.throughput(Throughput::Bytes(bytes));
         group.bench_function(BenchmarkId::new("drain", name), |bencher| {
             bencher
                 .to_async(&runtime)
-                .iter(|| drain(&client, query, accept));
+                .iter(|| drain(&client, &path, accept));
         });
     }
     group.throughput(Throughput::Bytes(runtime.block_on(pages(&client))));

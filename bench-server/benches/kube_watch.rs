@@ -15,7 +15,7 @@ use std::time::Duration;
 use bench_server::kube::form::{Form, Include};
 use bench_server::kube::list::Lister;
 use bench_server::kube::media::{Encoding, Media, PLAIN};
-use bench_server::kube::tier::KubeTier;
+use bench_server::kube::tier::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
 use bytes::Buf;
@@ -53,7 +53,11 @@ impl Served {
 fn serve(runtime: &Runtime) -> Served {
     let store = kube::store();
     let served = Served {
-        tier: runtime.block_on(kube::serve(store.clone(), &["pods"])),
+        tier: runtime.block_on(kube::serve(
+            store.clone(),
+            &["pods"],
+            FeatureGates::default(),
+        )),
         data: pods::pods(OBJECTS),
         store,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench_server::embedded::EmbeddedEtcd;
 use bench_server::flags::{CommonFlags, Flags};
-use bench_server::kube::tier::KubeTier;
+use bench_server::kube::tier::{FeatureGates, KubeTier};
 use bench_server::store::{Config, Store};
 use clap::Parser;
 
@@ -18,14 +18,15 @@ pub(crate) fn store() -> Store {
 }
 
 /// A tier whose caches of `resources` are filled. The runtime that it was started on must live as long.
-pub(crate) async fn serve(store: Store, resources: &[&str]) -> KubeTier {
-    let flags = Flags::parse_from([
+pub(crate) async fn serve(store: Store, resources: &[&str], gates: FeatureGates) -> KubeTier {
+    let mut flags = Flags::parse_from([
         "bench-server",
         "--listen-kube-urls",
         "http://127.0.0.1:0",
         "--backend",
         "embedded",
     ]);
+    flags.kube.feature_gates = gates;
     let backend = EmbeddedEtcd::start(store, Duration::from_secs(600));
     let common = CommonFlags {
         worker_threads: 1,

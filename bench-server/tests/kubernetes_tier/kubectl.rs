@@ -3,11 +3,13 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use kube_api::ShardKey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
+use crate::shards::{encoded, equal_shards};
 use crate::stage::{ALL, ONE, Stage, cases, program};
 
 const KUBECTL: (&str, &str) = ("KUBECTL_BIN", "kubectl");
@@ -22,6 +24,7 @@ cases! {
     refusals_are_told on ONE, needs KUBECTL;
     other_kinds_and_groups on ONE, needs KUBECTL;
     explain_knows_the_fields on ONE, needs KUBECTL;
+    raw_gets_a_shard on ALL, needs KUBECTL;
 }
 
 /// How long one command may take.
@@ -773,4 +776,33 @@ async fn explain_knows_the_fields(stage: Stage) {
     let kubectl = Kubectl::new(&stage);
     let fields = kubectl.ok(&["explain", "pod.spec.containers"], "").await;
     assert!(fields.contains("imagePullPolicy"), "{fields}");
+}
+
+async fn raw_gets_a_shard(stage: Stage) {
+    for i in 0..20 {
+        stage.config_map("ns", &format!("cm-{i:02}")).await;
+    }
+    let kubectl = Kubectl::new(&stage);
+    let mut names = Vec::new();
+    for shard in equal_shards(ShardKey::Uid, 3) {
+        let path = format!(
+            "/api/v1/namespaces/ns/configmaps?shardSelector={}",
+            encoded(&shard)
+        );
+        let list = kubectl.ok(&["get", "--raw", &path], "").await;
+        let list: Value = serde_json::from_str(&list).expect("JSON");
+        assert_eq!(list["metadata"]["shardInfo"]["selector"], shard);
+        let items = list["items"].as_array().expect("items").iter();
+        names.extend(items.map(|item| item["metadata"]["name"].to_string()));
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 20, "each is in one shard");
+    let path = "/api/v1/configmaps?shardSelector=shardRange()";
+    let refusal = kubectl.fails(&["get", "--raw", path], "").await;
+    assert!(
+        refusal
+            .contains("invalid shard selector: shardRange() requires exactly 3 arguments, got 0"),
+        "{refusal}"
+    );
 }

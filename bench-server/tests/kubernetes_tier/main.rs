@@ -18,6 +18,7 @@ mod paging;
 #[path = "../conformance/peer.rs"]
 mod peer;
 mod proxy;
+mod shards;
 mod stage;
 mod table;
 mod watches;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         writes::cases(),
         instances::cases(),
         kubectl::cases(),
+        shards::cases(),
     ];
     stage::run_all(&cases.concat())
 }

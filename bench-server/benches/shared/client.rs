@@ -1,0 +1,52 @@
+//! A client of the Kubernetes tier that reads answers and keeps nothing.
+
+use bench_server::kube::tier::KubeTier;
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// One connection, on which requests follow each other.
+pub(crate) type Client = tokio::sync::Mutex<SendRequest<Empty<Bytes>>>;
+
+/// A connection to the tier.
+pub(crate) async fn connect(tier: &KubeTier) -> Client {
+    let address = tier.urls[0].strip_prefix("http://").expect("an http URL");
+    let socket = TcpStream::connect(address).await.expect("the tier accepts");
+    let (sender, connection) = handshake(TokioIo::new(socket)).await.expect("HTTP/1.1");
+    tokio::spawn(async move { connection.await.unwrap_or_default() });
+    Client::new(sender)
+}
+
+/// Asks for something and hands each piece of its body to `on_data`.
+pub(crate) async fn ask(
+    client: &Client,
+    path: &str,
+    accept: &str,
+    mut on_data: impl FnMut(&Bytes),
+) {
+    let request = Request::get(path)
+        .header(header::HOST, "bench")
+        .header(header::ACCEPT, accept)
+        .body(Empty::new())
+        .expect("a request");
+    let mut client = client.lock().await;
+    client.ready().await.expect("connected");
+    let response = client.send_request(request).await.expect("an answer");
+    assert_eq!(response.status(), StatusCode::OK);
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        if let Some(data) = frame.expect("a whole body").data_ref() {
+            on_data(data);
+        }
+    }
+}
+
+/// Bytes of an answer.
+pub(crate) async fn drain(client: &Client, path: &str, accept: &str) -> u64 {
+    let mut bytes = 0;
+    ask(client, path, accept, |data| bytes += data.len() as u64).await;
+    bytes
+}
