@@ -1,5 +1,8 @@
 //! Lists beside the same bytes as one opaque body: time, CPU of both sides, memory of the server.
 //!
+//! `lists` over plain sockets; `tls` the same over TLS and plain, in turn, the opaque body over plain sockets being the
+//! yardstick of both.
+//!
 //! `WIRE_ROUNDS` (default 5) rounds of every row; `WIRE_FRAME` (default 262144) is the frame size that the client allows.
 
 use std::time::Instant;
@@ -33,46 +36,82 @@ const WAYS: [Way; 5] = [
     Way::Paged(500),
 ];
 
-pub(crate) fn run() {
-    let only = std::env::var("WIRE_SHAPE").ok();
-    for (objects, value_bytes) in [(150_000, 10_000), (500_000, 100), (10_000, 100_000)] {
-        let shape = format!("{objects}x{value_bytes}");
-        if only.as_ref().is_none_or(|wanted| *wanted == shape) {
-            runtime().block_on(shape_table(objects, value_bytes));
+/// A server, and the client that lists from it.
+struct Side {
+    name: &'static str,
+    server: Server,
+    client: RawConnection,
+}
+
+impl Side {
+    async fn seeded(
+        name: &'static str,
+        mut server: Server,
+        objects: u64,
+        value_bytes: usize,
+    ) -> Self {
+        server.config.http2.max_frame_bytes = setting("WIRE_FRAME", 256 << 10) as u32;
+        server.seed(objects, value_bytes).await;
+        let client = server.connect().await;
+        Self {
+            name,
+            server,
+            client,
         }
     }
 }
 
-async fn shape_table(objects: u64, value_bytes: usize) {
-    let mut server = Server::start(&[]);
-    server.config.http2.max_frame_bytes = setting("WIRE_FRAME", 256 << 10) as u32;
-    server.seed(objects, value_bytes).await;
-    let client = server.connect().await;
-    let bytes = client
-        .drain(ListRpc::Range, &whole())
-        .await
-        .expect("a list");
+pub(crate) fn run() {
+    shapes(&[("", || Server::start(&[]))]);
+}
+
+pub(crate) fn run_tls() {
+    shapes(&[("", || Server::start(&[])), (" tls", Server::start_tls)]);
+}
+
+type Start = (&'static str, fn() -> Server);
+
+fn shapes(starts: &[Start]) {
+    let only = std::env::var("WIRE_SHAPE").ok();
+    for (objects, value_bytes) in [(150_000, 10_000), (500_000, 100), (10_000, 100_000)] {
+        let shape = format!("{objects}x{value_bytes}");
+        if only.as_ref().is_none_or(|wanted| *wanted == shape) {
+            runtime().block_on(shape_table(starts, objects, value_bytes));
+        }
+    }
+}
+
+async fn shape_table(starts: &[Start], objects: u64, value_bytes: usize) {
+    let mut sides = Vec::new();
+    for (name, start) in starts {
+        sides.push(Side::seeded(name, start(), objects, value_bytes).await);
+    }
+    let whole_list = sides[0].client.drain(ListRpc::Range, &whole());
+    let bytes = whole_list.await.expect("a list");
     println!(
         "\n{objects} x {value_bytes} B, {:.0} MB, one client: median (lowest) of {} rounds",
         bytes as f64 / 1e6,
         rounds()
     );
     println!(
-        "{:<12} {:>9} {:>9} {:>7} {:>10} {:>10} {:>9}",
+        "{:<16} {:>9} {:>9} {:>7} {:>10} {:>10} {:>9}",
         "", "wall ms", "lowest", "ratio", "server ms", "client ms", "above MiB"
     );
-    let mut rows: Vec<Row> = WAYS.iter().map(|_| Row::default()).collect();
+    let mut rows: Vec<(&Side, Way, Row)> = WAYS
+        .iter()
+        .flat_map(|way| sides.iter().map(|side| (side, *way, Row::default())))
+        .collect();
     for _ in 0..rounds() {
-        for (way, row) in WAYS.iter().zip(&mut rows) {
-            row.measure(&server, &client, *way, objects, bytes).await;
+        for (side, way, row) in &mut rows {
+            row.measure(side, *way, objects, bytes).await;
         }
     }
-    let yardstick = median(&mut rows[0].wall);
-    for (way, row) in WAYS.iter().zip(&mut rows) {
+    let yardstick = median(&mut rows[0].2.wall);
+    for (side, way, row) in &mut rows {
         let wall = median(&mut row.wall);
         println!(
-            "{:<12} {:>9.1} {:>9.1} {:>7.2} {:>10.1} {:>10.1} {:>9.1}",
-            format!("{way:?}").to_lowercase(),
+            "{:<16} {:>9.1} {:>9.1} {:>7.2} {:>10.1} {:>10.1} {:>9.1}",
+            format!("{way:?}{}", side.name).to_lowercase(),
             wall,
             row.wall[0],
             wall / yardstick,
@@ -97,14 +136,8 @@ struct Row {
 }
 
 impl Row {
-    async fn measure(
-        &mut self,
-        server: &Server,
-        client: &RawConnection,
-        way: Way,
-        objects: u64,
-        bytes: u64,
-    ) {
+    async fn measure(&mut self, side: &Side, way: Way, objects: u64, bytes: u64) {
+        let Side { server, client, .. } = side;
         if setting("WIRE_SETTLE", 0) == 1 {
             server.settle().await;
         }

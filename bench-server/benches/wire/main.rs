@@ -1,6 +1,6 @@
 //! Both tiers over a socket, server and client in two processes: the bars of `docs/performance.md`.
 //!
-//! `cargo bench -p bench-server --bench wire -- [lists|kube|first|small|pace]…` prints a table each; without a
+//! `cargo bench -p bench-server --bench wire -- [lists|tls|kube|first|small|pace]…` prints a table each; without a
 //! name all run. What is compared is taken in turn, round after round, so that a busy machine slows
 //! all of it. CPU times are the processes' clocks, not their wall time.
 
@@ -13,8 +13,9 @@ mod small;
 
 use std::process::ExitCode;
 
-const TABLES: [(&str, fn()); 5] = [
+const TABLES: [(&str, fn()); 6] = [
     ("lists", lists::run),
+    ("tls", lists::run_tls),
     ("kube", kube::run),
     ("first", first::run),
     ("small", small::run),

@@ -1,6 +1,8 @@
 //! The server as a process of its own, its clock and its memory, and what is seeded into it.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -12,35 +14,47 @@ use etcd_api::proto::etcdserverpb::PutRequest;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
+use tempfile::TempDir;
 
 /// A server that is killed when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) config: ClientConfig,
+    /// Its certificate, and what its clients trust.
+    _files: Option<TempDir>,
 }
 
 impl Server {
     /// Starts one with further `flags`; the variable `WIRE_SERVER` names another binary.
     pub(crate) fn start(flags: &[&str]) -> Self {
-        let listen = ["--listen-client-urls", "http://127.0.0.1:0"];
-        let quota = ["--quota-backend-bytes=-1"];
-        Self::launch("etcd", &[&listen[..], &quota, flags].concat())
+        Self::start_at("http://127.0.0.1:0", flags)
     }
 
-    /// Starts the Kubernetes tier in front of this one.
-    pub(crate) fn start_kube(&self) -> Self {
-        let storage = self.config.endpoints[0].to_string();
-        let listen = ["--listen-kube-urls", "http://127.0.0.1:0"];
-        Self::launch(
-            "kube",
-            &[&listen[..], &["--etcd-servers", &storage]].concat(),
-        )
+    /// Starts one that is reached over TLS, with a certificate of its own.
+    pub(crate) fn start_tls() -> Self {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+        let made = made.expect("a certificate for an address");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (cert, key) = (
+            folder.path().join("cert.pem"),
+            folder.path().join("key.pem"),
+        );
+        std::fs::write(&cert, made.cert.pem()).expect("a file");
+        std::fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
+        let flag = |name, path: &Path| format!("--{name}={}", path.display());
+        let flags = [flag("cert-file", &cert), flag("key-file", &key)];
+        let mut server = Self::start_at("https://127.0.0.1:0", &flags);
+        server.config.tls.ca = Some(cert);
+        server._files = Some(folder);
+        server
     }
 
-    fn launch(tier: &str, flags: &[&str]) -> Self {
+    fn start_at(url: &str, flags: &[impl AsRef<OsStr>]) -> Self {
         let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
         let program = std::env::var("WIRE_SERVER").unwrap_or(own);
         let mut child = Command::new(&program)
+            .args(["--listen-client-urls", url])
+            .args(["--quota-backend-bytes=-1"])
             .args(flags)
             .stdout(Stdio::piped())
             .spawn()
@@ -52,11 +66,12 @@ impl Server {
             .expect("it says when it is ready");
         let url = ready
             .trim()
-            .strip_prefix(&format!("ready {tier}="))
+            .strip_prefix("ready etcd=")
             .unwrap_or_else(|| panic!("it says {ready:?}"));
         Self {
             config: ClientConfig::new(url).expect("its own URL"),
             child,
+            _files: None,
         }
     }
 

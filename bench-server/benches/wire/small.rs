@@ -1,6 +1,7 @@
 //! Small requests in a closed loop: CPU of each side per request, by number of callers.
 //!
 //! Only with its concurrency does a figure mean anything: fewer callers cost more each, since less is ready together.
+//! `WIRE_TLS=1` asks over TLS.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,10 @@ struct Row {
 }
 
 async fn table() {
-    let server = Server::start(&[]);
+    let server = match setting("WIRE_TLS", 0) {
+        0 => Server::start(&[]),
+        _ => Server::start_tls(),
+    };
     server.seed(KEYS, VALUE_BYTES).await;
     let mut rows = Vec::new();
     for (connections, callers) in [(10, 100), (10, 10), (1, 1)] {
