@@ -10,6 +10,7 @@ mod consistency;
 mod differential;
 mod errors;
 mod http;
+mod informer;
 mod instances;
 mod kubectl;
 mod lists;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         instances::cases(),
         kubectl::cases(),
         shards::cases(),
+        informer::cases(),
     ];
     stage::run_all(&cases.concat())
 }

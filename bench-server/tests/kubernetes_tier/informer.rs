@@ -1,0 +1,120 @@
+//! Informers of client-go, what nearly every controller watches with, against the tier: both media types, each
+//! by a list and by a watch that begins with the state.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use etcd_api::kubernetes::KubernetesEtcd;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::stage::{ALL, APART, Stage, cases, program};
+
+const INFORMER: (&str, &str) = ("INFORMER_BIN", "informer");
+
+cases! {
+    it_syncs_and_follows on ALL, needs INFORMER;
+    it_outlives_a_restart_and_a_compaction on APART, needs INFORMER;
+}
+
+/// How long a change may take; client-go waits a while before it asks again a server that was gone.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A running informer; killed when dropped.
+struct Informer {
+    lines: Lines<BufReader<ChildStdout>>,
+    what: String,
+    _child: Child,
+}
+
+impl Informer {
+    fn start(stage: &Stage, media: &str, by_watch: bool) -> Self {
+        let mut child = Command::new(program(INFORMER.0, INFORMER.1))
+            .args([&*stage.url, media, "ns"])
+            .env("KUBE_FEATURE_WatchListClient", by_watch.to_string())
+            .kill_on_drop(true)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the informer starts");
+        let output = child.stdout.take().expect("a pipe");
+        Self {
+            lines: BufReader::new(output).lines(),
+            what: format!("{media}, by a watch: {by_watch}"),
+            _child: child,
+        }
+    }
+
+    /// Waits for a line.
+    async fn says(&mut self, expected: &str) {
+        let line = tokio::time::timeout(LIMIT, self.lines.next_line()).await;
+        let line = line.unwrap_or_else(|_| panic!("{}: no {expected:?}", self.what));
+        let line = line.expect("a pipe").expect("the informer goes on");
+        assert_eq!(line, expected, "{}", self.what);
+    }
+}
+
+/// One of each kind.
+fn all(stage: &Stage) -> Vec<Informer> {
+    let kinds = [
+        ("json", false),
+        ("json", true),
+        ("protobuf", false),
+        ("protobuf", true),
+    ];
+    let start = |(media, by_watch)| Informer::start(stage, media, by_watch);
+    kinds.map(start).into()
+}
+
+async fn all_say(informers: &mut [Informer], expected: &str) {
+    for informer in informers {
+        informer.says(expected).await;
+    }
+}
+
+const PATH: &str = "/api/v1/namespaces/ns/configmaps";
+
+async fn it_syncs_and_follows(stage: Stage) {
+    for name in ["b", "a"] {
+        stage.config_map("ns", name).await;
+    }
+    stage.config_map("other", "elsewhere").await;
+    // By a list it takes any state: let the cache have this one.
+    stage.get(PATH).await.ok();
+    let mut informers = all(&stage);
+    all_say(&mut informers, "synced a b").await;
+    stage.config_map("ns", "c").await;
+    all_say(&mut informers, "add c").await;
+    let patch = json!({"data": {"k": "2"}});
+    stage.patch(&format!("{PATH}/a"), &patch).await.ok();
+    all_say(&mut informers, "update a").await;
+    stage.delete(&format!("{PATH}/b")).await.ok();
+    all_say(&mut informers, "delete b").await;
+}
+
+async fn it_outlives_a_restart_and_a_compaction(mut stage: Stage) {
+    for name in ["a", "b"] {
+        stage.config_map("ns", name).await;
+    }
+    stage.get(PATH).await.ok();
+    let mut informers = all(&stage);
+    all_say(&mut informers, "synced a b").await;
+    stage.restart().await;
+    stage.config_map("ns", "c").await;
+    all_say(&mut informers, "add c").await;
+    // While the tier is down, an object goes, and history with it: only a new list can tell.
+    let storage = stage.storage().await;
+    let key = b"/registry/configmaps/ns/a";
+    let stored = storage.get(key, Default::default()).await.expect("read");
+    let revision = stored.kv.expect("stored").mod_revision;
+    let deleted = storage.optimistic_delete(key, revision, Default::default());
+    assert!(deleted.await.expect("answered").succeeded);
+    let now = storage.current_revision(key).await.expect("read");
+    storage.compact(now).await.expect("compacts");
+    stage.restart().await;
+    all_say(&mut informers, "delete a").await;
+    stage.config_map("ns", "d").await;
+    all_say(&mut informers, "add d").await;
+}
