@@ -86,7 +86,8 @@ async fn shape_table(starts: &[Start], objects: u64, value_bytes: usize) {
     for (name, start) in starts {
         sides.push(Side::seeded(name, start(), objects, value_bytes).await);
     }
-    let whole_list = sides[0].client.drain(ListRpc::Range, &whole());
+    let whole = whole();
+    let whole_list = sides[0].client.drain(ListRpc::Range, &whole);
     let bytes = whole_list.await.expect("a list");
     println!(
         "\n{objects} x {value_bytes} B, {:.0} MB, one client: median (lowest) of {} rounds",

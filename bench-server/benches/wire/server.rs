@@ -49,12 +49,27 @@ impl Server {
         server
     }
 
+    /// Starts the Kubernetes tier in front of this one.
+    pub(crate) fn start_kube(&self) -> Self {
+        let storage = self.config.endpoints[0].to_string();
+        let flags = ["--listen-kube-urls", "http://127.0.0.1:0"];
+        Self::launch(
+            "kube",
+            &[&flags[..], &["--etcd-servers", &storage]].concat(),
+        )
+    }
+
     fn start_at(url: &str, flags: &[impl AsRef<OsStr>]) -> Self {
+        let own = ["--listen-client-urls", url, "--quota-backend-bytes=-1"];
+        let flags = flags.iter().map(AsRef::as_ref);
+        let all: Vec<&OsStr> = own.iter().map(OsStr::new).chain(flags).collect();
+        Self::launch("etcd", &all)
+    }
+
+    fn launch(tier: &str, flags: &[impl AsRef<OsStr>]) -> Self {
         let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
         let program = std::env::var("WIRE_SERVER").unwrap_or(own);
         let mut child = Command::new(&program)
-            .args(["--listen-client-urls", url])
-            .args(["--quota-backend-bytes=-1"])
             .args(flags)
             .stdout(Stdio::piped())
             .spawn()
@@ -66,7 +81,7 @@ impl Server {
             .expect("it says when it is ready");
         let url = ready
             .trim()
-            .strip_prefix("ready etcd=")
+            .strip_prefix(&format!("ready {tier}="))
             .unwrap_or_else(|| panic!("it says {ready:?}"));
         Self {
             config: ClientConfig::new(url).expect("its own URL"),
