@@ -9,9 +9,13 @@
 #![allow(unreachable_pub)]
 
 mod store;
+mod wire;
 
+use bench_server::store::{Config, Store};
+use etcd_api::proto::etcdserverpb::PutRequest;
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use store::{reads, writes};
+use wire::{calls, walks};
 
 /// The server's allocator: what it costs is part of every path.
 #[global_allocator]
@@ -26,4 +30,28 @@ pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-gungraun::main!(library_benchmark_groups = reads, writes);
+/// Key `i`: 37 bytes, in the order of `i`.
+pub(crate) fn key(i: u64) -> Vec<u8> {
+    format!("/registry/pods/namespace-{:03}/{:08}", i / 3000, i).into_bytes()
+}
+
+/// A change of one key.
+pub(crate) fn put_of(i: u64, value_bytes: usize) -> PutRequest {
+    PutRequest {
+        key: key(i).into(),
+        value: vec![7; value_bytes].into(),
+        ..Default::default()
+    }
+}
+
+/// A store with so many keys.
+pub(crate) fn store_of(keys: u64, value_bytes: usize) -> Store {
+    let store = Store::new(Config::default());
+    for i in 0..keys {
+        let put = put_of(i, value_bytes);
+        store.put(&put).expect("the quota is far away");
+    }
+    store
+}
+
+gungraun::main!(library_benchmark_groups = reads, writes, calls, walks);
