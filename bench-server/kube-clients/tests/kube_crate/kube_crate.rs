@@ -6,11 +6,15 @@ use std::time::Duration;
 use etcd_api::kubernetes::KubernetesEtcd;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    DeleteParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Request, WatchEvent,
+    WatchParams,
+};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, Resource};
+use kube_api::{ShardKey, ShardSelector};
 
 use crate::stage::{ALL, APART, Stage, cases};
 
@@ -19,6 +23,7 @@ cases! {
     a_watcher_that_lists_first_sees_everything on ALL;
     a_streaming_list_sees_everything on ALL;
     a_reflector_outlives_a_restart_and_a_compaction on APART;
+    shards_are_listed_and_watched on ALL;
 }
 
 fn client(stage: &Stage) -> Client {
@@ -191,5 +196,75 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
         stage.config_map("ns", &third).await;
         reaches(&[&second, &third], &first).await;
         kept.abort();
+    }
+}
+
+/// The crate knows no shard selector yet; its requests take one all the same.
+fn of_shard(request: http::Request<Vec<u8>>, shard: &ShardSelector) -> http::Request<Vec<u8>> {
+    let (mut head, body) = request.into_parts();
+    let shard = shard.to_string();
+    let shard: String = form_urlencoded::byte_serialize(shard.as_bytes()).collect();
+    let url = format!("{}&shardSelector={shard}", head.uri);
+    head.uri = url.parse().expect("a URL");
+    http::Request::from_parts(head, body)
+}
+
+fn is_in(shard: &ShardSelector, object: &ConfigMap) -> bool {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    shard.selects(shard.key().hash(uid.as_bytes(), b"ns"))
+}
+
+async fn shards_are_listed_and_watched(stage: Stage) {
+    let client = client(&stage);
+    for i in 0..20 {
+        stage.config_map("ns", &format!("cm-{i:02}")).await;
+    }
+    let requests = Request::new(ConfigMap::url_path(&(), Some("ns")));
+    let shards = ShardSelector::equal_shards(ShardKey::Uid, 3.try_into().expect("some"));
+    let (mut names, mut watches) = (Vec::new(), Vec::new());
+    for shard in &shards {
+        let list = requests.list(&ListParams::default()).expect("a request");
+        let list = of_shard(list, shard);
+        let raw: serde_json::Value = client.request(list.clone()).await.expect("a list");
+        assert_eq!(raw["metadata"]["shardInfo"]["selector"], shard.to_string());
+        let list: ObjectList<ConfigMap> = client.request(list).await.expect("a list");
+        assert!(list.items.iter().all(|object| is_in(shard, object)));
+        names.extend(list.items.iter().map(name));
+        let revision = list.metadata.resource_version.expect("a revision");
+        let watch = requests.watch(&WatchParams::default(), &revision);
+        let watch = of_shard(watch.expect("a request"), shard);
+        let events = client.request_events::<ConfigMap>(watch).await;
+        watches.push(events.expect("a watch").boxed());
+    }
+    names.sort();
+    assert_eq!(names.len(), 20);
+    names.dedup();
+    assert_eq!(names.len(), 20, "each is in one shard");
+
+    // New ones, until every shard has one of its own.
+    let api: Api<ConfigMap> = Api::default_namespaced(client);
+    for (shard, events) in shards.iter().zip(&mut watches) {
+        let mut own = None;
+        for i in 0..200 {
+            let name = format!("new-{i}-{}", shard.ranges()[0].first());
+            let made = api.create(&PostParams::default(), &config_map(&name)).await;
+            let made = made.expect("created");
+            if is_in(shard, &made) {
+                own = made.metadata.name;
+                break;
+            }
+        }
+        let own = own.expect("one of 200 is in a third");
+        loop {
+            match events.try_next().await.expect("no error") {
+                Some(WatchEvent::Added(object)) => {
+                    assert!(is_in(shard, &object), "it is of another shard");
+                    if name(&object) == own {
+                        break;
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }
