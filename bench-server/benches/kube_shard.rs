@@ -47,7 +47,7 @@ fn shard(key: ShardKey, shards: u32, which: usize) -> String {
 /// Waits for the index that the first shard asks for.
 async fn indexed(client: &Client) {
     for _ in 0..1_000 {
-        drain(client, &shard(ShardKey::Uid, 16, 0), envelope::MEDIA_TYPE).await;
+        drain(client, &shard(ShardKey::Uid, 256, 0), envelope::MEDIA_TYPE).await;
         let mut metrics = Vec::new();
         ask(client, "/metrics", "", |data| {
             metrics.extend_from_slice(data)

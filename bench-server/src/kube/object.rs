@@ -7,7 +7,7 @@ use kube_api::custom::{CustomError, custom_from_json};
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::hash::fnv1a_64;
 use kube_api::protobuf::Malformed;
-use kube_api::{ListItem, Metadata, item_object};
+use kube_api::{ListItem, Metadata, ShardSelector, item_object};
 
 use super::resource::Resource;
 use crate::store::index::Item;
@@ -24,6 +24,9 @@ const HASH: usize = size_of::<u64>();
 pub struct Object {
     buffer: Bytes,
     key_len: u32,
+    /// The higher half of the hash, so that most objects of other shards are passed over without a look at
+    /// their buffers.
+    hash_high: u32,
 }
 
 /// A stored value that is no object.
@@ -62,7 +65,8 @@ impl Object {
         let mut digits = itoa::Buffer::new();
         let item = ListItem::new(object, digits.format(mod_revision))?;
         let mut buffer = Vec::with_capacity(HASH + key.len() + item.len());
-        buffer.extend_from_slice(&fnv1a_64(item.uid()).to_le_bytes());
+        let hash = fnv1a_64(item.uid());
+        buffer.extend_from_slice(&hash.to_le_bytes());
         buffer.extend_from_slice(key);
         item.write(&mut buffer);
         let buffer = Bytes::from(buffer);
@@ -72,6 +76,7 @@ impl Object {
         Ok(Self {
             buffer,
             key_len: key.len() as u32,
+            hash_high: (hash >> 32) as u32,
         })
     }
 
@@ -97,6 +102,15 @@ impl Object {
         self.buffer
             .first_chunk()
             .map_or(0, |hash| u64::from_le_bytes(*hash))
+    }
+
+    /// Whether it is in a shard of uids, and whether its buffer was looked at to tell.
+    pub(crate) fn is_in(&self, shard: &ShardSelector) -> (bool, bool) {
+        let lowest = u64::from(self.hash_high) << 32;
+        match shard.selects_all(lowest..=lowest | u64::from(u32::MAX)) {
+            Some(selected) => (selected, false),
+            None => (shard.selects(self.uid_hash()), true),
+        }
     }
 
     /// The highest byte of [`Self::uid_hash`], then the key.

@@ -1,10 +1,12 @@
 //! The objects of a list, one after the other in key order, wherever they are read from.
 //!
 //! - [`Objects`]: what a list is cut from: a tree, or a shard of one
-//! - [`merge`]: several runs in key order as one; [`namespaces`]: some namespaces of a tree as one
+//! - [`passing`]: a tree whose other objects are passed over; [`merge`]: several runs in key order as one;
+//!   [`namespaces`]: some namespaces of a tree as one
 
 pub(crate) mod merge;
 pub(crate) mod namespaces;
+pub(crate) mod passing;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,7 @@ use kube_api::ShardSelector;
 
 use self::merge::Merge;
 use self::namespaces::Namespaces;
+use self::passing::Passing;
 use super::cache::index::uid::UidIndex;
 use super::object::Object;
 use crate::store::index::{Cursor, Totals, Tree};
@@ -27,6 +30,7 @@ pub struct Walk(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Tree(Cursor<Object>),
+    Passing(Box<Passing>),
     Merge(Box<Merge>),
     Namespaces(Box<Namespaces>),
 }
@@ -36,6 +40,7 @@ impl Walk {
     pub fn next_ref(&mut self) -> Option<&Object> {
         match &mut self.0 {
             Kind::Tree(cursor) => cursor.next_ref(),
+            Kind::Passing(passing) => passing.next_ref(),
             Kind::Merge(merge) => merge.next_ref(),
             Kind::Namespaces(namespaces) => namespaces.next_ref(),
         }
@@ -45,6 +50,7 @@ impl Walk {
     pub fn is_over(&mut self) -> bool {
         match &mut self.0 {
             Kind::Tree(cursor) => cursor.remaining() == 0,
+            Kind::Passing(passing) => passing.is_over(),
             Kind::Merge(merge) => merge.is_over(),
             Kind::Namespaces(namespaces) => namespaces.is_over(),
         }
@@ -54,7 +60,7 @@ impl Walk {
     pub fn remaining(&self) -> Option<u64> {
         match &self.0 {
             Kind::Tree(cursor) => Some(cursor.remaining()),
-            Kind::Merge(_) | Kind::Namespaces(_) => None,
+            Kind::Passing(_) | Kind::Merge(_) | Kind::Namespaces(_) => None,
         }
     }
 
@@ -62,6 +68,7 @@ impl Walk {
     pub(crate) fn looked_at(&self) -> u64 {
         match &self.0 {
             Kind::Tree(_) => 0,
+            Kind::Passing(passing) => passing.looked_at(),
             Kind::Merge(merge) => merge.looked_at(),
             Kind::Namespaces(namespaces) => namespaces.looked_at(),
         }
@@ -87,6 +94,8 @@ impl Iterator for Walk {
 pub(crate) enum Objects {
     /// Everything in a tree.
     All(Tree<Object>),
+    /// A shard, found by passing over the other objects of a tree.
+    Passing(Tree<Object>, Arc<ShardSelector>),
     /// A shard, found by the hash of uids.
     ByUid(UidIndex, Arc<ShardSelector>),
     /// A shard, found by the hash of namespaces. The tree is everything: a namespace is a range of its keys.
@@ -103,6 +112,9 @@ impl Objects {
     pub(crate) fn walk(&self, range: KeyRange<'_>) -> Walk {
         Walk(match self {
             Self::All(tree) => Kind::Tree(tree.cursor(range)),
+            Self::Passing(tree, selector) => {
+                Kind::Passing(Passing::new(tree.cursor(range), selector.clone()).into())
+            }
             Self::ByUid(index, selector) => Kind::Merge(index.walk(selector, range).into()),
             Self::ByNamespace(tree, selector) => {
                 Kind::Namespaces(Namespaces::new(tree.clone(), selector.clone(), range).into())
@@ -115,6 +127,10 @@ impl Objects {
     pub(crate) async fn totals(&self, range: KeyRange<'_>) -> (Totals, u64) {
         match self {
             Self::All(tree) => (tree.totals(range), 0),
+            Self::Passing(tree, selector) => {
+                let passing = Passing::new(tree.cursor(range), selector.clone());
+                (passing.totals().await, 0)
+            }
             Self::ByUid(index, selector) => index.totals(selector, range),
             Self::ByNamespace(tree, selector) => {
                 let namespaces = Namespaces::new(tree.clone(), selector.clone(), range);
