@@ -8,12 +8,18 @@
 // gungraun makes public modules of its functions.
 #![allow(unreachable_pub)]
 
+mod kube;
+#[path = "../shared/pods.rs"]
+mod pods;
 mod store;
+#[path = "../shared/kube.rs"]
+mod tier;
 mod wire;
 
 use bench_server::store::{Config, Store};
 use etcd_api::proto::etcdserverpb::PutRequest;
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
+use kube::served;
 use store::{reads, writes};
 use wire::{calls, walks};
 
@@ -54,4 +60,10 @@ pub(crate) fn store_of(keys: u64, value_bytes: usize) -> Store {
     store
 }
 
-gungraun::main!(library_benchmark_groups = reads, writes, calls, walks);
+gungraun::main!(
+    library_benchmark_groups = reads,
+    writes,
+    calls,
+    walks,
+    served
+);

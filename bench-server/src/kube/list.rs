@@ -48,6 +48,7 @@ impl std::fmt::Debug for Lister {
         write!(f, "Lister({})", self.resource.name)
     }
 }
+
 impl Lister {
     /// Answers a LIST of all namespaces (`namespace` empty) or of one.
     ///
