@@ -179,7 +179,7 @@ pub(crate) struct LabelIndex {
 }
 
 impl LabelIndex {
-    /// Collects the objects that have the label: some 0.2 s for 150,000.
+    /// Collects the objects that have the label, at the cost of a look at every object.
     pub(crate) fn build(label: &str, objects: &Tree<Object>) -> Self {
         Self {
             label: label.into(),
