@@ -1,5 +1,5 @@
-//! Workers that share the objects: lists and watches on our own servers with a few thousand objects, with sharding switched off,
-//! and behind a proxy that loses an event. Servers of somebody else's that do not shard are in `kube.rs`.
+//! Workers that share the objects: lists and watches on our own servers with a few thousand objects, with one worker more while
+//! objects are written, with sharding switched off, and behind a proxy that loses an event. Servers of somebody else's that do not shard are in `kube.rs`.
 
 #[path = "shards/losing_proxy.rs"]
 mod losing_proxy;
@@ -31,6 +31,9 @@ kube = [
     { strategy = "watch-sharded:3", writes = "churn" },
     { strategy = "watch-sharded:2", shard_key = "namespace", shard_plan = "weighted", writes = "churn" },
     { strategy = "watch-client-filtered:3", writes = "churn" },
+    { strategy = "watch-sharded:3", writes = "churn", reshard = "replan" },
+    { strategy = "watch-sharded:2", shard_key = "namespace", shard_plan = "weighted", reshard = "give" },
+    { strategy = "watch-client-filtered:2", reshard = "give" },
     { strategy = "sharded:3", server = ["--feature-gates=ShardedListAndWatch=false"] },
     { strategy = "watch-sharded:3", server = ["--feature-gates=ShardedListAndWatch=false"] },
 ]
@@ -135,6 +138,40 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
         assert_eq!(events["reconnects"], 1, "{row}");
         assert_eq!(number(&events["filtered"]) > 0.0, thrown_away, "{row}");
         assert_eq!(case["latency_ms"]["n"], events["writes"], "{row}");
+    }
+    for (row, moved, filtered) in [
+        ("watch-sharded:3/churn/reshard-replan", 0.5, false),
+        (
+            "watch-sharded:2/by-namespace/weighted/reshard-give",
+            0.35,
+            false,
+        ),
+        ("watch-client-filtered:2/reshard-give", 1.0 / 3.0, true),
+    ] {
+        let case = case(&report, row);
+        assert_ne!(case["outcome"]["state"], "failed", "{row}: {log}");
+        let shards = &case["shards"];
+        let (events, resharding) = (&shards["events"], &shards["resharding"]);
+        assert_eq!(events["delivered"], events["writes"], "{row}");
+        let joined = number(&resharding["joined"]["events"]);
+        assert!(joined > 0.0, "{row}: the new worker sees writes");
+        assert_eq!(
+            sum(shards, "events") + joined,
+            number(&events["writes"]),
+            "{row}"
+        );
+        let part = number(&resharding["moved"]);
+        assert!((part - moved).abs() < 0.05, "{row}: {part} moved");
+        // Some objects were deleted, or have another UID.
+        let listed = number(&resharding["objects_listed"]) / OBJECTS as f64;
+        assert!((listed - part).abs() < 0.05, "{row}: {listed} listed");
+        let bytes = number(&resharding["bytes_listed"]) / sum(shards, "bytes");
+        // Only the new worker lists, and everything where clients cut.
+        let expected = if filtered { 0.5 } else { part };
+        assert!(
+            (bytes - expected).abs() < 0.1,
+            "{row}: {bytes} of all bytes listed"
+        );
     }
     for row in ["sharded:3", "watch-sharded:3"] {
         let row = format!("{row}/--feature-gates=ShardedListAndWatch=false");

@@ -8,11 +8,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::sample::thread_cpu;
+use crate::target::list::follow::take_over::{Change, Taken};
 use crate::target::list::follow::{Follower, Held, Log};
 use crate::target::list::{ListError, Reach, Row};
 
 /// A state that takes longer has failed.
 const STATE_WITHIN: Duration = Duration::from_secs(600);
+/// How long it may take to take another shard over.
+const TAKEN_WITHIN: Duration = Duration::from_secs(120);
 /// How long the event of the last write may take.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
 
@@ -44,6 +47,8 @@ pub struct Followed {
 enum Order {
     Sync(oneshot::Sender<Result<Synced, ListError>>),
     Reconnect,
+    Pause(oneshot::Sender<Result<i64, ListError>>),
+    TakeOver(Box<Change>, oneshot::Sender<Result<Taken, ListError>>),
     Finish {
         /// The event that must have come.
         revision: i64,
@@ -63,19 +68,28 @@ impl Followers {
     /// # Errors
     /// The first worker's [`ListError`] when it cannot connect.
     pub async fn connect(rows: &[Row], reach: &Reach) -> Result<Self, ListError> {
-        let mut all = Vec::new();
-        for (number, row) in rows.iter().enumerate() {
-            let (orders, receiver) = mpsc::unbounded_channel();
-            let (connected, answer) = oneshot::channel();
-            let (row, reach) = (row.clone(), reach.clone());
-            thread::Builder::new()
-                .name(format!("worker-{number}"))
-                .spawn(move || worker(&row, &reach, receiver, connected))
-                .map_err(|e| ListError::Http(format!("cannot start a worker thread: {e}")))?;
-            answer.await.unwrap_or_else(|_| Err(lost()))?;
-            all.push(orders);
+        let mut all = Self { orders: Vec::new() };
+        for row in rows {
+            all.join(row, reach).await?;
         }
-        Ok(Self { orders: all })
+        Ok(all)
+    }
+
+    /// Connects one worker more. It watches nothing before [`Self::sync`] or [`Self::take_over`].
+    ///
+    /// # Errors
+    /// Its [`ListError`] when it cannot connect.
+    pub async fn join(&mut self, row: &Row, reach: &Reach) -> Result<(), ListError> {
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let (connected, answer) = oneshot::channel();
+        let (row, reach) = (row.clone(), reach.clone());
+        thread::Builder::new()
+            .name(format!("worker-{}", self.orders.len()))
+            .spawn(move || worker(&row, &reach, receiver, connected))
+            .map_err(|e| ListError::Http(format!("cannot start a worker thread: {e}")))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))?;
+        self.orders.push(orders);
+        Ok(())
     }
 
     /// Every worker begins anew, all at once. Answers when all have the state.
@@ -98,6 +112,34 @@ impl Followers {
         if let Some(orders) = self.orders.get(worker) {
             orders.send(Order::Reconnect).ok();
         }
+    }
+
+    /// Every worker stops reading. Answers up to which revision each has seen everything: a later one is ahead of all.
+    ///
+    /// # Errors
+    /// The first worker's that failed.
+    pub async fn pause(&self) -> Result<Vec<i64>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for orders in &self.orders {
+            let (answer, revision) = oneshot::channel();
+            orders.send(Order::Pause(answer)).ok();
+            pending.push(revision);
+        }
+        all(pending).await
+    }
+
+    /// Every worker takes its new shard over, all at once, and goes on from there. Answers when all have theirs.
+    ///
+    /// # Errors
+    /// The first worker's that failed, or that did not see the revision in time.
+    pub async fn take_over(&self, changes: Vec<Change>) -> Result<Vec<Taken>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for (orders, change) in self.orders.iter().zip(changes) {
+            let (answer, taken) = oneshot::channel();
+            orders.send(Order::TakeOver(change.into(), answer)).ok();
+            pending.push(taken);
+        }
+        all(pending).await
     }
 
     /// Each worker stops once it has seen everything up to its revision. Answers what each saw since it had the state.
@@ -195,6 +237,12 @@ impl Worker {
                     answer.send(self.sync().await).ok();
                 }
                 Some(Order::Reconnect) => self.follower.lose_connection(),
+                Some(Order::Pause(answer)) => {
+                    answer.send(self.pause()).ok();
+                }
+                Some(Order::TakeOver(change, answer)) => {
+                    answer.send(self.take_over(&change).await).ok();
+                }
                 Some(Order::Finish { revision, answer }) => {
                     answer.send(self.finish(revision).await).ok();
                 }
@@ -217,6 +265,19 @@ impl Worker {
             revision: self.follower.revision(),
             held: self.follower.held().clone(),
         })
+    }
+
+    fn pause(&mut self) -> Result<i64, ListError> {
+        std::mem::replace(&mut self.outcome, Ok(()))?;
+        self.is_live = false;
+        Ok(self.follower.revision())
+    }
+
+    async fn take_over(&mut self, change: &Change) -> Result<Taken, ListError> {
+        let taken = timeout(TAKEN_WITHIN, self.follower.take_over(change)).await;
+        let taken = taken.unwrap_or(Err(ListError::Slow(TAKEN_WITHIN)))?;
+        self.is_live = true;
+        Ok(taken)
     }
 
     async fn finish(&mut self, revision: i64) -> Result<Followed, ListError> {

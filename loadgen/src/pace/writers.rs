@@ -76,15 +76,15 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// What watchers must see, by the worker that has the object.
+    /// What watchers must see; `owner` answers the worker that had an object of this hash at a revision.
     #[must_use]
-    pub fn expected(&self, plan: &Plan) -> Vec<Written> {
+    pub fn expected(&self, owner: impl Fn(i64, u64) -> usize) -> Vec<Written> {
         let writes = self.writes.iter();
         writes
             .map(|done| Written {
                 revision: done.revision,
                 effect: done.write.effect,
-                worker: plan.owner(done.entry.shard_hash),
+                worker: owner(done.revision, done.entry.shard_hash),
                 key: done.key,
                 hash: done.entry.hash,
                 sent: done.sent,
@@ -92,17 +92,24 @@ impl Ledger {
             .collect()
     }
 
-    /// The last write of each object.
-    fn latest(&self) -> HashMap<u64, &Acknowledged> {
+    /// The last write of each object up to a revision.
+    fn latest(&self, revision: i64) -> HashMap<u64, &Acknowledged> {
         let writes = self.writes.iter();
+        let writes = writes.filter(|done| done.revision <= revision);
         writes.map(|done| (done.write.object, done)).collect()
     }
 
     /// What is there now, after it was `inventory`.
     #[must_use]
     pub fn result(&self, inventory: &Inventory) -> Fingerprint {
+        self.result_at(inventory, i64::MAX)
+    }
+
+    /// What was there at a revision, after it was `inventory`.
+    #[must_use]
+    pub fn result_at(&self, inventory: &Inventory, revision: i64) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();
-        let latest = self.latest();
+        let latest = self.latest(revision);
         for (object, seeded) in (0..).zip(inventory.entries()) {
             let entry = match latest.get(&object) {
                 Some(done) if done.write.effect == Effect::Deleted => continue,
@@ -116,7 +123,7 @@ impl Ledger {
 
     /// An object that is there for each worker that has one, with its version.
     fn one_of_each(&self, inventory: &Inventory, plan: &Plan) -> Vec<Option<(u64, Version)>> {
-        let latest = self.latest();
+        let latest = self.latest(i64::MAX);
         let mut found = vec![None; plan.shards().len()];
         let mut missing = found.len();
         for (object, seeded) in (0..).zip(inventory.entries()) {

@@ -198,6 +198,17 @@ fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
         }
     }
     let part = |part: f64| format!("{:.1} %", part * 100.0);
+    if let Some(resharding) = &shards.resharding {
+        notes.push(format!(
+            "one worker more ({}) moved {} of the objects: {} listed again, {}, the last new shard synced after {}",
+            resharding.plan,
+            part(resharding.moved),
+            Quantity::Count(resharding.objects_listed),
+            Quantity::bytes(resharding.bytes_listed),
+            milliseconds(Some(resharding.synced_ms)),
+        ));
+        return notes;
+    }
     if let Some((moved, least)) = shards.moved_to_next.zip(shards.least_moved) {
         notes.push(format!(
             "one worker more moves {} of the objects, {} where it takes from each",

@@ -13,7 +13,7 @@ pub use case::{Beside, Case, ClientFigures, Outcome, Quantiles, ServedFrom, Veri
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
 pub use server::{ServerFigures, TierFigures};
-pub use shards::{ShardEvents, ShardFigures, Sharding};
+pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
 pub use workloads::strategy::Tier;
 
 use serde::{Deserialize, Serialize};

@@ -44,6 +44,9 @@ pub struct Sharding {
     /// Watches: what happened behind the state.
     #[serde(default)]
     pub events: Option<ShardEvents>,
+    /// Watches: how one worker more took part while objects were written.
+    #[serde(default)]
+    pub resharding: Option<Resharding>,
     /// Each worker.
     pub shards: Vec<ShardFigures>,
 }
@@ -72,6 +75,33 @@ pub struct ShardFigures {
     /// Watches: bytes that came behind the state.
     #[serde(default)]
     pub event_bytes: u64,
+}
+
+/// From N workers to N + 1 while objects are written. The old shards hold up to one revision, the new ones behind it; each worker
+/// lists what is new to it at that revision.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Resharding {
+    /// `replan`: shards for one worker more by the same plan; `give`: each worker gave the new one what it had above the new mean.
+    pub plan: String,
+    /// Part of the objects that changed hands, from 0 to 1.
+    pub moved: f64,
+    /// Objects that were listed again.
+    pub objects_listed: u64,
+    /// Bytes received for those lists.
+    pub bytes_listed: u64,
+    /// From the order to share anew until the last worker held its new shard and could watch it. Nobody sees events of this time
+    /// before it is over.
+    pub synced_ms: f64,
+    /// Until the last worker missed nothing up to that revision: part of `synced_ms`.
+    pub waited_ms: f64,
+    /// CPU time of the servers until then, writes included; null where no server is ours.
+    #[serde(default)]
+    pub server_cpu_s: Option<f64>,
+    /// Objects of the largest new shard over the mean.
+    pub objects_skew: f64,
+    /// The new worker. Its objects and bytes are those that it listed.
+    pub joined: ShardFigures,
 }
 
 /// Events of all workers, held against the writes: each must reach the worker that has its object, once, and no other.

@@ -2,7 +2,8 @@
 //! Whatever ends it early, what was measured until then is in the case.
 //!
 //! - [`lists`]: whole lists in rounds, the null sink, first objects
-//! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written
+//! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
+//!   shared anew by one worker more
 //! - [`requests`]: small requests, in a closed or an open loop
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
@@ -37,6 +38,7 @@ mod delivery;
 mod lists;
 mod meter;
 mod requests;
+mod resharding;
 mod sharded_watch;
 mod shards;
 

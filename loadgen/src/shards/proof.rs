@@ -237,6 +237,7 @@ mod tests {
             revision: 3,
             hash,
             bytes: 10,
+            shard_hash: 0,
         };
         let mut all = Fingerprint::default();
         let mut shards = vec![HashMap::new(), HashMap::new()];

@@ -1,5 +1,7 @@
 //! From N workers to N + 1: how many objects change hands, and how few would.
 
+use kube_api::shard_selector::{ShardRange, ShardSelector};
+
 use super::{Distribution, Plan};
 
 impl Plan {
@@ -12,6 +14,14 @@ impl Plan {
             .map(|(_, weight)| weight)
             .sum();
         moved as f64 / distribution.total().max(1) as f64
+    }
+
+    /// What each worker of `next` has there and not here; a worker that is not here had nothing. `None` where that is nothing.
+    #[must_use]
+    pub fn gains(&self, next: &Self) -> Vec<Option<ShardSelector>> {
+        let shards = next.shards().iter().enumerate();
+        let gains = shards.map(|(worker, shard)| without(shard, self.shards().get(worker)));
+        gains.collect()
     }
 
     /// A plan for one worker more, in which objects only move to the new worker: each of the others gives up what it has above
@@ -33,6 +43,34 @@ impl Plan {
         }
         Self::of(&owners, distribution, workers + 1)
     }
+}
+
+/// The hashes of one shard that another one does not have.
+fn without(shard: &ShardSelector, other: Option<&ShardSelector>) -> Option<ShardSelector> {
+    let others = other.map_or(&[][..], ShardSelector::spans);
+    let mut left: Option<ShardSelector> = None;
+    let mut keep = |start: u128, end: u128| {
+        let range = u64::try_from(start).ok();
+        if let Some(range) = range.and_then(|start| ShardRange::new(start, end)) {
+            left = Some(match left.take() {
+                None => ShardSelector::new(shard.key(), range),
+                Some(left) => left.or(range),
+            });
+        }
+    };
+    for span in shard.spans() {
+        let mut start = u128::from(span.first());
+        for other in others {
+            let (first, end) = (u128::from(other.first()), other.end());
+            if end <= start || first >= span.end() {
+                continue;
+            }
+            keep(start, first.max(start));
+            start = end;
+        }
+        keep(start, span.end());
+    }
+    left
 }
 
 #[cfg(test)]
@@ -63,6 +101,25 @@ mod tests {
             assert!((moved - 0.5).abs() < 0.02, "{workers}: {moved}");
         }
         assert_eq!(equal(4).moved(&equal(4), &distribution), 0.0);
+    }
+
+    #[test]
+    fn what_a_worker_gains_is_what_it_did_not_have() {
+        let distribution = uids();
+        for workers in [1, 2, 5, 16] {
+            let plan = equal(workers);
+            for next in [equal(workers + 1), plan.grown(&distribution), plan.clone()] {
+                let gains = plan.gains(&next);
+                for &(hash, _) in distribution.entries() {
+                    let owner = next.owner(hash);
+                    let is_new = owner != plan.owner(hash);
+                    for (worker, gains) in gains.iter().enumerate() {
+                        let gained = gains.as_ref().is_some_and(|gains| gains.selects(hash));
+                        assert_eq!(gained, is_new && worker == owner, "{hash:x} at {worker}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

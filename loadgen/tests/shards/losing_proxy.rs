@@ -18,19 +18,39 @@ use tokio::net::{TcpListener, TcpStream};
 
 type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// Starts one in this runtime, whose end is its end. `lost` counts from 1 which event is lost; 0 loses none.
-pub(crate) async fn start(upstream: SocketAddr, lost: u64) -> SocketAddr {
+/// Which event is lost, counted down by those that pass; none before somebody says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Loss(Arc<AtomicU64>);
+
+impl Loss {
+    /// Loses the n-th event from now on, the next one for 1.
+    pub(crate) fn lose(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// Counts an event; whether it is the one that is lost.
+    fn is_now(&self) -> bool {
+        let counted = |left: u64| left.checked_sub(1);
+        let before = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
+        before == Ok(1)
+    }
+}
+
+/// Starts one in this runtime, whose end is its end.
+pub(crate) async fn start(upstream: SocketAddr, loss: &Loss) -> SocketAddr {
+    let loss = loss.clone();
     let listener = TcpListener::bind(("127.0.0.1", 0))
         .await
         .expect("a free port");
     let address = listener.local_addr().expect("it is bound");
-    let events = Arc::new(AtomicU64::new(0));
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
-            let events = Arc::clone(&events);
+            let loss = loss.clone();
             let service = service_fn(move |request| {
-                let events = Arc::clone(&events);
-                async move { Ok::<_, Infallible>(forward(upstream, request, lost, events).await) }
+                let loss = loss.clone();
+                async move { Ok::<_, Infallible>(forward(upstream, request, loss).await) }
             });
             let connection = server::Builder::new().serve_connection(TokioIo::new(socket), service);
             tokio::spawn(async move { connection.await.unwrap_or_default() });
@@ -39,12 +59,7 @@ pub(crate) async fn start(upstream: SocketAddr, lost: u64) -> SocketAddr {
     address
 }
 
-async fn forward(
-    upstream: SocketAddr,
-    request: Request<Incoming>,
-    lost: u64,
-    events: Arc<AtomicU64>,
-) -> Response<Body> {
+async fn forward(upstream: SocketAddr, request: Request<Incoming>, loss: Loss) -> Response<Body> {
     let socket = TcpStream::connect(upstream)
         .await
         .expect("the server is there");
@@ -65,7 +80,7 @@ async fn forward(
         let frames = BodyStream::new(body).map(move |frame| {
             let bytes = frame?.into_data().unwrap_or_default();
             held.extend_from_slice(&bytes);
-            Ok(Frame::data(without_lost(&mut held, lost, &events)))
+            Ok(Frame::data(without_lost(&mut held, &loss)))
         });
         StreamBody::new(frames).boxed_unsync()
     } else {
@@ -75,7 +90,7 @@ async fn forward(
 }
 
 /// Takes what is whole of `held`, without the event that is lost.
-fn without_lost(held: &mut Vec<u8>, lost: u64, events: &AtomicU64) -> Bytes {
+fn without_lost(held: &mut Vec<u8>, loss: &Loss) -> Bytes {
     let mut passed = Vec::new();
     while let Some(length) = held.first_chunk::<4>() {
         let len = 4 + u32::from_be_bytes(*length) as usize;
@@ -86,7 +101,7 @@ fn without_lost(held: &mut Vec<u8>, lost: u64, events: &AtomicU64) -> Bytes {
         let is_change = frame[..len.min(80)]
             .windows(8)
             .any(|word| word == b"MODIFIED");
-        if !is_change || events.fetch_add(1, Ordering::Relaxed) + 1 != lost {
+        if !is_change || !loss.is_now() {
             passed.extend(frame);
         }
     }

@@ -1,10 +1,11 @@
 //! That one lost event is found, whoever loses it: the proof that shards are complete is worth as much.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::client::config::ClientConfig;
-use kube_api::shard_selector::ShardKey;
+use kube_api::shard_selector::{ShardKey, ShardSelector};
 use loadgen::pace::followers::Followers;
 use loadgen::pace::writers::Writing;
 use loadgen::progress::{Counted, Progress};
@@ -12,18 +13,27 @@ use loadgen::seed::{Written, seed};
 use loadgen::shards::proof::{self, Unproven};
 use loadgen::shards::{Inventory, Plan};
 use loadgen::target::kube::KubeAccess;
-use loadgen::target::list::{Asks, Part, Reach, Row};
+use loadgen::target::list::follow::take_over::Change;
+use loadgen::target::list::{Asks, ListError, Part, Reach, Row};
 use loadgen::target::{Launcher, TargetSpec};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Writes;
 use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
 
-use crate::losing_proxy;
+use crate::losing_proxy::{self, Loss};
 
 const ROOT: &str = "/registry/";
 
-/// Two workers watch through a proxy that loses one event, or none, while objects are written.
-async fn watched_through(lost: u64) -> Result<(), Unproven> {
+/// When an event is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Never,
+    WhileTwoWatch,
+    AfterAThirdHasJoined,
+}
+
+/// Two workers watch through a proxy that loses one event, or none, while objects are written; halfway a third one joins them.
+async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let strategy: Strategy = "watch-sharded:2".parse().expect("a strategy");
     let launcher = Launcher {
         own_program: env!("CARGO_BIN_EXE_loadgen").into(),
@@ -52,16 +62,18 @@ async fn watched_through(lost: u64) -> Result<(), Unproven> {
         .trim_start_matches("http://")
         .parse()
         .expect("host and port");
-    let proxy = losing_proxy::start(upstream, lost).await;
+    let loss = Loss::default();
+    let proxy = losing_proxy::start(upstream, &loss).await;
     let mut reach = Reach::from(&running);
     reach.kube_url = Some(format!("http://{proxy}"));
     let plan = Plan::equal(ShardKey::Uid, strategy.workers().expect("two"));
+    let part = |shard: &ShardSelector| Part {
+        shard: shard.clone(),
+        by_server: true,
+    };
     let rows = plan.shards().iter().map(|shard| {
         let mut asks = Asks::default();
-        asks.part = Some(Part {
-            shard: shard.clone(),
-            by_server: true,
-        });
+        asks.part = Some(part(shard));
         Row {
             tier: Tier::Kube,
             strategy,
@@ -71,7 +83,7 @@ async fn watched_through(lost: u64) -> Result<(), Unproven> {
         }
     });
     let rows: Vec<Row> = rows.collect();
-    let followers = Followers::connect(&rows, &reach).await.expect("it listens");
+    let mut followers = Followers::connect(&rows, &reach).await.expect("it listens");
     let synced = followers.sync().await.expect("the state");
     let held = synced.iter().map(|worker| &worker.held);
     proof::union(held, &seeded.fingerprint)?;
@@ -85,10 +97,34 @@ async fn watched_through(lost: u64) -> Result<(), Unproven> {
         per_second: 400.0,
     };
     let inventory = Inventory::new(&data, ShardKey::Uid).expect("pods");
+    let next = Plan::equal(ShardKey::Uid, NonZeroU32::new(3).expect("three"));
     let never = CancellationToken::new();
-    let written = writing.run(Duration::from_millis(500), &never);
-    let mut ledger = written.await.expect("it takes what is written");
-    let last = writing.last_words(&mut ledger, &inventory, &plan).await;
+    let meanwhile = async {
+        if lost == Lost::WhileTwoWatch {
+            loss.lose(20);
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        followers.join(&rows[0], &reach).await?;
+        let revision = followers.pause().await?.into_iter().max();
+        let revision = revision.expect("two workers");
+        let changes = next.shards().iter().zip(plan.gains(&next)).enumerate();
+        let changes = changes.map(|(worker, (shard, gains))| Change {
+            revision,
+            waits: worker < 2,
+            part: part(shard),
+            gains: gains.as_ref().map(part),
+        });
+        let taken = followers.take_over(changes.collect()).await?;
+        if lost == Lost::AfterAThirdHasJoined {
+            loss.lose(20);
+        }
+        Ok::<_, ListError>((revision, taken))
+    };
+    let written = writing.run(Duration::from_millis(700), &never);
+    let (ledger, taken) = tokio::join!(written, meanwhile);
+    let mut ledger = ledger.expect("it takes what is written");
+    let (revision, taken) = taken.expect("the shards are taken over");
+    let last = writing.last_words(&mut ledger, &inventory, &next).await;
     let followed = followers.finish(&last.expect("and the last of it")).await;
     let followed = followed.expect("the watches go on");
     let seen: Vec<_> = followed
@@ -96,20 +132,39 @@ async fn watched_through(lost: u64) -> Result<(), Unproven> {
         .map(|worker| worker.log.seen.clone())
         .collect();
     running.stop().await;
-    let (counts, _, proven) = proof::events(&ledger.expected(&plan), &seen);
+    let expected = ledger.expected(|at, hash| match at > revision {
+        true => next.owner(hash),
+        false => plan.owner(hash),
+    });
+    let behind = expected.iter().filter(|write| write.revision > revision);
+    assert!(behind.count() > 20, "writes go on with three workers");
+    let (counts, _, proven) = proof::events(&expected, &seen);
     assert_eq!(
         counts.delivered + counts.dropped,
         ledger.writes.len() as u64
+    );
+    if lost != Lost::WhileTwoWatch {
+        let held = taken.iter().map(|taken| &taken.held);
+        proof::union(held, &ledger.result_at(&inventory, revision))?;
+    }
+    let moved = plan.moved(&next, &inventory.distribution());
+    let listed: u64 = taken.iter().map(|taken| taken.objects).sum();
+    assert_eq!(
+        listed,
+        (moved * inventory.entries().len() as f64).round() as u64,
+        "only what changed hands is listed again"
     );
     proven
 }
 
 #[tokio::test]
 async fn a_lost_event_breaks_the_proof() {
-    assert_eq!(watched_through(0).await, Ok(()), "nothing was lost");
-    let lost = watched_through(20).await;
-    assert!(
-        matches!(lost, Err(Unproven::Dropped { dropped: 1, .. })),
-        "{lost:?}"
-    );
+    assert_eq!(watched_through(Lost::Never).await, Ok(()));
+    for when in [Lost::WhileTwoWatch, Lost::AfterAThirdHasJoined] {
+        let lost = watched_through(when).await;
+        assert!(
+            matches!(lost, Err(Unproven::Dropped { dropped: 1, .. })),
+            "{when:?}: {lost:?}"
+        );
+    }
 }

@@ -90,6 +90,16 @@ pub enum Writes {
     Churn,
 }
 
+/// How the objects are shared anew when there is a worker more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reshard {
+    /// By the row's `shard_plan`, made for one worker more.
+    Replan,
+    /// Each worker gives the new one what it has above the new mean, and keeps the rest.
+    Give,
+}
+
 /// A row: what is measured. `None` takes the scenario's value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +159,9 @@ pub struct RowSpec {
     /// Sharded watches: what is written meanwhile, `rate` times a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Writes>,
+    /// Sharded watches: halfway there is a worker more, and the objects are shared anew while writes go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reshard: Option<Reshard>,
     /// Kubernetes tier of our own servers: further flags, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
@@ -176,6 +189,7 @@ impl From<Strategy> for RowSpec {
             shard_key: None,
             shard_plan: None,
             writes: None,
+            reshard: None,
             server: Vec::new(),
             beside: Vec::new(),
         }
@@ -207,7 +221,7 @@ impl RowSpec {
     }
 
     /// What sets a row of the Kubernetes tier apart, word by word: `json`, `gzip`, `h2`, `by-namespace`, `weighted`, `churn`,
-    /// `10MiB-per-second`, `every-5s`, `--watch-cache=false`.
+    /// `reshard-give`, `10MiB-per-second`, `every-5s`, `--watch-cache=false`.
     #[must_use]
     pub fn kube_options(&self) -> Vec<String> {
         let mut options = Vec::new();
@@ -220,6 +234,11 @@ impl RowSpec {
         options.extend(weighted.then(|| "weighted".to_owned()));
         let churn = self.writes == Some(Writes::Churn);
         options.extend(churn.then(|| "churn".to_owned()));
+        options.extend(match self.reshard {
+            None => None,
+            Some(Reshard::Replan) => Some("reshard-replan".to_owned()),
+            Some(Reshard::Give) => Some("reshard-give".to_owned()),
+        });
         options.extend(self.read_per_s.map(|size| format!("{size}-per-second")));
         options.extend(
             self.every
@@ -261,6 +280,7 @@ impl RowSpec {
             ("shard_key", self.shard_key.is_some(), sharded),
             ("shard_plan", self.shard_plan.is_some(), sharded),
             ("writes", self.writes.is_some(), sharded_watch),
+            ("reshard", self.reshard.is_some(), sharded && sharded_watch),
             ("gzip", self.gzip, kube_list),
             ("http", self.http.is_some(), kube),
             ("read_per_s", self.read_per_s.is_some(), kube_list),

@@ -2,7 +2,7 @@
 //!
 //! First the state, as often as lists are repeated: the time until the last worker has its bookmark, and whether all of them
 //! together hold the data set. Then objects are written, one worker loses its connection halfway, and at the end every write
-//! must have reached the worker that has the object, once, and no other.
+//! must have reached the worker that had the object then, once, and no other.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use etcd_api::error::Error as EtcdError;
 use workloads::Strategy;
 
 use super::meter::Meter;
+use super::resharding::Reshared;
 use super::shards::{Workers, summarise};
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::Verifier;
@@ -52,7 +53,7 @@ impl RowRun<'_> {
         };
         self.probe_shard_info(&workers, reach).await?;
         let followers = Followers::connect(&workers.rows, reach);
-        let followers = self.unless_stopped(followers).await??;
+        let mut followers = self.unless_stopped(followers).await??;
         let writing = Writing {
             etcd: etcd.clone(),
             data: data.clone(),
@@ -72,12 +73,13 @@ impl RowRun<'_> {
         self.states(&followers, expected, &mut meter, &mut sharding, measured)
             .await?;
         summarise(&mut sharding);
-        let live = Live {
+        let mut live = Live {
             run: self,
-            followers: &followers,
+            followers: &mut followers,
             writing: &writing,
             workers: &workers,
             inventory,
+            reach,
         };
         let outcome = live.measured(&mut meter, &mut sharding, measured).await;
         summarise(&mut sharding);
@@ -178,17 +180,26 @@ fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
 }
 
 /// The part in which objects are written.
-struct Live<'l> {
-    run: &'l RowRun<'l>,
-    followers: &'l Followers,
+pub(super) struct Live<'l> {
+    pub(super) run: &'l RowRun<'l>,
+    pub(super) followers: &'l mut Followers,
     writing: &'l Writing,
-    workers: &'l Workers,
+    pub(super) workers: &'l Workers,
     inventory: &'l Inventory,
+    pub(super) reach: &'l Reach,
+}
+
+/// What was written, and what came of it.
+struct Outcomes {
+    ledger: Ledger,
+    /// Where the objects were shared anew.
+    reshared: Option<Reshared>,
+    followed: Vec<Followed>,
 }
 
 impl Live<'_> {
     async fn measured(
-        &self,
+        &mut self,
         meter: &mut Meter,
         sharding: &mut Sharding,
         measured: &mut Measured,
@@ -201,11 +212,11 @@ impl Live<'_> {
         begun.map_err(|e| Early::Failed(e.to_string()))?;
         let (start, first) = (run.run_begun.elapsed(), Instant::now());
         meter.reset_peaks();
-        let written = run.unless_stopped(self.written()).await;
+        let written = run.unless_stopped(self.written(meter)).await;
         let duration = first.elapsed();
         meter.end_of_round();
         let writes = match &written {
-            Ok(Ok((ledger, _))) => ledger.writes.len() as u64,
+            Ok(Ok(outcomes)) => outcomes.ledger.writes.len() as u64,
             _ => 0,
         };
         let (figures, client, series) = meter.end(0, writes).await;
@@ -214,9 +225,9 @@ impl Live<'_> {
         case.server = figures;
         case.client = Some(client);
         case.requests = writes;
-        let (ledger, followed) = written??;
+        let outcomes = written??;
         phase.done(&format!("{writes} writes"));
-        let latency = self.describe(&ledger, &followed, sharding, measured)?;
+        let latency = self.describe(&outcomes, sharding, measured)?;
         measured.histograms.push(TaggedHistogram {
             measure: "latency".to_owned(),
             case: case_id,
@@ -227,39 +238,60 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// Writes until the time is over, with a lost connection halfway, and waits until every worker has seen the last of it.
-    async fn written(&self) -> Result<(Ledger, Vec<Followed>), Early> {
-        let run = self.run;
+    /// Writes until the time is over, with a lost connection and perhaps a worker more meanwhile, and waits until every worker
+    /// has seen the last of it.
+    async fn written(&mut self, meter: &Meter) -> Result<Outcomes, Early> {
+        let (run, writing) = (self.run, self.writing);
         let failed = |error: EtcdError| Early::Failed(format!("writing: {error}"));
         let duration = run.spec.duration.unwrap_or(run.scenario.duration);
-        let lose_connection = async {
-            tokio::time::sleep(duration / 2).await;
+        let meanwhile = async {
+            tokio::time::sleep(duration / 4).await;
+            let reshared = match run.spec.reshard {
+                Some(reshard) => Some(self.reshare(reshard, meter).await?),
+                None => None,
+            };
+            tokio::time::sleep(duration / 4).await;
             self.followers.reconnect(RECONNECTS);
+            Ok::<_, Early>(reshared)
         };
-        let (ledger, ()) = tokio::join!(self.writing.run(duration, run.stop), lose_connection);
-        let mut ledger = ledger.map_err(failed)?;
+        let (ledger, reshared) = tokio::join!(writing.run(duration, run.stop), meanwhile);
+        let (mut ledger, reshared) = (ledger.map_err(failed)?, reshared?);
         let plan = &self.workers.plan;
-        let last = self
-            .writing
-            .last_words(&mut ledger, self.inventory, plan)
-            .await;
+        let plan = reshared.as_ref().map_or(plan, |reshared| &reshared.next);
+        let last = writing.last_words(&mut ledger, self.inventory, plan).await;
         let followed = self.followers.finish(&last.map_err(failed)?).await?;
-        Ok((ledger, followed))
+        Ok(Outcomes {
+            ledger,
+            reshared,
+            followed,
+        })
     }
 
     /// Holds what was seen against what was written. Answers the times from a write to its event.
     fn describe(
         &self,
-        ledger: &Ledger,
-        followed: &[Followed],
+        outcomes: &Outcomes,
         sharding: &mut Sharding,
         measured: &mut Measured,
     ) -> Result<LatencyHistogram, Early> {
         let run = self.run;
+        let Outcomes {
+            ledger,
+            reshared,
+            followed,
+        } = outcomes;
         let seen: Vec<_> = followed.iter().map(|f| f.log.seen.clone()).collect();
-        let expected = ledger.expected(&self.workers.plan);
+        let plan = &self.workers.plan;
+        let expected = ledger.expected(|revision, hash| match reshared {
+            Some(reshared) if revision > reshared.revision => reshared.next.owner(hash),
+            _ => plan.owner(hash),
+        });
         let (mut events, latency, proven) = proof::events(&expected, &seen);
-        for (shard, worker) in sharding.shards.iter_mut().zip(followed) {
+        sharding.resharding = reshared
+            .as_ref()
+            .map(|reshared| reshared.figures(self.workers));
+        let joined = sharding.resharding.as_mut().map(|r| &mut r.joined);
+        for (shard, worker) in sharding.shards.iter_mut().chain(joined).zip(followed) {
             shard.cpu_s = worker.cpu.as_secs_f64();
             shard.events = worker.log.seen.len() as u64;
             shard.event_bytes = worker.log.wire_bytes;
@@ -277,6 +309,11 @@ impl Live<'_> {
             client.lag_ms = (ledger.lag.n() > 0).then(|| ledger.lag.quantiles_ms());
         }
         proven.map_err(|e| Early::Failed(e.to_string()))?;
+        if let Some(reshared) = reshared {
+            let then = ledger.result_at(self.inventory, reshared.revision);
+            let union = proof::union(reshared.held(), &then);
+            union.map_err(|e| Early::Failed(format!("when they shared anew: {e}")))?;
+        }
         let held = followed.iter().map(|f| &f.held);
         let result = ledger.result(self.inventory);
         let union = proof::union(held, &result);

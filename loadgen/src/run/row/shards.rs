@@ -29,7 +29,7 @@ pub(super) struct Workers {
     pub(super) plan: Plan,
     /// What the objects are, where they are ours.
     pub(super) inventory: Option<Arc<Inventory>>,
-    distribution: Option<Distribution>,
+    pub(super) distribution: Option<Distribution>,
     /// What a worker lists, or watches.
     pub(super) rows: Vec<Row>,
 }
@@ -154,17 +154,22 @@ impl RowRun<'_> {
         Ok(self.unless_stopped(clients).await??)
     }
 
+    /// The row's own plan for one worker more.
+    pub(super) fn replan(&self, workers: &Workers, distribution: &Distribution) -> Plan {
+        let number = u32::try_from(workers.rows.len()).unwrap_or(u32::MAX);
+        let more = NonZeroU32::MIN.saturating_add(number);
+        match self.spec.shard_plan.unwrap_or_default() {
+            ShardPlan::Equal => Plan::equal(distribution.key(), more),
+            ShardPlan::Weighted => Plan::weighted(distribution, more),
+        }
+    }
+
     /// What can be said of the shards before anything was listed.
     pub(super) fn sharding(&self, workers: &Workers) -> Sharding {
         let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
-        let next = workers.distribution.as_ref().map(|distribution| {
-            let more = number.saturating_add(1);
-            match self.spec.shard_plan.unwrap_or_default() {
-                ShardPlan::Equal => Plan::equal(distribution.key(), more),
-                ShardPlan::Weighted => Plan::weighted(distribution, more),
-            }
-        });
+        let next = workers.distribution.as_ref();
+        let next = next.map(|distribution| self.replan(workers, distribution));
         let moved = |next: &Plan, distribution| workers.plan.moved(next, distribution);
         let distribution = workers.distribution.as_ref();
         let shards = workers.plan.shards().iter().map(|shard| ShardFigures {

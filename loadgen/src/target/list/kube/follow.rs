@@ -2,6 +2,10 @@
 //!
 //! The worker holds what an informer would: per object its revision, and a hash of its bytes in place of them. Each event is
 //! held against that: ADDED is new, MODIFIED and DELETED are of an object that is there, and revisions rise.
+//!
+//! - [`take_over`]: from the shard that it has to another one
+
+pub mod take_over;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -12,8 +16,8 @@ use workloads::writes::Effect;
 
 use super::super::{ListError, Reach, Row};
 use super::frames::{Event, Frames};
-use super::restore::Restore;
-use super::{Kube, Part, ROOT, WATCH_LIST, not_a_list};
+use super::restore::{Restore, Stored};
+use super::{Kube, ROOT, WATCH_LIST, not_a_list};
 use crate::target::kube::Body;
 use crate::verify::Wrong;
 
@@ -26,6 +30,25 @@ pub struct Held {
     pub hash: u64,
     /// Bytes of its key and of itself.
     pub bytes: u64,
+    /// Hash of the field that shards are cut by.
+    pub shard_hash: u64,
+}
+
+impl Held {
+    /// What is held of an object, and its [`key_hash`].
+    fn of(stored: &Stored<'_>) -> Result<(u64, Self), Wrong> {
+        let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
+            return Err(Wrong::ForeignKey(stored.key.escape_ascii().to_string()));
+        };
+        let mut one = Fingerprint::default();
+        let held = Self {
+            revision: stored.revision,
+            hash: one.add(key, stored.value),
+            bytes: one.bytes,
+            shard_hash: stored.shard_hash,
+        };
+        Ok((key_hash(key), held))
+    }
 }
 
 /// An event as a worker saw it.
@@ -80,6 +103,16 @@ pub struct Follower {
     held: HashMap<u64, Held>,
     state_bytes: u64,
     log: Log,
+    /// Where the worker's shard ends while it takes another one over.
+    end: Option<End>,
+}
+
+/// The revision behind which objects are shared another way.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    revision: i64,
+    /// Whether the watch has told of something behind it, so that nothing up to it is missing.
+    is_passed: bool,
 }
 
 impl Follower {
@@ -99,6 +132,7 @@ impl Follower {
             held: HashMap::new(),
             state_bytes: 0,
             log: Log::default(),
+            end: None,
         })
     }
 
@@ -208,18 +242,15 @@ impl Follower {
             self.log.filtered += u64::from(self.last_key.is_none());
             return Ok(());
         };
-        let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
-            return Err(Wrong::ForeignKey(stored.key.escape_ascii().to_string()));
-        };
-        let mut one = Fingerprint::default();
-        let hash = one.add(key, stored.value);
-        let held = Held {
-            revision: stored.revision,
-            hash,
-            bytes: one.bytes,
-        };
-        let key_hash = key_hash(key);
+        if let Some(end) = &mut self.end
+            && stored.revision > end.revision
+        {
+            end.is_passed = true;
+            return Ok(());
+        }
+        let (key_hash, held) = Held::of(&stored)?;
         if let Some(last_key) = &mut self.last_key {
+            let key = &stored.key[ROOT.len()..];
             if effect != Effect::Created || *key <= last_key[..] {
                 return Err(Wrong::Order {
                     index: self.held.len() as u64,
@@ -236,7 +267,7 @@ impl Follower {
             revision: held.revision,
             effect,
             key: key_hash,
-            hash,
+            hash: held.hash,
             at: now,
         });
         self.apply(effect, key_hash, held)
@@ -282,6 +313,12 @@ impl Follower {
                 at_least: self.revision,
             });
         }
+        if let Some(end) = &mut self.end
+            && revision > end.revision
+        {
+            end.is_passed = true;
+            return Ok(());
+        }
         if ends_state {
             self.last_key = None;
             // What follows is counted by itself.
@@ -295,6 +332,9 @@ impl Follower {
 }
 
 fn restore(kube: &Kube) -> Restore {
-    let kept = kube.asks.part.as_ref().and_then(Part::kept);
-    Restore::new(ROOT, &kube.resource, super::Memo::default()).keeping(kept)
+    let restore = Restore::new(ROOT, &kube.resource, super::Memo::default());
+    match &kube.asks.part {
+        Some(part) => restore.keeping(part.kept()).hashing(part.shard.key()),
+        None => restore,
+    }
 }

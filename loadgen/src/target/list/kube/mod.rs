@@ -33,6 +33,7 @@ use events::EventWalker;
 use json::JsonWalker;
 use protobuf::ProtobufWalker;
 pub(in crate::target) use restore::Memo;
+use restore::Sink;
 
 /// Where every data set of this tier is stored.
 const ROOT: &str = "/registry/";
@@ -201,12 +202,16 @@ impl Kube {
     fn walker(&self) -> Walker {
         let memo = self.asks.memo.clone();
         match self.asks.media {
-            Media::Protobuf => {
-                let kept = self.asks.part.as_ref().and_then(Part::kept);
-                let walker = ProtobufWalker::new(ROOT, &self.resource);
-                Walker::Protobuf(walker.keeping(kept))
-            }
+            Media::Protobuf => Walker::Protobuf(self.protobuf_walker()),
             Media::Json => Walker::Json(JsonWalker::new(ROOT, &self.resource, memo)),
+        }
+    }
+
+    fn protobuf_walker(&self) -> ProtobufWalker {
+        let walker = ProtobufWalker::new(ROOT, &self.resource);
+        match &self.asks.part {
+            Some(part) => walker.keeping(part.kept()).hashing(part.shard.key()),
+            None => walker,
         }
     }
 
@@ -215,15 +220,21 @@ impl Kube {
         EventWalker::new(*media, ROOT, &self.resource, memo.clone())
     }
 
-    fn accept(&self) -> &'static str {
-        match (self.asks.media, self.strategy) {
-            (Media::Json, _) => "application/json",
-            (
-                Media::Protobuf,
-                Strategy::WatchList | Strategy::WatchSharded(_) | Strategy::WatchClientFiltered(_),
-            ) => "application/vnd.kubernetes.protobuf;stream=watch",
-            (Media::Protobuf, _) => MEDIA_TYPE,
+    /// What is asked for with this query, where it names it.
+    fn accept(&self, query: &str) -> &'static str {
+        match self.asks.media {
+            Media::Json => "application/json",
+            Media::Protobuf if query.starts_with("watch=true") => {
+                "application/vnd.kubernetes.protobuf;stream=watch"
+            }
+            Media::Protobuf => MEDIA_TYPE,
         }
+    }
+
+    /// Asks for another part from now on.
+    fn take_part(&mut self, part: Part) {
+        self.shard = part.asked();
+        self.asks.part = Some(part);
     }
 
     /// Asks for one page.
@@ -258,7 +269,8 @@ impl Kube {
             "" => self.path.clone(),
             query => format!("{}?{query}", self.path),
         };
-        Ok(self.connection.get(&path, self.accept()).await?)
+        let accept = self.accept(&query);
+        Ok(self.connection.get(&path, accept).await?)
     }
 
     /// Whether a page holds the shard that was asked for, by its own word: a server that does not know of shards sends
@@ -286,6 +298,27 @@ impl Kube {
         let page = walker.next_page(false)?;
         self.check_shard(&page)?;
         Ok(page.revision)
+    }
+
+    /// Lists the state of exactly this revision, showing its objects to `sink`. Answers the bytes received.
+    async fn list_exactly(
+        &mut self,
+        revision: i64,
+        sink: &mut impl Sink,
+    ) -> Result<u64, ListError> {
+        let mut walker = self.protobuf_walker();
+        let mut body = self.get(exactly(revision)).await?;
+        while let Some(bytes) = body.next().await? {
+            walker.feed(&bytes, Some(&mut *sink))?;
+        }
+        let page = walker.next_page()?;
+        self.check_shard(&page)?;
+        if page.revision != revision {
+            let found = page.revision;
+            let why = format!("it is of revision {found}, and exactly {revision} was asked for");
+            return Err(not_a_list(&why).into());
+        }
+        Ok(body.wire_bytes())
     }
 
     /// Reads all pages, showing their items to `check` where there is one.

@@ -5,11 +5,11 @@
 use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
 use kube_api::protobuf::{Fields, find_bytes, get_varint};
-use kube_api::shard_selector::ShardSelector;
+use kube_api::shard_selector::{ShardKey, ShardSelector};
 
-use super::restore::{Memo, Restore};
+use super::restore::{Memo, Restore, Sink};
 use super::{Page, not_a_list};
-use crate::verify::{Check, Wrong};
+use crate::verify::Wrong;
 
 /// Where in the body the next unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,15 @@ impl ProtobufWalker {
         }
     }
 
-    /// The same, showing only objects of this shard to checks.
+    /// The same, showing only objects of this shard to sinks.
     pub(super) fn keeping(mut self, shard: Option<ShardSelector>) -> Self {
         self.restore = self.restore.keeping(shard);
+        self
+    }
+
+    /// The same, hashing this field of each object.
+    pub(super) fn hashing(mut self, shard_key: ShardKey) -> Self {
+        self.restore = self.restore.hashing(shard_key);
         self
     }
 
@@ -53,11 +59,14 @@ impl ProtobufWalker {
     }
 
     /// Takes the next bytes of the body.
-    pub(super) fn feed(&mut self, frame: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
-        let mut check = check;
+    pub(super) fn feed(
+        &mut self,
+        frame: &[u8],
+        mut sink: Option<&mut impl Sink>,
+    ) -> Result<(), Wrong> {
         self.page.bytes += frame.len() as u64;
         let mut carry = std::mem::take(&mut self.carry);
-        carry.feed(frame, |input, _| self.unit(input, check.as_deref_mut()))?;
+        carry.feed(frame, |input, _| self.unit(input, sink.as_deref_mut()))?;
         self.carry = carry;
         Ok(())
     }
@@ -72,7 +81,7 @@ impl ProtobufWalker {
         Ok(std::mem::take(&mut self.page))
     }
 
-    fn unit(&mut self, input: &[u8], check: Option<&mut Check>) -> Result<Unit, Wrong> {
+    fn unit(&mut self, input: &[u8], sink: Option<&mut impl Sink>) -> Result<Unit, Wrong> {
         let left = match self.level {
             Level::Magic => {
                 let Some(head) = input.get(..envelope::MAGIC.len()) else {
@@ -107,7 +116,7 @@ impl ProtobufWalker {
                 1 => self.list_meta(&unit[head..])?,
                 2 => {
                     self.page.items += 1;
-                    self.restore.protobuf(&unit[head..], check)?;
+                    self.restore.protobuf(&unit[head..], sink)?;
                 }
                 _ => {}
             }
@@ -201,6 +210,7 @@ mod tests {
 
     use super::*;
     use crate::target::list::Listed;
+    use crate::verify::Check;
 
     const ROOT: &str = "/registry/";
 

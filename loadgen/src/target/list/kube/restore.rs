@@ -12,7 +12,7 @@ use kube_api::envelope;
 use kube_api::from_json;
 use kube_api::protobuf::{Fields, bytes_field_len, put_bytes_header};
 use kube_api::schema::{CONFIG_MAP, Message, POD};
-use kube_api::shard_selector::ShardSelector;
+use kube_api::shard_selector::{ShardKey, ShardSelector};
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use twox_hash::XxHash3_64;
@@ -45,6 +45,8 @@ pub(super) struct Restore {
     memo: Memo,
     /// What is kept, where the rest is thrown away here.
     kept: Option<ShardSelector>,
+    /// The field whose hash [`Stored::shard_hash`] is.
+    shard_key: ShardKey,
     last_key: Vec<u8>,
     key: Vec<u8>,
     object: Vec<u8>,
@@ -52,12 +54,30 @@ pub(super) struct Restore {
     items: u64,
 }
 
-/// An object as it is stored, and what its event says about it.
+/// An object as it is stored, and what its list or event says about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored<'r> {
     pub(super) key: &'r [u8],
     pub(super) value: &'r [u8],
     pub(super) revision: i64,
+    /// Hash of the field that shards are cut by: its uid, or what [`Restore::hashing`] says.
+    pub(super) shard_hash: u64,
+}
+
+/// Who is shown the objects of a list.
+pub(super) trait Sink {
+    /// Takes one.
+    ///
+    /// # Errors
+    /// [`Wrong`] when it cannot be in that list.
+    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong>;
+}
+
+impl Sink for Check {
+    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong> {
+        self.visit(object.key, object.value, object.revision);
+        Ok(())
+    }
 }
 
 impl Restore {
@@ -73,6 +93,7 @@ impl Restore {
             message,
             memo,
             kept: None,
+            shard_key: ShardKey::Uid,
             last_key: Vec::new(),
             key: Vec::new(),
             object: Vec::new(),
@@ -87,22 +108,28 @@ impl Restore {
         self
     }
 
+    /// Hashes this field of each object.
+    pub(super) fn hashing(mut self, shard_key: ShardKey) -> Self {
+        self.shard_key = shard_key;
+        self
+    }
+
     /// Takes an item in protobuf, without envelope.
-    pub(super) fn protobuf(&mut self, item: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
+    pub(super) fn protobuf(
+        &mut self,
+        item: &[u8],
+        sink: Option<&mut impl Sink>,
+    ) -> Result<(), Wrong> {
         let parts = Parts::of(item)?;
         self.set_key(parts.namespace, parts.name);
         self.next_in_order()?;
-        let Some(check) = check else {
+        let Some(sink) = sink else {
             return Ok(());
         };
         if !parts.belong_to(self.kept.as_ref()) {
             return Ok(());
         }
-        let revision = revision(parts.version)?;
-        self.value.clear();
-        parts.restore(item, self.kind, &mut self.value);
-        check.visit(&self.key, &self.value, revision);
-        Ok(())
+        sink.take(self.stored(item, &parts)?)
     }
 
     /// The object of an event, which comes in no order of keys; `None` where it is not kept.
@@ -112,14 +139,20 @@ impl Restore {
             return Ok(None);
         }
         self.set_key(parts.namespace, parts.name);
+        self.stored(object, &parts).map(Some)
+    }
+
+    /// An object whose key was set.
+    fn stored(&mut self, object: &[u8], parts: &Parts<'_>) -> Result<Stored<'_>, Wrong> {
         let revision = revision(parts.version)?;
         self.value.clear();
         parts.restore(object, self.kind, &mut self.value);
-        Ok(Some(Stored {
+        Ok(Stored {
             key: &self.key,
             value: &self.value,
             revision,
-        }))
+            shard_hash: self.shard_key.hash(parts.uid, parts.namespace),
+        })
     }
 
     /// Takes an item in JSON.
