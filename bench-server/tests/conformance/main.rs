@@ -10,7 +10,9 @@
 //! `cargo test -p bench-server --test conformance -- etcd::txn` runs the cases of one file on one peer.
 
 mod calls;
+mod chance;
 mod compaction;
+mod differential;
 mod errors;
 mod etcdctl;
 mod harness;
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         errors::cases(),
         older::cases(),
         etcdctl::cases(),
+        differential::cases(),
     ]
     .concat();
 

@@ -51,6 +51,11 @@ fn merge(chunks: &[RangeResponse]) -> RangeResponse {
     merged
 }
 
+/// A stream as the one response that it merges to.
+pub(crate) async fn merged(t: &Target, request: RangeRequest) -> Result<RangeResponse, Status> {
+    Ok(merge(&collect(t, request).await?))
+}
+
 /// Asserts that the stream of `request` merges to the `unary` answer, in etcd's layout.
 pub(crate) async fn assert_stream_agrees(
     t: &Target,

@@ -8,6 +8,7 @@ use http::Method;
 use kube_api::protobuf::find_bytes;
 use serde_json::{Value, json};
 
+use crate::chance::Chance;
 use crate::http::{Reply, send};
 use crate::stage::{APART, Stage, Tier, cases};
 
@@ -34,23 +35,6 @@ const KINDS: [(&str, &str); 4] = [
 ];
 const NAMESPACES: [&str; 3] = ["a", "a-b", "a.b"];
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-
-/// `splitmix64`.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end as u64) as usize
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-}
 
 /// Both tiers, and the revisions that their storage has had.
 struct Pair {
@@ -88,7 +72,7 @@ fn object(kind: (&str, &str), name: &str, chance: &mut Chance) -> Value {
             object["kind"] = "Widget".into();
             object["spec"] = json!({"size": chance.below(100)});
         }
-        _ => object["spec"] = json!({"unschedulable": chance.below(2) == 0}),
+        _ => object["spec"] = json!({"unschedulable": chance.one_in(2)}),
     }
     object
 }

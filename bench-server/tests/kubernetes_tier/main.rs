@@ -6,6 +6,8 @@
 //! `cargo test -p bench-server --test kubernetes_tier -- etcd::paging` runs one file's cases on one backend.
 
 mod bad_luck;
+#[path = "../conformance/chance.rs"]
+mod chance;
 mod consistency;
 mod differential;
 mod errors;

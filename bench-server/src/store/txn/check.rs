@@ -85,7 +85,8 @@ struct Writes<'a> {
 
 /// Collects a branch's writes and refuses a key that is put twice, or put and deleted. The order of
 /// the three passes is etcd's and is visible: the deletes of a nested transaction are held against
-/// later nested ones only, and two branches of the same nested transaction may put the same key.
+/// later nested ones and this level's puts only, and of the two branches of one nested transaction both may
+/// put a key, or one put it and the other delete it.
 fn writes_of(ops: &[RequestOp]) -> Result<Writes<'_>, Refusal> {
     let mut writes = Writes::default();
     for op in ops {
@@ -97,14 +98,14 @@ fn writes_of(ops: &[RequestOp]) -> Result<Writes<'_>, Refusal> {
         if let Some(Request::RequestTxn(request)) = &op.request {
             let then = writes_of(&request.success)?;
             let other = writes_of(&request.failure)?;
-            writes.deletes.union(then.deletes);
-            writes.deletes.union(other.deletes);
             for key in &then.puts {
                 writes.put(key)?;
             }
             for key in other.puts.difference(&then.puts) {
                 writes.put(key)?;
             }
+            writes.deletes.union(then.deletes);
+            writes.deletes.union(other.deletes);
         }
     }
     for op in ops {

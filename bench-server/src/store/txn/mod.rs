@@ -9,7 +9,7 @@ use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::response_op::Response;
 use etcd_api::proto::etcdserverpb::{
-    RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse,
+    PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse,
 };
 
 use super::draft::Draft;
@@ -46,30 +46,37 @@ impl Store {
     ) -> Result<TxnResponse, Refusal> {
         let path = Path::choose(request, draft);
         let ops = taken(request, &path);
-        check_puts(&ops, draft, lease_exists)?;
-        self.check_ranges(&ops)?;
+        self.check_path(&ops, draft, lease_exists)?;
         let mut response = self.apply(request, &path, draft)?;
         response.header = Some(header(draft.revision()));
         Ok(response)
     }
 
-    /// Revisions asked for inside a transaction are held against the store as it is before it.
-    fn check_ranges(&self, ops: &[&RequestOp]) -> Result<(), Refusal> {
+    /// Holds the path's operations against the store as it is before the transaction, one after the other as etcd
+    /// does: nothing is applied when one of them is to be refused, and the first that is gives the reason.
+    fn check_path(
+        &self,
+        ops: &[&RequestOp],
+        draft: &Draft<'_>,
+        lease_exists: impl Fn(i64) -> bool,
+    ) -> Result<(), Refusal> {
         let (current, compacted) = {
             let state = self.inner.state.read();
             (state.revision(), state.compacted())
         };
         for op in ops {
-            if let Some(Request::RequestRange(range)) = &op.request
-                && range.revision != 0
-            {
-                if range.revision > current {
+            match &op.request {
+                Some(Request::RequestRange(range)) if range.revision > current => {
                     return Err(Refusal::FutureRevision);
                 }
                 // Without the exemption for revisions below 0 that a Range of its own has.
-                if range.revision < compacted {
+                Some(Request::RequestRange(range))
+                    if range.revision != 0 && range.revision < compacted =>
+                {
                     return Err(Refusal::Compacted);
                 }
+                Some(Request::RequestPut(put)) => check_put(put, draft, &lease_exists)?,
+                _ => {}
             }
         }
         Ok(())
@@ -150,22 +157,17 @@ fn taken<'a>(request: &'a TxnRequest, path: &Path) -> Vec<&'a RequestOp> {
     ops
 }
 
-/// Puts on the path, held against the store before the transaction: nothing is applied when one of
-/// them needs a key or a lease that is not there.
-fn check_puts(
-    ops: &[&RequestOp],
+/// Whether the lease and the key that a put needs are there.
+fn check_put(
+    put: &PutRequest,
     draft: &Draft<'_>,
     lease_exists: impl Fn(i64) -> bool,
 ) -> Result<(), Refusal> {
-    for op in ops {
-        if let Some(Request::RequestPut(put)) = &op.request {
-            if (put.ignore_value || put.ignore_lease) && draft.get(&put.key).is_none() {
-                return Err(Refusal::KeyNotFound);
-            }
-            if put.lease != 0 && !lease_exists(put.lease) {
-                return Err(Refusal::LeaseNotFound);
-            }
-        }
+    if put.lease != 0 && !lease_exists(put.lease) {
+        return Err(Refusal::LeaseNotFound);
+    }
+    if (put.ignore_value || put.ignore_lease) && draft.get(&put.key).is_none() {
+        return Err(Refusal::KeyNotFound);
     }
     Ok(())
 }
