@@ -215,6 +215,7 @@ criterion_group! {
     config = {
         plot_font::register();
         Criterion::default()
+            .nresamples(10_000)
             .sample_size(20)
             .warm_up_time(Duration::from_millis(500))
             .measurement_time(Duration::from_millis(1500))

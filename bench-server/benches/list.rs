@@ -126,7 +126,7 @@ criterion_group! {
     name = benches;
     config = {
         plot_font::register();
-        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+        Criterion::default().nresamples(10_000).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
     };
     targets = lists
 }

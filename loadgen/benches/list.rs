@@ -104,7 +104,7 @@ criterion_group! {
     name = benches;
     config = {
         plot_font::register();
-        Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3))
+        Criterion::default().nresamples(10_000).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3))
     };
     targets = lists
 }

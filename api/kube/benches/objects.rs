@@ -29,6 +29,8 @@ fn objects(criterion: &mut Criterion) {
             to_json(&POD, black_box(item_object(&item)), "", &mut json).expect("a pod");
         });
     });
+    json.clear();
+    to_json(&POD, item_object(&item), "", &mut json).expect("a pod");
     let object = serde_json::from_slice(&json).expect("JSON");
     let mut protobuf = Vec::new();
     group.bench_function("JSON to protobuf", |bencher| {
@@ -44,7 +46,7 @@ criterion_group! {
     name = benches;
     config = {
         plot_font::register();
-        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+        Criterion::default().nresamples(10_000).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
     };
     targets = objects
 }
