@@ -15,7 +15,6 @@ mod tests;
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::ops::RangeInclusive;
 
 use crate::hash::fnv1a_64;
 
@@ -161,20 +160,6 @@ impl ShardSelector {
     /// The selected hashes as ascending ranges between which there are gaps.
     pub fn spans(&self) -> &[ShardRange] {
         &self.spans
-    }
-
-    /// Whether all hashes of a range are selected, or none; `None` where some are. O(log ranges).
-    pub fn selects_all(&self, hashes: RangeInclusive<u64>) -> Option<bool> {
-        let at = self
-            .spans
-            .partition_point(|span| span.last < *hashes.start());
-        match self.spans.get(at) {
-            Some(span) if span.first <= *hashes.end() => {
-                let all = span.first <= *hashes.start() && *hashes.end() <= span.last;
-                all.then_some(true)
-            }
-            _ => Some(false),
-        }
     }
 
     /// The part of all hashes that is selected, from 0 to 1.

@@ -76,11 +76,12 @@ impl State {
     async fn run(mut self, from: From<'_>, range: KeyRange<'_>, limit: u64) -> Listing {
         let items = self.objects.walk(range);
         if limit == 0 || items.remaining().is_some_and(|count| count <= limit) {
-            let (totals, others) = self.objects.totals(range).await;
+            let measured = self.objects.measured(range).await;
+            let totals = measured.totals;
             if self.objects.is_shard() {
-                self.served.evaluated += totals.count + others;
+                self.served.evaluated += totals.count + measured.others;
             }
-            return self.listing(from, items, totals.count, totals.weight, None);
+            return self.listing(from, measured.walk, totals.count, totals.weight, None);
         }
         let mut walk = items.clone();
         let (mut count, mut items_len, mut last) = (0, 0, Vec::new());

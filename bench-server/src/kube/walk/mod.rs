@@ -1,12 +1,13 @@
 //! The objects of a list, one after the other in key order, wherever they are read from.
 //!
 //! - [`Objects`]: what a list is cut from: a tree, or a shard of one
-//! - [`passing`]: a tree whose other objects are passed over; [`merge`]: several runs in key order as one;
-//!   [`namespaces`]: some namespaces of a tree as one
+//! - [`passing`]: a tree whose other objects are passed over, by the half of a hash ([`sieve`]); [`merge`]: several
+//!   runs in key order as one; [`namespaces`]: some namespaces of a tree as one
 
 pub(crate) mod merge;
 pub(crate) mod namespaces;
 pub(crate) mod passing;
+mod sieve;
 
 #[cfg(test)]
 mod tests;
@@ -89,6 +90,15 @@ impl Iterator for Walk {
     }
 }
 
+/// Objects to be read, of which it is known how many they are.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) walk: Walk,
+    pub(crate) totals: Totals,
+    /// Others that were looked at for that.
+    pub(crate) others: u64,
+}
+
 /// What a list is cut from. Cloned in constant time.
 #[derive(Debug, Clone)]
 pub(crate) enum Objects {
@@ -113,7 +123,7 @@ impl Objects {
         Walk(match self {
             Self::All(tree) => Kind::Tree(tree.cursor(range)),
             Self::Passing(tree, selector) => {
-                Kind::Passing(Passing::new(tree.cursor(range), selector.clone()).into())
+                Kind::Passing(Passing::new(tree.cursor(range), selector).into())
             }
             Self::ByUid(index, selector) => Kind::Merge(index.walk(selector, range).into()),
             Self::ByNamespace(tree, selector) => {
@@ -122,20 +132,30 @@ impl Objects {
         })
     }
 
-    /// How many there are within a range of keys, and what they weigh. What was looked at for that and is not
-    /// among them comes second.
-    pub(crate) async fn totals(&self, range: KeyRange<'_>) -> (Totals, u64) {
-        match self {
+    /// Those within a range of keys, how many they are and what they weigh.
+    pub(crate) async fn measured(&self, range: KeyRange<'_>) -> Measured {
+        let (totals, others) = match self {
             Self::All(tree) => (tree.totals(range), 0),
             Self::Passing(tree, selector) => {
-                let passing = Passing::new(tree.cursor(range), selector.clone());
-                (passing.totals().await, 0)
+                let mut passing = Passing::new(tree.cursor(range), selector);
+                let totals = passing.totals().await;
+                let walk = Walk(Kind::Passing(passing.into()));
+                return Measured {
+                    walk,
+                    totals,
+                    others: 0,
+                };
             }
             Self::ByUid(index, selector) => index.totals(selector, range),
             Self::ByNamespace(tree, selector) => {
                 let namespaces = Namespaces::new(tree.clone(), selector.clone(), range);
                 (namespaces.totals().await, 0)
             }
+        };
+        Measured {
+            walk: self.walk(range),
+            totals,
+            others,
         }
     }
 }

@@ -128,8 +128,10 @@ proptest! {
             let mut walk = found.walk(range);
             prop_assert_eq!(walk.is_over(), expected.is_empty());
             let wanted: Vec<_> = expected.iter().map(|object| object.key().to_vec()).collect();
-            prop_assert_eq!(keys(walk), wanted);
-            let (totals, others) = block_on(found.totals(range));
+            prop_assert_eq!(&keys(walk), &wanted);
+            let measured = block_on(found.measured(range));
+            let (totals, others) = (measured.totals, measured.others);
+            prop_assert_eq!(keys(measured.walk), wanted);
             let weight: u64 = expected.iter().map(|object| object.weight()).sum();
             prop_assert_eq!((totals.count, totals.weight), (expected.len() as u64, weight));
             prop_assert!(totals.count + others <= model.len() as u64);
@@ -174,7 +176,7 @@ fn a_shard_costs_what_it_returns() {
                     others <= edges,
                     "{shards} shards: {others} others for {count}"
                 );
-                assert_eq!(block_on(found.totals(everything)).0.count, count);
+                assert_eq!(block_on(found.measured(everything)).totals.count, count);
             }
         }
         assert_eq!(all, 2 * 10_000, "each object is in one shard of each field");

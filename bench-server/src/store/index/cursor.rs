@@ -5,6 +5,10 @@ use std::sync::Arc;
 use super::Item;
 use super::node::{Node, child_of};
 
+/// How many leaves before it is read a leaf is fetched: leaves lie anywhere in memory, and what is done with an item in
+/// passing is over before the next leaf has come.
+const FETCHED_AHEAD: usize = 2;
+
 /// The items of an interval of one snapshot, in key order.
 ///
 /// Owns the nodes on its path, so it outlives the tree value that it came from and is sent between
@@ -75,10 +79,41 @@ impl<T: Item> Cursor<T> {
         }
     }
 
+    /// The next items as far as they lie side by side, without taking them; none at the end.
+    pub fn upcoming(&mut self) -> &[T] {
+        if self.peek().is_none() {
+            return &[];
+        }
+        let left = usize::try_from(self.remaining).unwrap_or(usize::MAX);
+        match &*self.leaf {
+            Node::Leaf(leaf) => {
+                let items = &leaf.items()[self.at..];
+                &items[..items.len().min(left)]
+            }
+            Node::Branch(_) => &[],
+        }
+    }
+
+    /// Passes over so many of [`Self::upcoming`], or all of them.
+    pub fn pass(&mut self, items: usize) {
+        let items = items.min(self.upcoming().len());
+        self.remaining -= items as u64;
+        self.at += items;
+    }
+
     fn leaf_len(&self) -> usize {
         match &*self.leaf {
             Node::Leaf(leaf) => leaf.items().len(),
             Node::Branch(_) => 0,
+        }
+    }
+
+    fn fetch_ahead(&self) {
+        if let Some((branch, at)) = self.branches.last()
+            && let Node::Branch(children) = &**branch
+            && let Some(child) = children.get(at + FETCHED_AHEAD)
+        {
+            child.node.fetch();
         }
     }
 
@@ -99,6 +134,7 @@ impl<T: Item> Cursor<T> {
             }
             self.leaf = node;
             self.at = 0;
+            self.fetch_ahead();
             return;
         }
         unreachable!("the remaining count ends the walk before the tree does")

@@ -1,5 +1,6 @@
 //! Nodes of the tree, and how they are changed, split and joined.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use super::leaf::Leaf;
@@ -10,6 +11,8 @@ use super::{Item, Totals};
 pub(super) const FANOUT: usize = 64;
 /// A node that a removal leaves with fewer is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
+/// Of so many items of a leaf one is fetched; what lies between comes with it, or by the processor's own foresight.
+const FETCHED_STEP: usize = 8;
 
 #[derive(Debug, Clone)]
 pub(super) enum Node<T> {
@@ -33,6 +36,15 @@ impl<T: Item> Node<T> {
         match self {
             Self::Leaf(leaf) => leaf.items().len(),
             Self::Branch(children) => children.len(),
+        }
+    }
+
+    /// Has the processor fetch a leaf's items, without waiting for them.
+    pub(super) fn fetch(&self) {
+        if let Self::Leaf(leaf) = self {
+            for item in leaf.items().iter().step_by(FETCHED_STEP) {
+                black_box(item.weight());
+            }
         }
     }
 }
