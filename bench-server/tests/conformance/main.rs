@@ -9,6 +9,7 @@
 //! (3.7.1, `ETCD_BIN`) and `etcd34` (Debian's 3.4, `ETCD34_BIN`, only cases about older servers).
 //! `cargo test -p bench-server --test conformance -- etcd::txn` runs the cases of one file on one peer.
 
+mod benchmark_tool;
 mod calls;
 mod chance;
 mod compaction;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         errors::cases(),
         older::cases(),
         etcdctl::cases(),
+        benchmark_tool::cases(),
         differential::cases(),
     ]
     .concat();
