@@ -2,7 +2,7 @@
 //!
 //! - [`protobuf`]: the wire, with the rules of Kubernetes' generated code
 //! - [`envelope`]: `k8s\0` and what is inside
-//! - [`schema`]: the messages, for both wires; [`to_json()`] and [`from_json()`] walk it
+//! - [`schema`]: the messages, for both wires; [`to_json()`], [`JsonSeries`] and [`from_json()`] walk it
 //! - [`custom`]: kinds without a schema, which are stored as JSON
 //! - [`metadata`]: names and versions, read and written in the encoded object
 //! - [`list`]: lists sent in parts; [`continue_token`]: where the next part begins
@@ -36,4 +36,4 @@ pub use list_options::{ListOptions, Match};
 pub use metadata::{ListItem, Metadata, item_object, list_item};
 pub use shard_selector::{ShardKey, ShardRange, ShardSelector};
 pub use status::Status;
-pub use to_json::{ToJsonError, put_string, to_json};
+pub use to_json::{JsonSeries, ToJsonError, put_string, to_json};

@@ -66,6 +66,12 @@ impl<'a> Fields<'a> {
         Self { message, at }
     }
 
+    /// Where in memory it stands: behind the field that was taken last.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.message.as_ptr().addr() + self.at
+    }
+
     /// The next field when it has this number; else nothing is taken.
     #[inline(always)]
     pub(crate) fn next_of(&mut self, number: u32) -> Result<Option<Wire<'a>>, Malformed> {

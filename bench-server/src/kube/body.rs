@@ -1,7 +1,7 @@
 //! Lists as they are sent: head, items from a snapshot, tail, made frame by frame as the client reads.
 //!
 //! JSON is made from protobuf while it is sent and not kept: a memo of 150,000 pods' JSON is half as large
-//! again as everything the cache holds.
+//! again as everything the cache holds. One object at a time is kept, since neighbours are alike.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use http_body::{Body, Frame as HttpFrame, SizeHint};
 use kube_api::list;
 
 use super::dress::DressedList;
-use super::form::Form;
+use super::form::{Form, Items};
 use super::media::{Encoding, Shape};
 use super::object::Object;
 use super::opaque::OpaqueBody;
@@ -32,6 +32,8 @@ pub struct ListBody {
     resource: &'static Resource,
     form: Form,
     head: Vec<u8>,
+    /// Writes objects that do not lie in the cache as they are shown.
+    encoder: Items,
     /// Objects as they lie in the cache, on their way into frames.
     frames: FrameBuilder,
     items: Walk,
@@ -74,6 +76,7 @@ impl ListBody {
             resource,
             form,
             head,
+            encoder: form.items(resource),
             frames: FrameBuilder::new(listing.items_len as usize),
             items: listing.items,
             left: listing.count,
@@ -97,16 +100,11 @@ impl ListBody {
         self.ended && self.frames.is_empty()
     }
 
-    fn next_item(&mut self) -> Option<&Object> {
-        self.left = self.left.checked_sub(1)?;
-        self.items.next_ref()
-    }
-
     /// Objects as they lie in the cache.
     fn shared_frame(&mut self) -> Frame {
         self.frames.put(&std::mem::take(&mut self.head));
         while !self.frames.is_full() && !self.ended {
-            match self.next_item() {
+            match next_item(&mut self.left, &mut self.items) {
                 Some(object) => {
                     let item = object.item();
                     self.frames.put_shared(item);
@@ -122,8 +120,7 @@ impl ListBody {
 
     /// Objects encoded for this frame.
     fn encoded_frame(&mut self) -> Frame {
-        let (form, resource) = (self.form, self.resource);
-        let (separator, tail) = match form.encoding {
+        let (separator, tail) = match self.form.encoding {
             Encoding::Json => (&b","[..], list::JSON_TAIL),
             Encoding::Protobuf => (&b""[..], list::PROTOBUF_TAIL),
         };
@@ -131,28 +128,33 @@ impl ListBody {
         out.append(&mut self.head);
         while out.len() < TARGET_BYTES {
             let before = out.len();
-            let started = self.started;
-            let Some(object) = self.next_item() else {
+            let Some(object) = next_item(&mut self.left, &mut self.items) else {
                 out.extend_from_slice(tail);
                 self.ended = true;
                 break;
             };
-            if started {
+            if self.started {
                 out.extend_from_slice(separator);
             }
-            match form.put_item(resource, object, &mut out) {
+            match self.encoder.put(object, &mut out) {
                 Ok(()) => self.started = true,
                 Err(error) => {
                     // The head is gone, so all that can be done for the other objects is to leave this one
                     // out.
                     let key = object.key().escape_ascii();
-                    tracing::warn!("{} {key} is left out of a list: {error}", resource.name);
+                    let name = self.resource.name;
+                    tracing::warn!("{name} {key} is left out of a list: {error}");
                     out.truncate(before);
                 }
             }
         }
         Frame::from(Bytes::from(out))
     }
+}
+
+fn next_item<'w>(left: &mut u64, items: &'w mut Walk) -> Option<&'w Object> {
+    *left = left.checked_sub(1)?;
+    items.next_ref()
 }
 
 /// What the tier answers with.

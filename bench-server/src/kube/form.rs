@@ -3,7 +3,7 @@
 
 use kube_api::protobuf::{bytes_field_len, find_bytes, put_bytes, put_bytes_header};
 use kube_api::schema::PARTIAL_OBJECT_METADATA;
-use kube_api::{ToJsonError, envelope, list, to_json};
+use kube_api::{JsonSeries, ToJsonError, envelope, list, to_json};
 
 use super::media::{Encoding, Media, Shape};
 use super::object::Object;
@@ -65,7 +65,7 @@ impl Form {
     /// The object is damaged; `out` then holds the part before the error.
     pub fn put_object(
         &self,
-        resource: &Resource,
+        resource: &'static Resource,
         object: &Object,
         columns: bool,
         out: &mut Vec<u8>,
@@ -84,7 +84,10 @@ impl Form {
                 out.extend_from_slice(envelope::TAIL);
                 Ok(())
             }
-            (Encoding::Json, Shape::Partial) => self.put_partial(encoded, out),
+            (Encoding::Json, Shape::Partial) => {
+                // Field 1 is all that the schema knows, so everything else is passed over.
+                to_json(&PARTIAL_OBJECT_METADATA, encoded, &self.partial_head(), out)
+            }
             (Encoding::Protobuf, Shape::Partial) => {
                 let metadata = metadata(encoded)?;
                 let length = bytes_field_len(METADATA, metadata.len());
@@ -98,31 +101,71 @@ impl Form {
                     .map_err(|source| malformed(resource, source))?
                     .resource_version;
                 table::put_head(self.api_version, resource, version, columns, out);
-                self.put_item(resource, object, out)?;
+                self.items(resource).put(object, out)?;
                 out.extend_from_slice(b"]}");
                 Ok(())
             }
         }
     }
 
-    /// Appends an object as an item of a list: JSON without the comma, protobuf with tag and length.
+    /// Writes objects of a resource as items of one list.
+    pub fn items(&self, resource: &'static Resource) -> Items {
+        let whole = |head| Some(JsonSeries::new(resource.message?, head));
+        let partial = || {
+            Some(JsonSeries::new(
+                &PARTIAL_OBJECT_METADATA,
+                self.partial_head(),
+            ))
+        };
+        let json = match (self.encoding, self.shape, self.include) {
+            (Encoding::Json, Shape::Whole, _) => whole(String::new()),
+            (Encoding::Json, Shape::Partial, _) | (_, Shape::Table, Include::Metadata) => partial(),
+            (_, Shape::Table, Include::Object) => whole(resource.json_head()),
+            _ => None,
+        };
+        Items {
+            form: *self,
+            resource,
+            json,
+        }
+    }
+
+    /// Bytes that [`Items::put`] appends for partial metadata in protobuf.
+    pub(crate) fn partial_item_len(object: &Object) -> usize {
+        let length = metadata(object.encoded()).map_or(0, <[u8]>::len);
+        bytes_field_len(list::ITEMS, bytes_field_len(METADATA, length))
+    }
+
+    fn partial_head(&self) -> String {
+        format!(
+            "\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{}\"",
+            self.api_version
+        )
+    }
+}
+
+/// Writes the items of one list, of which neighbours are mostly alike.
+#[derive(Debug)]
+pub struct Items {
+    form: Form,
+    resource: &'static Resource,
+    /// JSON of what is shown of an object; none where that is nothing, or the object lies as it is shown.
+    json: Option<JsonSeries>,
+}
+
+impl Items {
+    /// Appends the next item: JSON without the comma, protobuf with tag and length.
     ///
     /// # Errors
-    /// As [`Self::put_object`].
-    pub fn put_item(
-        &self,
-        resource: &Resource,
-        object: &Object,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ToJsonError> {
+    /// As [`Form::put_object`].
+    pub fn put(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), ToJsonError> {
         let encoded = object.encoded();
-        match (self.encoding, self.shape) {
-            (Encoding::Json, Shape::Whole) => resource.put_json(encoded, "", out),
+        match (self.form.encoding, self.form.shape) {
+            (Encoding::Json, Shape::Whole | Shape::Partial) => self.put_json(encoded, out),
             (Encoding::Protobuf, Shape::Whole) => {
                 out.extend_from_slice(&object.item());
                 Ok(())
             }
-            (Encoding::Json, Shape::Partial) => self.put_partial(encoded, out),
             (Encoding::Protobuf, Shape::Partial) => {
                 let metadata = metadata(encoded)?;
                 let length = bytes_field_len(METADATA, metadata.len());
@@ -132,14 +175,11 @@ impl Form {
             }
             (_, Shape::Table) => {
                 out.extend_from_slice(b"{\"cells\":");
-                table::put_cells(resource, encoded, out);
+                table::put_cells(self.resource, encoded, out);
                 out.extend_from_slice(b",\"object\":");
-                match self.include {
+                match self.form.include {
                     Include::None => out.extend_from_slice(b"null"),
-                    Include::Metadata => self.put_partial(encoded, out)?,
-                    Include::Object => {
-                        resource.put_json(encoded, &resource.json_head(), out)?;
-                    }
+                    Include::Metadata | Include::Object => self.put_json(encoded, out)?,
                 }
                 out.push(b'}');
                 Ok(())
@@ -147,19 +187,12 @@ impl Form {
         }
     }
 
-    /// Bytes that [`Self::put_item`] appends for partial metadata in protobuf.
-    pub(crate) fn partial_item_len(object: &Object) -> usize {
-        let length = metadata(object.encoded()).map_or(0, <[u8]>::len);
-        bytes_field_len(list::ITEMS, bytes_field_len(METADATA, length))
-    }
-
-    fn put_partial(&self, encoded: &[u8], out: &mut Vec<u8>) -> Result<(), ToJsonError> {
-        // Field 1 is all that the schema knows, so everything else is passed over.
-        let head = format!(
-            "\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{}\"",
-            self.api_version
-        );
-        to_json(&PARTIAL_OBJECT_METADATA, encoded, &head, out)
+    fn put_json(&mut self, encoded: &[u8], out: &mut Vec<u8>) -> Result<(), ToJsonError> {
+        match &mut self.json {
+            Some(json) => json.put(encoded, out),
+            // A custom object, which has its head.
+            None => self.resource.put_json(encoded, "", out),
+        }
     }
 }
 

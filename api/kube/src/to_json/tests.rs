@@ -1,4 +1,7 @@
+use super::text::Text;
 use super::*;
+use crate::protobuf::{Fields, Wire};
+use crate::schema::Kind;
 
 fn text(bytes: &[u8]) -> String {
     let mut out = Vec::new();

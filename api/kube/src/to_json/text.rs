@@ -101,7 +101,7 @@ impl<'o> Text<'o> {
     }
 
     /// Appends a comma when there is need for one, then a key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn key(&mut self, comma: bool, key: &Key) {
         let (comma, length) = (usize::from(comma), key.text.len());
         let room = self.room(1 + length);
@@ -143,7 +143,7 @@ impl<'o> Text<'o> {
         let length = text.len();
         let room = self.room(length + 2);
         room[0] = b'"';
-        if copy_plain::<{ escape::STRING }>(text, &mut room[1..]) {
+        if copy_plain(text, &mut room[1..]) {
             room[length + 1] = b'"';
             self.end += length + 2;
         } else {
@@ -160,9 +160,8 @@ impl<'o> Text<'o> {
 
     /// Appends JSON as it stands, except for what Go's encoder escapes inside of it.
     pub(super) fn json(&mut self, json: &[u8]) {
-        let room = self.room(json.len());
-        if copy_plain::<{ escape::JSON }>(json, room) {
-            self.end += json.len();
+        if escape::is_plain_json(json) {
+            self.raw(json);
         } else {
             self.out.truncate(self.end);
             escape::put_json(self.out, json);
@@ -212,28 +211,28 @@ impl<'o> Text<'o> {
 }
 
 /// Copies text to the beginning of `to`, which is at least a block longer; false when it holds something to be
-/// escaped, and then what was copied means nothing. `WHAT` is [`escape::STRING`] or [`escape::JSON`].
+/// escaped, and then what was copied means nothing.
 #[inline]
-fn copy_plain<const WHAT: u8>(text: &[u8], to: &mut [u8]) -> bool {
+fn copy_plain(text: &[u8], to: &mut [u8]) -> bool {
     let mut special = [0; BLOCK];
     if let Some(last) = text.last_chunk::<BLOCK>() {
         let blocks = text.as_chunks::<BLOCK>().0;
         for (block, to) in blocks.iter().zip(to.as_chunks_mut::<BLOCK>().0) {
             *to = *block;
-            escape::note::<WHAT>(block, &mut special);
+            escape::note(block, &mut special);
         }
         // The rest, and some of what was copied already.
         if let Some(to) = to[..text.len()].last_chunk_mut() {
             *to = *last;
         }
-        escape::note::<WHAT>(last, &mut special);
+        escape::note(last, &mut special);
     } else {
         let mut block = [b' '; BLOCK];
         gather(text, &mut block);
         if let Some(to) = to.first_chunk_mut() {
             *to = block;
         }
-        escape::note::<WHAT>(&block, &mut special);
+        escape::note(&block, &mut special);
     }
     special.iter().fold(0, |any, byte| any | byte) == 0
 }

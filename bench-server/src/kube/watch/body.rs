@@ -242,6 +242,7 @@ impl WatchBody {
     }
 
     fn end_initial(&mut self, out: &mut Out) {
+        self.encoder.end_many();
         if self.annotated_end {
             self.encoder.bookmark(out, self.covered, true);
             self.bookmarked = self.covered;

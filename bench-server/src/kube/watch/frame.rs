@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
-use kube_api::{Status, ToJsonError, envelope, from_json};
+use kube_api::{JsonSeries, Status, ToJsonError, envelope, from_json};
 use serde_json::json;
 
 use super::out::Out;
@@ -20,7 +20,7 @@ use crate::kube::resource::Resource;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Writes the events of one watch.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct EventEncoder {
     resource: &'static Resource,
     form: Form,
@@ -28,6 +28,8 @@ pub struct EventEncoder {
     head: String,
     /// Whether a table's columns are still to be named.
     columns: bool,
+    /// Whole objects in JSON, while many come one after the other.
+    series: Option<Box<JsonSeries>>,
 }
 
 impl EventEncoder {
@@ -38,6 +40,7 @@ impl EventEncoder {
             form,
             head: resource.json_head(),
             columns: form.shape == Shape::Table,
+            series: None,
         }
     }
 
@@ -53,13 +56,24 @@ impl EventEncoder {
         self.resource
     }
 
-    /// Room for a piece that will be full of events.
-    pub(super) fn many(&self) -> Out {
+    /// Room for a piece that will be full of events, of objects in the order of their keys.
+    pub(super) fn many(&mut self) -> Out {
         match self.form.encoding {
-            Encoding::Json => Out::with_text_room(),
+            Encoding::Json => {
+                if let (Shape::Whole, Some(message)) = (self.form.shape, self.resource.message) {
+                    let series = || Box::new(JsonSeries::new(message, self.head.as_str()));
+                    self.series.get_or_insert_with(series);
+                }
+                Out::with_text_room()
+            }
             // Most objects are pointed at.
             Encoding::Protobuf => Out::new(),
         }
+    }
+
+    /// There will be no more such piece.
+    pub(super) fn end_many(&mut self) {
+        self.series = None;
     }
 
     /// Appends an event with this object. One that does not encode is left out, so that the others arrive.
@@ -75,7 +89,16 @@ impl EventEncoder {
             return;
         }
         let columns = std::mem::take(&mut self.columns);
-        self.put(out.text(), event_type.as_str(), object, columns);
+        let mut series = self.series.take();
+        let event_type = event_type.as_str();
+        self.put(
+            out.text(),
+            event_type,
+            object,
+            columns,
+            series.as_deref_mut(),
+        );
+        self.series = series;
     }
 
     /// The encoding of a live event, made once for all who watch in this form; a first table, which names its
@@ -91,7 +114,7 @@ impl EventEncoder {
             made();
             let mut out = Vec::new();
             if let Some(object) = event.event().object(event_type) {
-                self.put(&mut out, event_type.as_str(), object, columns);
+                self.put(&mut out, event_type.as_str(), object, columns, None);
             }
             Bytes::from(out)
         };
@@ -123,7 +146,7 @@ impl EventEncoder {
         let object = Object::decode(self.resource, b"", &stored, revision);
         let object = object.expect("built as an object");
         let columns = std::mem::take(&mut self.columns);
-        self.put(out.text(), "BOOKMARK", &object, columns);
+        self.put(out.text(), "BOOKMARK", &object, columns, None);
     }
 
     /// Appends an error, behind which nothing comes.
@@ -139,9 +162,16 @@ impl EventEncoder {
         }
     }
 
-    fn put(&self, out: &mut Vec<u8>, event_type: &str, object: &Object, columns: bool) {
+    fn put(
+        &self,
+        out: &mut Vec<u8>,
+        event_type: &str,
+        object: &Object,
+        columns: bool,
+        series: Option<&mut JsonSeries>,
+    ) {
         let before = out.len();
-        if let Err(error) = self.try_put(out, event_type, object, columns) {
+        if let Err(error) = self.try_put(out, event_type, object, columns, series) {
             let key = object.key().escape_ascii();
             tracing::warn!("{key} is left out of a watch: {error}");
             out.truncate(before);
@@ -154,6 +184,7 @@ impl EventEncoder {
         event_type: &str,
         object: &Object,
         columns: bool,
+        series: Option<&mut JsonSeries>,
     ) -> Result<(), ToJsonError> {
         match (self.form.encoding, self.form.shape) {
             (Encoding::Protobuf, _) => {
@@ -165,7 +196,10 @@ impl EventEncoder {
             }
             (Encoding::Json, Shape::Whole) => {
                 put_json_head(out, event_type);
-                self.resource.put_json(object.encoded(), &self.head, out)?;
+                match series {
+                    Some(series) => series.put(object.encoded(), out)?,
+                    None => self.resource.put_json(object.encoded(), &self.head, out)?,
+                }
             }
             (Encoding::Json, _) => {
                 put_json_head(out, event_type);

@@ -1,0 +1,215 @@
+//! What one object has different from another of the same shape.
+//!
+//! Two objects whose fields come in the same order, message by message, are shown alike except for values that
+//! differ. Where the order differs inside of a message, that message is the value that differs.
+
+use super::trace::{Fragment, Fragments, Link};
+use super::value::{entry, is_zero};
+use crate::protobuf::{Field as Found, Fields, Wire};
+use crate::schema::{Field, Kind, Rule};
+
+/// A value that is to be written in the place of another one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patch {
+    /// Which one.
+    pub(super) fragment: Link,
+    /// Offset of the field in the object that has the new value.
+    pub(super) field: u32,
+}
+
+/// What the objects of a series are compared with.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) wire: Vec<u8>,
+    pub(super) json: Vec<u8>,
+    pub(super) fragments: Fragments,
+    pub(super) first: Link,
+}
+
+impl Known {
+    /// Fills `patches` with what is different in `other`, in the order of the text. False when that is more
+    /// than `limit` of the fragments, or something that does not let the rest be the same. Costs a pass over the
+    /// bytes, and a step for each value that differs.
+    pub(super) fn differences(&self, other: &[u8], limit: u32, patches: &mut Vec<Patch>) -> bool {
+        patches.clear();
+        let mut comparison = Comparison {
+            known: self,
+            other,
+            patches,
+            left: limit,
+            // No two places are so far apart: nothing is known to be equal.
+            equal: Equal {
+                shift: usize::MAX,
+                end: 0,
+            },
+        };
+        comparison.message(self.first, 0, 0, other.len()).is_ok()
+    }
+}
+
+/// Why two messages are not alike.
+#[derive(Debug)]
+enum Unlike {
+    /// Their fields come in another order, or are shown by other rules.
+    Shape,
+    /// Too much differs.
+    TooMuch,
+}
+
+/// Bytes that are known to be equal: from the present place in the known object up to `end`, where the other's
+/// places are higher by `shift`.
+struct Equal {
+    shift: usize,
+    end: usize,
+}
+
+struct Comparison<'a> {
+    known: &'a Known,
+    other: &'a [u8],
+    patches: &'a mut Vec<Patch>,
+    /// Fragments that may still differ.
+    left: u32,
+    equal: Equal,
+}
+
+impl Comparison<'_> {
+    /// The fields of a message, which lie from `known` on in the known object, and from `other` to `end`.
+    fn message(
+        &mut self,
+        first: Link,
+        mut known: usize,
+        mut other: usize,
+        end: usize,
+    ) -> Result<(), Unlike> {
+        let mut next = first;
+        while let Some(fragment) = self.known.fragments.get(next) {
+            let fragment_end = fragment.end as usize;
+            if fragment_end <= self.equal_until(known, other) {
+                other += fragment_end - known;
+            } else {
+                let found = Fields::from(&self.other[..end], other).next();
+                let Some(Ok(found)) = found else {
+                    return Err(Unlike::Shape);
+                };
+                match fragment.row {
+                    Some(row) if u32::from(row.number) == found.number => {
+                        self.value(next, fragment, row, known, found)?;
+                    }
+                    None if Some(found.number) == self.known_field(known).map(|it| it.number) => {}
+                    _ => return Err(Unlike::Shape),
+                }
+                other = found.end;
+            }
+            known = fragment_end;
+            next = fragment.next;
+        }
+        match other == end {
+            true => Ok(()),
+            false => Err(Unlike::Shape),
+        }
+    }
+
+    /// The field that begins at this place of the known object.
+    fn known_field(&self, at: usize) -> Option<Found<'_>> {
+        Fields::from(&self.known.wire, at).next()?.ok()
+    }
+
+    /// A field that differs.
+    fn value(
+        &mut self,
+        link: Link,
+        fragment: &Fragment,
+        row: &'static Field,
+        known: usize,
+        found: Found<'_>,
+    ) -> Result<(), Unlike> {
+        let is_inline = row.rule == Rule::Inline;
+        // What JSON leaves out in one of them is not in the other's place.
+        let is_shown = !(row.rule == Rule::OmitZero && is_zero(row.kind, found.wire));
+        if !is_inline && (!is_shown || fragment.json.is_empty()) {
+            return Err(Unlike::Shape);
+        }
+        match (row.kind, found.wire) {
+            (Kind::Object(message), Wire::Bytes(other)) => {
+                let Some((known, Wire::Bytes(inside))) =
+                    self.known_field(known).map(|field| (field.end, field.wire))
+                else {
+                    return Err(Unlike::Shape);
+                };
+                let known = known - inside.len();
+                let (patches, left) = (self.patches.len(), self.left);
+                let other = found.end - other.len();
+                match self.message(fragment.first, known, other, found.end) {
+                    Err(Unlike::Shape) if !is_inline => {
+                        self.patches.truncate(patches);
+                        self.left = left;
+                    }
+                    result => {
+                        // JSON shows the others in the order of the wire.
+                        if !message.is_orderly() {
+                            let place = |patch: &Patch| patch.fragment;
+                            self.patches[patches..].sort_unstable_by_key(place);
+                        }
+                        return result;
+                    }
+                }
+            }
+            (Kind::Object(_), _) => return Err(Unlike::Shape),
+            (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, other) => {
+                // Another key may have another place.
+                let key = |wire| entry(wire).ok().map(|(key, _)| key);
+                let known = self.known_field(known).and_then(|field| key(field.wire));
+                if known.is_none() || known != key(other) {
+                    return Err(Unlike::Shape);
+                }
+            }
+            _ => {}
+        }
+        let left = self.left.checked_sub(fragment.count);
+        self.left = left.ok_or(Unlike::TooMuch)?;
+        self.patches.push(Patch {
+            fragment: link,
+            field: found.start as u32,
+        });
+        Ok(())
+    }
+
+    /// Up to where the known object is as the other one, from these places on.
+    #[inline]
+    fn equal_until(&mut self, known: usize, other: usize) -> usize {
+        let shift = other.wrapping_sub(known);
+        if shift != self.equal.shift || known > self.equal.end {
+            let common = common_prefix(&self.known.wire[known..], &self.other[other..]);
+            let end = known + common;
+            self.equal = Equal { shift, end };
+        }
+        self.equal.end
+    }
+}
+
+/// Bytes at the beginning of both that are equal.
+fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    let mut equal = 0;
+    for (one, other) in one
+        .as_chunks::<32>()
+        .0
+        .iter()
+        .zip(other.as_chunks::<32>().0)
+    {
+        if one != other {
+            break;
+        }
+        equal += 32;
+    }
+    let (one, other) = (&one[equal..], &other[equal..]);
+    for (one, other) in one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0) {
+        let differing = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differing != 0 {
+            return equal + differing.trailing_zeros() as usize / 8;
+        }
+        equal += 8;
+    }
+    let rest = one.len().min(other.len()) / 8 * 8;
+    let rest = one[rest..].iter().zip(&other[rest..]);
+    equal + rest.take_while(|(one, other)| one == other).count()
+}
