@@ -136,6 +136,14 @@ fn list(served: Served) -> (Served, usize) {
     (served, bytes)
 }
 
+// Pods of five workloads.
+#[library_benchmark(config = at_most(100_000_000))]
+#[bench::of_500_pods(setup = cached)]
+fn list_json(served: Served) -> (Served, usize) {
+    let bytes = served.list(black_box("resourceVersion=0"), Encoding::Json);
+    (served, bytes)
+}
+
 #[library_benchmark(config = at_most(1_190_000))]
 #[bench::of_a_label_that_nothing_has(setup = without_index)]
 fn select(served: Served) -> (Served, usize) {
@@ -160,4 +168,7 @@ fn fan_out((served, change, mut watches): Watched) -> (Watched, usize) {
     ((served, change, watches), bytes)
 }
 
-library_benchmark_group!(name = served, benchmarks = [json, list, select, fan_out]);
+library_benchmark_group!(
+    name = served,
+    benchmarks = [json, list, list_json, select, fan_out]
+);

@@ -15,9 +15,6 @@ use crate::schema::{Kind, Message};
 /// fast as they are compared.
 const LONGEST_BYTES: usize = 64 * 1024;
 
-/// An object is like the one that is kept while at most one in so many of its values differs.
-const ALIKE: u32 = 3;
-
 /// Kept objects in a row that were like none behind them, until some objects are passed over.
 const IN_VAIN: u32 = 3;
 
@@ -69,8 +66,7 @@ impl JsonSeries {
             return to_json(self.message, object, &self.head, out);
         }
         if self.is_known {
-            let limit = self.known.fragments.len() as u32 / ALIKE;
-            if self.known.differences(object, limit, &mut self.patches) {
+            if self.known.differences(object, &mut self.patches) {
                 let before = out.len();
                 if self.known.put_patched(object, &self.patches, out) {
                     self.helped = true;
@@ -81,17 +77,24 @@ impl JsonSeries {
                 return to_json(self.message, object, &self.head, out);
             }
             self.is_known = false;
-            self.in_vain = match self.helped {
-                true => 0,
-                false => self.in_vain + 1,
-            };
-            if self.in_vain >= IN_VAIN {
-                let doubled = 1_u32.checked_shl(self.in_vain - IN_VAIN);
-                self.pass = doubled.unwrap_or(PASSED_OVER).min(PASSED_OVER) - 1;
+            if self.helped {
+                self.in_vain = 0;
+            } else if self.was_in_vain() {
                 return to_json(self.message, object, &self.head, out);
             }
         }
         self.keep(object, out)
+    }
+
+    /// Counts an object that was kept in vain; whether some are passed over now.
+    fn was_in_vain(&mut self) -> bool {
+        self.in_vain += 1;
+        let Some(more) = self.in_vain.checked_sub(IN_VAIN) else {
+            return false;
+        };
+        let doubled = 1_u32.checked_shl(more).unwrap_or(PASSED_OVER);
+        self.pass = doubled.min(PASSED_OVER) - 1;
+        true
     }
 
     /// Writes an object and keeps it.
@@ -100,13 +103,16 @@ impl JsonSeries {
         let tracer = Tracer::new(&mut known.fragments, object, start);
         let written = Writer::new(out, tracer).object(self.message, object, &self.head);
         self.helped = false;
-        if let (Ok(()), Some(first)) = (&written, known.fragments.finish()) {
-            known.first = first;
-            known.wire.clear();
-            known.wire.extend_from_slice(object);
-            known.json.clear();
-            known.json.extend_from_slice(&out[start..]);
-            self.is_known = true;
+        match (&written, known.fragments.finish()) {
+            (Ok(()), Some(first)) => {
+                known.first = first;
+                known.wire.clear();
+                known.wire.extend_from_slice(object);
+                known.json.clear();
+                known.json.extend_from_slice(&out[start..]);
+                self.is_known = true;
+            }
+            _ => drop(self.was_in_vain()),
         }
         written
     }

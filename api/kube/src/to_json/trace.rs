@@ -77,11 +77,6 @@ impl Fragments {
         self.lost = false;
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     pub(super) fn get(&self, at: Link) -> Option<&Fragment> {
         self.all.get(at as usize)
     }
