@@ -4,7 +4,8 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::canvas::{
-    Area, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write, write_legend,
+    Area, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write, write_heading,
+    write_legend,
 };
 use crate::report::quantity::Unit;
 
@@ -53,17 +54,8 @@ impl CurvesFigure {
         ruler: Ruler,
     ) -> Result<(), DrawError> {
         let width = WIDTH as i32 - 2 * MARGIN;
-        let title = Lettering::new(20).bold();
-        write(area, ruler, &self.title, title, (MARGIN, 22), Some(width))?;
-        let subtitle = Lettering::new(13).faint();
-        write(
-            area,
-            ruler,
-            &self.subtitle,
-            subtitle,
-            (MARGIN, 46),
-            Some(width),
-        )?;
+        let heading = (&*self.title, &*self.subtitle);
+        write_heading(area, ruler, heading, MARGIN, width)?;
         let names = self.names.iter().map(String::as_str).enumerate();
         write_legend(area, ruler, (MARGIN, 70), 26, names, |line, x| {
             let y = ruler.px(70);

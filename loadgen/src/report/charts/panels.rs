@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use super::axis::Axis;
 use super::canvas::{
     Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write,
-    write_legend, write_lines,
+    write_heading, write_legend, write_lines,
 };
 use crate::report::quantity::Unit;
 
@@ -70,22 +70,8 @@ impl PanelsFigure {
         ruler: Ruler,
     ) -> Result<(), DrawError> {
         let width = WIDTH as i32;
-        write(
-            area,
-            ruler,
-            &self.title,
-            Lettering::new(20).bold(),
-            (MARGIN, 22),
-            Some(width - 2 * MARGIN),
-        )?;
-        write(
-            area,
-            ruler,
-            &self.subtitle,
-            Lettering::new(13).faint(),
-            (MARGIN, 46),
-            Some(width - 2 * MARGIN),
-        )?;
+        let heading = (&*self.title, &*self.subtitle);
+        write_heading(area, ruler, heading, MARGIN, width - 2 * MARGIN)?;
         draw_legend(area, ruler)?;
         let mut top = HEAD_HEIGHT;
         for (at, group) in self.groups.iter().enumerate() {

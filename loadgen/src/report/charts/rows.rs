@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use super::axis::Axis;
 use super::canvas::{
     Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write,
-    write_legend,
+    write_heading, write_legend,
 };
 
 const WIDTH: u32 = 1_000;
@@ -142,22 +142,8 @@ impl RowsFigure {
         ruler: Ruler,
     ) -> Result<(), DrawError> {
         let width = WIDTH as i32;
-        write(
-            area,
-            ruler,
-            &self.title,
-            Lettering::new(20).bold(),
-            (MARGIN, 22),
-            Some(width - 2 * MARGIN),
-        )?;
-        write(
-            area,
-            ruler,
-            &self.subtitle,
-            Lettering::new(13).faint(),
-            (MARGIN, 46),
-            Some(width - 2 * MARGIN),
-        )?;
+        let heading = (&*self.title, &*self.subtitle);
+        write_heading(area, ruler, heading, MARGIN, width - 2 * MARGIN)?;
         self.draw_legend(area, ruler)?;
         self.draw_plot(area, ruler)?;
         self.draw_words(area, ruler)
