@@ -138,6 +138,15 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
         assert_eq!(events["reconnects"], 1, "{row}");
         assert_eq!(number(&events["filtered"]) > 0.0, thrown_away, "{row}");
         assert_eq!(case["latency_ms"]["n"], events["writes"], "{row}");
+        // A key's hash, a revision, a hash and a length at least, of each of its objects.
+        let of = |shard: &Value| number(&shard["memory_bytes"]) / number(&shard["objects"]);
+        let workers = shards["shards"].as_array().expect("workers");
+        let enough = workers.iter().all(|worker| of(worker) > 32.0);
+        assert!(enough, "{row}: {shards}");
+        assert!(
+            number(&shards["worker_memory_max"]) < 32e6,
+            "{row}: {shards}"
+        );
     }
     for (row, moved, filtered) in [
         ("watch-sharded:3/churn/reshard-replan", 0.5, false),

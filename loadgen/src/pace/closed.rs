@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use workloads::Fingerprint;
 
-use crate::sample::thread_cpu;
+use crate::sample::{heap, thread_cpu};
 use crate::target::list::{ListError, Listed, Lister, Reach, Row};
 use crate::verify::{Check, Expected, Found, Wrong};
 
@@ -44,6 +44,8 @@ pub struct Done {
     pub first_object: Option<Duration>,
     /// CPU time of the client's thread meanwhile.
     pub cpu: Duration,
+    /// Most bytes that its thread held at a time, of those that it did not hold before; `None` where that is not counted.
+    pub memory: Option<u64>,
     /// What the list held, where it was looked at.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
@@ -55,6 +57,7 @@ impl Done {
             latency: Duration::ZERO,
             first_object: None,
             cpu: Duration::ZERO,
+            memory: None,
             result: Err(error),
         }
     }
@@ -224,6 +227,7 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
         return Done::failed(error);
     }
     let cpu_before = thread_cpu();
+    heap::begin();
     let begun = Instant::now();
     let mut first_object = None;
     let work = async {
@@ -262,6 +266,7 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
         latency: begun.elapsed(),
         first_object,
         cpu: thread_cpu().saturating_sub(cpu_before),
+        memory: heap::most(),
         result: result.unwrap_or(Err(ListError::Slow(LIST_WITHIN))),
     }
 }

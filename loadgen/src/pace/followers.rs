@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::sample::thread_cpu;
+use crate::sample::{heap, thread_cpu};
 use crate::target::list::follow::take_over::{Change, Taken};
 use crate::target::list::follow::{Follower, Held, Log};
 use crate::target::list::{ListError, Reach, Row};
@@ -41,6 +41,8 @@ pub struct Followed {
     pub held: HashMap<u64, Held>,
     /// CPU time of its thread since it had the state.
     pub cpu: Duration,
+    /// Most bytes that its thread held at a time since it asked for the state; `None` where that is not counted.
+    pub memory: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -198,6 +200,8 @@ fn worker(
             }
         };
         if connected.send(Ok(())).is_ok() {
+            // For one that joins later; the state begins anew.
+            heap::begin();
             Worker {
                 follower,
                 outcome: Ok(()),
@@ -263,7 +267,7 @@ impl Worker {
             latency,
             wire_bytes: self.follower.state_bytes(),
             revision: self.follower.revision(),
-            held: self.follower.held().clone(),
+            held: heap::handing_away(|| self.follower.held().clone()),
         })
     }
 
@@ -291,7 +295,9 @@ impl Worker {
         let seen = timeout(LAST_EVENT_WITHIN, last).await;
         seen.unwrap_or(Err(ListError::Slow(LAST_EVENT_WITHIN)))?;
         self.is_live = false;
+        let memory = heap::most();
         Ok(Followed {
+            memory,
             log: self.follower.take_log(),
             held: self.follower.held().clone(),
             cpu: thread_cpu().saturating_sub(self.cpu_before),

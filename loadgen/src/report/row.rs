@@ -162,13 +162,14 @@ pub fn warnings(case: &Case) -> Vec<String> {
 fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
     let cpu = |seconds: Option<f64>| Quantity::or_absent(seconds.map(Quantity::seconds));
     let mut notes = vec![format!(
-        "shards by {}, {}: the largest has {} objects, {} the mean, {}; busiest worker {} CPU",
+        "shards by {}, {}: the largest has {} objects, {} the mean, {}; busiest worker {} CPU, largest {}",
         shards.key,
         shards.plan,
         Quantity::Count(shards.objects_max),
         Quantity::PerByte(shards.objects_skew),
         Quantity::bytes(shards.bytes_max),
         cpu(Some(shards.worker_cpu_s_max)),
+        Quantity::or_absent(shards.worker_memory_max.map(Quantity::bytes)),
     )];
     if shards.server_cpu_s_max.is_some() {
         let most = cpu(shards.server_cpu_s_max);

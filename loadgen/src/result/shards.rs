@@ -28,6 +28,9 @@ pub struct Sharding {
     pub server_cpu_s_max: Option<f64>,
     /// CPU time of the busiest worker's thread for one list, or for the live part of a watch.
     pub worker_cpu_s_max: f64,
+    /// Memory of the largest worker; null where the allocator does not count by thread.
+    #[serde(default)]
+    pub worker_memory_max: Option<u64>,
     /// Watches: time until the last worker had the whole state.
     #[serde(default)]
     pub synced_ms: Option<Quantiles>,
@@ -69,6 +72,11 @@ pub struct ShardFigures {
     pub server_cpu_s: Option<f64>,
     /// CPU time of its thread for one list, or for the live part of a watch.
     pub cpu_s: f64,
+    /// Most bytes that its thread had allocated at a time, by the allocator's counters of the thread, above what it had when the
+    /// list, or the watch, began: buffers, and for a watch the revision and hash of each object, not the objects. All workers
+    /// are threads of one process, so there is no resident size of one. Null where the allocator does not count by thread.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// Watches: events of its own objects.
     #[serde(default)]
     pub events: u64,

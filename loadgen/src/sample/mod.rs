@@ -1,5 +1,6 @@
 //! Memory and CPU of a process, the server's and the generator's own, as exactly as the kernel and the allocator tell.
 
+pub mod heap;
 mod machine;
 mod metrics;
 mod process;

@@ -293,6 +293,7 @@ impl Live<'_> {
         let joined = sharding.resharding.as_mut().map(|r| &mut r.joined);
         for (shard, worker) in sharding.shards.iter_mut().chain(joined).zip(followed) {
             shard.cpu_s = worker.cpu.as_secs_f64();
+            shard.memory_bytes = worker.memory;
             shard.events = worker.log.seen.len() as u64;
             shard.event_bytes = worker.log.wire_bytes;
             events.filtered += worker.log.filtered;

@@ -306,6 +306,7 @@ impl Rounds<'_> {
                 return Err(Early::Failed(reason.to_owned()));
             }
             shard.take(&listed, &found, done.latency, done.cpu);
+            shard.memory = shard.memory.max(done.memory);
             union.merge(&found);
         }
         let listed = Listed {
@@ -388,6 +389,7 @@ struct ShardTally {
     bytes: u64,
     latency: LatencyHistogram,
     cpu: Duration,
+    memory: Option<u64>,
 }
 
 impl ShardTally {
@@ -418,6 +420,7 @@ impl Set {
             figures.bytes = tally.bytes;
             figures.list_ms = tally.latency.quantiles_ms().p50;
             figures.cpu_s = tally.cpu.as_secs_f64() / tally.latency.n().max(1) as f64;
+            figures.memory_bytes = tally.memory;
             figures.server_cpu_s = server_cpu_s.as_ref().map(|each| each[n]);
         }
         summarise(sharding);
@@ -436,5 +439,6 @@ pub(super) fn summarise(sharding: &mut Sharding) {
     sharding.objects_skew = skew(&objects);
     sharding.bytes_max = most(&bytes);
     sharding.bytes_skew = skew(&bytes);
+    sharding.worker_memory_max = shards.iter().filter_map(|shard| shard.memory_bytes).max();
     sharding.worker_cpu_s_max = shards.iter().map(|shard| shard.cpu_s).fold(0.0, f64::max);
 }

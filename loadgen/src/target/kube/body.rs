@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until};
 
 use super::KubeError;
+use crate::sample::heap;
 
 /// How fast a slow reader reads.
 #[derive(Debug)]
@@ -68,6 +69,7 @@ impl Body {
     /// [`KubeError::Body`] when the connection breaks, or what came is no gzip.
     pub async fn next(&mut self) -> Result<Option<Bytes>, KubeError> {
         let broken = |e: &dyn std::fmt::Display| KubeError::Body(e.to_string());
+        heap::note();
         loop {
             let Some(frame) = self.incoming.frame().await else {
                 if let Some(gzip) = &mut self.gzip {

@@ -18,6 +18,7 @@ use super::super::{ListError, Reach, Row};
 use super::frames::{Event, Frames};
 use super::restore::{Restore, Stored};
 use super::{Kube, ROOT, WATCH_LIST, not_a_list};
+use crate::sample::heap;
 use crate::target::kube::Body;
 use crate::verify::Wrong;
 
@@ -142,8 +143,9 @@ impl Follower {
     /// [`ListError`] when the watch fails or breaks the contract.
     pub async fn sync(&mut self) -> Result<(), ListError> {
         self.leave();
-        self.held.clear();
+        self.held = HashMap::new();
         self.log = Log::default();
+        heap::begin();
         self.restore = restore(&self.kube);
         self.revision = 0;
         self.last_key = Some(Vec::new());

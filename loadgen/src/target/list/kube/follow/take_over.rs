@@ -12,6 +12,7 @@ use super::super::Part;
 use super::super::not_a_list;
 use super::super::restore::{Sink, Stored};
 use super::{End, Follower, Held, restore};
+use crate::sample::heap;
 use crate::verify::Wrong;
 
 /// What a worker has from a revision on.
@@ -75,7 +76,7 @@ impl Follower {
             latency: begun.elapsed(),
             objects: (self.held.len() - before) as u64,
             wire_bytes,
-            held: self.held.clone(),
+            held: heap::handing_away(|| self.held.clone()),
         })
     }
 
