@@ -119,6 +119,12 @@ enum Ended {
     /// The peer did something that framing by hand does not know, legal or not.
     #[error("connection: peer not understood: {0}")]
     Unknown(String),
+    /// The peer sends what must be answered (PING, SETTINGS, DATA) without end and does not read the answers.
+    #[error("connection: the peer does not read {replies} answers to its own frames")]
+    Flooded {
+        /// How many wait: the most that may.
+        replies: usize,
+    },
 }
 
 impl From<&Ended> for Error {

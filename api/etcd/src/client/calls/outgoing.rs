@@ -21,11 +21,17 @@ const FRAME_BYTES: RangeInclusive<usize> = 1 << 14..=(1 << 24) - 1;
 /// An output buffer that grew beyond this is given back once it is written.
 const KEEP_BYTES: usize = 256 * 1024;
 
+/// Most answers to PING, SETTINGS and DATA frames that wait for a peer to read them: some 170 KB. A peer asks for one or two.
+const MOST_REPLIES: usize = 10_000;
+
 /// What the peer allows, and what waits for it.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     out: Vec<u8>,
     written: usize,
+    /// Answers to PING, SETTINGS and DATA frames in `out`, all of them before `replies_end`.
+    replies: usize,
+    replies_end: usize,
     headers: Option<Encoder>,
     /// Body bytes that the connection may still send.
     window: i64,
@@ -60,6 +66,8 @@ impl Default for Outgoing {
         Self {
             out: Vec::new(),
             written: 0,
+            replies: 0,
+            replies_end: 0,
             headers: None,
             window: wire::DEFAULT_WINDOW.into(),
             initial_window: wire::DEFAULT_WINDOW.into(),
@@ -95,6 +103,10 @@ impl Outgoing {
     /// Takes note that the socket took `count` of them.
     pub(super) fn wrote(&mut self, count: usize) {
         self.written += count;
+        if self.written >= self.replies_end {
+            self.replies = 0;
+            self.replies_end = 0;
+        }
         if self.written == self.out.len() {
             self.written = 0;
             self.out.clear();
@@ -102,6 +114,36 @@ impl Outgoing {
                 self.out = Vec::new();
             }
         }
+    }
+
+    /// Queues what the peer must be answered, written by `reply`, unless it lets too many answers wait: it may ask
+    /// without end and read nothing.
+    fn reply(&mut self, reply: impl FnOnce(&mut Vec<u8>)) -> Result<(), Ended> {
+        if self.replies == MOST_REPLIES {
+            return Err(Ended::Flooded {
+                replies: MOST_REPLIES,
+            });
+        }
+        reply(&mut self.out);
+        self.replies += 1;
+        self.replies_end = self.out.len();
+        Ok(())
+    }
+
+    /// Answers a PING.
+    ///
+    /// # Errors
+    /// [`Ended::Flooded`].
+    pub(super) fn pong(&mut self, payload: &[u8]) -> Result<(), Ended> {
+        self.reply(|out| wire::pong(out, payload))
+    }
+
+    /// Gives the peer credit for more bytes of a stream; 0 is the connection.
+    ///
+    /// # Errors
+    /// [`Ended::Flooded`].
+    pub(super) fn grant(&mut self, stream: u32, bytes: u32) -> Result<(), Ended> {
+        self.reply(|out| wire::window_update(out, stream, bytes))
     }
 
     /// Requests that are not begun.
@@ -187,7 +229,16 @@ impl Outgoing {
     }
 
     /// Applies the peer's settings and acknowledges them.
-    pub(super) fn settings(&mut self, payload: &[u8]) -> Result<(), &'static str> {
+    ///
+    /// # Errors
+    /// [`Ended::Unknown`] for settings that HTTP/2 does not have or this side does not follow, [`Ended::Flooded`].
+    pub(super) fn settings(&mut self, payload: &[u8]) -> Result<(), Ended> {
+        self.apply(payload)
+            .map_err(|what| Ended::Unknown(what.into()))?;
+        self.reply(wire::settings_ack)
+    }
+
+    fn apply(&mut self, payload: &[u8]) -> Result<(), &'static str> {
         for (name, value) in wire::settings(payload) {
             match name {
                 setting::HEADER_TABLE_SIZE => {
@@ -221,7 +272,6 @@ impl Outgoing {
                 _ => {}
             }
         }
-        wire::settings_ack(&mut self.out);
         Ok(())
     }
 

@@ -165,6 +165,14 @@ async fn a_peer_with_a_small_header_table_is_spoken_to_through_h2() {
 
 /// A peer that accepts one client, reads its preface and settings, and then sends `frames` and the end once a request came.
 async fn scripted(listener: TcpListener, frames: Vec<u8>) -> TcpStream {
+    let mut socket = asked(listener).await;
+    socket.write_all(&frames).await.expect("it reads");
+    socket.shutdown().await.expect("it is open");
+    socket
+}
+
+/// The socket of a client that has sent a request.
+async fn asked(listener: TcpListener) -> TcpStream {
     let (mut socket, _) = listener.accept().await.expect("a client");
     let settings: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     socket.write_all(settings).await.expect("it reads");
@@ -176,8 +184,6 @@ async fn scripted(listener: TcpListener, frames: Vec<u8>) -> TcpStream {
         assert_ne!(count, 0, "the client left");
         seen.extend_from_slice(&part[..count]);
     }
-    socket.write_all(&frames).await.expect("it reads");
-    socket.shutdown().await.expect("it is open");
     socket
 }
 
@@ -356,4 +362,71 @@ async fn a_peer_that_goes_away_tells_why_and_what_it_takes_it_answers() {
     let (seen, turn) = one_call(frames.concat()).await;
     turn.expect("the call is among those that it takes");
     assert_eq!(seen[0].as_ref().expect("an answer"), b"hi");
+}
+
+/// Without a bound, a peer that asks for answers and reads none of them makes its client grow for as long as it asks.
+#[tokio::test]
+async fn a_peer_that_floods_and_does_not_read_is_left() {
+    let settings = frame(4, 0, 0, &[]);
+    for (flood, expected) in [(frame(6, 0, 0, &[9; 8]), "ping"), (settings, "settings")] {
+        let (listener, config) = listen().await;
+        let peer = tokio::spawn(async move {
+            // Ends when the client does: it reads nothing, and the client stops reading once it has left.
+            let mut socket = asked(listener).await;
+            let many = flood.repeat(1_000);
+            while socket.write_all(&many).await.is_ok() {}
+        });
+        let mut calls = CallConnection::connect(&config, None)
+            .await
+            .expect("settings come");
+        calls
+            .send(Rpc::Range, &RangeRequest::default(), 1)
+            .expect("alive");
+        let mut seen = 0;
+        let mut note = |_: Completion<'_>| seen += 1;
+        let turn = tokio::time::timeout(Duration::from_secs(60), calls.turn(&mut note)).await;
+        let error = turn.expect("an end").expect_err(expected).to_string();
+        assert!(
+            error.contains("does not read 10000 answers"),
+            "{expected}: {error}"
+        );
+        assert_eq!(seen, 1, "the call is shown as failed");
+        assert_eq!(calls.framing(), Framing::ByHand);
+        drop(calls);
+        peer.await.expect("it ends with its client");
+    }
+}
+
+/// A peer may ask as often as it likes while it reads.
+#[tokio::test]
+async fn a_peer_that_reads_may_ping_without_end() {
+    let (listener, config) = listen().await;
+    let peer = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a client");
+        let settings = frame(4, 0, 0, &[]);
+        socket.write_all(&settings).await.expect("it reads");
+        let (mut read, mut write) = socket.split();
+        let (pings, answers) = (frame(6, 0, 0, &[9; 8]).repeat(1_000), async {
+            let mut received = 0;
+            let mut part = [0; 4096];
+            while received < 50 * 17_000 {
+                received += read.read(&mut part).await.expect("it writes");
+            }
+        });
+        let asking = async {
+            for _ in 0..50 {
+                write.write_all(&pings).await.expect("it reads");
+            }
+        };
+        tokio::join!(asking, answers);
+        write.shutdown().await.expect("it is open");
+    });
+    let mut calls = CallConnection::connect(&config, None)
+        .await
+        .expect("settings come");
+    let mut note = |_: Completion<'_>| {};
+    let turn = tokio::time::timeout(Duration::from_secs(60), calls.turn(&mut note)).await;
+    let error = turn.expect("an end").expect_err("the end").to_string();
+    assert!(error.contains("closed by the peer"), "{error}");
+    peer.await.expect("every ping was answered");
 }

@@ -62,7 +62,7 @@ impl Framed {
             Kind::Settings if head.is_ack() => Ok(()),
             Kind::Settings => {
                 self.settled = true;
-                self.outgoing.settings(payload).map_err(unknown)
+                self.outgoing.settings(payload)
             }
             Kind::WindowUpdate => {
                 self.check_opened(head.stream)?;
@@ -70,10 +70,7 @@ impl Framed {
                 self.outgoing.credit(head.stream, credit).map_err(unknown)
             }
             Kind::Ping if head.is_ack() => Ok(()),
-            Kind::Ping => {
-                wire::pong(self.outgoing.buffer(), payload);
-                Ok(())
-            }
+            Kind::Ping => self.outgoing.pong(payload),
             Kind::Reset => {
                 self.check_opened(head.stream)?;
                 let code = wire::number(payload).unwrap_or_default();
@@ -143,7 +140,7 @@ impl Framed {
             return Err(unknown("more data than the connection's window"));
         }
         if self.unacknowledged >= self.limits.connection_window / 2 {
-            wire::window_update(self.outgoing.buffer(), 0, self.unacknowledged);
+            self.outgoing.grant(0, self.unacknowledged)?;
             self.unacknowledged = 0;
         }
         let data = head.unpadded(payload).ok_or(unknown("padding too long"))?;
@@ -165,7 +162,7 @@ impl Framed {
             return self.end(head.stream, received, Err(error), on_completion);
         }
         if call.unacknowledged >= self.limits.stream_window / 2 {
-            wire::window_update(self.outgoing.buffer(), head.stream, call.unacknowledged);
+            self.outgoing.grant(head.stream, call.unacknowledged)?;
             call.unacknowledged = 0;
         }
         Ok(())
