@@ -5,6 +5,12 @@
 //! Here small writes land in a buffer, and another task of the same runtime writes the buffer out
 //! once the connection's task has yielded: by then everything that was ready is in it. Writes of
 //! [`PASS_BYTES`] and more pass straight through, after what waits before them.
+//!
+//! The socket may be a TLS session: what is gathered becomes full records, and what the session holds back
+//! is flushed by whichever of the two tasks comes first.
+
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -53,7 +59,8 @@ struct State<S> {
     written: usize,
     /// Whether small writes are gathered at all.
     gather: bool,
-    /// The connection's task, when it waits for the buffer to drain.
+    /// The connection's task, when it waits for the buffer to drain, or for a socket whose one waker the draining task
+    /// may replace with its own.
     blocked: Option<Waker>,
     /// Whether the draining task waits for the socket. While it does, nobody else may poll the
     /// socket for writing, or its waker would be lost.
@@ -162,7 +169,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         }
         let passes = bytes >= PASS_BYTES || !state.gather;
         let waiting = state.waiting.len();
-        if waiting > 0 && (passes || waiting + bytes > MOST_BYTES) {
+        if (waiting > 0 || state.draining) && (passes || waiting + bytes > MOST_BYTES) {
             // Room is made here and now where the socket takes it: no other task need run for it.
             let drained = match state.draining {
                 true => Poll::Pending,
@@ -175,7 +182,11 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
             }
         }
         if passes {
-            return pass(Pin::new(&mut state.socket), cx);
+            let passed = pass(Pin::new(&mut state.socket), cx);
+            if passed.is_pending() {
+                state.blocked = Some(cx.waker().clone());
+            }
+            return passed;
         }
         gather(&mut state.waiting);
         if waiting == 0 {
@@ -216,17 +227,26 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         self.shared.state.lock().socket.is_write_vectored()
     }
 
-    /// Ready at once: what waits is written as soon as the connection's task yields.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.shared.state.lock().failed.take() {
-            Some(e) => Poll::Ready(Err(e)),
-            None => Poll::Ready(Ok(())),
+    /// Ready at once where something waits: the draining task writes and flushes as soon as the connection's task yields.
+    /// Else it flushes what a write that passed left in a TLS session.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.shared.state.lock();
+        if let Some(e) = state.failed.take() {
+            return Poll::Ready(Err(e));
         }
+        if state.draining || !state.waiting.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let flushed = Pin::new(&mut state.socket).poll_flush(cx);
+        if flushed.is_pending() {
+            state.blocked = Some(cx.waker().clone());
+        }
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.shared.state.lock();
-        if !state.waiting.is_empty() {
+        if state.draining || !state.waiting.is_empty() {
             state.blocked = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -249,122 +269,5 @@ impl<S> Drop for Gathered<S> {
         self.shared.state.lock().closed = true;
         self.shared.due.notify_one();
         self.shared.closing.notify_one();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    /// Counts the writes that reach it.
-    struct Counting {
-        inner: tokio::io::DuplexStream,
-        writes: Arc<Mutex<Vec<usize>>>,
-    }
-
-    impl AsyncWrite for Counting {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buf: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            let result = Pin::new(&mut self.inner).poll_write(cx, buf);
-            if let Poll::Ready(Ok(count)) = result {
-                self.writes.lock().push(count);
-            }
-            result
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.inner).poll_flush(cx)
-        }
-
-        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.inner).poll_shutdown(cx)
-        }
-    }
-
-    impl AsyncRead for Counting {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buf: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.inner).poll_read(cx, buf)
-        }
-    }
-
-    fn gathered(
-        room: usize,
-    ) -> (
-        Gathered<Counting>,
-        tokio::io::DuplexStream,
-        Arc<Mutex<Vec<usize>>>,
-    ) {
-        let (near, far) = tokio::io::duplex(room);
-        let writes = Arc::new(Mutex::new(Vec::new()));
-        let socket = Counting {
-            inner: near,
-            writes: writes.clone(),
-        };
-        (Gathered::new(socket, true), far, writes)
-    }
-
-    #[tokio::test]
-    async fn small_writes_of_one_turn_reach_the_socket_as_one() {
-        let (mut near, mut far, writes) = gathered(1 << 20);
-        for i in 0..100u8 {
-            near.write_all(&[i; 10]).await.unwrap();
-            near.flush().await.unwrap();
-        }
-        let mut seen = vec![0; 1000];
-        far.read_exact(&mut seen).await.unwrap();
-        assert!((0..100).all(|i| seen[i * 10] == i as u8), "order is kept");
-        assert_eq!(*writes.lock(), [1000]);
-    }
-
-    #[tokio::test]
-    async fn large_writes_pass_but_never_overtake() {
-        let (mut near, mut far, writes) = gathered(1 << 20);
-        near.write_all(&[1; 10]).await.unwrap();
-        near.write_all(&vec![2; PASS_BYTES]).await.unwrap();
-        near.write_all(&[3; 10]).await.unwrap();
-        drop(near);
-        let mut seen = Vec::new();
-        far.read_to_end(&mut seen).await.unwrap();
-        assert_eq!(*writes.lock(), [10, PASS_BYTES, 10]);
-        assert_eq!((seen[9], seen[10], seen[seen.len() - 1]), (1, 2, 3));
-    }
-
-    #[tokio::test]
-    async fn a_reader_that_stops_holds_the_writer_back() {
-        let (mut near, mut far, _) = gathered(1024);
-        let writing = tokio::spawn(async move {
-            for _ in 0..100 {
-                near.write_all(&[7; 16 * 1024]).await.unwrap();
-            }
-            near.shutdown().await.unwrap();
-        });
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-        assert!(!writing.is_finished(), "1.6 MB do not fit into the buffer");
-        let mut seen = Vec::new();
-        far.read_to_end(&mut seen).await.unwrap();
-        assert_eq!(seen.len(), 100 * 16 * 1024);
-        writing.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_broken_socket_is_told_to_the_next_write() {
-        let (mut near, far, _) = gathered(1024);
-        drop(far);
-        near.write_all(b"lost").await.unwrap();
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-        assert!(near.write_all(b"told").await.is_err());
     }
 }

@@ -1,11 +1,21 @@
-//! Server certificates, by etcd's flag names.
+//! TLS of accepted connections: server certificates, by etcd's flag names, and sessions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use etcd_api::pem::{self, PemError};
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection};
+use tokio_rustls::server::TlsStream;
+
+/// Bytes of records that a session may hold: a whole frame of ours, so that it leaves in one write.
+const SESSION_BYTES: usize = 512 * 1024;
+
+/// Bytes that one read of a socket may bring. The session asks for 4 KiB at a time.
+const READ_BYTES: usize = 16 * 1024;
 
 /// The files behind `--cert-file`, `--key-file`, `--trusted-ca-file`, `--client-cert-auth`.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +45,19 @@ pub enum TlsError {
     /// The pieces do not fit together.
     #[error("TLS settings are not usable: {0}")]
     Settings(String),
+}
+
+/// Shakes hands on an accepted socket.
+///
+/// # Errors
+/// Those of the socket, and the peer's and ours of the handshake.
+pub(super) async fn accept(
+    acceptor: &TlsAcceptor,
+    socket: TcpStream,
+) -> std::io::Result<TlsStream<BufReader<TcpStream>>> {
+    let socket = BufReader::with_capacity(READ_BYTES, socket);
+    let settings = |session: &mut ServerConnection| session.set_buffer_limit(Some(SESSION_BYTES));
+    acceptor.accept_with(socket, settings).await
 }
 
 impl TlsFiles {

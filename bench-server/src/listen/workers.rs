@@ -14,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::Handler;
 use super::gather::Gathered;
 use super::time_limit::{Limited, Streams};
+use super::tls;
 
 /// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
 /// next is ready while one is written.
@@ -90,16 +91,17 @@ async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H
     while let Some((stream, tls, handler)) = queue.recv().await {
         tokio::spawn(async move {
             let stream = match TcpStream::from_std(stream) {
-                Ok(stream) => Gathered::new(stream, gather),
+                Ok(stream) => stream,
                 Err(e) => {
                     tracing::warn!("cannot register a connection: {e}");
                     return;
                 }
             };
             match tls {
-                None => serve_connection(stream, handler).await,
-                Some(acceptor) => match acceptor.accept(stream).await {
-                    Ok(stream) => serve_connection(stream, handler).await,
+                None => serve_connection(Gathered::new(stream, gather), handler).await,
+                Some(acceptor) => match tls::accept(&acceptor, stream).await {
+                    // Above the session, so that what is gathered becomes one record, and not each of its parts.
+                    Ok(stream) => serve_connection(Gathered::new(stream, gather), handler).await,
                     Err(e) => tracing::debug!("TLS handshake failed: {e}"),
                 },
             }
@@ -156,4 +158,53 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     serve_connection(Gathered::new(stream, true), handler).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::body::Incoming;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[derive(Clone)]
+    struct Empty;
+
+    impl Handler for Empty {
+        type Data = Bytes;
+        type Body = Full<Bytes>;
+
+        async fn handle(self, _: Request<Incoming>) -> Response<Self::Body> {
+            Response::default()
+        }
+    }
+
+    /// h2 answers one PING or SETTINGS at a time and reads no further before it is written; what is gathered is bounded.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_floods_and_does_not_read_is_held_back() {
+        let ping: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let settings: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+        for flood in [ping, settings] {
+            let (mut near, far) = tokio::io::duplex(64 * 1024);
+            let server = tokio::spawn(serve_one(far, Empty));
+            near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+                .await
+                .unwrap();
+            near.write_all(settings).await.unwrap();
+            let many = flood.repeat(1_000);
+            let mut taken = 0;
+            let flooding = async {
+                while let Ok(count) = near.write(&many).await {
+                    taken += count;
+                }
+            };
+            // Time only passes while nobody can do anything: it takes no more, or it has left.
+            let _held_back = tokio::time::timeout(IDLE, flooding).await;
+            assert!(taken < 1 << 20, "{taken} bytes were taken");
+            server.abort();
+        }
+    }
 }

@@ -3,12 +3,16 @@
 use futures::future::BoxFuture;
 use http::Uri;
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::config::{ClientConfig, chain, host_port, is_tls};
 use crate::error::Error;
+
+/// Bytes that one read of a socket below TLS may bring: eight full records. The session itself asks for 4 KiB at a
+/// time, five system calls a record.
+const TLS_READ_BYTES: usize = 128 * 1024;
 
 /// A connected socket, plain or TLS.
 pub(super) type Socket = Box<dyn ReadWrite>;
@@ -71,6 +75,7 @@ async fn socket(config: &ClientConfig, endpoint: &Uri) -> Result<Socket, Failed>
     let connector = TlsConnector::from(config.rustls().map_err(Failed::Config)?);
     let name = ServerName::try_from(host.clone())
         .map_err(|_| Failed::Config(Error::Config(format!("{host:?} is not a server name"))))?;
+    let tcp = BufReader::with_capacity(TLS_READ_BYTES, tcp);
     let tls = connector.connect(name, tcp).await.map_err(network)?;
     Ok(Box::new(tls))
 }
