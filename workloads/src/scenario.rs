@@ -34,7 +34,7 @@ pub use units::{ByteSize, ByteSizeError};
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 17] = [
+const BUILT_IN: [(&str, &str); 18] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -48,6 +48,10 @@ const BUILT_IN: [(&str, &str); 17] = [
     ),
     ("watchers", include_str!("../scenarios/watchers.toml")),
     ("speed-lists", include_str!("../scenarios/speed-lists.toml")),
+    (
+        "speed-together",
+        include_str!("../scenarios/speed-together.toml"),
+    ),
     ("speed-flat", include_str!("../scenarios/speed-flat.toml")),
     ("kube-150k", include_str!("../scenarios/kube-150k.toml")),
     ("sel-small", include_str!("../scenarios/sel-small.toml")),

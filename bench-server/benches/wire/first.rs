@@ -1,5 +1,6 @@
 //! The first chunk of a stream that is then cancelled: 1,000 of them, alone and beside four lists that never end.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
@@ -14,7 +15,7 @@ const LISTS: usize = 4;
 
 /// The server's histogram of the time from a request's head to the first write of its body, which here is the socket's: it is
 /// large, and without TLS.
-const AT_THE_SERVER: &str = "bench_server_list_first_write_seconds_bucket";
+const AT_THE_SERVER: &str = "bench_server_list_first_write_seconds_bucket{le=\"";
 
 pub(crate) fn run() {
     runtime().block_on(table());
@@ -35,17 +36,47 @@ async fn table() {
         }));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    let before = first_writes(&server).await;
     first_chunks(&server, "beside four lists").await;
-    for line in server.metrics().await.lines() {
-        if line.starts_with(AT_THE_SERVER) {
-            println!("{line}");
-        }
-    }
+    let after = first_writes(&server).await;
+    print_at_the_server(&before, &after);
     // Ends the lists.
     drop(server);
     for list in lists {
         list.join().expect("a list ends when its server does");
     }
+}
+
+/// The server's own histogram so far: upper bounds in ms, and how many first writes came within them.
+async fn first_writes(server: &Server) -> Vec<(f64, u64)> {
+    let metrics = server.metrics().await;
+    let buckets = metrics
+        .lines()
+        .filter_map(|l| l.strip_prefix(AT_THE_SERVER));
+    let parsed = buckets.filter_map(|line| {
+        let (bound, count) = line.split_once("\"} ")?;
+        // `+Inf` is a number to Rust, too.
+        Some((bound.parse::<f64>().ok()? * 1e3, count.trim().parse().ok()?))
+    });
+    parsed.collect()
+}
+
+/// The bounds within which first writes between two readings of the histogram came.
+fn print_at_the_server(before: &[(f64, u64)], after: &[(f64, u64)]) {
+    let earlier: BTreeMap<u64, u64> = before.iter().map(|(le, n)| (le.to_bits(), *n)).collect();
+    let within = |(le, n): &(f64, u64)| (*le, n - earlier.get(&le.to_bits()).unwrap_or(&0));
+    let counts: Vec<(f64, u64)> = after.iter().map(within).collect();
+    let all = counts.last().map_or(0, |(_, n)| *n);
+    let bound = |share: f64| {
+        let enough = (all as f64 * share).ceil() as u64;
+        let found = counts.iter().find(|(_, n)| *n >= enough);
+        found.map_or(f64::INFINITY, |(le, _)| *le)
+    };
+    println!(
+        "at the server, beside four lists: {all} first writes, 99 % within {} ms, all within {} ms",
+        bound(0.99),
+        bound(1.0)
+    );
 }
 
 /// Lists until the server goes away.

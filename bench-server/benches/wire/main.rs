@@ -1,10 +1,11 @@
 //! Both tiers over a socket, server and client in two processes: the bars of `docs/performance.md`.
 //!
-//! `cargo bench -p bench-server --bench wire -- lists|tls|kube|first|small|pace|all…` prints a table each. Without a
-//! name nothing runs: together they take ten minutes, as long as all other benches. What is compared is taken in turn, round after round, so that a busy machine slows
-//! all of it. CPU times are the processes' clocks, not their wall time.
+//! `cargo bench -p bench-server --bench wire -- lists|tls|kube|first|small|pace|idle|all…` prints a table each. Without a
+//! name nothing runs: together they take ten minutes, as long as all other benches. What is compared is taken in turn,
+//! round after round, so that a busy machine slows all of it. CPU times are the processes' clocks, not their wall time.
 
 mod first;
+mod idle;
 mod kube;
 mod lists;
 mod pace;
@@ -16,13 +17,14 @@ use std::process::ExitCode;
 /// Instead of every name.
 const ALL: &str = "all";
 
-const TABLES: [(&str, fn()); 6] = [
+const TABLES: [(&str, fn()); 7] = [
     ("lists", lists::run),
     ("tls", lists::run_tls),
     ("kube", kube::run),
     ("first", first::run),
     ("small", small::run),
     ("pace", pace::run),
+    ("idle", idle::run),
 ];
 
 fn main() -> ExitCode {

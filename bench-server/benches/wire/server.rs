@@ -25,7 +25,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one with further `flags`; the variable `WIRE_SERVER` names another binary.
+    /// Starts one with further `flags`; the variable `WIRE_SERVER` is another command, as `target/release/loadgen serve`.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_at("http://127.0.0.1:0", flags)
     }
@@ -68,8 +68,11 @@ impl Server {
 
     fn launch(tier: &str, flags: &[impl AsRef<OsStr>]) -> Self {
         let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
-        let program = std::env::var("WIRE_SERVER").unwrap_or(own);
-        let mut child = Command::new(&program)
+        let command = std::env::var("WIRE_SERVER").unwrap_or(own);
+        let mut words = command.split_whitespace();
+        let program = words.next().expect("WIRE_SERVER is a command");
+        let mut child = Command::new(program)
+            .args(words)
             .args(flags)
             .stdout(Stdio::piped())
             .spawn()
@@ -88,6 +91,10 @@ impl Server {
             child,
             _files: None,
         }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// CPU time that it has taken.
