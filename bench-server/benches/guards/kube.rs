@@ -164,7 +164,7 @@ async fn received(watches: &mut [Pin<Box<WatchBody>>]) -> usize {
 }
 
 // From the write until every watch has its frame.
-#[library_benchmark(config = at_most(500_000))]
+#[library_benchmark(config = at_most(430_000))]
 #[bench::to_100_watches(setup = watched)]
 fn fan_out((served, change, mut watches): Watched) -> (Watched, usize) {
     let written = served.store.put(black_box(&change));
