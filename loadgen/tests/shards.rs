@@ -34,6 +34,9 @@ kube = [
     { strategy = "watch-sharded:3", writes = "churn", reshard = "replan" },
     { strategy = "watch-sharded:2", shard_key = "namespace", shard_plan = "weighted", reshard = "give" },
     { strategy = "watch-client-filtered:2", reshard = "give" },
+    { strategy = "watch-sharded:3", writes = "patches" },
+    { strategy = "no-watches", writes = "patches" },
+    "no-watches",
     { strategy = "sharded:3", server = ["--feature-gates=ShardedListAndWatch=false"] },
     { strategy = "watch-sharded:3", server = ["--feature-gates=ShardedListAndWatch=false"] },
 ]
@@ -123,6 +126,7 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
         ("watch-sharded:3/churn", false),
         ("watch-sharded:2/by-namespace/weighted/churn", false),
         ("watch-client-filtered:3/churn", true),
+        ("watch-sharded:3/patches", false),
     ] {
         let case = case(&report, row);
         assert_ne!(case["outcome"]["state"], "failed", "{row}: {log}");
@@ -147,6 +151,23 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
             number(&shards["worker_memory_max"]) < 32e6,
             "{row}: {shards}"
         );
+    }
+    for row in ["no-watches", "no-watches/patches"] {
+        let case = case(&report, row);
+        assert_ne!(case["outcome"]["state"], "failed", "{row}: {log}");
+        assert!(case["shards"].is_null(), "{row} has no workers");
+        assert_eq!(case["latency_ms"]["n"], case["requests"], "{row}");
+        let counters = case["server"]["counters"].as_object().expect("counters");
+        let is_patch = |name: &str| name.starts_with("apiserver_request_total{verb=\"PATCH\"");
+        let patches = counters.iter().filter(|(name, _)| is_patch(name));
+        let patches: f64 = patches.map(|(_, count)| number(count)).sum();
+        let through_the_api = row.ends_with("patches");
+        let expected = if through_the_api {
+            number(&case["requests"])
+        } else {
+            0.0
+        };
+        assert_eq!(patches, expected, "{row}");
     }
     for (row, moved, filtered) in [
         ("watch-sharded:3/churn/reshard-replan", 0.5, false),

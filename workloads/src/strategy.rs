@@ -97,6 +97,8 @@ pub enum Strategy {
     WatchSharded(NonZeroU32),
     /// Kubernetes: as many watches of everything, each keeping its part (`watch-client-filtered:N`).
     WatchClientFiltered(NonZeroU32),
+    /// Kubernetes: nobody watches while objects are written, as the baseline of rows that do (`no-watches`).
+    NoWatches,
     /// Both tiers: nothing, as the baseline of rows that list now and then (`no-lists`).
     NoLists,
 }
@@ -128,7 +130,7 @@ pub enum StrategyError {
 
 impl Strategy {
     /// Every name, with `N` for a page size or a number of workers and `SELECTOR` for a selector.
-    pub const NAMES: [&'static str; 20] = [
+    pub const NAMES: [&'static str; 21] = [
         "unary",
         "unary-incremental",
         "stream",
@@ -148,6 +150,7 @@ impl Strategy {
         "client-filtered:N",
         "watch-sharded:N",
         "watch-client-filtered:N",
+        "no-watches",
         "no-lists",
     ];
 
@@ -158,7 +161,9 @@ impl Strategy {
             Self::FanOut => Shape::Delivery,
             Self::Watch => Shape::Idle,
             Self::Sharded(_) | Self::ClientFiltered(_) => Shape::Shards,
-            Self::WatchSharded(_) | Self::WatchClientFiltered(_) => Shape::ShardedWatch,
+            Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
+                Shape::ShardedWatch
+            }
             Self::Unary
             | Self::UnaryIncremental
             | Self::Stream
@@ -184,7 +189,9 @@ impl Strategy {
                 tier == Tier::Kube
             }
             Self::Sharded(_) | Self::ClientFiltered(_) => tier == Tier::Kube,
-            Self::WatchSharded(_) | Self::WatchClientFiltered(_) => tier == Tier::Kube,
+            Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
+                tier == Tier::Kube
+            }
             Self::Paged(_) | Self::Opaque | Self::NoLists => true,
         }
     }
@@ -229,6 +236,7 @@ impl fmt::Display for Strategy {
             Self::WatchClientFiltered(workers) => {
                 return write!(f, "watch-client-filtered:{workers}");
             }
+            Self::NoWatches => "no-watches",
             Self::NoLists => "no-lists",
             Self::Selector(selector) => return write!(f, "selector:{selector}"),
         })
@@ -253,6 +261,7 @@ impl FromStr for Strategy {
             "exact" => Self::Exact,
             "watch-list" => Self::WatchList,
             "read-your-write" => Self::ReadYourWrite,
+            "no-watches" => Self::NoWatches,
             "no-lists" => Self::NoLists,
             _ => match name.split_once(':') {
                 Some(("paged", size)) => Self::Paged(

@@ -72,7 +72,7 @@ impl Lane {
 
     fn effect(&self, is_there: bool, chance: u64) -> Effect {
         match (self.writes, is_there, chance) {
-            (Writes::Changes, ..) | (Writes::Churn, true, 1..) => Effect::Changed,
+            (Writes::Changes | Writes::Patches, ..) | (Writes::Churn, true, 1..) => Effect::Changed,
             (Writes::Churn, true, 0) => Effect::Deleted,
             (Writes::Churn, false, _) => Effect::Created,
         }
@@ -87,7 +87,7 @@ impl Iterator for Lane {
         let mut random = generator(self.seed, Stream::Writes, sequence);
         self.number += 1;
         let among = match self.writes {
-            Writes::Changes => self.objects,
+            Writes::Changes | Writes::Patches => self.objects,
             Writes::Churn => self.objects.min(CHURNED),
         };
         // Spread over the whole lane, not its beginning.

@@ -1,8 +1,8 @@
 //! Writers that change objects, delete them and create them again at a steady rate, and keep a ledger of what they did: what
 //! everybody who watches must have seen.
 //!
-//! They write to etcd, as other apiservers do. Several lanes write at the same time, each its own objects, one write after the
-//! other.
+//! They write to etcd, as other apiservers do, or patch through the API. Several lanes write at the same time, each its own objects,
+//! one write after the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ use crate::shards::inventory::Entry;
 use crate::shards::proof::Written;
 use crate::shards::{Inventory, Plan};
 use crate::target::list::follow::key_hash;
+use crate::target::list::patch::Patcher;
+use crate::target::list::{ListError, Reach, Row};
 
 /// Writes at the same time.
 const LANES: u64 = 8;
@@ -47,6 +49,14 @@ pub struct Writing {
     pub writes: Writes,
     /// How many a second, by chance.
     pub per_second: f64,
+    /// Where patches go: the objects' row, and how its API is reached.
+    pub api: Option<(Row, Reach)>,
+}
+
+/// What a lane writes with.
+enum Pen {
+    Etcd(Box<Client>),
+    Api(Box<Patcher>),
 }
 
 /// One acknowledged write.
@@ -58,6 +68,8 @@ pub struct Acknowledged {
     pub revision: i64,
     /// When it was sent.
     pub sent: Instant,
+    /// Until it was acknowledged.
+    pub took: Duration,
     /// Hash of its object's key.
     pub key: u64,
     /// The object: after the write, or what a deletion took away.
@@ -187,7 +199,7 @@ impl Writing {
         inventory: &Inventory,
         plan: &Plan,
     ) -> Result<Vec<i64>, EtcdError> {
-        let client = Client::connect(self.etcd.clone()).await?;
+        let mut pen = self.pen().await?;
         let mut revisions = Vec::new();
         for object in ledger.one_of_each(inventory, plan) {
             let Some((object, mut version)) = object else {
@@ -200,7 +212,7 @@ impl Writing {
                 version,
                 effect: Effect::Changed,
             };
-            let done = self.write(&client, write).await?;
+            let done = self.write(&mut pen, write).await?;
             revisions.push(done.revision);
             ledger.writes.push(done);
         }
@@ -212,10 +224,11 @@ impl Writing {
         duration: Duration,
         stop: &CancellationToken,
     ) -> Result<Ledger, EtcdError> {
-        let client = Client::connect(self.etcd.clone()).await?;
-        let begun = Instant::now();
         let lanes = LANES.min(self.data.len());
-        let each = (0..lanes).map(|lane| self.lane(&client, lane, lanes, begun, duration, stop));
+        let pens = try_join_all((0..lanes).map(|_| self.pen())).await?;
+        let begun = Instant::now();
+        let each = (0..lanes).zip(pens);
+        let each = each.map(|(lane, pen)| self.lane(pen, lane, lanes, begun, duration, stop));
         let mut ledger = Ledger::default();
         for (writes, lag) in try_join_all(each).await? {
             ledger.writes.extend(writes);
@@ -227,7 +240,7 @@ impl Writing {
 
     async fn lane(
         &self,
-        client: &Client,
+        mut pen: Pen,
         lane: u64,
         lanes: u64,
         begun: Instant,
@@ -244,12 +257,53 @@ impl Writing {
             }
             sleep_until((begun + due).into()).await;
             lag.record(begun.elapsed().saturating_sub(due));
-            done.push(self.write(client, write).await?);
+            done.push(self.write(&mut pen, write).await?);
         }
         Ok((done, lag))
     }
 
-    async fn write(&self, client: &Client, write: Write) -> Result<Acknowledged, EtcdError> {
+    async fn pen(&self) -> Result<Pen, EtcdError> {
+        let failed = |e: ListError| EtcdError::Protocol(e.to_string());
+        Ok(match &self.api {
+            Some((row, reach)) => {
+                let patcher = Patcher::connect(row, reach).await;
+                Pen::Api(patcher.map_err(failed)?.into())
+            }
+            None => Pen::Etcd(Client::connect(self.etcd.clone()).await?.into()),
+        })
+    }
+
+    async fn write(&self, pen: &mut Pen, write: Write) -> Result<Acknowledged, EtcdError> {
+        match pen {
+            Pen::Etcd(client) => self.put(client, write).await,
+            Pen::Api(patcher) => self.patch(patcher, write).await,
+        }
+    }
+
+    async fn patch(&self, patcher: &mut Patcher, write: Write) -> Result<Acknowledged, EtcdError> {
+        let key = self.data.key(write.object);
+        let place = String::from_utf8_lossy(&key);
+        let place = place.split_once('/').map_or("", |(_, place)| place);
+        // Another value each time: a patch that changes nothing is not written.
+        let value = format!("object-{}-change-{}", write.object, write.version.change);
+        let sent = Instant::now();
+        let patched = patcher.patch(place, &value).await;
+        let (key, held) = patched.map_err(|e| EtcdError::Protocol(e.to_string()))?;
+        Ok(Acknowledged {
+            write,
+            revision: held.revision,
+            sent,
+            took: sent.elapsed(),
+            key,
+            entry: Entry {
+                shard_hash: held.shard_hash,
+                hash: held.hash,
+                bytes: held.bytes,
+            },
+        })
+    }
+
+    async fn put(&self, client: &Client, write: Write) -> Result<Acknowledged, EtcdError> {
         let key = self.data.key(write.object);
         let mut value = Vec::with_capacity(self.data.value_len(write.object));
         self.data
@@ -283,6 +337,7 @@ impl Writing {
             write,
             revision: header.revision,
             sent,
+            took: sent.elapsed(),
             key: key_hash(&key),
             entry,
         })

@@ -3,7 +3,7 @@
 //!
 //! - [`lists`]: whole lists in rounds, the null sink, first objects
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
-//!   shared anew by one worker more
+//!   shared anew by one worker more; [`unwatched`]: written only
 //! - [`requests`]: small requests, in a closed or an open loop
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
@@ -41,6 +41,7 @@ mod requests;
 mod resharding;
 mod sharded_watch;
 mod shards;
+mod unwatched;
 
 /// How long after a failed list its server may be found dead.
 const DEATH_WITHIN: Duration = Duration::from_millis(500);

@@ -95,6 +95,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
         key: ShardKey::Uid,
         writes: Writes::Changes,
         per_second: 400.0,
+        api: None,
     };
     let inventory = Inventory::new(&data, ShardKey::Uid).expect("pods");
     let next = Plan::equal(ShardKey::Uid, NonZeroU32::new(3).expect("three"));

@@ -88,6 +88,9 @@ pub enum Writes {
     Changes,
     /// They are also deleted, and created again with another UID.
     Churn,
+    /// Objects that are there are changed through the Kubernetes API, by merge patches: what writing costs its server is then in
+    /// the row's figures, and `no-watches` has it alone.
+    Patches,
 }
 
 /// How the objects are shared anew when there is a worker more.
@@ -232,8 +235,11 @@ impl RowSpec {
         options.extend(by_namespace.then(|| "by-namespace".to_owned()));
         let weighted = self.shard_plan == Some(ShardPlan::Weighted);
         options.extend(weighted.then(|| "weighted".to_owned()));
-        let churn = self.writes == Some(Writes::Churn);
-        options.extend(churn.then(|| "churn".to_owned()));
+        options.extend(match self.writes {
+            None | Some(Writes::Changes) => None,
+            Some(Writes::Churn) => Some("churn".to_owned()),
+            Some(Writes::Patches) => Some("patches".to_owned()),
+        });
         options.extend(match self.reshard {
             None => None,
             Some(Reshard::Replan) => Some("reshard-replan".to_owned()),
@@ -259,7 +265,11 @@ impl RowSpec {
         let paced = shape == Shape::Requests || sharded_watch;
         let shares_connections = matches!(shape, Shape::Requests | Shape::Delivery | Shape::Idle);
         let fields = [
-            ("clients", self.clients.is_some(), !sharded),
+            (
+                "clients",
+                self.clients.is_some(),
+                !sharded && !sharded_watch,
+            ),
             ("rate", self.rate.is_some(), paced),
             ("duration", self.duration.is_some(), paced),
             (
@@ -276,7 +286,11 @@ impl RowSpec {
             ("every", self.every.is_some(), shape == Shape::List),
             ("frame", self.frame.is_some(), !kube),
             // A worker finds an object's hash in protobuf.
-            ("media", self.media.is_some(), kube && !sharded),
+            (
+                "media",
+                self.media.is_some(),
+                kube && !sharded && !sharded_watch,
+            ),
             ("shard_key", self.shard_key.is_some(), sharded),
             ("shard_plan", self.shard_plan.is_some(), sharded),
             ("writes", self.writes.is_some(), sharded_watch),

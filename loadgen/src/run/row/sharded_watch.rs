@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use etcd_api::error::Error as EtcdError;
 use workloads::Strategy;
+use workloads::scenario::Writes;
 
 use super::meter::Meter;
 use super::resharding::Reshared;
@@ -18,7 +19,7 @@ use crate::pace::followers::{Followed, Followers, Synced};
 use crate::pace::writers::{Ledger, Writing};
 use crate::progress::Counted;
 use crate::record::{LatencyHistogram, TaggedHistogram};
-use crate::result::{Outcome, Sharding};
+use crate::result::Sharding;
 use crate::shards::{Inventory, proof};
 use crate::target::Running;
 use crate::target::list::{ListError, Reach, Row};
@@ -28,8 +29,6 @@ use crate::verify::{Expected, Wrong};
 const WRITES_PER_S: f64 = 1_000.0;
 /// The worker that loses its connection.
 const RECONNECTS: usize = 0;
-/// How much longer than intended the writing may take: writes that are due are made, however late.
-const LATE: f64 = 1.1;
 
 impl RowRun<'_> {
     /// The measured part of a row of sharded watches.
@@ -41,7 +40,10 @@ impl RowRun<'_> {
         running: &mut Running,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let workers = self.workers(row).await?;
+        let mut workers = self.workers(row).await?;
+        if self.strategy().workers().is_none() {
+            workers.rows.clear();
+        }
         let (Some(etcd), Some(data), Some(expected), Some(inventory)) = (
             &reach.etcd,
             self.data(),
@@ -65,10 +67,14 @@ impl RowRun<'_> {
                 .rate
                 .or(self.scenario.rate)
                 .unwrap_or(WRITES_PER_S),
+            api: (self.spec.writes == Some(Writes::Patches)).then(|| (row.clone(), reach.clone())),
         };
         measured.case.offered_per_s = Some(writing.per_second);
 
         let mut meter = self.settled(running, measured).await?;
+        if workers.rows.is_empty() {
+            return self.unwatched(&writing, &mut meter, measured).await;
+        }
         let mut sharding = self.sharding(&workers);
         self.states(&followers, expected, &mut meter, &mut sharding, measured)
             .await?;
@@ -304,11 +310,6 @@ impl Live<'_> {
         sharding.events = Some(events);
         let case = &mut measured.case;
         case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
-        let per_s = ledger.writes.len() as f64 / ledger.elapsed.as_secs_f64();
-        case.requests_per_s = Some(per_s);
-        if let Some(client) = &mut case.client {
-            client.lag_ms = (ledger.lag.n() > 0).then(|| ledger.lag.quantiles_ms());
-        }
         proven.map_err(|e| Early::Failed(e.to_string()))?;
         if let Some(reshared) = reshared {
             let then = ledger.result_at(self.inventory, reshared.revision);
@@ -319,18 +320,7 @@ impl Live<'_> {
         let result = ledger.result(self.inventory);
         let union = proof::union(held, &result);
         union.map_err(|e| Early::Failed(format!("at the end: {e}")))?;
-        let case = &mut measured.case;
-        let intended = run.spec.duration.unwrap_or(run.scenario.duration);
-        if ledger.elapsed > intended.mul_f64(LATE) {
-            let reason = format!(
-                "the writers were late: {:.1} s of writes took {:.1} s",
-                intended.as_secs_f64(),
-                ledger.elapsed.as_secs_f64()
-            );
-            case.outcome = Outcome::Invalid { reason };
-        } else {
-            case.valid = true;
-        }
+        run.note_pace(ledger, &mut measured.case);
         Ok(latency)
     }
 }

@@ -12,7 +12,7 @@ pub mod connection;
 
 pub use access::KubeAccess;
 pub use body::Body;
-pub use connection::{Connection, Options};
+pub use connection::{Connection, Options, accepted};
 
 /// How a request to a Kubernetes API failed.
 #[derive(Debug, thiserror::Error)]

@@ -26,6 +26,7 @@ use super::kube::KubeAccess;
 use crate::result::ServedFrom;
 use crate::verify::{Check, Wrong};
 pub use kube::follow;
+pub use kube::patch;
 pub use kube::{Asks, Part};
 
 /// What a list said about itself; what it held is in the [`Check`].
@@ -145,7 +146,7 @@ impl Row {
     #[must_use]
     pub fn encoding(&self, running: &Running) -> &'static str {
         match (self.tier, self.strategy) {
-            (_, Strategy::NoLists) => "none",
+            (_, Strategy::NoLists | Strategy::NoWatches) => "none",
             (Tier::Kube, Strategy::Opaque) => "opaque",
             (Tier::Kube, _) if self.asks.media == Media::Json => "json",
             (Tier::Kube, _) => "protobuf",
@@ -178,9 +179,11 @@ impl Row {
             (Tier::Kube, Strategy::ReadYourWrite, _) if running.etcd.is_none() => {
                 Some("it writes to the etcd behind the API, which is not known".to_owned())
             }
-            (Tier::Kube, Strategy::WatchSharded(_) | Strategy::WatchClientFiltered(_), _)
-                if running.etcd.is_none() =>
-            {
+            (
+                Tier::Kube,
+                Strategy::WatchSharded(_) | Strategy::WatchClientFiltered(_) | Strategy::NoWatches,
+                _,
+            ) if running.etcd.is_none() => {
                 Some("it writes to the etcd behind the API, which is not known".to_owned())
             }
             (_, Strategy::Opaque, _) if !program.starts_with("bench-server") => {

@@ -37,7 +37,7 @@ pub struct Held {
 
 impl Held {
     /// What is held of an object, and its [`key_hash`].
-    fn of(stored: &Stored<'_>) -> Result<(u64, Self), Wrong> {
+    pub(super) fn of(stored: &Stored<'_>) -> Result<(u64, Self), Wrong> {
         let Some(key) = stored.key.strip_prefix(ROOT.as_bytes()) else {
             return Err(Wrong::ForeignKey(stored.key.escape_ascii().to_string()));
         };
@@ -333,7 +333,8 @@ impl Follower {
     }
 }
 
-fn restore(kube: &Kube) -> Restore {
+/// What turns the events of this client into what is stored.
+pub(super) fn restore(kube: &Kube) -> Restore {
     let restore = Restore::new(ROOT, &kube.resource, super::Memo::default());
     match &kube.asks.part {
         Some(part) => restore.keeping(part.kept()).hashing(part.shard.key()),

@@ -6,6 +6,7 @@
 //! - [`frames`]: the frames of a watch; [`follow`]: one worker's watch, from the state to whatever comes
 //! - [`restore`]: an item back to what was stored
 //! - [`opaque`]: as many bytes without meaning
+//! - [`patch`]: changes of objects through the API
 //! - [`read_your_write`]: a write, and whether a list has it
 
 mod events;
@@ -13,6 +14,7 @@ pub mod follow;
 mod frames;
 mod json;
 mod opaque;
+pub mod patch;
 mod protobuf;
 mod read_your_write;
 mod restore;
