@@ -87,28 +87,36 @@ impl Comparison<'_> {
         mut other: usize,
         end: usize,
     ) -> Result<(), Unlike> {
+        let fragments = &self.known.fragments;
         let mut next = first;
-        while let Some(fragment) = self.known.fragments.get(next) {
-            let equal_until = self.equal_until(known, other);
-            let fragment_end = fragment.end as usize;
-            if fragment_end <= equal_until {
-                other += fragment_end - known;
-                self.left += i64::from(fragment.count);
-            } else {
-                let found = Fields::from(&self.other[..end], other).next();
-                let Some(Ok(found)) = found else {
-                    return Err(Unlike::Shape);
-                };
-                match fragment.row {
-                    Some(row) if u32::from(row.number) == found.number => {
-                        self.value(next, fragment, row, known, found)?;
-                    }
-                    None if Some(found.number) == self.known_field(known).map(|it| it.number) => {}
-                    _ => return Err(Unlike::Shape),
-                }
-                other = found.end;
+        loop {
+            // What is equal is passed over.
+            let (equal_until, from) = (self.equal_until(known, other), known);
+            let (mut fragment, mut passed) = (fragments.get(next), 0);
+            while let Some(equal) = fragment.filter(|it| it.end as usize <= equal_until) {
+                known = equal.end as usize;
+                passed += equal.count;
+                next = equal.next;
+                fragment = fragments.get(next);
             }
-            known = fragment_end;
+            other += known - from;
+            self.left += i64::from(passed);
+            let Some(fragment) = fragment else {
+                break;
+            };
+            let found = Fields::from(&self.other[..end], other).next();
+            let Some(Ok(found)) = found else {
+                return Err(Unlike::Shape);
+            };
+            match fragment.row {
+                Some(row) if u32::from(row.number) == found.number => {
+                    self.value(next, fragment, row, known, found)?;
+                }
+                None if Some(found.number) == self.known_field(known).map(|it| it.number) => {}
+                _ => return Err(Unlike::Shape),
+            }
+            other = found.end;
+            known = fragment.end as usize;
             next = fragment.next;
         }
         match other == end {
