@@ -66,11 +66,12 @@ stamp() { printf '%s\n%s\n' "$2" "$3" >"$STAMPS/$1"; }
 stamped() { sed -n 2p "$STAMPS/$1"; }
 
 # go_build NAME MODULE-FOLDER PACKAGE: build one program of a committed Go module.
-# The module's go.mod and go.sum pin everything; a newer toolchain is never fetched.
+# The module's go.mod and go.sum pin everything; a newer toolchain is never fetched. GO_LDFLAGS
+# are for the linker, too.
 go_build() {
     local name="$1" folder="$2" package="$3"
     (cd "$folder" && GOTOOLCHAIN=local GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 \
-        go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$TOOLS_DIR/bin/.$name.new" "$package") &&
+        go build -trimpath -buildvcs=false -ldflags "-s -w ${GO_LDFLAGS:-}" -o "$TOOLS_DIR/bin/.$name.new" "$package") &&
         mv -f "$TOOLS_DIR/bin/.$name.new" "$TOOLS_DIR/bin/$name"
 }
 

@@ -1,7 +1,7 @@
 //! Continue tokens: where the next page begins, and at which revision. Any replica reads any other's.
 
-use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine as _};
 use serde::Deserialize;
 
 use crate::to_json::put_string;
@@ -24,7 +24,7 @@ pub enum ContinueTokenError {
     #[error("continue key is not valid: {0}")]
     Encoding(String),
     /// Another version's token.
-    #[error("continue key is not valid: server does not recognize this encoded version {0:?}")]
+    #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     Version(String),
     /// Revision 0, which no list has.
     #[error(
@@ -74,9 +74,14 @@ impl ContinueToken {
     /// # Errors
     /// See [`ContinueTokenError`]; the checks are made in its order.
     pub fn decode(token: &str) -> Result<Self, ContinueTokenError> {
-        let json = URL_SAFE_NO_PAD
-            .decode(token)
-            .map_err(|error| ContinueTokenError::Encoding(error.to_string()))?;
+        let json = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(_) => token.len() / 4 * 4,
+                DecodeError::InvalidPadding => token.find('=').unwrap_or(token.len()),
+            };
+            ContinueTokenError::Encoding(format!("illegal base64 data at input byte {at}"))
+        })?;
         let fields: Fields = serde_json::from_slice(&json)
             .map_err(|error| ContinueTokenError::Encoding(error.to_string()))?;
         if fields.v != VERSION {

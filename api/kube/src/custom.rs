@@ -16,6 +16,7 @@ use crate::from_json::{FromJsonError, from_json};
 use crate::metadata::Metadata;
 use crate::protobuf::{Malformed, find_bytes, put_bytes};
 use crate::schema::OBJECT_META;
+use crate::to_json::put_string;
 
 const METADATA: u32 = 1;
 const BEFORE: u32 = 2;
@@ -74,37 +75,60 @@ pub fn custom_to_json(custom: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed>
 /// The members of an object whose keys come before `key`, each with a comma behind it, and those whose keys
 /// come after, each with a comma before it.
 fn members_around(key: &str, object: Map<String, Value>) -> (String, String) {
-    let (mut before, mut after) = (String::new(), String::new());
-    let mut entries: Vec<_> = object.into_iter().collect();
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
-    for (name, value) in entries {
-        let member = format!("{}:{}", Value::from(&*name), sorted(value));
-        if *name < *key {
-            before += &member;
-            before.push(',');
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for (name, value) in in_order(&object) {
+        if name.as_str() < key {
+            put_member(name, value, &mut before);
+            before.push(b',');
         } else {
-            after.push(',');
-            after += &member;
+            after.push(b',');
+            put_member(name, value, &mut after);
         }
     }
-    (before, after)
+    let text = |bytes| String::from_utf8(bytes).unwrap_or_default();
+    (text(before), text(after))
 }
 
-/// Keys in byte order, as Go writes maps, whatever order `serde_json` was built to keep.
-fn sorted(value: Value) -> Value {
+/// Members in the order of their keys, as Go writes maps, whatever order `serde_json` was built to keep.
+fn in_order(object: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut members: Vec<_> = object.iter().collect();
+    members.sort_by_key(|(name, _)| *name);
+    members
+}
+
+fn put_member(name: &str, value: &Value, out: &mut Vec<u8>) {
+    put_string(out, name.as_bytes());
+    out.push(b':');
+    put_value(value, out);
+}
+
+/// Compact JSON as Go writes it: `<`, `>` and `&` are escaped too.
+fn put_value(value: &Value, out: &mut Vec<u8>) {
     match value {
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.into_iter().collect();
-            entries.sort_by(|a, b| a.0.cmp(&b.0));
-            Value::Object(
-                entries
-                    .into_iter()
-                    .map(|(key, value)| (key, sorted(value)))
-                    .collect(),
-            )
+        Value::Object(object) => {
+            out.push(b'{');
+            for (i, (name, value)) in in_order(object).into_iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                put_member(name, value, out);
+            }
+            out.push(b'}');
         }
-        Value::Array(values) => values.into_iter().map(sorted).collect(),
-        other => other,
+        Value::Array(values) => {
+            out.push(b'[');
+            for (i, value) in values.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                put_value(value, out);
+            }
+            out.push(b']');
+        }
+        Value::String(text) => put_string(out, text.as_bytes()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            out.extend_from_slice(value.to_string().as_bytes());
+        }
     }
 }
 
@@ -115,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_version_is_put_in_wherever_the_object_is_shown() {
-        let stored = br#"{"kind":"Widget","apiVersion":"bench.example.com/v1","spec":{"b":1,"a":[{"d":0,"c":null}]},
+        let stored = br#"{"kind":"Widget","apiVersion":"bench.example.com/v1","spec":{"b":"<\u2028>","a":[{"d":0,"c":null}]},
             "metadata":{"name":"w","namespace":"a","labels":{"x":"y"},"resourceVersion":"stale","unknown":1}}"#;
         let custom = custom_from_json(stored).expect("a widget");
         let item = list_item(&custom, "42").expect("a message");
@@ -131,7 +155,7 @@ mod tests {
             String::from_utf8(out).expect("UTF-8"),
             concat!(
                 r#"{"apiVersion":"bench.example.com/v1","kind":"Widget","metadata":{"labels":{"x":"y"},"name":"w","#,
-                r#""namespace":"a","resourceVersion":"42"},"spec":{"a":[{"c":null,"d":0}],"b":1}}"#
+                r#""namespace":"a","resourceVersion":"42"},"spec":{"a":[{"c":null,"d":0}],"b":"\u003c\u2028\u003e"}}"#
             )
         );
     }

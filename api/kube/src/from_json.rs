@@ -48,11 +48,11 @@ pub fn from_json(
     if seen + envelope == object.len() {
         return Ok(());
     }
-    match unknown(message, object) {
-        Some(key) if key != "kind" && key != "apiVersion" => Err(FromJsonError::Unknown {
+    match unknown(message, object).find(|key| !["kind", "apiVersion"].contains(key)) {
+        Some(key) => Err(FromJsonError::Unknown {
             path: key.to_owned(),
         }),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -114,8 +114,11 @@ fn fields(
     Ok(())
 }
 
-/// The first key of `object` that neither `message` nor what stands inline in it has.
-fn unknown<'o>(message: &'static Message, object: &'o Map<String, Value>) -> Option<&'o str> {
+/// The keys of `object` that neither `message` nor what stands inline in it has.
+fn unknown<'o>(
+    message: &'static Message,
+    object: &'o Map<String, Value>,
+) -> impl Iterator<Item = &'o str> {
     fn knows(message: &'static Message, key: &str) -> bool {
         message
             .fields()
@@ -128,7 +131,7 @@ fn unknown<'o>(message: &'static Message, object: &'o Map<String, Value>) -> Opt
     object
         .keys()
         .map(String::as_str)
-        .find(|key| !knows(message, key))
+        .filter(move |key| !knows(message, key))
 }
 
 fn field(field: &'static Field, value: Option<&Value>, out: &mut Vec<u8>) -> Result<(), Path> {
@@ -208,7 +211,10 @@ fn put_value(
             let mut seen = 0;
             fields(message, object, &mut inner, &mut seen)?;
             if seen != object.len() {
-                let path = unknown(message, object).unwrap_or_default().to_owned();
+                let path = unknown(message, object)
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
                 return Err(Path {
                     path,
                     expected: None,
@@ -262,4 +268,29 @@ fn put_value(
     }
     put_bytes(out, number, &inner);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::schema::POD;
+
+    /// kind and apiVersion, which most objects have, sort before most unknown fields and once hid them.
+    #[test]
+    fn kind_and_version_hide_no_unknown_field() {
+        for name in ["extra", "aaa", "zzz"] {
+            let mut object = Map::new();
+            object.insert("kind".to_owned(), "Pod".into());
+            object.insert("apiVersion".to_owned(), "v1".into());
+            assert_eq!(from_json(&POD, &object, &mut Vec::new()), Ok(()));
+            object.insert(name.to_owned(), json!(1));
+            let path = name.to_owned();
+            assert_eq!(
+                from_json(&POD, &object, &mut Vec::new()),
+                Err(FromJsonError::Unknown { path })
+            );
+        }
+    }
 }

@@ -93,6 +93,24 @@ pub fn json_start(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     out
 }
 
+/// What stands before the items of a JSON list of custom objects: an apiserver writes it as a map, its keys in order.
+pub fn custom_json_head(api_version: &str) -> Vec<u8> {
+    format!("{{\"apiVersion\":\"{api_version}\",\"items\":[").into_bytes()
+}
+
+/// What stands behind the items of a JSON list of custom objects. Such a list always tells a token, empty where there is
+/// no further page.
+pub fn custom_json_tail(kind: &str, meta: &ListMeta) -> Vec<u8> {
+    let mut out = format!("],\"kind\":\"{kind}\",\"metadata\":{{\"continue\":").into_bytes();
+    put_string(&mut out, meta.continue_token.as_bytes());
+    if let Some(count) = meta.remaining_item_count {
+        out.extend_from_slice(format!(",\"remainingItemCount\":{count}").as_bytes());
+    }
+    let version = meta.resource_version;
+    out.extend_from_slice(format!(",\"resourceVersion\":\"{version}\"}}}}\n").as_bytes());
+    out
+}
+
 /// What stands behind the items of a JSON list.
 pub const JSON_TAIL: &[u8] = b"]}\n";
 

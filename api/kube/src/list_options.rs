@@ -1,5 +1,6 @@
 //! The query of a LIST or WATCH: read, then checked by the rules that an apiserver checks first.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 use form_urlencoded::parse;
@@ -69,8 +70,8 @@ impl ListOptions {
                         other => Some(Match::Other(other.to_owned())),
                     }
                 }
-                "limit" => options.limit = natural(&name, &value)?,
-                "timeoutSeconds" => options.timeout_seconds = natural(&name, &value)?,
+                "limit" => options.limit = natural(&value)?,
+                "timeoutSeconds" => options.timeout_seconds = natural(&value)?,
                 "allowWatchBookmarks" => options.allow_watch_bookmarks = truth(&value),
                 "continue" => options.continue_token = value.into_owned(),
                 "labelSelector" => options.label_selector = value.into_owned(),
@@ -216,9 +217,11 @@ impl ListOptions {
         match &*self.resource_version {
             "" => Ok(None),
             text => match text.parse::<u64>() {
-                Ok(revision) => Ok(Some(revision.min(i64::MAX as u64))),
-                Err(_) => Err(Status::bad_request(format!(
-                    "invalid resource version: {text:?}"
+                Ok(revision) if !text.starts_with('+') => Ok(Some(revision.min(i64::MAX as u64))),
+                parsed => Err(Status::bad_request(format!(
+                    "invalid resource version: resourceVersion: Invalid value: {text:?}: \
+                     strconv.ParseUint: parsing {text:?}: {}",
+                    not_parsed(parsed.err())
                 ))),
             },
         }
@@ -234,15 +237,21 @@ fn forbidden(field: &'static str, why: &str) -> Cause {
     }
 }
 
-/// An integer of a query; empty, 0 and negative ones are 0, which means none.
-fn natural(name: &str, value: &str) -> Result<u64, Status> {
-    if value.is_empty() {
-        return Ok(0);
-    }
-    let number = value
-        .parse::<i64>()
-        .map_err(|_| Status::bad_request(format!("invalid {name} {value:?}: not an integer")))?;
+/// An integer of a query; 0 and negative ones are 0, which means none. The texts are those of the parser that an apiserver uses.
+fn natural(value: &str) -> Result<u64, Status> {
+    let number = value.parse::<i64>().map_err(|error| {
+        let why = not_parsed(Some(error));
+        Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"))
+    })?;
     Ok(u64::try_from(number).unwrap_or(0))
+}
+
+/// What an apiserver's parser of integers says of a text that is none.
+fn not_parsed(error: Option<ParseIntError>) -> &'static str {
+    match error.map(|error| *error.kind()) {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "value out of range",
+        _ => "invalid syntax",
+    }
 }
 
 /// Booleans of a query: `0` and `false` are false, everything else that is there is true, empty included.

@@ -98,13 +98,16 @@ impl Status {
         })
     }
 
-    /// 405: the resource is there, the verb is not.
+    /// 404: nothing is served there. Its details are there and empty.
+    pub fn nothing_served() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::new(404, "NotFound", message).with(Details::default())
+    }
+
+    /// 405: the resource is there, the verb is not. Its details are there and empty.
     pub fn method_not_allowed() -> Self {
-        Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        )
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with(Details::default())
     }
 
     /// 406: none of the media types in `Accept` can be served.
@@ -181,6 +184,12 @@ impl Status {
     /// 500: any other failure, by its text.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
+    }
+
+    /// 500 for 400: what a list calls a bad revision, a GET and a watch hand on as it comes.
+    pub fn of_a_revision(self) -> Self {
+        let why = self.message.strip_prefix("invalid resource version: ");
+        Self::internal(why.unwrap_or(&self.message))
     }
 
     /// 500: what the request needs cannot be had here.

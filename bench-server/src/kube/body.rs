@@ -3,6 +3,7 @@
 //! JSON is made from protobuf while it is sent and not kept: a memo of 150,000 pods' JSON is half as large
 //! again as everything the cache holds. One object at a time is kept, since neighbours are alike.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -34,6 +35,8 @@ pub struct ListBody {
     head: Vec<u8>,
     /// Writes objects that do not lie in the cache as they are shown.
     encoder: Items,
+    /// What stands behind the items.
+    tail: Cow<'static, [u8]>,
     /// Objects as they lie in the cache, on their way into frames.
     frames: FrameBuilder,
     items: Walk,
@@ -53,12 +56,19 @@ impl ListBody {
             listing.meta.shard_selector.clear();
         }
         let meta = &listing.meta;
+        let custom = form.shape == Shape::Whole && resource.message.is_none();
+        let tail = match form.encoding {
+            Encoding::Json if custom => list::custom_json_tail(kind, meta).into(),
+            Encoding::Json => list::JSON_TAIL.into(),
+            Encoding::Protobuf => list::PROTOBUF_TAIL.into(),
+        };
         let head = match (form.encoding, form.shape) {
             (Encoding::Json, Shape::Table) => {
                 let mut head = list::json_start(api_version, kind, meta);
                 table::put_columns(resource, true, &mut head);
                 head
             }
+            (Encoding::Json, _) if custom => list::custom_json_head(api_version),
             (Encoding::Json, _) => list::json_head(api_version, kind, meta),
             (Encoding::Protobuf, Shape::Whole) => {
                 list::protobuf_head(api_version, kind, meta, listing.items_len as usize)
@@ -77,6 +87,7 @@ impl ListBody {
             form,
             head,
             encoder: form.items(resource),
+            tail,
             frames: FrameBuilder::new(listing.items_len as usize),
             items: listing.items,
             left: listing.count,
@@ -110,7 +121,7 @@ impl ListBody {
                     self.frames.put_shared(item);
                 }
                 None => {
-                    self.frames.put(list::PROTOBUF_TAIL);
+                    self.frames.put(&self.tail);
                     self.ended = true;
                 }
             }
@@ -120,16 +131,16 @@ impl ListBody {
 
     /// Objects encoded for this frame.
     fn encoded_frame(&mut self) -> Frame {
-        let (separator, tail) = match self.form.encoding {
-            Encoding::Json => (&b","[..], list::JSON_TAIL),
-            Encoding::Protobuf => (&b""[..], list::PROTOBUF_TAIL),
+        let separator = match self.form.encoding {
+            Encoding::Json => &b","[..],
+            Encoding::Protobuf => b"",
         };
         let mut out = Vec::with_capacity(TARGET_BYTES + OVERSHOOT);
         out.append(&mut self.head);
         while out.len() < TARGET_BYTES {
             let before = out.len();
             let Some(object) = next_item(&mut self.left, &mut self.items) else {
-                out.extend_from_slice(tail);
+                out.extend_from_slice(&self.tail);
                 self.ended = true;
                 break;
             };

@@ -101,9 +101,6 @@ impl Lister {
             Status::too_large_resource_version(revision as u64, current as u64, 1)
         };
         let only = plan.only_key(self.resource);
-        if only.is_some() && matches!(plan.wanted, Wanted::Exact { .. }) {
-            return Ok(None);
-        }
         let view = match plan.wanted {
             Wanted::Stored => return Ok(None),
             Wanted::Any => cache.view(),
@@ -121,9 +118,10 @@ impl Lister {
                     .reach(revision)
                     .await
                     .map_err(|current| late(revision, current))?;
+                // A state that was has no way to one object: storage is read.
                 match cache.snapshot(revision) {
-                    Some(view) => view,
-                    None => return Ok(None),
+                    Some(view) if only.is_none() => view,
+                    _ => return Ok(None),
                 }
             }
             Wanted::Consistent => {

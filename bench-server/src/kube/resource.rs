@@ -182,7 +182,7 @@ pub static RESOURCES: [Resource; 8] = [
         categories: &[],
         directory: "bench.example.com/widgets",
         message: None,
-        selectable: None,
+        selectable: Some(&[]),
     },
 ];
 

@@ -1,10 +1,12 @@
 //! Responses: codes, headers and bodies of what handlers answer.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
 use kube_api::Status;
 
 use super::body::KubeBody;
+use super::discovery::Document;
+use super::dress::Dress;
 use super::media::Encoding;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -33,11 +35,39 @@ pub(crate) fn whole(content_type: &'static str, body: String) -> Response<KubeBo
     respond(StatusCode::OK, content_type, KubeBody::full(body))
 }
 
-/// An error, with the header that says when to come back.
-pub(crate) fn failure(status: &Status, encoding: Encoding) -> Response<KubeBody> {
+/// A text that no browser is to take for something else.
+pub(crate) fn unsniffed(mut response: Response<KubeBody>) -> Response<KubeBody> {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// What is told where there is nothing at all.
+pub(crate) fn nothing() -> Response<KubeBody> {
+    unsniffed(text(StatusCode::NOT_FOUND, "404 page not found\n"))
+}
+
+/// A document of discovery.
+pub(crate) fn described(document: Document) -> Response<KubeBody> {
+    let body = KubeBody::full(document.body);
+    let mut response = respond(StatusCode::OK, document.media_type, body);
+    if document.negotiated {
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        headers.insert(VARY, HeaderValue::from_static("Accept"));
+    }
+    response
+}
+
+/// An error, with the header that says when to come back; indented for people where it is JSON.
+pub(crate) fn failure(status: &Status, encoding: Encoding, pretty: bool) -> Response<KubeBody> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = KubeBody::full(encoding.status(status));
-    let mut response = respond(code, encoding.media_type(), body);
+    let dress = Dress {
+        pretty: pretty && encoding == Encoding::Json,
+        gzip: false,
+    };
+    let (body, _) = dress.whole(encoding.status(status));
+    let mut response = respond(code, encoding.media_type(), KubeBody::full(body));
     if status.retry_after_seconds() > 0 {
         response
             .headers_mut()

@@ -52,6 +52,8 @@ impl<'p> Route<'p> {
             None => path.strip_prefix("/apis/")?.split_once('/')?,
         };
         let (version, rest) = rest.split_once('/')?;
+        // A slash at the end names the same.
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (watch, rest) = match rest.strip_prefix("watch/") {
             Some(rest) => (true, rest),
             None => (false, rest),
@@ -88,6 +90,15 @@ impl<'p> Route<'p> {
             subresource,
             watch,
         })
+    }
+
+    /// Whether the object has such a part at all.
+    pub(crate) fn is_served(&self) -> bool {
+        match self.subresource {
+            None => true,
+            Some("status") => self.resource.has_status(),
+            Some(part) => self.resource.name == "namespaces" && part == "finalize",
+        }
     }
 
     /// The request in metrics: upstream's verbs and scopes.
@@ -210,10 +221,10 @@ mod tests {
             "/api/v1/services",
             "/api/v1/leases",
             "/api/v1/pods/a",
-            "/api/v1/pods/",
+            "/api/v1/pods//",
             "/api/v1/namespaces/a/nodes",
             "/api/v1/namespaces/a/pods/b/log/c",
-            "/api/v1/namespaces/a/pods/b/",
+            "/api/v1/namespaces/a/pods/b//",
             "/api/v1/namespaces//pods",
             "/apis/apps/v1/x",
             "/apis/coordination.k8s.io/leases",

@@ -18,10 +18,10 @@ use super::filter::{Filter, NAME};
 use super::form::{Form, Include};
 use super::health::{self, Check};
 use super::list::Lister;
-use super::media::{Encoding, Media};
+use super::media::{Encoding, Media, Shape};
 use super::opaque::OpaqueBody;
 use super::reply::Reply;
-use super::respond::{failure, respond, text, whole};
+use super::respond::{described, failure, nothing, respond, text, unsniffed, whole};
 use super::route::{Route, decoded};
 use super::write::answer::{Place, is_dry_run};
 use super::write::body::Sent;
@@ -110,7 +110,10 @@ impl KubeService {
                 let checks = if ready { self.readiness() } else { Vec::new() };
                 let query = head.uri.query().unwrap_or_default();
                 let (code, body) = health::report(&path[1..], &checks, query);
-                text(code, body)
+                unsniffed(text(code, body))
+            }
+            (&Method::GET, "/healthz/ping" | "/livez/ping" | "/readyz/ping") => {
+                text(StatusCode::OK, "ok")
             }
             (&Method::GET, "/debug/opaque") => self.opaque(head.uri.query().unwrap_or_default()),
             (&Method::GET, "/metrics") => whole(
@@ -118,12 +121,12 @@ impl KubeService {
                 metrics::encode(&self.shared.registry),
             ),
             _ => match discovery::answer(path, accept(&head.headers)) {
-                Some(document) if head.method == Method::GET => respond(
-                    StatusCode::OK,
-                    document.media_type,
-                    KubeBody::full(document.body),
-                ),
-                _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+                Some(document) if head.method == Method::GET => described(document),
+                Some(_) => failure(&Status::method_not_allowed(), Encoding::Json, false),
+                None if discovery::is_below_a_version(path) => {
+                    failure(&Status::nothing_served(), Encoding::Json, false)
+                }
+                None => nothing(),
             },
         };
         response.map(Reply::from)
@@ -180,6 +183,8 @@ impl KubeService {
         let encoding = media
             .as_ref()
             .map_or(Encoding::Json, |media| media.encoding);
+        let pretty = Dress::wanted(&head.headers, query).pretty
+            || media.as_ref().is_some_and(|media| media.pretty);
         let media = media.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
         // Watches end by limits of their own.
         let time = match &options {
@@ -205,8 +210,8 @@ impl KubeService {
         };
         let response = match tokio::time::timeout_at(until, answer).await {
             Ok(Ok(response)) => response,
-            Ok(Err(status)) => failure(&status, encoding),
-            Err(_) => failure(&Status::timeout(), encoding),
+            Ok(Err(status)) => failure(&status, encoding, pretty),
+            Err(_) => failure(&Status::timeout(), encoding, pretty),
         };
         Reply::to(request, response, until)
     }
@@ -237,11 +242,9 @@ impl KubeService {
             options.field_selector += &format!("{comma}metadata.name={name}");
         }
         match (&head.method, route.name) {
+            _ if !route.is_served() => Err(Status::nothing_served()),
             (&Method::POST | &Method::PUT | &Method::PATCH | &Method::DELETE, _) => {
                 self.write(call, body).await
-            }
-            (&Method::GET, _) if route.subresource.is_some_and(|part| part != "status") => {
-                Err(Status::method_not_allowed())
             }
             (&Method::GET, _) if watches => call.watch(&options).await,
             (&Method::GET, Some(name)) => call.get(name, &options).await,
@@ -317,9 +320,11 @@ impl Call<'_> {
                 "" | "Metadata" => Include::Metadata,
                 "None" => Include::None,
                 "Object" => Include::Object,
+                _ if self.media.shape != Shape::Table => Include::default(),
                 other => {
                     return Err(Status::bad_request(format!(
-                        "unrecognized includeObject value: {other:?}"
+                        "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                         must be 'Metadata', 'Object', 'None', or empty"
                     )));
                 }
             },
@@ -341,8 +346,8 @@ impl Call<'_> {
     }
 
     async fn get(&self, name: &str, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
-        let form = self.form()?;
         let object = self.lister.get(self.route.namespace, name, options).await?;
+        let form = self.form()?;
         let mut out = Vec::new();
         form.put_object(self.lister.resource, &object, true, &mut out)
             .map_err(|error| Status::internal(error.to_string()))?;

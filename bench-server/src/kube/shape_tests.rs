@@ -267,7 +267,7 @@ async fn custom_objects_are_json_wherever_they_are_shown() {
     assert_eq!(bad.code, StatusCode::BAD_REQUEST);
     assert_eq!(
         bad.json()["message"],
-        "\"spec.size\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        "field label not supported: spec.size"
     );
     let protobuf = ask(&tier.service, path, &[("accept", envelope::MEDIA_TYPE)]).await;
     assert_eq!(protobuf.code, StatusCode::NOT_ACCEPTABLE);

@@ -259,6 +259,11 @@ async fn bad_requests_are_answered_as_an_apiserver_does() {
     );
     let unknown = get(&tier.service, "/api/v1/services").await;
     assert_eq!(
+        (unknown.code, &unknown.json()["reason"]),
+        (StatusCode::NOT_FOUND, &json!("NotFound"))
+    );
+    let unknown = get(&tier.service, "/services").await;
+    assert_eq!(
         (unknown.code, &unknown.body[..]),
         (StatusCode::NOT_FOUND, &b"404 page not found\n"[..])
     );
@@ -284,8 +289,8 @@ async fn names_in_urls_are_percent_encoded() {
     assert_eq!(found.code, StatusCode::OK);
     let two = get(&tier.service, "/api/v1/namespaces/a%2Fpods/one").await;
     assert_eq!(
-        (two.code, &two.body[..]),
-        (StatusCode::NOT_FOUND, &b"404 page not found\n"[..])
+        (two.code, &two.json()["details"]),
+        (StatusCode::NOT_FOUND, &json!({}))
     );
     // A watch has no use for `timeout`, whatever it is.
     let path = "/api/v1/pods?timeout=x";

@@ -133,13 +133,19 @@ async fn what_cannot_be_read_is_a_bad_request(stage: Stage) {
 }
 
 async fn urls_methods_and_media_types(stage: Stage) {
+    // Below a version that is served a Status says that there is nothing.
     for path in [
         "/api/v1/services",
         "/api/v2/pods",
-        "/apis/apps/v1/deployments",
-        "/nothing",
+        "/api/v1/namespaces/ns/pods/a/log",
         "/api/v1/namespaces/ns/pods/a/log/b",
+        "/api/v1/namespaces/ns/configmaps/a/status",
     ] {
+        let reply = stage.get(path).await;
+        assert_eq!(reply.failure(), (404, "NotFound".to_owned()), "{path}");
+        assert_eq!(reply.json()["details"], json!({}), "{path}");
+    }
+    for path in ["/apis/apps/v1/deployments", "/nothing"] {
         let reply = stage.get(path).await;
         assert_eq!(reply.code, 404, "{path}");
         assert_eq!(&reply.body[..], b"404 page not found\n", "{path}");
@@ -171,8 +177,6 @@ async fn urls_methods_and_media_types(stage: Stage) {
         (Method::POST, "/api/v1/namespaces/ns/pods/a"),
         (Method::POST, "/api/v1/pods"),
         (Method::OPTIONS, PODS),
-        (Method::GET, "/api/v1/namespaces/ns/pods/a/log"),
-        (Method::GET, "/api/v1/namespaces/ns/pods/a/exec"),
     ] {
         let reply = stage
             .request(method.clone(), path, "application/json", "{}")

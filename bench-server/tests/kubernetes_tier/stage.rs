@@ -62,6 +62,11 @@ impl Backend {
         }
     }
 
+    /// Why its etcd cannot run here; `None` when it can.
+    pub(crate) fn missing(self) -> Option<String> {
+        self.peer().and_then(Peer::missing)
+    }
+
     /// The etcd in front of which the tier is started; `None` where it is in the same process.
     fn peer(self) -> Option<Peer> {
         match self {
@@ -116,7 +121,7 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
 /// The test that runs `case` over `backend`. What is missing costs its tests, by name; in CI that is a
 /// failure.
 fn trial(backend: Backend, case: Case) -> Trial {
-    let missing = backend.peer().and_then(Peer::missing).or_else(|| {
+    let missing = backend.missing().or_else(|| {
         case.needs
             .and_then(|(variable, name)| tool(variable, name).err())
     });
@@ -308,7 +313,7 @@ impl std::ops::Deref for Stage {
 }
 
 impl Stage {
-    async fn start(backend: Backend, flags: &[&str]) -> Result<Self, String> {
+    pub(crate) async fn start(backend: Backend, flags: &[&str]) -> Result<Self, String> {
         let etcd = match backend.peer() {
             Some(peer) => Some(Server::start(peer, &[])?),
             None => None,

@@ -220,7 +220,7 @@ async fn one_name_is_one_key(stage: Stage) {
         ("&limit=1".to_owned(), "watchcache", 1),
         ("&resourceVersion=0".to_owned(), "watchcache", 1),
         (format!("&resourceVersion={then}"), "watchcache", 1),
-        // Storage is asked for one key, at that revision; a token is not even looked at.
+        // Storage is asked for one key, at that revision; of a token only its revision counts.
         (
             format!("&resourceVersion={then}&resourceVersionMatch=Exact"),
             "etcd",
@@ -231,7 +231,16 @@ async fn one_name_is_one_key(stage: Stage) {
             "etcd",
             1,
         ),
-        ("&continue=nothing".to_owned(), "etcd", 1),
+        (
+            format!("&continue={}", ContinueToken::after(now, "a").encode()),
+            "etcd",
+            1,
+        ),
+        (
+            format!("&continue={}", ContinueToken::after(then, "a").encode()),
+            "etcd",
+            0,
+        ),
     ] {
         let before = served(&stage, storage).await;
         let list = stage.get(&format!("{path}{query}")).await.ok();

@@ -30,7 +30,7 @@ enum Operator {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelSelectorError {
     /// Something else was expected.
-    #[error("unable to parse requirement: found {found:?}, expected: {expected}")]
+    #[error("unable to parse requirement: found '{found}', expected: {expected}")]
     Unexpected {
         /// What stands there; empty at the end.
         found: String,
@@ -137,7 +137,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, LabelSelectorErro
             "<" => (Operator::LessThan, integer(tokens)?),
             "in" => (Operator::In, set(tokens)?),
             "notin" => (Operator::NotIn, set(tokens)?),
-            other => return Err(unexpected(other, "in, notin, =, ==, !=, > or <")),
+            other => return Err(unexpected(other, "in, notin, =, ==, !=, gt, lt")),
         }
     };
     if let Some(bad) = values.iter().find(|value| !is_label_value(value)) {

@@ -72,6 +72,12 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
+    /// 415: the body is no patch that the resource knows. Which there are is not told.
+    pub fn unsupported_patch() -> Self {
+        let message = "415: Unsupported Media Type";
+        Self::new(415, "UnsupportedMediaType", message).with(Details::default())
+    }
+
     /// 422: the object breaks rules of its kind, one cause for each.
     pub fn invalid(
         kind: &'static str,
@@ -98,18 +104,23 @@ impl Status {
         })
     }
 
-    /// 422: a patch that cannot be applied to the object; the cause says why.
-    pub fn patch_rejected(about: About<'_>, why: impl std::fmt::Display) -> Self {
+    /// 422: a JSON patch that cannot be applied to the object. Why is not told.
+    pub fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message).with(Details::default())
+    }
+
+    /// 422 for 400: what a patch made is no object of the kind, and it is the patch that is wrong. Others stay.
+    pub fn of_a_patch(self) -> Self {
+        if self.code != 400 || self.message.starts_with("the name") {
+            return self;
+        }
         let cause = Cause {
-            reason: "UnexpectedServerResponse",
-            message: why.to_string(),
-            field: "",
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {}", self.message),
+            field: "patch",
         };
-        Self::new(422, "Invalid", message).with(Details {
-            causes: vec![cause],
-            ..about.details()
-        })
+        Self::invalid("", "", "", vec![cause])
     }
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{STATUS_VERBS, VERBS, group_versions};
+use super::{STATUS_VERBS, group_versions, put_names, verbs};
 use crate::kube::resource::Resource;
 
 /// The media type, without which kubectl takes the answer for the older form.
 pub(super) const MEDIA_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether an `Accept` header asks for this form before it asks for plain JSON.
+/// Whether an `Accept` header names this form; its place in the header does not count.
 pub(super) fn accepted(accept: &str) -> bool {
     let wanted = [
         "application/json",
@@ -17,16 +17,10 @@ pub(super) fn accepted(accept: &str) -> bool {
         "v=v2",
         "as=APIGroupDiscoveryList",
     ];
-    for alternative in accept.split(',') {
+    accept.split(',').any(|alternative| {
         let parts: Vec<_> = alternative.split(';').map(str::trim).collect();
-        if wanted.iter().all(|part| parts.contains(part)) {
-            return true;
-        }
-        if matches!(parts[..], ["application/json" | "*/*" | "application/*"]) {
-            return false;
-        }
-    }
-    false
+        wanted.iter().all(|part| parts.contains(part))
+    })
 }
 
 /// Both documents with their paths.
@@ -67,20 +61,15 @@ fn group(resources: &[&Resource]) -> Value {
 }
 
 fn resource(resource: &Resource) -> Value {
-    let kind = json!({
-        "group": resource.group,
-        "version": resource.version(),
-        "kind": resource.kind,
-    });
+    let kind = response_kind(resource);
     let mut entry = json!({
         "resource": resource.name,
         "responseKind": kind,
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
-        "verbs": VERBS,
-        "shortNames": resource.short_names,
-        "categories": resource.categories,
+        "verbs": verbs(resource),
     });
+    put_names(resource, &mut entry);
     if resource.has_status() {
         entry["subresources"] = json!([{
             "subresource": "status",
@@ -89,4 +78,14 @@ fn resource(resource: &Resource) -> Value {
         }]);
     }
     entry
+}
+
+/// Built-in kinds leave out group and version where they are those of the resource itself; custom ones do not.
+fn response_kind(resource: &Resource) -> Value {
+    match resource.is_custom() {
+        true => {
+            json!({"group": resource.group, "version": resource.version(), "kind": resource.kind})
+        }
+        false => json!({"group": "", "version": "", "kind": resource.kind}),
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{STATUS_VERBS, VERBS, group_versions, root};
+use super::{STATUS_VERBS, group_versions, put_names, root, verbs};
 use crate::kube::resource::Resource;
 
 /// Every document with its path.
@@ -18,12 +18,12 @@ pub(super) fn documents() -> Vec<(String, Value)> {
             .iter()
             .flat_map(|resource| entries(resource))
             .collect();
-        let list = json!({
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": version,
-            "resources": entries,
-        });
+        let mut list =
+            json!({"kind": "APIResourceList", "groupVersion": version, "resources": entries});
+        // The oldest of these documents does not tell its own version.
+        if !first.group.is_empty() {
+            list["apiVersion"] = "v1".into();
+        }
         documents.push((root(first), list));
         if !first.group.is_empty() {
             let served = json!({"groupVersion": version, "version": first.version()});
@@ -42,15 +42,15 @@ pub(super) fn documents() -> Vec<(String, Value)> {
 }
 
 fn entries(resource: &Resource) -> Vec<Value> {
-    let mut entries = vec![json!({
+    let mut whole = json!({
         "name": resource.name,
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": VERBS,
-        "shortNames": resource.short_names,
-        "categories": resource.categories,
-    })];
+        "verbs": verbs(resource),
+    });
+    put_names(resource, &mut whole);
+    let mut entries = vec![whole];
     if resource.has_status() {
         entries.push(json!({
             "name": format!("{}/status", resource.name),

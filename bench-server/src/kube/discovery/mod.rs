@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::resource::{RESOURCES, Resource};
 
-/// What can be done with every collection and object.
+/// What can be done with collections and objects.
 const VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -25,6 +25,17 @@ const VERBS: [&str; 8] = [
     "get",
     "list",
     "patch",
+    "update",
+    "watch",
+];
+/// The same of a custom resource, in the order in which an apiserver tells it.
+const CUSTOM_VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
     "update",
     "watch",
 ];
@@ -38,6 +49,8 @@ const JSON: &str = "application/json";
 pub(crate) struct Document {
     pub(crate) media_type: &'static str,
     pub(crate) body: &'static str,
+    /// Whether it is one of several forms, any of which may be kept by anybody.
+    pub(crate) negotiated: bool,
 }
 
 /// The document at `path`, in the form that the client would rather have; `None` where there is none.
@@ -59,12 +72,28 @@ pub(crate) fn answer(path: &str, accept: &str) -> Option<Document> {
         && let Some(body) = AGGREGATED.get(path)
     {
         let media_type = aggregated::MEDIA_TYPE;
-        return Some(Document { media_type, body });
+        let negotiated = true;
+        return Some(Document {
+            media_type,
+            body,
+            negotiated,
+        });
     }
     PLAIN.get(path).map(|body| Document {
         media_type: JSON,
         body,
+        negotiated: false,
     })
+}
+
+/// Whether a path leads below a version of a group that is served: what is not there is then said in a Status. The
+/// core group's path is taken whatever follows it.
+pub(crate) fn is_below_a_version(path: &str) -> bool {
+    let below = |root: &str| {
+        path.strip_prefix(root)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    below("/api") || RESOURCES.iter().any(|resource| below(&root(resource)))
 }
 
 fn text(document: &Value) -> String {
@@ -83,6 +112,27 @@ fn version() -> Value {
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
     })
+}
+
+fn verbs(resource: &Resource) -> Vec<&'static str> {
+    let all = match resource.is_custom() {
+        true => CUSTOM_VERBS,
+        false => VERBS,
+    };
+    let served = |verb: &&str| *verb != "deletecollection" || resource.deletes_collections();
+    all.into_iter().filter(served).collect()
+}
+
+/// Short names and categories, where there are some.
+fn put_names(resource: &Resource, entry: &mut Value) {
+    for (field, names) in [
+        ("shortNames", resource.short_names),
+        ("categories", resource.categories),
+    ] {
+        if !names.is_empty() {
+            entry[field] = json!(names);
+        }
+    }
 }
 
 /// Every version of every group, each with its resources, in the order of the table.

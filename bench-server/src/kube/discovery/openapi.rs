@@ -80,11 +80,14 @@ fn collection(resource: &Resource) -> Value {
         "timeoutSeconds",
         "watch",
     ];
-    json!({
+    let mut operations = json!({
         "get": operation(resource, "list", &lists, &[]),
         "post": operation(resource, "post", &WRITES, &["application/json"]),
-        "delete": operation(resource, "deletecollection", &lists, &[]),
-    })
+    });
+    if resource.deletes_collections() {
+        operations["delete"] = operation(resource, "deletecollection", &lists, &[]);
+    }
+    operations
 }
 
 /// Parameters of every write.

@@ -66,11 +66,6 @@ impl Plan {
             filter,
         };
         if !options.continue_token.is_empty() {
-            // One object has no second page: upstream reads it from storage and passes the token over.
-            if plan.only_key(resource).is_some() {
-                plan.wanted = Wanted::Stored;
-                return Ok(plan);
-            }
             let token = ContinueToken::decode(&options.continue_token)
                 .map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))?;
             if token.resource_version > 0 {
@@ -80,6 +75,10 @@ impl Plan {
                 };
             }
             plan.start = format!("{}{}", plan.below, token.start);
+            // A further page of one object is read from storage.
+            if plan.only_key(resource).is_some() && plan.wanted == Wanted::Consistent {
+                plan.wanted = Wanted::Stored;
+            }
             return Ok(plan);
         }
         let revision = options.revision()?.map(|revision| revision as i64);

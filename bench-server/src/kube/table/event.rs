@@ -12,10 +12,7 @@ pub(super) static COLUMNS: [Column; 10] = [
     wide("Source", "Who says so."),
     column("Message", "What happened."),
     wide("First Seen", "When it happened first."),
-    Column {
-        type_name: "integer",
-        ..wide("Count", "How often it happened.")
-    },
+    wide("Count", "How often it happened."),
     Column {
         priority: 1,
         ..NAME

@@ -19,7 +19,7 @@ use super::resource::Resource;
 /// A column of a kind's table.
 struct Column {
     name: &'static str,
-    /// `string` or `integer`.
+    /// `string`, `integer` or `date`.
     type_name: &'static str,
     /// `name` for the column that identifies the object.
     format: &'static str,
@@ -52,7 +52,14 @@ const NAME: Column = Column {
 
 const AGE: Column = column("Age", "Time since the object was created.");
 
-static DEFAULT: [Column; 2] = [NAME, AGE];
+/// Of custom resources, which name no columns of their own.
+static DEFAULT: [Column; 2] = [
+    NAME,
+    Column {
+        type_name: "date",
+        ..AGE
+    },
+];
 
 static CONFIG_MAP: [Column; 3] = [
     NAME,
@@ -129,7 +136,7 @@ pub(crate) fn put_columns(resource: &Resource, with_columns: bool, out: &mut Vec
     out.extend_from_slice(b",\"rows\":[");
 }
 
-/// Appends the cells of one object's row.
+/// Appends the cells of one object's row, and behind them the conditions that pods at their end have.
 pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let mut cells = Cells {
@@ -145,13 +152,13 @@ pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) 
         "Event" => event::put(object, &mut cells),
         "ConfigMap" => {
             cells.name(object);
-            cells.text(&(object.count(2) + object.count(3)).to_string());
+            cells.int((object.count(2) + object.count(3)) as i64);
             cells.age(object);
         }
         "Secret" => {
             cells.name(object);
             cells.text(object.text(3));
-            cells.text(&object.count(2).to_string());
+            cells.int(object.count(2) as i64);
             cells.age(object);
         }
         "Namespace" => {
@@ -166,10 +173,16 @@ pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) 
         }
         _ => {
             cells.name(object);
-            cells.age(object);
+            match object.metadata().seconds(8) {
+                Some(_) => cells.age(object),
+                None => cells.null(),
+            }
         }
     }
     out.push(b']');
+    if resource.kind == "Pod" {
+        pod::put_conditions(object, out);
+    }
 }
 
 /// The cells of a row being written.
@@ -195,6 +208,11 @@ impl Cells<'_> {
     /// A text, or `<none>`.
     fn or_none(&mut self, text: &str) {
         self.text(if text.is_empty() { "<none>" } else { text });
+    }
+
+    fn null(&mut self) {
+        self.next();
+        self.out.extend_from_slice(b"null");
     }
 
     fn int(&mut self, value: i64) {

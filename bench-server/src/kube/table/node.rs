@@ -42,10 +42,16 @@ pub(super) fn put(node: Message<'_>, cells: &mut Cells<'_>) {
         let address = status.all(5).find(|address| address.text(1) == kind);
         cells.or_none(address.map_or("", |address| address.text(2)));
     }
-    for number in [5, 4, 6] {
-        let text = info.text(number);
-        cells.text(if text.is_empty() { "<unknown>" } else { text });
+    let known = |number| match info.text(number) {
+        "" => "<unknown>",
+        text => text,
+    };
+    cells.text(known(5));
+    match info.text(10) {
+        "" => cells.text(known(4)),
+        architecture => cells.text(&format!("{} ({architecture})", known(4))),
     }
+    cells.text(known(6));
 }
 
 fn roles(node: Message<'_>) -> Vec<&str> {

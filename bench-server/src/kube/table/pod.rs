@@ -25,6 +25,19 @@ struct Summary {
     last_restart: Option<i64>,
 }
 
+/// Appends the condition of a row whose pod has come to its end.
+pub(super) fn put_conditions(pod: Message<'_>, out: &mut Vec<u8>) {
+    let (reason, message) = match pod.message(3).text(1) {
+        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+        "Failed" => ("Failed", "The pod failed."),
+        _ => return,
+    };
+    let condition = format!(
+        ",\"conditions\":[{{\"type\":\"Completed\",\"status\":\"True\",\"reason\":\"{reason}\",\"message\":\"{message}\"}}]"
+    );
+    out.extend_from_slice(condition.as_bytes());
+}
+
 pub(super) fn put(pod: Message<'_>, cells: &mut Cells<'_>) {
     let (spec, status) = (pod.message(2), pod.message(3));
     let summary = summary(pod);

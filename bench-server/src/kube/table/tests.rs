@@ -13,7 +13,15 @@ fn row(resource: &str, object: Value) -> Vec<Value> {
     let (mut raw, mut out) = (Vec::new(), Vec::new());
     from_json(message, object.as_object().expect("an object"), &mut raw).expect("fits");
     put_cells(resource, &raw, &mut out);
-    let cells: Vec<Value> = serde_json::from_slice(&out).expect("JSON");
+    let rows = [&b"{\"cells\":"[..], &out, b"}"].concat();
+    let mut row: Value = serde_json::from_slice(&rows).expect("JSON");
+    let ended = matches!(
+        object["status"]["phase"].as_str(),
+        Some("Succeeded" | "Failed")
+    );
+    let told = row["conditions"][0]["type"] == "Completed";
+    assert_eq!(told, resource.kind == "Pod" && ended, "{row}");
+    let cells: Vec<Value> = serde_json::from_value(row["cells"].take()).expect("a list");
     assert_eq!(
         cells.len(),
         columns(resource).len(),
@@ -102,14 +110,14 @@ fn other_kinds_have_the_columns_that_kubectl_shows() {
             "configmaps",
             json!({"metadata": {"name": "c"}, "data": {"a": "", "b": ""}, "binaryData": {"c": ""}})
         ),
-        ["c", "3", "<unknown>"]
+        [json!("c"), json!(3), json!("<unknown>")]
     );
     assert_eq!(
         row(
             "secrets",
             json!({"metadata": {"name": "s"}, "data": {"a": ""}, "type": "Opaque"})
         ),
-        ["s", "Opaque", "1", "<unknown>"]
+        [json!("s"), json!("Opaque"), json!(1), json!("<unknown>")]
     );
     assert_eq!(
         row(

@@ -172,10 +172,11 @@ async fn a_list_of_one_name_has_no_second_page() {
     let tier = ready(&etcd, &[]).await;
     let path = "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dtwo";
     let lists = "apiserver_storage_list_total{group=\"\",resource=\"pods\",storage=\"etcd\"";
-    let token = ContinueToken::after(old, "two").encode();
+    let token = ContinueToken::after(old, "one").encode();
+    let latest = ContinueToken::after(-1, "one").encode();
     for (i, (query, phase)) in [
-        (format!("&continue={token}"), "Failed"),
-        ("&continue=none&limit=1".to_owned(), "Failed"),
+        (format!("&continue={token}"), "Running"),
+        (format!("&continue={latest}&limit=1"), "Failed"),
         (
             format!("&resourceVersion={old}&resourceVersionMatch=Exact"),
             "Running",

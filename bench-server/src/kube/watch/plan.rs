@@ -47,10 +47,8 @@ impl Plan {
     /// # Errors
     /// 500 for a resourceVersion that is no number, as upstream answers.
     pub(super) fn new(options: &ListOptions, watch_list: bool) -> Result<Self, Status> {
-        let revision = match options.revision() {
-            Ok(revision) => revision.map(|revision| revision as i64),
-            Err(refused) => return Err(Status::internal(refused.message)),
-        };
+        let revision = options.revision().map_err(Status::of_a_revision)?;
+        let revision = revision.map(|revision| revision as i64);
         let after = match revision {
             None => After::Now,
             Some(0) => After::Anything,

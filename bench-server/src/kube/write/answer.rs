@@ -1,8 +1,8 @@
 //! A write as HTTP: what method and URL ask for, and what is answered.
 
 use http::{HeaderValue, Method, StatusCode};
-use kube_api::{ListOptions, Status, envelope, item_object, list_item, to_json};
-use serde_json::{Map, Value};
+use kube_api::custom::custom_from_json;
+use kube_api::{ListOptions, Status, envelope, item_object, list_item};
 
 use super::body::Sent;
 use super::change::{Outcome, Writer, Written};
@@ -43,7 +43,7 @@ pub(crate) struct Answer {
 /// Those of options that cannot be read.
 pub(crate) fn is_dry_run(query: &str, sent: &Sent) -> Result<bool, Status> {
     let body = DeleteOptions::parse(&sent.media_type, &sent.bytes)?;
-    Ok(WriteOptions::parse(query)?.dry_run || body.dry_run())
+    Ok(WriteOptions::parse(&Method::DELETE, query)?.dry_run || body.dry_run())
 }
 
 impl Lister {
@@ -60,7 +60,7 @@ impl Lister {
         sent: &Sent,
         encoding: Encoding,
     ) -> Result<Answer, Status> {
-        let mut writer = self.writer(place.namespace, events, WriteOptions::parse(query)?);
+        let mut writer = self.writer(place.namespace, events, WriteOptions::parse(method, query)?);
         let part = match place.subresource {
             None => Part::Main,
             Some("status") if self.resource.has_status() => Part::Status,
@@ -79,14 +79,14 @@ impl Lister {
                 let options = DeleteOptions::parse(&sent.media_type, &sent.bytes)?;
                 writer.options.dry_run |= options.dry_run();
                 match writer.delete(name, &options.preconditions).await? {
-                    Deleted::Kept(written) => written,
+                    Deleted::Shown(written) => written,
                     Deleted::Gone(uid) => {
                         let status = Status::deleted(self.resource.about(name), &uid);
                         return Ok(Answer::ok(KubeBody::full(encoding.status(&status))));
                     }
                 }
             }
-            (&Method::DELETE, None) if in_place => {
+            (&Method::DELETE, None) if in_place && self.resource.deletes_collections() => {
                 let options = DeleteOptions::parse(&sent.media_type, &sent.bytes)?;
                 writer.options.dry_run |= options.dry_run();
                 return self
@@ -183,24 +183,22 @@ fn render(resource: &Resource, written: &Written, encoding: Encoding) -> Result<
         0 => String::new(),
         revision => revision.to_string(),
     };
-    let Some(message) = resource.schema() else {
-        let mut object: Map<String, Value> =
-            serde_json::from_slice(&written.value).map_err(|error| failed(&error))?;
-        if let Some(Value::Object(metadata)) = object.get_mut("metadata")
-            && !version.is_empty()
-        {
-            metadata.insert("resourceVersion".to_owned(), version.into());
+    let custom;
+    let raw = match resource.schema() {
+        Some(_) => envelope::open(&written.value).map_err(|error| failed(&error))?,
+        None => {
+            custom = custom_from_json(&written.value).map_err(|error| failed(&error))?;
+            &custom
         }
-        return Ok(format!("{}\n", Value::Object(object)).into_bytes());
     };
-    let raw = envelope::open(&written.value).map_err(|error| failed(&error))?;
     let item = list_item(raw, &version).map_err(|error| failed(&error))?;
     let object = item_object(&item);
     Ok(match encoding {
         Encoding::Protobuf => envelope::seal(resource.api_version, resource.kind, object),
         Encoding::Json => {
             let mut out = Vec::with_capacity(2 * object.len());
-            to_json(message, object, &resource.json_head(), &mut out)
+            resource
+                .put_json(object, &resource.json_head(), &mut out)
                 .map_err(|error| failed(&error))?;
             out.push(b'\n');
             out

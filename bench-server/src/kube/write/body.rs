@@ -71,9 +71,10 @@ impl Sent {
             ))
         };
         match (&*self.media_type, resource.schema()) {
-            ("" | "application/json", _) => {
-                serde_json::from_slice(&self.bytes).map_err(|error| unreadable(&error))
-            }
+            // `null` is an object that says nothing.
+            ("" | "application/json", _) => serde_json::from_slice(&self.bytes)
+                .map(Option::unwrap_or_default)
+                .map_err(|error| unreadable(&error)),
             (envelope::MEDIA_TYPE, Some(message)) => {
                 let raw = envelope::open(&self.bytes).map_err(|error| unreadable(&error))?;
                 let (api_version, kind) =

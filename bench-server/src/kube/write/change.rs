@@ -91,15 +91,11 @@ impl Writer<'_> {
         sent: &Sent,
     ) -> Result<Written, Status> {
         let draft = Draft::new(self.resource, sent.object(self.resource)?)?;
+        draft.expect_name(name)?;
         let current = self.current(name).await?;
         if current.is_none() && part == Part::Main && self.resource.creates_on_update() {
             let mut draft = draft;
-            let named = draft.create(self.namespace)?;
-            if named != name {
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({named}) does not match the name on the URL ({name})"
-                )));
-            }
+            draft.create(self.namespace)?;
             let encoded = encode(self.resource, draft.fields, self.options.field_validation)?;
             return self.insert(name, encoded).await;
         }
@@ -125,10 +121,13 @@ impl Writer<'_> {
         let current = self.current(name).await?;
         self.change(name, current, |stored| {
             let mut fields = stored.visible();
-            patch.apply(self.resource.about(name), &mut fields)?;
-            let mut draft = Draft::new(self.resource, fields)?;
-            draft.update(part, self.namespace, stored)?;
-            self.next(draft)
+            patch.apply(&mut fields)?;
+            let made = Draft::new(self.resource, fields).and_then(|mut draft| {
+                draft.expect_same_uid(stored)?;
+                draft.update(part, self.namespace, stored)?;
+                self.next(draft)
+            });
+            made.map_err(Status::of_a_patch)
         })
         .await
     }

@@ -5,7 +5,7 @@ use kube_api::Status;
 use serde_json::Value;
 
 use super::change::{Next, Outcome, Writer, Written};
-use super::draft::{expect_uid, now};
+use super::draft::now;
 use super::options::Preconditions;
 use super::stored::{Stored, encode};
 
@@ -17,8 +17,8 @@ const AT_ONCE: usize = 16;
 pub(crate) enum Deleted {
     /// The object is gone; its uid.
     Gone(String),
-    /// Finalizers keep it; it is marked as being deleted.
-    Kept(Written),
+    /// The object: finalizers keep it and it is marked as being deleted, or it is of a kind whose last state is told.
+    Shown(Written),
 }
 
 impl Writer<'_> {
@@ -41,8 +41,8 @@ impl Writer<'_> {
             })
             .await?;
         Ok(match written.outcome {
-            Outcome::Removed => Deleted::Gone(uid),
-            _ => Deleted::Kept(written),
+            Outcome::Removed if !self.resource.shows_deleted() => Deleted::Gone(uid),
+            _ => Deleted::Shown(written),
         })
     }
 
@@ -72,17 +72,22 @@ impl Writer<'_> {
         stored: &Stored,
         preconditions: &Preconditions,
     ) -> Result<(), Status> {
-        let about = self.resource.about(name);
-        if let Some(uid) = &preconditions.uid {
-            expect_uid(about, uid, stored.text("uid"))?;
+        let broken = |what: &str, given: &str, found: &str, then: &str| {
+            let why = format!(
+                "the {what} in the precondition ({given}) does not match the {what} in record ({found}). \
+                 The object might have been {then}"
+            );
+            Err(Status::conflict(self.resource.about_kind(name), why))
+        };
+        if let Some(uid) = &preconditions.uid
+            && uid != stored.text("uid")
+        {
+            return broken("UID", uid, stored.text("uid"), "deleted and then recreated");
         }
+        let current = stored.revision.to_string();
         match &preconditions.resource_version {
-            Some(version) if *version != stored.revision.to_string() => {
-                let why = format!(
-                    "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-                    stored.revision
-                );
-                Err(Status::conflict(about, why))
+            Some(version) if *version != current => {
+                broken("ResourceVersion", version, &current, "modified")
             }
             _ => Ok(()),
         }
@@ -93,17 +98,27 @@ impl Writer<'_> {
         let metadata = stored.metadata();
         let field = |name| metadata.and_then(|metadata| metadata.get(name));
         let held = field("finalizers").and_then(|list| list.as_array());
-        if held.is_none_or(Vec::is_empty) {
+        let held = held.is_some_and(|list| !list.is_empty());
+        if !held && !self.resource.shows_deleted() {
             return Ok(Next::Delete(stored.unchanged()));
         }
-        if field("deletionTimestamp").is_some() {
-            return Ok(Next::Put(stored.unchanged()));
-        }
         let mut fields = stored.fields.clone();
-        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        if field("deletionTimestamp").is_none()
+            && let Some(Value::Object(metadata)) = fields.get_mut("metadata")
+        {
             metadata.insert("deletionTimestamp".to_owned(), now().into());
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+            // The end is a change of what is wanted.
+            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+                metadata.insert("generation".to_owned(), (generation + 1).into());
+            }
+        } else if held {
+            return Ok(Next::Put(stored.unchanged()));
         }
-        encode(self.resource, fields, self.options.field_validation).map(Next::Put)
+        let encoded = encode(self.resource, fields, self.options.field_validation)?;
+        Ok(match held {
+            true => Next::Put(encoded),
+            false => Next::Delete(encoded),
+        })
     }
 }

@@ -119,6 +119,39 @@ impl Draft {
         Ok(self.text("name").to_owned())
     }
 
+    /// Checks that the object is the one that the URL names.
+    ///
+    /// # Errors
+    /// 400 for another name, or none.
+    pub(crate) fn expect_name(&self, name: &str) -> Result<(), Status> {
+        match self.text("name") {
+            given if given == name => Ok(()),
+            "" => Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            ))),
+            given => Err(Status::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            ))),
+        }
+    }
+
+    /// Checks that a patch left the uid alone.
+    ///
+    /// # Errors
+    /// 422 for another one.
+    pub(crate) fn expect_same_uid(&self, stored: &Stored) -> Result<(), Status> {
+        let given = self.text("uid");
+        if given.is_empty() || given == stored.text("uid") {
+            return Ok(());
+        }
+        let cause = Cause {
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {given:?}: field is immutable"),
+            field: "metadata.uid",
+        };
+        Err(self.invalid(vec![cause]))
+    }
+
     /// Prepares an update of `stored` for storage.
     ///
     /// # Errors
@@ -132,32 +165,24 @@ impl Draft {
     ) -> Result<(), Status> {
         let name = stored.text("name");
         let about = self.resource.about(name);
-        match self.text("name") {
-            "" => {
-                self.metadata().insert("name".to_owned(), name.into());
-            }
-            given if given != name => {
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
-            }
-            _ => {}
-        }
+        self.expect_name(name)?;
         self.place(namespace)?;
+        expect_uid(about, self.text("uid"), stored.text("uid"))?;
         match self.text("resourceVersion") {
             "" | "0" if self.resource.needs_version() => {
                 let cause = Cause {
                     reason: "FieldValueInvalid",
-                    message: "Invalid value: 0x0: must be specified for an update".to_owned(),
+                    message: "Invalid value: 0: must be specified for an update".to_owned(),
                     field: "metadata.resourceVersion",
                 };
-                return Err(self.invalid(vec![cause]));
+                // Named by the resource here, unlike elsewhere.
+                let (named, group) = (self.resource.name, self.resource.group);
+                return Err(Status::invalid(named, group, name, vec![cause]));
             }
             "" | "0" => {}
             version if version == stored.revision.to_string() => {}
             _ => return Err(Status::modified(about)),
         }
-        expect_uid(about, self.text("uid"), stored.text("uid"))?;
         let metadata = self.metadata();
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");

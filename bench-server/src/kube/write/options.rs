@@ -1,5 +1,6 @@
 //! What the query of a write, or the body of a DELETE, asks for beside the object.
 
+use http::Method;
 use kube_api::envelope;
 use kube_api::protobuf::{Fields, Malformed, Wire};
 use kube_api::status::{Cause, Status};
@@ -31,20 +32,30 @@ impl WriteOptions {
     ///
     /// # Errors
     /// 422 for a value that is none of those that exist.
-    pub(crate) fn parse(query: &str) -> Result<Self, Status> {
+    pub(crate) fn parse(method: &Method, query: &str) -> Result<Self, Status> {
+        let kind = match *method {
+            Method::POST => "CreateOptions",
+            Method::PUT => "UpdateOptions",
+            Method::PATCH => "PatchOptions",
+            _ => "DeleteOptions",
+        };
         let mut options = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match (&*name, &*value) {
                 ("dryRun", "All") => options.dry_run = true,
-                ("dryRun", other) => return Err(unsupported("dryRun", other, "\"All\"")),
+                ("dryRun", other) => {
+                    let value = format!("[{other:?}]");
+                    return Err(unsupported(kind, "dryRun", &value, "\"All\""));
+                }
                 ("fieldValidation", "Ignore") => options.field_validation = FieldValidation::Ignore,
                 ("fieldValidation", "" | "Warn") => {
                     options.field_validation = FieldValidation::Warn
                 }
                 ("fieldValidation", "Strict") => options.field_validation = FieldValidation::Strict,
                 ("fieldValidation", other) => {
-                    let known = "\"Ignore\", \"Strict\", \"Warn\"";
-                    return Err(unsupported("fieldValidation", other, known));
+                    let known = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+                    let value = format!("{other:?}");
+                    return Err(unsupported(kind, "fieldValidation", &value, known));
                 }
                 _ => {}
             }
@@ -53,13 +64,13 @@ impl WriteOptions {
     }
 }
 
-fn unsupported(field: &'static str, value: &str, known: &str) -> Status {
+fn unsupported(kind: &'static str, field: &'static str, value: &str, known: &str) -> Status {
     let cause = Cause {
         reason: "FieldValueNotSupported",
-        message: format!("Unsupported value: {value:?}: supported values: {known}"),
+        message: format!("Unsupported value: {value}: supported values: {known}"),
         field,
     };
-    Status::invalid("WriteOptions", "meta.k8s.io", "", vec![cause])
+    Status::invalid(kind, "meta.k8s.io", "", vec![cause])
 }
 
 /// The body of a DELETE. Grace periods and propagation are passed over: nothing here runs pods, and nothing
@@ -152,6 +163,7 @@ mod tests {
     #[test]
     fn queries_of_real_clients_are_read() {
         let kubectl = WriteOptions::parse(
+            &Method::POST,
             "fieldManager=kubectl-client-side-apply&fieldValidation=Strict&dryRun=All",
         );
         let expected = WriteOptions {
@@ -160,11 +172,14 @@ mod tests {
         };
         assert_eq!(kubectl, Ok(expected));
         assert_eq!(
-            WriteOptions::parse("&pretty=1"),
+            WriteOptions::parse(&Method::POST, "&pretty=1"),
             Ok(WriteOptions::default())
         );
         for bad in ["dryRun=Some", "dryRun=", "fieldValidation=strict"] {
-            assert_eq!(WriteOptions::parse(bad).expect_err(bad).code, 422);
+            assert_eq!(
+                WriteOptions::parse(&Method::POST, bad).expect_err(bad).code,
+                422
+            );
         }
     }
 

@@ -15,6 +15,20 @@ impl Resource {
         }
     }
 
+    /// The same by its kind, as preconditions of a deletion name it.
+    pub(crate) fn about_kind<'n>(&self, name: &'n str) -> About<'n> {
+        About {
+            resource: self.kind,
+            group: self.group,
+            name,
+        }
+    }
+
+    /// Whether a DELETE answers with the object that is gone.
+    pub(crate) fn shows_deleted(&self) -> bool {
+        self.kind == "Pod"
+    }
+
     /// Which names are allowed.
     pub(crate) fn name_rule(&self) -> NameRule {
         match self.kind {
@@ -41,6 +55,11 @@ impl Resource {
     /// Whether a PUT of an object that is not there creates it.
     pub(crate) fn creates_on_update(&self) -> bool {
         matches!(self.kind, "Lease" | "Event")
+    }
+
+    /// Whether many of them are deleted by one request. Namespaces are not: each takes its objects with it.
+    pub(crate) fn deletes_collections(&self) -> bool {
+        self.kind != "Namespace"
     }
 
     /// Whether its objects expire.

@@ -10,7 +10,6 @@ pub(crate) use merge_keys::{ListMerge, list_merge};
 
 use kube_api::Status;
 use kube_api::schema::Message;
-use kube_api::status::writes::About;
 use serde_json::{Map, Value};
 
 /// Operations that one JSON patch may have (an apiserver's limit).
@@ -54,7 +53,11 @@ impl Patch {
         };
         match (media_type, message) {
             (JSON_PATCH, _) => {
-                let patch: json_patch::Patch = serde_json::from_slice(body).map_err(unreadable)?;
+                let operations: Vec<Map<String, Value>> =
+                    serde_json::from_slice(body).map_err(unreadable)?;
+                let operations = operations.into_iter().map(Value::Object).collect();
+                let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))
+                    .map_err(|_| Status::patch_rejected())?;
                 match patch.0.len() {
                     0..=MAX_OPERATIONS => Ok(Self::Json(patch)),
                     _ => Err(Status::request_too_large(MAX_OPERATIONS)),
@@ -69,35 +72,35 @@ impl Patch {
             (STRATEGIC_MERGE_PATCH, Some(message)) => serde_json::from_slice(body)
                 .map(|patch| Self::Strategic(message, patch))
                 .map_err(unreadable),
-            _ => Err(Status::unsupported_media_type(Self::media_types(message))),
+            (_, None) => Err(Status::unsupported_media_type(Self::media_types(message))),
+            _ => Err(Status::unsupported_patch()),
         }
     }
 
     /// Applies it to `object`.
     ///
     /// # Errors
-    /// 422 when the object has no place for an operation or a test fails, 400 when the patch does not follow
-    /// its own format.
-    pub(crate) fn apply(
-        &self,
-        about: About<'_>,
-        object: &mut Map<String, Value>,
-    ) -> Result<(), Status> {
+    /// 422 when the object has no place for an operation or a test fails, 500 when a strategic merge patch does
+    /// not follow its own format, as an apiserver answers.
+    pub(crate) fn apply(&self, object: &mut Map<String, Value>) -> Result<(), Status> {
         match self {
             Self::Strategic(message, patch) => {
-                strategic::strategic_merge(message, object, patch.clone())
-                    .map_err(|error| Status::bad_request(error.to_string()))
+                let mut patch = patch.clone();
+                // The object's own, whatever the patch says.
+                patch.remove("kind");
+                patch.remove("apiVersion");
+                strategic::strategic_merge(message, object, patch)
+                    .map_err(|error| Status::internal(error.to_string()))
             }
             Self::Merge(patch) => on_value(object, |value| {
                 json_patch::merge(value, patch);
                 Ok(())
             }),
             Self::Json(patch) => on_value(object, |value| {
-                json_patch::patch(value, patch)
-                    .map_err(|error| Status::patch_rejected(about, error))?;
+                json_patch::patch(value, patch).map_err(|_| Status::patch_rejected())?;
                 match value {
                     Value::Object(_) => Ok(()),
-                    _ => Err(Status::patch_rejected(about, "the result is no object")),
+                    _ => Err(Status::patch_rejected()),
                 }
             }),
         }
@@ -124,12 +127,6 @@ mod tests {
 
     use super::*;
 
-    const ABOUT: About<'_> = About {
-        resource: "pods",
-        group: "",
-        name: "x",
-    };
-
     fn applied(media_type: &str, patch: Value) -> Result<Value, Status> {
         let Value::Object(mut object) =
             json!({"metadata": {"labels": {"a": "1", "with/slash": "2"}}, "list": [1, 2]})
@@ -137,7 +134,7 @@ mod tests {
             panic!("an object");
         };
         let patch = Patch::parse(media_type, Some(&POD), patch.to_string().as_bytes())?;
-        patch.apply(ABOUT, &mut object)?;
+        patch.apply(&mut object)?;
         Ok(Value::Object(object))
     }
 
@@ -174,7 +171,7 @@ mod tests {
         assert_eq!(code(STRATEGIC_MERGE_PATCH, json!([])), 400);
         assert_eq!(
             code(STRATEGIC_MERGE_PATCH, json!({"$patch": "mangle"})),
-            400
+            500
         );
         let absent = json!([{"op": "remove", "path": "/metadata/nothing"}]);
         assert_eq!(code(JSON_PATCH, absent), 422);

@@ -131,6 +131,8 @@ fn merge_field(
                 Some(Value::Array(there)) => there,
                 _ => Vec::new(),
             };
+            // Without a given order, that of the patch counts.
+            let (order, before) = (patch.clone(), there.clone());
             match merge_of(message, &name) {
                 None => there = patch.into_iter().map(clean).collect(),
                 Some(ListMerge::AsSet) => {
@@ -139,8 +141,12 @@ fn merge_field(
                             there.push(item);
                         }
                     }
+                    there = ordered(there, &order, &before, None);
                 }
-                Some(ListMerge::ByKey(key)) => merge_list(below, &name, key, &mut there, patch)?,
+                Some(ListMerge::ByKey(key)) => {
+                    merge_list(below, &name, key, &mut there, patch)?;
+                    there = ordered(there, &order, &before, Some(key));
+                }
             }
             object.insert(name, Value::Array(there));
         }
@@ -218,7 +224,8 @@ fn ordered(
             (None, Some(_)) => false,
             (Some(one), Some(other)) => match (place(one, before), place(other, before)) {
                 (Some(one), Some(other)) => one < other,
-                _ => false,
+                // New items come before what only the server had.
+                _ => true,
             },
         };
         out.extend(if listed_first {
@@ -320,8 +327,8 @@ mod tests {
             {"name": "b", "$patch": "delete"},
         ]));
         let expected = containers(json!([
-            {"name": "a", "image": "2", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]},
             {"name": "c", "image": "3"},
+            {"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]},
         ]));
         assert_eq!(patched(pod, patch), expected);
     }

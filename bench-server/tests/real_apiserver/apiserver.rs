@@ -1,0 +1,167 @@
+//! A real kube-apiserver, as quiet as it can be made.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::http::Method;
+use tempfile::TempDir;
+
+use crate::http::{Reply, send};
+use crate::peer::tool;
+use crate::tls::{self, Relay};
+
+/// Where the program is, or why it cannot run here.
+pub(crate) fn program() -> Result<PathBuf, String> {
+    tool("KUBE_APISERVER_BIN", "kube-apiserver")
+}
+
+/// How long it may take to be ready, in tenths of a second.
+const START_LIMIT_DS: usize = 1_200;
+/// How often a port that was free may be taken before it is used.
+const STARTS: usize = 3;
+/// How much of its log is shown when it does not start.
+const LOG_LINES: usize = 30;
+
+/// Admission that needs other parts of a cluster, or changes what is written.
+const NO_ADMISSION: &str =
+    "ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds,Priority,RuntimeClass";
+
+/// Nothing that writes while nobody asks; shards, which are off by default there and on by default here.
+const GATES: &str =
+    "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false,ShardedListAndWatch=true";
+
+/// A running server; killed and waited for when dropped.
+pub(crate) struct Apiserver {
+    /// `http://127.0.0.1:PORT`, of a relay that speaks TLS to it.
+    pub(crate) url: String,
+    _relay: Relay,
+    child: Child,
+    _folder: TempDir,
+}
+
+impl Apiserver {
+    /// Starts it over the etcd at `etcd`, and waits until it is ready.
+    ///
+    /// # Errors
+    /// What it wrote last, where it does not get ready.
+    pub(crate) async fn start(etcd: &str) -> Result<Self, String> {
+        let mut last = String::new();
+        for _ in 0..STARTS {
+            match Self::start_once(etcd).await {
+                Ok(server) => return Ok(server),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn start_once(etcd: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        tls::write_identities(folder.path());
+        let address = free_address();
+        let mut child = Command::new(program()?)
+            .args(flags(folder.path(), address, etcd))
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let log: Arc<Mutex<VecDeque<String>>> = Arc::default();
+        if let Some(errors) = child.stderr.take() {
+            let log = log.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                    let mut log = log.lock().expect("nobody panics while holding the log");
+                    log.push_back(line);
+                    if log.len() > LOG_LINES {
+                        log.pop_front();
+                    }
+                }
+            });
+        }
+        let relay = Relay::start(address, folder.path());
+        let mut server = Self {
+            url: relay.url.clone(),
+            _relay: relay,
+            child,
+            _folder: folder,
+        };
+        for _ in 0..START_LIMIT_DS {
+            let ended = server.child.try_wait().ok().flatten().is_some();
+            let listens = !ended && tokio::net::TcpStream::connect(address).await.is_ok();
+            if listens && server.get("/readyz").await.code == 200 {
+                return Ok(server);
+            }
+            if ended {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let log = log.lock().expect("nobody panics while holding the log");
+        let lines: Vec<_> = log.iter().map(String::as_str).collect();
+        Err(format!(
+            "kube-apiserver did not start:\n{}",
+            lines.join("\n")
+        ))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        send(&self.url, Method::GET, path, &[], "").await
+    }
+}
+
+impl Drop for Apiserver {
+    fn drop(&mut self) {
+        // It may be gone already; either way it must be reaped.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The server cannot choose a port itself.
+fn free_address() -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound")
+}
+
+/// Nothing that writes on its own, so that the revision stands still between two requests.
+fn flags(folder: &Path, address: SocketAddr, etcd: &str) -> Vec<String> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let accounts = tls::ACCOUNTS;
+    vec![
+        format!("--etcd-servers={etcd}"),
+        "--etcd-compaction-interval=0".to_owned(),
+        format!("--bind-address={}", address.ip()),
+        format!("--secure-port={}", address.port()),
+        "--advertise-address=192.0.2.1".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        format!("--cert-dir={}", folder.display()),
+        format!("--tls-cert-file={}", file(&format!("{}.crt", tls::SERVING))),
+        format!(
+            "--tls-private-key-file={}",
+            file(&format!("{}.key", tls::SERVING))
+        ),
+        format!("--client-ca-file={}", file(&format!("{}.crt", tls::ADMIN))),
+        "--authorization-mode=AlwaysAllow".to_owned(),
+        "--service-account-issuer=https://apiserver.invalid".to_owned(),
+        format!(
+            "--service-account-signing-key-file={}",
+            file(&format!("{accounts}.key"))
+        ),
+        format!(
+            "--service-account-key-file={}",
+            file(&format!("{accounts}.pub"))
+        ),
+        format!("--disable-admission-plugins={NO_ADMISSION}"),
+        "--enable-priority-and-fairness=false".to_owned(),
+        format!("--feature-gates={GATES}"),
+        "--profiling=false".to_owned(),
+    ]
+}

@@ -1,0 +1,110 @@
+//! Discovery: what our tier says that it serves, a real one says too.
+
+use serde_json::Value;
+
+use crate::compare::{Answer, Question, differences};
+use crate::exam::{Exam, cases};
+
+cases! {
+    groups_versions_and_resources once;
+    aggregated_documents once;
+    health_and_version once;
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// What `real` says of the same as `ours`: entries of lists are found by name.
+fn within(real: &Value, ours: &Value) -> Value {
+    match (real, ours) {
+        (Value::Array(theirs), Value::Array(our)) if our.iter().all(Value::is_object) => {
+            let name = |value: &Value| {
+                let named = [
+                    "/name",
+                    "/resource",
+                    "/version",
+                    "/metadata/name",
+                    "/subresource",
+                    "/groupVersion",
+                ];
+                named.iter().find_map(|place| value.pointer(place).cloned())
+            };
+            let found = our.iter().map(|our| {
+                let theirs = theirs.iter().find(|theirs| name(theirs) == name(our));
+                theirs.map_or(Value::Null, |theirs| within(theirs, our))
+            });
+            found.collect()
+        }
+        (Value::Object(theirs), Value::Object(our)) => {
+            let field = |(name, theirs): (&String, &Value)| {
+                let below = our
+                    .get(name)
+                    .map_or(theirs.clone(), |our| within(theirs, our));
+                (name.clone(), below)
+            };
+            Value::Object(theirs.iter().map(field).collect())
+        }
+        _ => real.clone(),
+    }
+}
+
+async fn compare(exam: &Exam<'_>, path: &str, accept: &str) {
+    let headers = [("accept", accept)];
+    let question = Question {
+        method: &::http::Method::GET,
+        path,
+        headers: &headers,
+        body: "",
+    };
+    let mut real = crate::exam::put(&exam.world.real.url, question).await;
+    let ours = crate::exam::put(&exam.world.ours.url, question).await;
+    if real.code == 200 && ours.code == 200 {
+        real.body = within(&real.json(), &ours.json()).to_string().into();
+        // Their fields may come in another order than a map's.
+        let (theirs, our) = (Answer::new(&real), Answer::new(&ours));
+        if differences(&theirs, &our).is_empty() {
+            return;
+        }
+    }
+    exam.compare(question, &real, &ours);
+}
+
+async fn groups_versions_and_resources(exam: &Exam<'_>) {
+    for path in [
+        "/api",
+        "/api/",
+        "/apis",
+        "/api/v1",
+        "/apis/coordination.k8s.io",
+        "/apis/coordination.k8s.io/v1",
+        "/apis/bench.example.com",
+        "/apis/bench.example.com/v1",
+        "/api/v2",
+        "/apis/nothing.example.com",
+        "/apis/nothing.example.com/v1",
+    ] {
+        compare(exam, path, "application/json").await;
+        compare(exam, path, "").await;
+    }
+}
+
+async fn aggregated_documents(exam: &Exam<'_>) {
+    for path in ["/api", "/apis"] {
+        compare(exam, path, AGGREGATED).await;
+        compare(exam, path, &format!("{AGGREGATED},application/json")).await;
+        compare(exam, path, &format!("application/json,{AGGREGATED}")).await;
+    }
+}
+
+async fn health_and_version(exam: &Exam<'_>) {
+    for path in [
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/healthz/ping",
+        "/readyz/ping",
+        "/readyz/none",
+    ] {
+        exam.get(path, &[]).await;
+    }
+    compare(exam, "/version", "").await;
+}

@@ -1,0 +1,58 @@
+//! The Kubernetes tier beside a real kube-apiserver over the same etcd: the same requests, and answers that must be the
+//! same but for what `known` lists with its reasons.
+//!
+//! Every case asks through its `Exam`, which gathers what differs. A new case goes into the file of its subject and into
+//! the list at that file's end; a difference that is meant goes into `known.rs` and into `docs/apiserver-differences.md`.
+//! The servers start once for each etcd: `bench` (our tier) and `etcd` (3.7.1).
+//! `scripts/oracle kube-apiserver` builds the peer, which takes long, so that nothing here runs unless it is named:
+//! `cargo test -p bench-server --test real_apiserver -- bench::lists`.
+
+mod apiserver;
+mod clients;
+mod compare;
+mod data;
+mod discovery;
+mod document;
+mod errors;
+mod exam;
+mod forms;
+#[allow(dead_code, reason = "the tier's own cases use more of it")]
+#[path = "../kubernetes_tier/http.rs"]
+mod http;
+mod known;
+mod lists;
+#[allow(dead_code, reason = "the conformance table uses more of it")]
+#[path = "../conformance/peer.rs"]
+mod peer;
+#[allow(dead_code, reason = "the tier's own cases use more of it")]
+#[path = "../kubernetes_tier/proxy.rs"]
+mod proxy;
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "the tier's own cases use more of it"
+)]
+#[path = "../kubernetes_tier/stage.rs"]
+mod stage;
+mod tls;
+mod watches;
+mod writes;
+
+use std::process::ExitCode;
+
+/// The program that serves the tier, and the etcd tier.
+const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
+
+fn main() -> ExitCode {
+    let cases = [
+        discovery::cases(),
+        lists::cases(),
+        forms::cases(),
+        errors::cases(),
+        watches::cases(),
+        clients::cases(),
+        writes::cases(),
+    ];
+    exam::run_all(&cases.concat())
+}

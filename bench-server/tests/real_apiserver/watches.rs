@@ -1,0 +1,159 @@
+//! Watches that end by their own limit: from a revision, from the state, by list, filtered, and in each form.
+
+use futures::future::join_all;
+
+use crate::data::{LEASES, WIDGETS};
+use crate::exam::{Exam, cases};
+
+cases! {
+    from_revisions everywhere;
+    from_the_state everywhere;
+    filtered everywhere;
+    in_every_form everywhere;
+    of_the_old_path once;
+}
+
+const BY_LIST: &str =
+    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+const NOT_BY_LIST: &str = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+
+async fn ask(exam: &Exam<'_>, questions: &[(String, Vec<(&str, &str)>)]) {
+    for some in questions.chunks(12) {
+        join_all(some.iter().map(|(path, headers)| exam.get(path, headers))).await;
+    }
+}
+
+fn watched() -> [String; 5] {
+    [
+        "/api/v1/pods".to_owned(),
+        "/api/v1/namespaces/a/pods".to_owned(),
+        "/api/v1/namespaces/b/configmaps".to_owned(),
+        "/api/v1/nodes".to_owned(),
+        format!("{WIDGETS}/widgets"),
+    ]
+}
+
+async fn from_revisions(exam: &Exam<'_>) {
+    let revisions = &exam.world.data.revisions;
+    let mut questions = Vec::new();
+    for path in watched() {
+        for i in [0, 3, 15, revisions.len() - 1] {
+            let query = format!("watch=1&timeoutSeconds=1&resourceVersion={}", revisions[i]);
+            questions.push((format!("{path}?{query}"), Vec::new()));
+            questions.push((format!("{path}?{query}&{NOT_BY_LIST}"), Vec::new()));
+        }
+    }
+    ask(exam, &questions).await;
+}
+
+async fn from_the_state(exam: &Exam<'_>) {
+    let late = exam.world.data.revisions[20];
+    let mut questions = Vec::new();
+    for path in watched() {
+        for query in [
+            String::new(),
+            "resourceVersion=0".to_owned(),
+            "allowWatchBookmarks=true".to_owned(),
+            "resourceVersion=0&allowWatchBookmarks=true".to_owned(),
+            BY_LIST.to_owned(),
+            format!("resourceVersion=0&{BY_LIST}"),
+            format!("resourceVersion={late}&{BY_LIST}"),
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+            NOT_BY_LIST.to_owned(),
+            format!("resourceVersion=0&{NOT_BY_LIST}"),
+            "limit=2&timeout=1ms".to_owned(),
+        ] {
+            questions.push((
+                format!("{path}?watch=1&timeoutSeconds=1&{query}"),
+                Vec::new(),
+            ));
+        }
+    }
+    ask(exam, &questions).await;
+}
+
+async fn filtered(exam: &Exam<'_>) {
+    let first = exam.world.data.revisions[0];
+    let mut questions = Vec::new();
+    for selector in [
+        "labelSelector=app%3Dapp-1",
+        "labelSelector=step",
+        "labelSelector=!step,app+in+(app-0,app-3)",
+        "fieldSelector=spec.nodeName%3Dnode-2",
+        "fieldSelector=status.phase%3DRunning",
+        "fieldSelector=status.phase!%3DRunning,spec.nodeName%3Dnode-1",
+        "fieldSelector=metadata.name%3Dpod-024",
+        "fieldSelector=metadata.namespace%3Da-b",
+    ] {
+        for path in ["/api/v1/pods", "/api/v1/namespaces/a/pods"] {
+            for start in [format!("resourceVersion={first}"), BY_LIST.to_owned()] {
+                let query = format!("watch=1&timeoutSeconds=1&{start}&{selector}");
+                questions.push((format!("{path}?{query}"), Vec::new()));
+            }
+        }
+    }
+    ask(exam, &questions).await;
+}
+
+async fn in_every_form(exam: &Exam<'_>) {
+    let first = exam.world.data.revisions[0];
+    let mut questions = Vec::new();
+    for accept in [
+        "application/json;stream=watch",
+        "application/vnd.kubernetes.protobuf;stream=watch",
+        "application/vnd.kubernetes.protobuf",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+        "text/html",
+    ] {
+        for path in [
+            "/api/v1/namespaces/a/pods",
+            "/api/v1/nodes",
+            &format!("{LEASES}/leases"),
+            &format!("{WIDGETS}/namespaces/a/widgets"),
+        ] {
+            for start in [
+                format!("resourceVersion={first}"),
+                BY_LIST.to_owned(),
+                "resourceVersion=2".to_owned(),
+            ] {
+                // The real server's cache of a custom resource is younger than its objects.
+                if path.starts_with(WIDGETS) && start == "resourceVersion=2" {
+                    continue;
+                }
+                let path = format!("{path}?watch=1&timeoutSeconds=1&{start}");
+                questions.push((path.clone(), vec![("accept", accept)]));
+                questions.push((format!("{path}&pretty=1"), vec![("accept", accept)]));
+                questions.push((path, vec![("accept", accept), ("accept-encoding", "gzip")]));
+            }
+        }
+    }
+    ask(exam, &questions).await;
+}
+
+async fn of_the_old_path(exam: &Exam<'_>) {
+    let first = exam.world.data.revisions[0];
+    let paths = [
+        "pods",
+        "namespaces/a/pods",
+        "namespaces/a/pods/pod-024",
+        "nodes/node-1",
+        "namespaces/a",
+        "namespaces",
+    ];
+    let questions: Vec<_> = paths
+        .iter()
+        .flat_map(|path| {
+            ["", "resourceVersion=0", &format!("resourceVersion={first}")].map(|start| {
+                (
+                    format!("/api/v1/watch/{path}?timeoutSeconds=1&{start}"),
+                    Vec::new(),
+                )
+            })
+        })
+        .collect();
+    ask(exam, &questions).await;
+}

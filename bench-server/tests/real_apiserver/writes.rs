@@ -1,0 +1,560 @@
+//! Writes: the same steps in a namespace of each server's own, answer by answer.
+//!
+//! Objects are written as a whole, with the fields that a real server would fill in, so that what is compared is what
+//! writing does and not what is filled in.
+
+use ::http::Method;
+use serde_json::{Value, json};
+
+use crate::compare::Question;
+use crate::exam::{Exam, cases, put};
+use crate::http::Reply;
+
+cases! {
+    objects_live_and_die_the_same everywhere;
+    refusals_are_the_same once;
+    patches_do_the_same once;
+    collections_are_deleted_the_same everywhere;
+    what_one_writes_the_other_reads everywhere;
+}
+
+/// Of equal length and in no other text, so that one can take the other's place.
+const THEIRS: &str = "namespace-of-theirs";
+const OURS: &str = "namespace-of-our-own";
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const OPERATIONS: &str = "application/json-patch+json";
+
+/// Both namespaces, and the steps taken in them. `NS` in a path or a body is the namespace, `RV` the resourceVersion of
+/// the last answer that had one, and `UID` its uid.
+struct Steps<'e> {
+    exam: &'e Exam<'e>,
+    last: [(String, String); 2],
+}
+
+impl<'e> Steps<'e> {
+    async fn begin(exam: &'e Exam<'e>) -> Self {
+        for name in [THEIRS, OURS] {
+            let object = json!({"metadata": {"name": name}}).to_string();
+            let question = Question {
+                method: &Method::POST,
+                path: "/api/v1/namespaces",
+                headers: &[("content-type", JSON)],
+                body: &object,
+            };
+            let reply = put(&exam.world.real.url, question).await;
+            assert!(matches!(reply.code.as_u16(), 201 | 409), "{reply:?}");
+        }
+        Self {
+            exam,
+            last: Default::default(),
+        }
+    }
+
+    async fn step(&mut self, method: Method, path: &str, media_type: &str, body: &Value) {
+        let body = match body {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        let sides = [
+            (&self.exam.world.real.url, THEIRS),
+            (&self.exam.world.ours.url, OURS),
+        ];
+        let mut replies = Vec::new();
+        for (side, (url, namespace)) in sides.into_iter().enumerate() {
+            let (version, uid) = &self.last[side];
+            let fill = |text: &str| {
+                text.replace("{NS}", namespace)
+                    .replace("{RV}", version)
+                    .replace("{UID}", uid)
+            };
+            let (path, body) = (fill(path), fill(&body));
+            let question = Question {
+                method: &method,
+                path: &path,
+                headers: &[("content-type", media_type)],
+                body: &body,
+            };
+            let mut reply = put(url, question).await;
+            let known = serde_json::from_slice::<Value>(&reply.body).unwrap_or_default();
+            let text = |place: &str| {
+                known
+                    .pointer(place)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let last = (text("/metadata/resourceVersion"), text("/metadata/uid"));
+            reply.body = String::from_utf8_lossy(&reply.body)
+                .replace(namespace, "namespace")
+                .into();
+            if !last.1.is_empty() {
+                self.last[side] = last;
+            }
+            replies.push(reply);
+        }
+        let question = Question {
+            method: &method,
+            path,
+            headers: &[("content-type", media_type)],
+            body: &body,
+        };
+        self.exam
+            .compare(question, &level(&replies[0]), &level(&replies[1]));
+    }
+
+    async fn post(&mut self, path: &str, object: &Value) {
+        self.step(Method::POST, path, JSON, object).await;
+    }
+
+    async fn put(&mut self, path: &str, object: &Value) {
+        self.step(Method::PUT, path, JSON, object).await;
+    }
+
+    async fn get(&mut self, path: &str) {
+        self.step(Method::GET, path, JSON, &Value::Null).await;
+    }
+
+    async fn delete(&mut self, path: &str, options: &Value) {
+        self.step(Method::DELETE, path, JSON, options).await;
+    }
+}
+
+/// Without what is of one object or one moment alone. managedFields are the real server's; ours keeps those that it is
+/// given.
+fn level(reply: &Reply) -> Reply {
+    let mut body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let text = match body {
+        Value::Null => String::from_utf8_lossy(&reply.body).into_owned(),
+        _ => {
+            strip(&mut body);
+            body.to_string()
+        }
+    };
+    Reply {
+        code: reply.code,
+        headers: reply.headers.clone(),
+        body: text.into(),
+    }
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("managedFields");
+            for name in [
+                "uid",
+                "resourceVersion",
+                "creationTimestamp",
+                "deletionTimestamp",
+                "continue",
+            ] {
+                if let Some(text) = fields.get_mut(name).filter(|text| text.is_string()) {
+                    *text = "some".into();
+                }
+            }
+            // Of texts that name a revision or a uid only the words are compared.
+            if let Some(Value::String(message)) = fields.get_mut("message") {
+                let words = message.split(' ').map(|word| {
+                    let word_of_its_own = word.bytes().filter(u8::is_ascii_digit).count() < 3;
+                    if word_of_its_own { word } else { "…" }
+                });
+                *message = words.collect::<Vec<_>>().join(" ");
+            }
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+/// A pod with every field that a server would fill in.
+fn pod(name: &str) -> Value {
+    json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": {"name": name, "labels": {"app": "x", "tier": "y"}, "annotations": {"a": "1"}},
+        "spec": {
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "containers": [{
+                "name": "c", "image": "registry.invalid/i:1", "resources": {},
+                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent",
+            }],
+            "restartPolicy": "Always", "terminationGracePeriodSeconds": 0, "dnsPolicy": "ClusterFirst",
+            "nodeName": "node-1", "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": true,
+        },
+        "status": {"phase": "Pending", "qosClass": "BestEffort"},
+    })
+}
+
+const PODS: &str = "/api/v1/namespaces/{NS}/pods";
+const MAPS: &str = "/api/v1/namespaces/{NS}/configmaps";
+const SECRETS: &str = "/api/v1/namespaces/{NS}/secrets";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{NS}/leases";
+const EVENTS: &str = "/api/v1/namespaces/{NS}/events";
+const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/{NS}/widgets";
+
+async fn objects_live_and_die_the_same(exam: &Exam<'_>) {
+    let mut steps = Steps::begin(exam).await;
+    let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m", "labels": {"a": "b"}}, "data": {"k": "v"}});
+    let secret = json!({"metadata": {"name": "m"}, "stringData": {"k": "v"}});
+    let lease = json!({"metadata": {"name": "m"}, "spec": {"holderIdentity": "h", "leaseDurationSeconds": 10, "renewTime": "2026-01-02T03:04:05.000006Z"}});
+    let event = json!({"metadata": {"name": "m"}, "involvedObject": {"namespace": "{NS}", "name": "x"}, "reason": "r", "message": "t", "type": "Normal",
+        "source": {}, "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:05Z", "count": 1});
+    let widget = json!({"kind": "Widget", "apiVersion": "bench.example.com/v1", "metadata": {"name": "m"}, "spec": {"size": 1}});
+    for (path, object) in [
+        (MAPS, map),
+        (SECRETS, secret),
+        (LEASES, lease),
+        (EVENTS, event),
+        (WIDGETS, widget),
+        (PODS, pod("m")),
+    ] {
+        let one = format!("{path}/m");
+        steps.post(path, &object).await;
+        steps.post(path, &object).await;
+        steps.get(&one).await;
+        let mut changed = object.clone();
+        changed["metadata"]["labels"] = json!({"new": "label"});
+        steps.put(&one, &changed).await;
+        changed["metadata"]["resourceVersion"] = "{RV}".into();
+        steps.put(&one, &changed).await;
+        steps.put(&one, &changed).await;
+        changed["metadata"]["resourceVersion"] = "1".into();
+        steps.put(&one, &changed).await;
+        changed["metadata"]["resourceVersion"] = "".into();
+        changed["metadata"]["uid"] = "00000000-0000-4000-8000-000000000000".into();
+        steps.put(&one, &changed).await;
+        steps
+            .step(
+                Method::PATCH,
+                &one,
+                MERGE,
+                &json!({"metadata": {"annotations": {"a": "<&>"}}}),
+            )
+            .await;
+        steps
+            .step(
+                Method::PATCH,
+                &one,
+                MERGE,
+                &json!({"metadata": {"resourceVersion": "1"}}),
+            )
+            .await;
+        steps
+            .step(
+                Method::PATCH,
+                &one,
+                MERGE,
+                &json!({"metadata": {"finalizers": ["example.com/held"]}}),
+            )
+            .await;
+        for query in ["?dryRun=All", "?dryRun=Some"] {
+            steps.delete(&format!("{one}{query}"), &Value::Null).await;
+        }
+        steps
+            .delete(&one, &json!({"preconditions": {"uid": "other"}}))
+            .await;
+        steps
+            .delete(&one, &json!({"preconditions": {"resourceVersion": "1"}}))
+            .await;
+        steps.delete(&one, &json!({"gracePeriodSeconds": 0})).await;
+        steps.delete(&one, &json!({"gracePeriodSeconds": 0})).await;
+        steps
+            .step(
+                Method::PATCH,
+                &one,
+                MERGE,
+                &json!({"metadata": {"finalizers": null}}),
+            )
+            .await;
+        steps.get(&one).await;
+        steps.delete(&one, &Value::Null).await;
+        steps.put(&one, &object).await;
+        steps
+            .delete(
+                &one,
+                &json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
+            )
+            .await;
+    }
+    let status = json!({"metadata": {"name": "s"}, "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "qosClass": "BestEffort"}});
+    steps.post(PODS, &pod("s")).await;
+    let path = format!("{PODS}/s/status");
+    steps.step(Method::PATCH, &path, MERGE, &status).await;
+    steps.step(Method::PATCH, &path, STRATEGIC, &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}, "spec": {"nodeName": "other"}})).await;
+    steps.get(&path).await;
+    steps
+        .delete(&format!("{PODS}/s"), &json!({"gracePeriodSeconds": 0}))
+        .await;
+}
+
+async fn refusals_are_the_same(exam: &Exam<'_>) {
+    let mut steps = Steps::begin(exam).await;
+    for body in [
+        json!("{"),
+        json!(""),
+        json!("[]"),
+        json!("null"),
+        json!({}),
+        json!({"metadata": {}}),
+        json!({"metadata": {"name": "UPPER"}}),
+        json!({"metadata": {"name": "a/b"}}),
+        json!({"metadata": {"name": "x".repeat(254)}}),
+        json!({"metadata": {"name": "m", "namespace": "other"}}),
+        json!({"metadata": {"name": "m", "resourceVersion": "7"}}),
+        json!({"metadata": {"name": "m", "labels": {"a b": "c"}}}),
+        json!({"metadata": {"name": "m"}, "data": {"k": 1}}),
+        json!({"metadata": {"name": "m"}, "data": []}),
+        json!({"metadata": []}),
+        json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "m"}}),
+        json!({"kind": "ConfigMap", "apiVersion": "v2", "metadata": {"name": "m"}}),
+        json!({"apiVersion": "v2", "metadata": {"name": "m"}}),
+        json!({"kind": "Other", "metadata": {"name": "m"}}),
+    ] {
+        let dry_run = if body.pointer("/metadata/labels").is_some() {
+            "?dryRun=All"
+        } else {
+            ""
+        };
+        steps.post(&format!("{MAPS}{dry_run}"), &body).await;
+    }
+    let map = json!({"metadata": {"name": "m"}, "data": {"k": "v"}});
+    for media_type in [
+        "text/plain",
+        "application/xml",
+        "application/json;charset=utf-8",
+        "application/vnd.kubernetes.protobuf",
+    ] {
+        steps
+            .step(
+                Method::POST,
+                &format!("{MAPS}?dryRun=All"),
+                media_type,
+                &map,
+            )
+            .await;
+    }
+    for query in [
+        "dryRun=All&fieldValidation=Strict",
+        "fieldValidation=None",
+        "dryRun=",
+        "dryRun=None",
+        "dryRun=All&dryRun=All",
+        "fieldManager=x&dryRun=All",
+    ] {
+        steps.post(&format!("{MAPS}?{query}"), &map).await;
+    }
+    let mut unknown = map.clone();
+    unknown["extra"] = json!(1);
+    unknown["metadata"]["nmae"] = json!("x");
+    for validation in ["Strict", "Warn", "Ignore", ""] {
+        steps
+            .post(
+                &format!("{MAPS}?dryRun=All&fieldValidation={validation}"),
+                &unknown,
+            )
+            .await;
+    }
+    steps
+        .put(
+            &format!("{MAPS}/none"),
+            &json!({"metadata": {"name": "none"}}),
+        )
+        .await;
+    steps
+        .put(
+            &format!("{MAPS}/none"),
+            &json!({"metadata": {"name": "other"}}),
+        )
+        .await;
+    steps
+        .put(&format!("{MAPS}/none"), &json!({"metadata": {}}))
+        .await;
+    steps.delete(&format!("{MAPS}/none"), &Value::Null).await;
+    steps.delete(&format!("{MAPS}/none"), &json!("[")).await;
+    steps.post(&format!("{MAPS}/none"), &map).await;
+    steps.put(MAPS, &map).await;
+    steps.post("/api/v1/configmaps", &map).await;
+    steps.delete("/api/v1/configmaps/x", &Value::Null).await;
+    steps
+        .step(Method::PATCH, &format!("{MAPS}/none"), MERGE, &json!({}))
+        .await;
+    for media_type in ["application/json", "text/plain", ""] {
+        steps
+            .step(
+                Method::PATCH,
+                &format!("{MAPS}/none"),
+                media_type,
+                &json!({}),
+            )
+            .await;
+    }
+    steps
+        .step(
+            Method::PATCH,
+            "/apis/bench.example.com/v1/namespaces/{NS}/widgets/none",
+            STRATEGIC,
+            &json!({}),
+        )
+        .await;
+}
+
+async fn patches_do_the_same(exam: &Exam<'_>) {
+    let mut steps = Steps::begin(exam).await;
+    steps.post(PODS, &pod("p")).await;
+    let one = format!("{PODS}/p");
+    for patch in [
+        json!({"metadata": {"labels": {"app": null, "new": "1"}}}),
+        json!({"metadata": {"annotations": null}}),
+        json!({"metadata": {"labels": {"new": 1}}}),
+        json!({"metadata": {"name": "other"}}),
+        json!({"metadata": {"namespace": "other"}}),
+        json!({"metadata": {"uid": "00000000-0000-4000-8000-000000000000"}}),
+        json!({"metadata": {"creationTimestamp": null, "generation": 77}}),
+        json!({"status": {"phase": "Failed"}}),
+        json!({"unknown": 1}),
+        json!({"kind": "Secret"}),
+        json!({"apiVersion": "v2"}),
+        json!([]),
+        json!("{"),
+        json!("7"),
+        json!(""),
+    ] {
+        for media_type in [MERGE, STRATEGIC] {
+            steps.step(Method::PATCH, &one, media_type, &patch).await;
+        }
+    }
+    for patch in [
+        json!({"spec": {"containers": [{"name": "c", "image": "registry.invalid/i:2"}]}}),
+        json!({"spec": {"tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute"}]}}),
+        json!({"metadata": {"labels": {"$patch": "replace", "only": "1"}}}),
+        json!({"metadata": {"labels": {"$patch": "delete"}}}),
+        json!({"metadata": {"finalizers": ["example.com/a"]}}),
+        json!({"metadata": {"finalizers": ["example.com/b"]}}),
+        json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a", "example.com/b"]}}),
+        json!({"metadata": {"$setElementOrder/finalizers": ["example.com/c", "example.com/d"], "finalizers": ["example.com/d", "example.com/c"]}}),
+        json!({"metadata": {"finalizers": null}}),
+        json!({"$patch": "mangle"}),
+        json!({"spec": {"containers": {"name": "c"}}}),
+        json!({"spec": {"containers": [{"image": "i"}]}}),
+    ] {
+        steps.step(Method::PATCH, &one, STRATEGIC, &patch).await;
+    }
+    for patch in [
+        json!([{"op": "add", "path": "/metadata/labels/j", "value": "1"}]),
+        json!([{"op": "test", "path": "/metadata/labels/j", "value": "1"}, {"op": "remove", "path": "/metadata/labels/j"}]),
+        json!([{"op": "test", "path": "/metadata/labels/j", "value": "2"}]),
+        json!([{"op": "remove", "path": "/metadata/labels/none"}]),
+        json!([{"op": "replace", "path": "/metadata/labels/none", "value": "x"}]),
+        json!([{"op": "add", "path": "/metadata/nothing/x", "value": "x"}]),
+        json!([{"op": "mangle", "path": "/metadata"}]),
+        json!([{"op": "replace", "path": "", "value": 7}]),
+        json!({}),
+        json!("["),
+        json!([]),
+    ] {
+        steps.step(Method::PATCH, &one, OPERATIONS, &patch).await;
+    }
+    steps
+        .step(
+            Method::PATCH,
+            &one,
+            "application/apply-patch+yaml",
+            &json!({}),
+        )
+        .await;
+    steps.delete(&one, &json!({"gracePeriodSeconds": 0})).await;
+}
+
+async fn collections_are_deleted_the_same(exam: &Exam<'_>) {
+    let mut steps = Steps::begin(exam).await;
+    for i in 0..6 {
+        let object = json!({"metadata": {"name": format!("d-{i}"), "labels": {"odd": (i % 2).to_string()}}, "data": {"k": "v"}});
+        steps.post(MAPS, &object).await;
+    }
+    steps
+        .delete(
+            &format!("{MAPS}?labelSelector=odd%3D1&dryRun=All"),
+            &Value::Null,
+        )
+        .await;
+    steps
+        .delete(&format!("{MAPS}?labelSelector=odd%3D1"), &Value::Null)
+        .await;
+    steps.get(&format!("{MAPS}?labelSelector=odd")).await;
+    steps
+        .delete(
+            &format!("{MAPS}?fieldSelector=metadata.name%3Dd-2"),
+            &Value::Null,
+        )
+        .await;
+    steps
+        .delete(&format!("{MAPS}?labelSelector=a%20b"), &Value::Null)
+        .await;
+    steps
+        .delete(&format!("{MAPS}?labelSelector=odd&limit=1"), &Value::Null)
+        .await;
+    steps
+        .delete(&format!("{MAPS}?resourceVersionMatch=Exact"), &Value::Null)
+        .await;
+    steps
+        .delete(
+            &format!("{MAPS}?labelSelector=odd"),
+            &json!({"dryRun": ["All"]}),
+        )
+        .await;
+    steps
+        .delete(
+            &format!("{MAPS}?labelSelector=odd"),
+            &json!({"propagationPolicy": "Background"}),
+        )
+        .await;
+    steps.get(&format!("{MAPS}?labelSelector=odd")).await;
+    steps.delete("/api/v1/configmaps", &Value::Null).await;
+}
+
+/// An object that ours wrote is the real server's too, and the other way round, at once.
+async fn what_one_writes_the_other_reads(exam: &Exam<'_>) {
+    let _steps = Steps::begin(exam).await;
+    let (real, ours) = (&exam.world.real.url, &exam.world.ours.url);
+    let maps = MAPS.replace("{NS}", OURS);
+    for turn in 0..20 {
+        let (writer, reader) = if turn % 2 == 0 {
+            (real, ours)
+        } else {
+            (ours, real)
+        };
+        let object = json!({"metadata": {"name": format!("w-{turn:02}")}, "data": {"turn": turn.to_string()}}).to_string();
+        let headers = [("content-type", JSON)];
+        let write = Question {
+            method: &Method::POST,
+            path: &maps,
+            headers: &headers,
+            body: &object,
+        };
+        let revision = put(writer, write).await.ok().revision();
+        let list = format!("{maps}?fieldSelector=metadata.name!%3Dx");
+        let read = Question {
+            method: &Method::GET,
+            path: &list,
+            headers: &[],
+            body: "",
+        };
+        let seen = put(reader, read).await.ok();
+        if seen.revision() < revision || !seen.names().contains(&format!("{OURS}/w-{turn:02}")) {
+            exam.finding(format!(
+                "a list of revision {} lacks what was written at {revision}",
+                seen.revision()
+            ));
+        }
+        exam.get(&format!("{maps}/w-{turn:02}"), &[]).await.ok();
+        exam.get(&maps, &[("accept", "application/vnd.kubernetes.protobuf")])
+            .await
+            .ok();
+    }
+}
