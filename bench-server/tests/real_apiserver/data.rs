@@ -109,7 +109,7 @@ async fn history(real: &Apiserver) -> Vec<i64> {
             step % FEW
         );
         change(real, Method::PATCH, &widget, &labels).await;
-        if step % 5 == 0 {
+        if step.is_multiple_of(5) {
             let now = json!({"gracePeriodSeconds": 0});
             let path = format!("{pods}/pod-{:03}", PODS - 1 - step / 5);
             change(real, Method::DELETE, &path, &now).await;
@@ -188,7 +188,7 @@ fn pod(i: usize) -> Value {
     let mut pod = json!({
         "metadata": {
             "name": format!("pod-{i:03}"),
-            "labels": {"app": format!("app-{}", i % 4), "tier": if i % 3 == 0 { "front" } else { "back" }},
+            "labels": {"app": format!("app-{}", i % 4), "tier": if i.is_multiple_of(3) { "front" } else { "back" }},
             "annotations": {"note": "x<&>\u{2028}\"\\\u{7f} é", "empty": ""},
         },
         "spec": {
@@ -209,7 +209,7 @@ fn pod(i: usize) -> Value {
     spec["restartPolicy"] = ["Always", "OnFailure", "Never"][i % 3].into();
     spec["terminationGracePeriodSeconds"] = json!(i);
     spec["serviceAccountName"] = "runner".into();
-    spec["hostNetwork"] = json!(i % 10 == 0);
+    spec["hostNetwork"] = json!(i.is_multiple_of(10));
     spec["nodeSelector"] = json!({"zone": "z1"});
     spec["tolerations"] = json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}, {"operator": "Exists"}]);
     spec["securityContext"] = json!({"runAsUser": 1000, "fsGroup": 2000, "supplementalGroups": [3, 4], "seccompProfile": {"type": "RuntimeDefault"}});
@@ -239,12 +239,12 @@ fn pod(i: usize) -> Value {
         },
         {"name": "side", "image": "registry.invalid/side", "stdin": true, "tty": true},
     ]);
-    if i % 10 != 0 {
+    if !i.is_multiple_of(10) {
         pod["spec"]["containers"][0]["ports"] = json!([{"name": "http", "containerPort": 8080}, {"containerPort": 53, "protocol": "UDP"}]);
     } else {
         pod["spec"]["containers"][0]["readinessProbe"]["httpGet"]["port"] = json!(80);
     }
-    if i % 4 == 0 {
+    if i.is_multiple_of(4) {
         pod["spec"]["readinessGates"] = json!([{"conditionType": "example.com/gate"}]);
         pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "0b0b0b0b-0000-4000-8000-000000000000", "controller": true}]);
     }
@@ -307,7 +307,7 @@ fn event(namespace: &str, i: usize) -> Value {
         "source": {"component": "kubelet", "host": "node-1"},
         "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T04:04:05Z",
     });
-    if i % 3 == 0 {
+    if i.is_multiple_of(3) {
         event["eventTime"] = "2026-01-02T03:04:05.678901Z".into();
         event["series"] = json!({"count": 5, "lastObservedTime": "2026-01-02T03:09:05.000000Z"});
         event["action"] = "Binding".into();

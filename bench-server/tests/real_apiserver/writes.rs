@@ -523,8 +523,8 @@ async fn what_one_writes_the_other_reads(exam: &Exam<'_>) {
     let _steps = Steps::begin(exam).await;
     let (real, ours) = (&exam.world.real.url, &exam.world.ours.url);
     let maps = MAPS.replace("{NS}", OURS);
-    for turn in 0..20 {
-        let (writer, reader) = if turn % 2 == 0 {
+    for turn in 0..20_u32 {
+        let (writer, reader) = if turn.is_multiple_of(2) {
             (real, ours)
         } else {
             (ours, real)
