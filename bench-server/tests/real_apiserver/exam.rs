@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use ::http::Method;
+use etcd_api::kubernetes::{KubernetesEtcd, PutOptions};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::apiserver::{self, Apiserver};
@@ -66,6 +67,13 @@ impl World {
     async fn start(backend: Backend) -> Result<Self, String> {
         let mut ours = Stage::start(backend, &[]).await?;
         let etcd = ours.etcd().url.clone();
+        // The first revisions are from before any cache.
+        let storage = ours.storage().await;
+        for i in 0..10_u8 {
+            let key = [b"/before/", &[i][..]].concat();
+            let put = storage.optimistic_put(&key, "x".into(), 0, PutOptions::default());
+            put.await.map_err(|error| error.to_string())?;
+        }
         let real = Apiserver::start(&etcd).await?;
         let data = data::write(&real).await;
         Ok(Self {
