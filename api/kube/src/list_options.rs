@@ -143,45 +143,46 @@ impl ListOptions {
     /// 422 with one cause for each rule that is broken.
     pub fn validate_watch(&self, watch_list: bool) -> Result<(), Status> {
         let mut causes = Vec::new();
-        if self.resource_version_match.is_some() {
+        let matching = self.resource_version_match.as_ref();
+        if self.send_initial_events.is_some() {
+            if matching != Some(&Match::NotOlderThan) {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ));
+            }
+            if !watch_list {
+                causes.push(forbidden(
+                    "sendInitialEvents",
+                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+                ));
+            }
+        }
+        if let Some(matching) = matching {
             if self.send_initial_events.is_none() {
                 causes.push(forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
                 ));
             }
+            let unsupported = match matching {
+                Match::NotOlderThan => None,
+                Match::Exact => Some("Exact"),
+                Match::Other(text) => Some(text.as_str()),
+            };
+            if let Some(value) = unsupported {
+                causes.push(Cause {
+                    reason: "FieldValueNotSupported",
+                    message: format!(
+                        "Unsupported value: {value:?}: supported values: \"NotOlderThan\""
+                    ),
+                    field: "resourceVersionMatch",
+                });
+            }
             if !self.continue_token.is_empty() {
                 causes.push(forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch is forbidden when continue is provided",
-                ));
-            }
-        }
-        if self.send_initial_events.is_some() {
-            match &self.resource_version_match {
-                Some(Match::NotOlderThan) => {}
-                None => causes.push(forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                )),
-                Some(other) => {
-                    let value = match other {
-                        Match::Other(text) => text,
-                        _ => "Exact",
-                    };
-                    causes.push(Cause {
-                        reason: "FieldValueNotSupported",
-                        message: format!(
-                            "Unsupported value: {value:?}: supported values: \"NotOlderThan\""
-                        ),
-                        field: "resourceVersionMatch",
-                    });
-                }
-            }
-            if !watch_list {
-                causes.push(forbidden(
-                    "sendInitialEvents",
-                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
                 ));
             }
         }

@@ -80,12 +80,9 @@ async fn options_of_watches(exam: &Exam<'_>) {
         "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x",
         "sendInitialEvents=maybe&resourceVersionMatch=Newest",
         "resourceVersion=x",
-        "resourceVersion=-1",
-        "timeoutSeconds=x",
         "labelSelector=a%20b",
         "fieldSelector=x",
         "fieldSelector=spec.unknown%3D1",
-        "allowWatchBookmarks=x&resourceVersion=1",
     ] {
         exam.get(&format!("{PODS}?watch=1&{query}"), &[]).await;
         exam.get(&format!("/api/v1/configmaps?watch=true&{query}"), &[])
@@ -93,14 +90,6 @@ async fn options_of_watches(exam: &Exam<'_>) {
         exam.get(&format!("{WIDGETS}/widgets?watch=1&{query}"), &[])
             .await;
     }
-    let other = "?fieldSelector=metadata.name%3Db&timeoutSeconds=1";
-    exam.get(&format!("/api/v1/watch/namespaces/a/pods/a{other}"), &[])
-        .await;
-    exam.get(
-        "/api/v1/pods?watch=1&timeoutSeconds=1&resourceVersion=1",
-        &[("accept", "text/html")],
-    )
-    .await;
 }
 
 async fn tokens_that_cannot_be_read(exam: &Exam<'_>) {
