@@ -90,7 +90,7 @@ fn page((store, request): (Store, RangeRequest)) -> (Store, Result<Selection, Re
     (store, page)
 }
 
-#[library_benchmark(config = at_most(1_047_000))]
+#[library_benchmark(config = at_most(680_000))]
 #[bench::all(setup = seeded)]
 fn scan(store: Store) -> (Store, usize) {
     let mut cursor = store.snapshot().cursor(KeyRange::From(black_box(b"")));

@@ -55,6 +55,7 @@ impl<T: Item> Cursor<T> {
     }
 
     /// The next item without taking it.
+    #[inline]
     pub fn peek(&mut self) -> Option<&T> {
         if self.remaining == 0 {
             return None;
@@ -69,6 +70,7 @@ impl<T: Item> Cursor<T> {
     }
 
     /// The next item, borrowed from the tree: no reference count is touched.
+    #[inline]
     pub fn next_ref(&mut self) -> Option<&T> {
         self.peek()?;
         self.remaining -= 1;
@@ -101,6 +103,7 @@ impl<T: Item> Cursor<T> {
         self.at += items;
     }
 
+    #[inline]
     fn leaf_len(&self) -> usize {
         match &*self.leaf {
             Node::Leaf(leaf) => leaf.items().len(),
