@@ -162,7 +162,7 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
         Quantity::BytesPerSecond(value)
     } else if last.ends_with("_per_s") {
         Quantity::PerSecond(value)
-    } else if last.ends_with("_byte") || last.ends_with("_skew") {
+    } else if last.ends_with("_byte") || last.ends_with("_skew") || last == "moved" {
         Quantity::PerByte(value)
     } else if last.ends_with("_s") || last.contains("cpu_s") {
         Quantity::seconds(value)
@@ -283,6 +283,7 @@ seed = 1
         assert_eq!(text("requests_per_s", 25_000.0), "25,000/s");
         assert_eq!(text("seed_s", 4.0), "4.00 s");
         assert_eq!(text("shards.objects_skew", 1.5), "1.500 ×");
+        assert_eq!(text("shards.resharding.moved", 0.2), "0.200 ×");
         assert_eq!(text("shards.server_cpu_s_max", 0.5), "500 ms");
         assert_eq!(text("shards.events.bytes_max", 1024.0), "1.00 KiB");
     }
