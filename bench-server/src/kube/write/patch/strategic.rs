@@ -131,21 +131,26 @@ fn merge_field(
                 Some(Value::Array(there)) => there,
                 _ => Vec::new(),
             };
-            // Without a given order, that of the patch counts.
-            let (order, before) = (patch.clone(), there.clone());
             match merge_of(message, &name) {
                 None => there = patch.into_iter().map(clean).collect(),
-                Some(ListMerge::AsSet) => {
-                    for item in patch {
-                        if !there.contains(&item) {
-                            there.push(item);
+                Some(merge) => {
+                    // Without a given order, that of the patch counts.
+                    let (order, before) = (patch.clone(), there.clone());
+                    let key = match merge {
+                        ListMerge::AsSet => {
+                            for item in patch {
+                                if !there.contains(&item) {
+                                    there.push(item);
+                                }
+                            }
+                            None
                         }
-                    }
-                    there = ordered(there, &order, &before, None);
-                }
-                Some(ListMerge::ByKey(key)) => {
-                    merge_list(below, &name, key, &mut there, patch)?;
-                    there = ordered(there, &order, &before, Some(key));
+                        ListMerge::ByKey(key) => {
+                            merge_list(below, &name, key, &mut there, patch)?;
+                            Some(key)
+                        }
+                    };
+                    there = ordered(there, &order, &before, key);
                 }
             }
             object.insert(name, Value::Array(there));
