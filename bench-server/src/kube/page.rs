@@ -74,14 +74,12 @@ impl State {
 
     /// Objects that all belong to the list.
     async fn run(mut self, from: From<'_>, range: KeyRange<'_>, limit: u64) -> Listing {
+        if limit == 0 {
+            return self.whole_run(from, range).await;
+        }
         let items = self.objects.walk(range);
-        if limit == 0 || items.remaining().is_some_and(|count| count <= limit) {
-            let measured = self.objects.measured(range).await;
-            let totals = measured.totals;
-            if self.objects.is_shard() {
-                self.served.evaluated += totals.count + measured.others;
-            }
-            return self.listing(from, measured.walk, totals.count, totals.weight, None);
+        if items.remaining().is_some_and(|count| count <= limit) {
+            return self.whole_run(from, range).await;
         }
         let mut walk = items.clone();
         let (mut count, mut items_len, mut last) = (0, 0, Vec::new());
@@ -99,6 +97,16 @@ impl State {
             last,
         });
         self.listing(from, items, count, items_len, behind)
+    }
+
+    /// All of them; their number and lengths are known without a look at each.
+    async fn whole_run(mut self, from: From<'_>, range: KeyRange<'_>) -> Listing {
+        let measured = self.objects.measured(range).await;
+        let totals = measured.totals;
+        if self.objects.is_shard() {
+            self.served.evaluated += totals.count + measured.others;
+        }
+        self.listing(from, measured.walk, totals.count, totals.weight, None)
     }
 
     /// Objects of which the filter selects some: each is looked at.
