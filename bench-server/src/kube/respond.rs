@@ -51,7 +51,7 @@ pub(crate) fn nothing() -> Response<KubeBody> {
 pub(crate) fn described(document: Document) -> Response<KubeBody> {
     let body = KubeBody::full(document.body);
     let mut response = respond(StatusCode::OK, document.media_type, body);
-    if document.negotiated {
+    if document.is_negotiated() {
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
         headers.insert(VARY, HeaderValue::from_static("Accept"));

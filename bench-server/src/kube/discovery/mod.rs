@@ -49,8 +49,13 @@ const JSON: &str = "application/json";
 pub(crate) struct Document {
     pub(crate) media_type: &'static str,
     pub(crate) body: &'static str,
+}
+
+impl Document {
     /// Whether it is one of several forms, any of which may be kept by anybody.
-    pub(crate) negotiated: bool,
+    pub(crate) fn is_negotiated(&self) -> bool {
+        self.media_type == aggregated::MEDIA_TYPE
+    }
 }
 
 /// The document at `path`, in the form that the client would rather have; `None` where there is none.
@@ -71,18 +76,14 @@ pub(crate) fn answer(path: &str, accept: &str) -> Option<Document> {
     if aggregated::accepted(accept)
         && let Some(body) = AGGREGATED.get(path)
     {
-        let media_type = aggregated::MEDIA_TYPE;
-        let negotiated = true;
         return Some(Document {
-            media_type,
+            media_type: aggregated::MEDIA_TYPE,
             body,
-            negotiated,
         });
     }
     PLAIN.get(path).map(|body| Document {
         media_type: JSON,
         body,
-        negotiated: false,
     })
 }
 
