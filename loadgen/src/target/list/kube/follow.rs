@@ -46,7 +46,7 @@ impl Held {
             revision: stored.revision,
             hash: one.add(key, stored.value),
             bytes: one.bytes,
-            shard_hash: stored.shard_hash,
+            shard_hash: stored.shard_hash(),
         };
         Ok((key_hash(key), held))
     }
@@ -124,7 +124,7 @@ impl Follower {
     pub async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
         let kube = Kube::connect(row, reach).await?;
         Ok(Self {
-            restore: restore(&kube),
+            restore: kube.restore(),
             kube,
             body: None,
             frames: Frames::default(),
@@ -146,7 +146,7 @@ impl Follower {
         self.held = HashMap::new();
         self.log = Log::default();
         heap::begin();
-        self.restore = restore(&self.kube);
+        self.restore = self.kube.restore();
         self.revision = 0;
         self.last_key = Some(Vec::new());
         self.body = Some(self.kube.get(WATCH_LIST.to_owned()).await?);
@@ -330,14 +330,5 @@ impl Follower {
         }
         self.revision = revision;
         Ok(())
-    }
-}
-
-/// What turns the events of this client into what is stored.
-pub(super) fn restore(kube: &Kube) -> Restore {
-    let restore = Restore::new(ROOT, &kube.resource, super::Memo::default());
-    match &kube.asks.part {
-        Some(part) => restore.keeping(part.kept()).hashing(part.shard.key()),
-        None => restore,
     }
 }

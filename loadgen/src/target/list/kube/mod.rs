@@ -35,7 +35,7 @@ use events::EventWalker;
 use json::JsonWalker;
 use protobuf::ProtobufWalker;
 pub(in crate::target) use restore::Memo;
-use restore::Sink;
+use restore::{Restore, Sink};
 
 /// Where every data set of this tier is stored.
 const ROOT: &str = "/registry/";
@@ -204,16 +204,17 @@ impl Kube {
     fn walker(&self) -> Walker {
         let memo = self.asks.memo.clone();
         match self.asks.media {
-            Media::Protobuf => Walker::Protobuf(self.protobuf_walker()),
+            Media::Protobuf => Walker::Protobuf(ProtobufWalker::new(self.restore())),
             Media::Json => Walker::Json(JsonWalker::new(ROOT, &self.resource, memo)),
         }
     }
 
-    fn protobuf_walker(&self) -> ProtobufWalker {
-        let walker = ProtobufWalker::new(ROOT, &self.resource);
+    /// What turns objects in protobuf, those of the row's part, into what is stored.
+    fn restore(&self) -> Restore {
+        let restore = Restore::new(ROOT, &self.resource, Memo::default());
         match &self.asks.part {
-            Some(part) => walker.keeping(part.kept()).hashing(part.shard.key()),
-            None => walker,
+            Some(part) => restore.keeping(part.kept()).hashing(part.shard.key()),
+            None => restore,
         }
     }
 
@@ -308,7 +309,7 @@ impl Kube {
         revision: i64,
         sink: &mut impl Sink,
     ) -> Result<u64, ListError> {
-        let mut walker = self.protobuf_walker();
+        let mut walker = ProtobufWalker::new(self.restore());
         let mut body = self.get(exactly(revision)).await?;
         while let Some(bytes) = body.next().await? {
             walker.feed(&bytes, Some(&mut *sink))?;

@@ -31,7 +31,7 @@ impl Patcher {
     /// [`ListError`] when the server cannot be reached.
     pub async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
         let kube = Kube::connect(row, reach).await?;
-        let restore = super::follow::restore(&kube);
+        let restore = kube.restore();
         Ok(Self { kube, restore })
     }
 

@@ -5,9 +5,8 @@
 use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
 use kube_api::protobuf::{Fields, find_bytes, get_varint};
-use kube_api::shard_selector::{ShardKey, ShardSelector};
 
-use super::restore::{Memo, Restore, Sink};
+use super::restore::{Restore, Sink};
 use super::{Page, not_a_list};
 use crate::verify::Wrong;
 
@@ -30,27 +29,15 @@ pub(super) struct ProtobufWalker {
 }
 
 impl ProtobufWalker {
-    /// A walk over lists of `resource` (`pods`, `configmaps`), stored below `root`.
-    pub(super) fn new(root: &str, resource: &str) -> Self {
+    /// A walk that shows each object as it is stored.
+    pub(super) fn new(restore: Restore) -> Self {
         Self {
             level: Level::Magic,
             carry: Carry::default(),
             page: Page::default(),
             seen_list: false,
-            restore: Restore::new(root, resource, Memo::default()),
+            restore,
         }
-    }
-
-    /// The same, showing only objects of this shard to sinks.
-    pub(super) fn keeping(mut self, shard: Option<ShardSelector>) -> Self {
-        self.restore = self.restore.keeping(shard);
-        self
-    }
-
-    /// The same, hashing this field of each object.
-    pub(super) fn hashing(mut self, shard_key: ShardKey) -> Self {
-        self.restore = self.restore.hashing(shard_key);
-        self
     }
 
     /// Items of the page so far.
@@ -208,6 +195,7 @@ mod tests {
     use kube_api::protobuf::put_bytes;
     use workloads::Fingerprint;
 
+    use super::super::restore::Memo;
     use super::*;
     use crate::target::list::Listed;
     use crate::verify::Check;
@@ -245,7 +233,7 @@ mod tests {
     }
 
     fn walk(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
-        let mut walker = ProtobufWalker::new(ROOT, "pods");
+        let mut walker = ProtobufWalker::new(Restore::new(ROOT, "pods", Memo::default()));
         let mut check = Check::new(ROOT);
         walker.feed(&body[..cut], Some(&mut check))?;
         walker.feed(&body[cut..], Some(&mut check))?;

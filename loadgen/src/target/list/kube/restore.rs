@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use kube_api::envelope;
 use kube_api::from_json;
+use kube_api::hash::fnv1a_64;
 use kube_api::protobuf::{Fields, bytes_field_len, put_bytes_header};
 use kube_api::schema::{CONFIG_MAP, Message, POD};
 use kube_api::shard_selector::{ShardKey, ShardSelector};
@@ -45,7 +46,7 @@ pub(super) struct Restore {
     memo: Memo,
     /// What is kept, where the rest is thrown away here.
     kept: Option<ShardSelector>,
-    /// The field whose hash [`Stored::shard_hash`] is.
+    /// The field that [`Stored::shard_hash`] hashes.
     shard_key: ShardKey,
     last_key: Vec<u8>,
     key: Vec<u8>,
@@ -60,8 +61,15 @@ pub(super) struct Stored<'r> {
     pub(super) key: &'r [u8],
     pub(super) value: &'r [u8],
     pub(super) revision: i64,
-    /// Hash of the field that shards are cut by: its uid, or what [`Restore::hashing`] says.
-    pub(super) shard_hash: u64,
+    /// The field that shards are cut by: its uid, or what [`Restore::hashing`] says.
+    shard_field: &'r [u8],
+}
+
+impl Stored<'_> {
+    /// Hash of the field that shards are cut by. Made when asked for, since a list that is only checked needs none.
+    pub(super) fn shard_hash(&self) -> u64 {
+        fnv1a_64(self.shard_field)
+    }
 }
 
 /// Who is shown the objects of a list.
@@ -108,7 +116,7 @@ impl Restore {
         self
     }
 
-    /// Hashes this field of each object.
+    /// Objects are cut into shards by this field.
     pub(super) fn hashing(mut self, shard_key: ShardKey) -> Self {
         self.shard_key = shard_key;
         self
@@ -133,7 +141,7 @@ impl Restore {
     }
 
     /// The object of an event, which comes in no order of keys; `None` where it is not kept.
-    pub(super) fn event(&mut self, object: &[u8]) -> Result<Option<Stored<'_>>, Wrong> {
+    pub(super) fn event<'r>(&'r mut self, object: &'r [u8]) -> Result<Option<Stored<'r>>, Wrong> {
         let parts = Parts::of(object)?;
         if !parts.belong_to(self.kept.as_ref()) {
             return Ok(None);
@@ -143,7 +151,7 @@ impl Restore {
     }
 
     /// An object whose key was set.
-    fn stored(&mut self, object: &[u8], parts: &Parts<'_>) -> Result<Stored<'_>, Wrong> {
+    fn stored<'r>(&'r mut self, object: &'r [u8], parts: &Parts<'r>) -> Result<Stored<'r>, Wrong> {
         let revision = revision(parts.version)?;
         self.value.clear();
         parts.restore(object, self.kind, &mut self.value);
@@ -151,7 +159,10 @@ impl Restore {
             key: &self.key,
             value: &self.value,
             revision,
-            shard_hash: self.shard_key.hash(parts.uid, parts.namespace),
+            shard_field: match self.shard_key {
+                ShardKey::Uid => parts.uid,
+                ShardKey::Namespace => parts.namespace,
+            },
         })
     }
 

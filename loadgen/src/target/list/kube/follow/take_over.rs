@@ -11,7 +11,7 @@ use super::super::super::ListError;
 use super::super::Part;
 use super::super::not_a_list;
 use super::super::restore::{Sink, Stored};
-use super::{End, Follower, Held, restore};
+use super::{End, Follower, Held};
 use crate::sample::heap;
 use crate::verify::Wrong;
 
@@ -70,7 +70,7 @@ impl Follower {
             wire_bytes = self.kube.list_exactly(change.revision, &mut gained).await?;
         }
         self.kube.take_part(change.part.clone());
-        self.restore = restore(&self.kube);
+        self.restore = self.kube.restore();
         Ok(Taken {
             waited,
             latency: begun.elapsed(),
