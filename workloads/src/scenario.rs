@@ -335,6 +335,7 @@ impl Scenario {
             scenario: scenario.name.clone(),
             message,
         };
+        let given = self.data_sets.clone();
         let mut sized = false;
         for spec in &mut self.data_sets {
             spec.objects = overrides.objects.unwrap_or(spec.objects);
@@ -393,6 +394,13 @@ impl Scenario {
         // A bar is about a row as the scenario has it: another number of clients or another pace is another row.
         if overrides.clients.is_some() || overrides.rate.is_some() {
             self.bars.clear();
+        }
+        // A limit in time or bytes is about so many objects of that size; a ratio holds for others, too.
+        let is_as_given = |(now, given): (&DataSetSpec, &DataSetSpec)| {
+            (now.objects, now.object_size) == (given.objects, given.object_size)
+        };
+        if !self.data_sets.iter().zip(&given).all(is_as_given) {
+            self.bars.retain(BarSpec::is_ratio);
         }
         self.forget_bars_of_missing_rows();
         Ok(())

@@ -243,6 +243,16 @@ fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
     assert!(scenario.bars.is_empty());
 
     let mut pods = Scenario::named(DEFAULT).expect("built in");
+    let ratios = pods.bars.iter().filter(|bar| bar.is_ratio()).count();
+    assert!(0 < ratios && ratios < pods.bars.len());
+    for (objects, left) in [(150_000, pods.bars.len()), (10_000, ratios)] {
+        let overrides = Overrides {
+            objects: std::num::NonZeroU64::new(objects),
+            ..Overrides::default()
+        };
+        pods.override_with(&overrides).expect("it fits");
+        assert_eq!(pods.bars.len(), left, "{objects} objects");
+    }
     let overrides = Overrides {
         rate: Some(50.0),
         ..Overrides::default()
