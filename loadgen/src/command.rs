@@ -1,6 +1,6 @@
 //! The commands: what [`crate::cli`] names, put together from the parts.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::probe::{self, Verdict};
 use crate::progress::Progress;
 use crate::report::{self, terminal};
-use crate::result::{ResultFolder, folder_name};
+use crate::result::{Report, ResultFolder, folder_name};
 use crate::run::{self, Finished, Plan};
 use crate::sample;
 use crate::target::guard::become_guarded;
@@ -46,17 +46,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             let environment = sample::environment(shown_command(std::env::args()));
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
             let folder = ResultFolder::create(&args.out, &name).map_err(Failure::usage)?;
-            let finished = run::run(&plan, scenario, environment, &progress, &stop).await;
             let Finished {
                 result,
                 exit: ended,
-            } = match finished {
-                Ok(finished) => finished,
-                Err(failure) => {
-                    folder.discard().map_err(Failure::usage)?;
-                    return Err(failure);
-                }
-            };
+                failure,
+            } = run::run(&plan, scenario, environment, &progress, &stop).await;
             if result.report.cases.is_empty() {
                 folder.discard().map_err(Failure::usage)?;
             } else {
@@ -66,15 +60,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
                 }
                 progress.say(&format!("result: {}", path.display()));
             }
-            match args.format {
-                Format::Text => {
-                    write!(out, "{}", terminal::text(&result.report, terminal::width()))?
-                }
-                Format::Json => {
-                    serde_json::to_writer_pretty(&mut out, &result.report)
-                        .map_err(std::io::Error::from)?;
-                    writeln!(out)?;
-                }
+            match show(&mut out, args.format, &result.report) {
+                // What is measured is kept in its folder, so a reader who has seen enough ends nothing.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+                shown => shown?,
+            }
+            if let Some(failure) = failure {
+                return Err(failure);
             }
             exit = exit.and(ended);
             if stop.is_cancelled() {
@@ -83,6 +75,17 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         }
         Ok(exit)
     })
+}
+
+/// Writes a result in the form that was asked for.
+fn show(out: &mut impl Write, format: Format, report: &Report) -> std::io::Result<()> {
+    match format {
+        Format::Text => write!(out, "{}", terminal::text(report, terminal::width())),
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, report)?;
+            writeln!(out)
+        }
+    }
 }
 
 /// `loadgen scenarios`: what there is to run, one line each.
@@ -187,19 +190,28 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// A token that Ctrl-C and SIGTERM cancel.
+/// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint that does not answer
+/// could else hold it, and its clean-up, for ever.
 fn stop_on_signals() -> Result<CancellationToken, Failure> {
     let failed = |error| Failure::usage(anyhow::Error::new(error).context("signal handler"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let stop = CancellationToken::new();
     let cancelled = stop.clone();
-    tokio::spawn(async move {
+    let mut signalled = async move || {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
+    };
+    tokio::spawn(async move {
+        signalled().await;
         cancelled.cancel();
+        signalled().await;
+        eprintln!(
+            "stopped at once: what was written to an endpoint that is not ours may be left there"
+        );
+        std::process::exit(Exit::Interrupted as i32);
     });
     Ok(stop)
 }

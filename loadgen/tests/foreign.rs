@@ -185,6 +185,64 @@ fn data_that_shall_stay_stays() {
 }
 
 #[test]
+fn a_reader_that_goes_away_makes_no_success_of_a_failure() {
+    let etcd = FakeEtcd::start(Fault::DropLast);
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let status = std::process::Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
+        .args(["run", "pods-150k", "--objects", "100", "--repeats", "1"])
+        .args(["--etcd", &etcd.url(), "--strategies", "stream"])
+        .current_dir(out.path())
+        .stdout(writer)
+        .stderr(Stdio::null())
+        .status()
+        .expect("it runs");
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn what_was_measured_is_kept_when_another_target_cannot_be_reached() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let nobody = "http://127.0.0.1:1";
+    let output = loadgen(out.path())
+        .args(["run", "pods-150k", "--objects", "100", "--repeats", "1"])
+        .args(["--strategies", "stream", "--out", "kept"])
+        .args(["--target", &etcd.url(), "--target", nobody])
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{log}");
+    assert!(log.contains(&format!("error: {nobody}")), "{log}");
+    let kept = std::fs::read_dir(out.path().join("kept")).expect("a result");
+    let folders: Vec<_> = kept.flatten().map(|entry| entry.path()).collect();
+    assert!(
+        folders.len() == 1 && folders[0].join("report.json").exists(),
+        "{folders:?}: {log}"
+    );
+}
+
+#[test]
+fn an_endpoint_that_says_nothing_can_be_left() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", silent.local_addr().expect("it is bound"));
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
+        .args(["run", "pods-150k", "--objects", "100", "--etcd", &url])
+        .current_dir(out.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let _connection = silent.accept().expect("it connects");
+    let killed = std::process::Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(killed.expect("there is a kill").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
+#[test]
 fn an_interrupted_run_cleans_up_and_says_so() {
     let etcd = FakeEtcd::start(Fault::Hang);
     let out = tempfile::tempdir().expect("a temporary folder");

@@ -7,7 +7,7 @@ use etcd_api::client::config::ClientConfig;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 
-use super::{Plan, Target, unusable};
+use super::{Plan, Target, answered, unusable};
 use crate::exit::Failure;
 use crate::progress::{Counted, Progress};
 use crate::safety::{Survey, left_behind, must_be_empty, stored_bytes};
@@ -40,16 +40,22 @@ impl Seeded {
             endpoints: endpoints.endpoints,
             ..plan.launcher.connect.clone()
         };
-        let client = Client::connect(config.clone()).await.map_err(|e| bad(&e))?;
-        let root = plan.foreign_root();
-        let survey = Survey::take(&client).await.map_err(|e| bad(&e))?;
-        survey
-            .may_seed(plan.seed_data, data, &root)
-            .map_err(|e| bad(&e))?;
-        must_be_empty(&client, &root)
-            .await
-            .map_err(|e| bad(&e))?
-            .map_err(|e| bad(&e))?;
+        let root = plan.foreign_root(data);
+        let looked = async {
+            let client = Client::connect(config.clone()).await.map_err(|e| bad(&e))?;
+            let survey = Survey::take(&client).await.map_err(|e| bad(&e))?;
+            survey
+                .may_seed(plan.seed_data, data, &root)
+                .map_err(|e| bad(&e))?;
+            must_be_empty(&client, &root)
+                .await
+                .map_err(|e| bad(&e))?
+                .map_err(|e| bad(&e))
+        };
+        tokio::select! {
+            looked = answered(target, looked) => looked?,
+            () = stop.cancelled() => return Ok(None),
+        }
 
         progress.say(&format!("{}: writing below {root}", target.name));
         let mut seeded = Self {

@@ -13,7 +13,7 @@ mod row;
 pub use plan::{Plan, Target, connect_config};
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::anyhow;
 use tokio_util::sync::CancellationToken;
@@ -32,23 +32,22 @@ use row::{Measured, RowRun, Source};
 pub struct Finished {
     /// Everything measured.
     pub result: SavedResult,
-    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`] or [`Exit::Interrupted`].
+    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`] or [`Exit::Interrupted`].
     pub exit: Exit,
+    /// Why the rest was not measured: a foreign endpoint could not be reached, or refused to be written to or cleaned up.
+    pub failure: Option<Failure>,
 }
 
-/// Runs one scenario on every target of the plan. When `stop` is cancelled, what was measured up to then is answered,
-/// marked. Servers that were started are gone when this returns, or when its future is dropped.
-///
-/// # Errors
-/// [`Failure`] with exit code 2 when a foreign endpoint cannot be reached or refuses to be written to. A target that fails
-/// while it is measured is a failed row, not an error.
+/// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint cannot be used, what was
+/// measured up to then is answered, marked. A target that fails while it is measured is a failed row. Servers that were
+/// started are gone when this returns, or when its future is dropped.
 pub async fn run(
     plan: &Plan,
     scenario: &Scenario,
     environment: Environment,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<Finished, Failure> {
+) -> Finished {
     let mut run = Run {
         plan,
         scenario,
@@ -72,15 +71,8 @@ pub async fn run(
         histograms: Vec::new(),
         series: Vec::new(),
     };
-    if plan.prefix.is_some() {
-        run.prefix().await?;
-    } else {
-        for spec in &scenario.data_sets {
-            let data = Arc::new(DataSet::new(spec));
-            run.data_set(&data).await?;
-        }
-    }
-    Ok(run.finish())
+    let failure = run.all().await.err();
+    run.finish(failure)
 }
 
 /// A run under way.
@@ -96,6 +88,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    async fn all(&mut self) -> Result<(), Failure> {
+        if self.plan.prefix.is_some() {
+            return self.prefix().await;
+        }
+        for spec in &self.scenario.data_sets {
+            let data = Arc::new(DataSet::new(spec));
+            self.data_set(&data).await?;
+        }
+        Ok(())
+    }
+
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         for target in &self.plan.targets {
             if target.spec.is_started() {
@@ -144,8 +147,17 @@ impl Run<'_> {
 
     async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
         // An endpoint that cannot be reached is a wrong command line, not a failed row.
-        let reached = self.plan.launcher.reach(&target.spec).await;
-        reached.map_err(|e| unusable(target, e))?;
+        let reach = async {
+            let reached = self.plan.launcher.reach(&target.spec).await;
+            reached.map_err(|e| unusable(target, e))
+        };
+        tokio::select! {
+            reached = answered(target, reach) => reached?,
+            () = self.stop.cancelled() => {
+                self.report.interrupted = true;
+                return Ok(());
+            }
+        }
         for (tier, spec) in self.scenario.rows.all() {
             let prefix = self.plan.prefix.clone().unwrap_or_default();
             self.row(target, tier, spec, Source::There { prefix }, Some(name))
@@ -218,7 +230,8 @@ impl Run<'_> {
         self.series.extend(series);
     }
 
-    fn finish(mut self) -> Finished {
+    fn finish(mut self, failure: Option<Failure>) -> Finished {
+        self.report.interrupted |= failure.is_some();
         self.report.elapsed_s = self.begun.elapsed().as_secs_f64();
         if self.report.environment.disk.is_none()
             && self
@@ -238,7 +251,7 @@ impl Run<'_> {
                 _ => Exit::Done,
             });
         }
-        if self.report.interrupted {
+        if self.stop.is_cancelled() {
             exit = Exit::Interrupted;
         }
         Finished {
@@ -249,6 +262,7 @@ impl Run<'_> {
                 series: self.series,
             },
             exit,
+            failure,
         }
     }
 }
@@ -265,11 +279,14 @@ fn one_line(case: &Case) -> String {
         };
         return format!("{row}: {state}: {reason}");
     }
-    let ms = case.latency_ms.as_ref().and_then(|q| q.p50.or(q.mean));
+    let time = case.latency_ms.as_ref().and_then(|q| {
+        let median = q.p50.map(|ms| ("median", ms));
+        median.or(q.mean.map(|ms| ("mean", ms)))
+    });
     let above = case.server.as_ref().map(|s| s.peak_above_idle);
     format!(
-        "{row}: median {}, server {} above idle",
-        ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms")),
+        "{row}: {}, server {} above idle",
+        time.map_or_else(|| "-".to_owned(), |(what, ms)| format!("{what} {ms:.1} ms")),
         above.map_or_else(
             || "-".to_owned(),
             |b| format!("{:.1} MiB", b as f64 / 1048576.0)
@@ -298,6 +315,21 @@ fn described(data: &DataSet, fingerprint: &workloads::Fingerprint) -> result::Da
         bytes: fingerprint.bytes,
         fingerprint: Some(fingerprint.to_string()),
     }
+}
+
+/// How long an endpoint that is not ours may take to answer before anything is measured.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a foreign endpoint answers when it is first looked at. One that takes connections and says nothing is refused.
+async fn answered<T>(
+    target: &Target,
+    looked: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let looked = tokio::time::timeout(ANSWERS_WITHIN, looked).await;
+    looked.unwrap_or_else(|_| {
+        let within = ANSWERS_WITHIN.as_secs();
+        Err(unusable(target, format!("no answer within {within} s")))
+    })
 }
 
 /// An error that ends the run with exit code 2, naming the target.

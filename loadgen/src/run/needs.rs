@@ -3,7 +3,7 @@
 //! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100 KB), rounded up: a row
 //! that is N/A can be had with fewer objects, one that the kernel kills takes the run with it.
 
-use workloads::{DataSet, Strategy, Tier};
+use workloads::{DataSet, Shape, Strategy, Tier};
 
 use crate::safety::stored_bytes;
 use crate::target::TargetSpec;
@@ -32,11 +32,16 @@ impl Needs {
         let bytes = stored_bytes(data, "/registry/");
         let clients = u64::from(clients);
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
+        let is_small = matches!(strategy.shape(), Shape::Requests | Shape::Delivery);
         let (rest, per_list, disk) = match (target, tier, strategy) {
+            (TargetSpec::Bench, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
+            (_, Tier::Etcd, _) if is_small => (bytes, 1 << 20, bytes * 4),
             // Each list is streamed: a client costs buffers, and the largest object.
             (TargetSpec::Bench, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
             (TargetSpec::Bench, _, Strategy::Unary) => (bytes * 3 / 2, bytes * 3 / 2, 0),
             (TargetSpec::Bench, _, _) => (bytes * 3 / 2, 16 << 20, 0),
+            // A cache in front of an etcd, which answers.
+            (_, Tier::Kube, _) => (bytes * 4, (2 << 20) + page(2), bytes * 4),
             // The mapped database file counts, but can be dropped: half of it must fit.
             (_, _, Strategy::Stream) => (bytes, bytes, bytes * 4),
             (_, _, Strategy::Paged(size)) => (bytes, page(size.get()) * 5, bytes * 4),

@@ -150,7 +150,7 @@ impl Plan {
             return format!("{name}: reads what is below {prefix}");
         }
         if !target.is_started() {
-            let root = self.foreign_root();
+            let root = self.foreign_root(data);
             return format!(
                 "{name}: writes {} objects below {root}, deletes them after",
                 data.len()
@@ -159,18 +159,19 @@ impl Plan {
         let clients = row.strategy.workers().or(row.clients);
         let clients = clients.map_or(scenario.clients, NonZeroU32::get);
         let needs = Needs::of(target, tier, row.strategy, data, clients);
+        let repeats = row.repeats.map_or(scenario.repeats, NonZeroU32::get);
         format!(
-            "{name}: {} objects, {} lists by {clients} clients, needs {} MiB of memory and {} MiB of disk",
+            "{name}: {} objects, {repeats} lists by {clients} clients, needs {} MiB of memory and {} MiB of disk",
             data.len(),
-            scenario.repeats,
             needs.memory >> 20,
             needs.disk >> 20
         )
     }
 
-    /// Where we write on an endpoint that is not ours.
-    pub(super) fn foreign_root(&self) -> String {
-        format!("/loadgen/{}/registry/", self.run_id)
+    /// Where we write a data set on an endpoint that is not ours: each has its own place, since one may be left for others
+    /// to read when the next is written.
+    pub(super) fn foreign_root(&self, data: &DataSet) -> String {
+        format!("/loadgen/{}/{}/registry/", self.run_id, data.spec().name)
     }
 
     /// The generator's settings, for the result.
