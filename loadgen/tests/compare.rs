@@ -65,6 +65,17 @@ fn half_as_fast_is_lost_and_twice_as_fast_is_not() {
 }
 
 #[test]
+fn a_row_that_was_not_measured_again_is_lost() {
+    let base = synthetic::result(1.0);
+    let mut fewer = base.clone();
+    let gone = fewer.report.cases.remove(0);
+    let (text, exit) = compared(&base, &fewer, Some(0.1)).expect("the same work");
+    assert_eq!(exit, Exit::TargetFailed, "{text}");
+    let line = format!("GONE: {}: not measured", gone.id());
+    assert!(text.contains(&line), "{text}");
+}
+
+#[test]
 fn a_difference_within_the_threshold_is_not_lost_however_sure() {
     let (base, slower) = (synthetic::result(1.0), synthetic::result(1.5));
     assert_eq!(

@@ -149,9 +149,12 @@ pub fn compare(
     let mut in_common = 0;
     for old in &base.report.cases {
         let Some(case) = new.report.cases.iter().find(|case| case.id() == old.id()) else {
-            comparison
-                .warnings
-                .push(format!("{} is only in the first", old.id()));
+            match old.counts() {
+                true => comparison.gone.push(format!("{}: not measured", old.id())),
+                false => comparison
+                    .warnings
+                    .push(format!("{} is only in the first", old.id())),
+            }
             continue;
         };
         in_common += 1;
