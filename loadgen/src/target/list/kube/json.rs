@@ -4,6 +4,7 @@
 use memchr::{memchr2, memmem};
 use serde::Deserialize;
 
+use super::frames::LONGEST_FRAME;
 use super::restore::{Memo, Restore};
 use super::{Page, not_a_list};
 use crate::verify::{Check, Wrong};
@@ -160,6 +161,9 @@ impl JsonWalker {
     fn item(&mut self, bytes: &[u8], check: &mut Check) -> Result<usize, Wrong> {
         let Some(end) = self.scan.end(bytes) else {
             self.kept.extend_from_slice(bytes);
+            if self.kept.len() > LONGEST_FRAME {
+                return Err(not_a_list("an item without end"));
+            }
             return Ok(bytes.len());
         };
         self.page.items += 1;

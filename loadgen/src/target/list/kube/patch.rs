@@ -3,12 +3,13 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use kube_api::envelope::{self, MEDIA_TYPE};
 use serde_json::json;
 
 use super::super::{ListError, Reach, Row};
 use super::follow::Held;
+use super::frames::LONGEST_FRAME;
 use super::restore::Restore;
 use super::{Kube, not_a_list};
 use crate::target::kube::{KubeError, accepted};
@@ -52,8 +53,9 @@ impl Patcher {
         let connection = &mut self.kube.connection;
         let answer = connection.send(Method::PATCH, &path, headers, body).await?;
         let answer = accepted(Method::PATCH, &path, answer).await?;
-        let broken = |e: hyper::Error| KubeError::Body(e.to_string());
-        let bytes = answer.into_body().collect().await.map_err(broken)?;
+        let broken = |e: Box<dyn std::error::Error + Send + Sync>| KubeError::Body(e.to_string());
+        let body = Limited::new(answer.into_body(), LONGEST_FRAME);
+        let bytes = body.collect().await.map_err(broken)?;
         let bytes = bytes.to_bytes();
         let object = envelope::open(&bytes).map_err(|e| not_a_list(&e.to_string()))?;
         if memchr::memmem::find(object, value.as_bytes()).is_none() {

@@ -6,6 +6,7 @@ use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
 use kube_api::protobuf::{Fields, find_bytes, get_varint};
 
+use super::frames::LONGEST_FRAME;
 use super::restore::{Restore, Sink};
 use super::{Page, not_a_list};
 use crate::verify::Wrong;
@@ -94,6 +95,9 @@ impl ProtobufWalker {
         let len = head + payload;
         if len as u64 > left {
             return Err(not_a_list("a field reaches beyond the list"));
+        }
+        if len > LONGEST_FRAME {
+            return Err(not_a_list("a field longer than any object"));
         }
         let Some(unit) = input.get(..len) else {
             return Ok(Unit::Need(len));
