@@ -55,9 +55,10 @@ fn the_peak_remembers_what_was_freed_until_it_is_reset() {
     );
     process.reset_peak().expect("the child is ours");
     let after = process.memory().expect("the child lives");
-    assert_eq!(
-        after.peak, after.rss,
-        "an idle process is at its peak: {after:?}"
+    // The kernel may take pages back meanwhile: a peak is no less than what is resident, and not always that.
+    assert!(
+        after.rss <= after.peak && after.peak < 32 * MIB,
+        "what was freed is forgotten: {after:?}"
     );
 }
 
