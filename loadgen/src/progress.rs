@@ -15,6 +15,8 @@ pub enum Counted {
     Objects,
     /// Whole lists.
     Lists,
+    /// Namespaces removed.
+    Namespaces,
 }
 
 /// The run's voice. Clones speak through the same terminal.
@@ -114,6 +116,7 @@ fn style(counted: Counted) -> ProgressStyle {
     let count = match counted {
         Counted::Objects => "{human_pos}/{human_len} objects, {per_sec}",
         Counted::Lists => "{human_pos}/{human_len} lists",
+        Counted::Namespaces => "{human_pos}/{human_len} namespaces",
     };
     let template = format!("{{spinner}} {{msg:<40!}} {{bar:28.cyan}} {count} {{elapsed}}");
     ProgressStyle::with_template(&template).expect("the template is constant but for its count")
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_template_is_well_formed_and_counts() {
-        for counted in [Counted::Objects, Counted::Lists] {
+        for counted in [Counted::Objects, Counted::Lists, Counted::Namespaces] {
             let phase = Progress::silent().phase("seeding", 10, counted);
             phase.advance(4);
             phase.clone().advance(3);

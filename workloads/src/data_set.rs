@@ -86,6 +86,25 @@ impl DataSet {
         }
     }
 
+    /// How many namespaces have objects; 0 where objects have no namespace.
+    pub fn namespaces(&self) -> u64 {
+        match self.spec.kind {
+            Kind::Raw => 0,
+            Kind::Pods | Kind::ConfigMaps => self.len().div_ceil(self.per_namespace()),
+        }
+    }
+
+    /// Which of them object `i` is in; namespaces are numbered in the order of their keys.
+    pub fn namespace_of(&self, i: u64) -> u64 {
+        self.check(i);
+        i / self.per_namespace()
+    }
+
+    fn per_namespace(&self) -> u64 {
+        let namespaces = self.spec.namespaces.map_or(1, |count| count.get());
+        self.len().div_ceil(u64::from(namespaces))
+    }
+
     /// Appends key `i`, relative to a registry's prefix (`pods/NAMESPACE/NAME`); keys ascend with `i`.
     ///
     /// # Panics

@@ -39,9 +39,12 @@ const GATES: &str =
 pub(crate) struct Apiserver {
     /// `http://127.0.0.1:PORT`, of a relay that speaks TLS to it.
     pub(crate) url: String,
+    /// Where it speaks TLS.
+    #[allow(dead_code, reason = "for tests of clients that speak TLS themselves")]
+    pub(crate) address: SocketAddr,
     _relay: Relay,
     child: Child,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Apiserver {
@@ -88,9 +91,10 @@ impl Apiserver {
         let relay = Relay::start(address, folder.path());
         let mut server = Self {
             url: relay.url.clone(),
+            address,
             _relay: relay,
             child,
-            _folder: folder,
+            folder,
         };
         for _ in 0..START_LIMIT_DS {
             let ended = server.child.try_wait().ok().flatten().is_some();
@@ -109,6 +113,12 @@ impl Apiserver {
             "kube-apiserver did not start:\n{}",
             lines.join("\n")
         ))
+    }
+
+    /// The folder with its identity and an administrator's: see [`tls::write_identities`].
+    #[allow(dead_code, reason = "for tests of clients that speak TLS themselves")]
+    pub(crate) fn identities(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {

@@ -106,6 +106,16 @@ pub fn notes(case: &Case) -> Vec<String> {
         Some(shards) => notes.extend(shared(case, shards)),
         None => notes.extend(pace(case)),
     }
+    if case
+        .server
+        .as_ref()
+        .is_some_and(|server| server.is_own_word)
+    {
+        notes.push(
+            "the server's figures are from its metrics page: memory as it was between lists"
+                .to_owned(),
+        );
+    }
     for load in &case.beside {
         notes.push(format!(
             "the server's figures include {}: {} by {} clients, {} requests",

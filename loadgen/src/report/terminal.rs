@@ -69,12 +69,18 @@ fn data_set_text(
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width);
     }
-    let mut notes = Vec::new();
+    let mut notes: Vec<&String> = Vec::new();
     for row in &rows {
         let mut cells = row.cells[..NOTES].to_vec();
-        if !row.cells[NOTES].is_empty() {
-            notes.push(&row.cells[NOTES]);
-            cells[2] = format!("{} [{}]", cells[2], notes.len());
+        let note = &row.cells[NOTES];
+        if !note.is_empty() {
+            // What several rows have to say is said once.
+            let at = notes.iter().position(|said| *said == note);
+            let at = at.unwrap_or_else(|| {
+                notes.push(note);
+                notes.len() - 1
+            });
+            cells[2] = format!("{} [{}]", cells[2], at + 1);
         }
         table.add_row(cells);
     }

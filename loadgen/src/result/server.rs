@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// Lists of fewer bytes are not divided by: what grows above idle is then buffers and the allocator's steps, whatever the list.
+const LEAST_LISTED_BYTES: u64 = 4 << 20;
+
 /// What a case cost the server's process (all its processes, where a target has several). Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -25,7 +28,8 @@ pub struct ServerFigures {
     pub allocated_peak: Option<u64>,
     /// The larger of resident growth and allocated growth: see [`ServerFigures::settle`].
     pub peak_above_idle: u64,
-    /// `peak_above_idle` over the bytes of the lists in flight (one list per client).
+    /// `peak_above_idle` over the bytes of the lists in flight (one list per client); null where those are less than 4 MiB, which
+    /// buffers alone outweigh.
     pub peak_per_listed_byte: Option<f64>,
     /// The same figure for each repeat apart, where the peak was reset before each: what `compare` tests.
     pub peaks_above_idle: Vec<u64>,
@@ -41,6 +45,10 @@ pub struct ServerFigures {
     pub cpu_s_per_request: Option<f64>,
     /// The server's own counters over the measured phase: revision reads, progress requests, fallbacks, who served.
     pub counters: BTreeMap<String, u64>,
+    /// True where memory and CPU are what the server tells on its metrics page, since its process is not ours to look at: memory
+    /// as it was between lists, without the peaks within one; CPU of whatever it did, for anybody.
+    #[serde(default)]
+    pub is_own_word: bool,
 }
 
 /// One process of a target that has several. Sizes are in bytes.
@@ -78,8 +86,8 @@ impl ServerFigures {
             _ => 0,
         };
         self.peak_above_idle = resident.max(allocated);
-        self.peak_per_listed_byte =
-            (bytes_in_flight > 0).then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);
+        self.peak_per_listed_byte = (bytes_in_flight >= LEAST_LISTED_BYTES)
+            .then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);
         self.cpu_s_per_request = (requests > 0).then(|| self.cpu_s / requests as f64);
     }
 }
@@ -91,17 +99,19 @@ mod tests {
     #[test]
     fn reused_memory_does_not_hide_behind_a_flat_resident_size() {
         let mut server = ServerFigures {
-            rss_idle: 1_000,
-            rss_peak: 1_100,
-            allocated_idle: Some(200),
-            allocated_peak: Some(900),
+            rss_idle: 10_000_000,
+            rss_peak: 11_000_000,
+            allocated_idle: Some(2_000_000),
+            allocated_peak: Some(9_000_000),
             cpu_s: 3.0,
             ..ServerFigures::default()
         };
-        server.settle(1_400, 6);
-        assert_eq!(server.peak_above_idle, 700);
+        server.settle(14_000_000, 6);
+        assert_eq!(server.peak_above_idle, 7_000_000);
         assert_eq!(server.peak_per_listed_byte, Some(0.5));
         assert_eq!(server.cpu_s_per_request, Some(0.5));
+        server.settle(1_000, 6);
+        assert_eq!(server.peak_per_listed_byte, None, "of some objects");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! - [`plan`]: what was asked for, checked before anything starts
 //! - [`needs`]: whether this machine can hold a row
 //! - [`row`]: one row, phase by phase
-//! - [`foreign`]: seeding and cleaning up on an endpoint that is not ours
+//! - [`foreign`]: seeding and cleaning up on endpoints that are not ours
 
 mod foreign;
 mod needs;
@@ -25,6 +25,7 @@ use crate::progress::Progress;
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Environment, Outcome, Report, SCHEMA_VERSION, SavedResult};
 use crate::target::TargetSpec;
+use foreign::{InNamespaces, Seeded};
 use row::{Measured, RowRun, Source};
 
 /// A run's result, ready to be saved, and how the program should end for it.
@@ -70,6 +71,7 @@ pub async fn run(
         },
         histograms: Vec::new(),
         series: Vec::new(),
+        loads: 0,
     };
     let failure = run.all().await.err();
     run.finish(failure)
@@ -85,6 +87,8 @@ struct Run<'a> {
     report: Report,
     histograms: Vec<TaggedHistogram>,
     series: Vec<Series>,
+    /// Data sets that were loaded through a Kubernetes API so far.
+    loads: usize,
 }
 
 impl Run<'_> {
@@ -116,9 +120,12 @@ impl Run<'_> {
     /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up whatever happens.
     async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
-            return self.whatever_is_there(target, &data.spec().name).await;
+            return match self.plan.seed_data {
+                true => self.in_namespaces(target, data).await,
+                false => self.whatever_is_there(target, &data.spec().name).await,
+            };
         }
-        let seeded = foreign::Seeded::create(self.plan, target, data, self.progress, self.stop);
+        let seeded = Seeded::create(self.plan, target, data, self.progress, self.stop);
         let Some(seeded) = seeded.await? else {
             self.report.interrupted = true;
             return Ok(());
@@ -134,6 +141,31 @@ impl Run<'_> {
         seeded.clean_up(self.plan.keep_data, self.progress).await
     }
 
+    /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed whatever happens.
+    async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
+        if let Some(reason) = plan::needs_kubernetes(data, Tier::Kube) {
+            self.progress.say(&format!("{target}: {reason}"));
+            return Ok(());
+        }
+        if !self.reach(target, &data.spec().name).await? {
+            return Ok(());
+        }
+        self.loads += 1;
+        let (plan, progress) = (self.plan, self.progress);
+        let nth = self.loads;
+        let made = InNamespaces::create(plan, target, data, nth, progress, self.stop).await?;
+        let Some((namespaces, loaded)) = made else {
+            self.report.interrupted = true;
+            return Ok(());
+        };
+        for (tier, spec) in self.scenario.rows.all() {
+            let source = Source::Loaded(Arc::clone(&loaded));
+            self.row(target, tier, spec, source, None).await;
+        }
+        let removed = namespaces.clean_up(plan.keep_data, progress).await;
+        removed.map_err(|left| unusable(target, left))
+    }
+
     /// `--prefix`: everything below it, as it is.
     async fn prefix(&mut self) -> Result<(), Failure> {
         let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
@@ -145,18 +177,26 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
-        // An endpoint that cannot be reached is a wrong command line, not a failed row.
+    /// An endpoint that cannot be reached, or that refuses us, is a wrong command line and not a failed row. False when stopped
+    /// meanwhile.
+    async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
+        let resource = row::resource_there(self.scenario, data_set).trim_end_matches('/');
         let reach = async {
-            let reached = self.plan.launcher.reach(&target.spec).await;
+            let reached = self.plan.launcher.reach(&target.spec, resource).await;
             reached.map_err(|e| unusable(target, e))
         };
         tokio::select! {
-            reached = answered(target, reach) => reached?,
+            reached = answered(target, reach) => reached.map(|()| true),
             () = self.stop.cancelled() => {
                 self.report.interrupted = true;
-                return Ok(());
+                Ok(false)
             }
+        }
+    }
+
+    async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
+        if !self.reach(target, name).await? {
+            return Ok(());
         }
         for (tier, spec) in self.scenario.rows.all() {
             let prefix = self.plan.prefix.clone().unwrap_or_default();
@@ -180,6 +220,7 @@ impl Run<'_> {
         }
         let data_set = match (&source, name) {
             (Source::Fresh(data) | Source::Seeded { data, .. }, _) => data.spec().name.clone(),
+            (Source::Loaded(loaded), _) => loaded.data().spec().name.clone(),
             (Source::There { .. }, name) => name.unwrap_or("there").to_owned(),
         };
         // A row of a tier that nobody would expect of the target is not worth a line.

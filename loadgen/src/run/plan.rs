@@ -50,7 +50,7 @@ pub struct Plan {
     pub(super) keep_data: bool,
     pub(super) launcher: Launcher,
     /// Makes our prefix on foreign endpoints unlike any other run's.
-    run_id: String,
+    pub(super) run_id: String,
 }
 
 impl Plan {
@@ -148,6 +148,17 @@ impl Plan {
         }
         if let Some(prefix) = &self.prefix {
             return format!("{name}: reads what is below {prefix}");
+        }
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target {
+            return match self.seed_data {
+                false => format!("{name}: reads what is there, in all namespaces"),
+                true => format!(
+                    "{name}: writes {} objects into {} namespaces loadgen-{}-…, removes them after",
+                    data.len(),
+                    data.namespaces(),
+                    self.run_id
+                ),
+            };
         }
         if !target.is_started() {
             let root = self.foreign_root(data);
@@ -342,5 +353,6 @@ fn kube_access(args: &ConnectArgs) -> Result<KubeAccess, Failure> {
 fn run_id() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let plain: String = now.chars().filter(char::is_ascii_alphanumeric).collect();
-    format!("{plain}-{}", std::process::id())
+    // Also part of names of namespaces, which have no capitals.
+    format!("{}-{}", plain.to_lowercase(), std::process::id())
 }

@@ -26,6 +26,7 @@ use crate::progress::{Counted, Progress};
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Outcome, ServerSetup};
 use crate::sample;
+use crate::seed::kube::Loaded;
 use crate::seed::{Written, seed};
 use crate::target::Running;
 use crate::target::kube::Options;
@@ -59,8 +60,19 @@ pub(super) enum Source {
         root: String,
         expected: Expected,
     },
+    /// A Kubernetes API into which it was loaded for all its rows.
+    Loaded(Arc<Loaded>),
     /// Whatever is there.
     There { prefix: String },
+}
+
+/// What is listed of an API that is there: what the scenario's data set would be.
+pub(super) fn resource_there(scenario: &Scenario, data_set: &str) -> &'static str {
+    let mut specs = scenario.data_sets.iter();
+    match specs.find(|spec| spec.name == data_set) {
+        Some(spec) if spec.kind == Kind::ConfigMaps => "configmaps/",
+        _ => "pods/",
+    }
 }
 
 /// A row to be run.
@@ -267,7 +279,13 @@ impl RowRun<'_> {
     async fn settled(&self, running: &Running, measured: &Measured) -> Result<Meter, Early> {
         let stored = measured.data_set.as_ref().map(|data| data.bytes);
         let meter = self.unless_stopped(Meter::settled(running, stored)).await?;
-        meter.map_err(|e| Early::Failed(e.to_string()))
+        let meter = meter.map_err(|e| Early::Failed(e.to_string()))?;
+        if let Some(reason) = meter.unmetered() {
+            let target = self.target;
+            self.progress
+                .say(&format!("{target}: no figures of the server: {reason}"));
+        }
+        Ok(meter)
     }
 
     fn strategy(&self) -> Strategy {
@@ -292,6 +310,7 @@ impl RowRun<'_> {
     fn data(&self) -> Option<&Arc<DataSet>> {
         match &self.source {
             Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
+            Source::Loaded(loaded) => Some(loaded.data()),
             Source::There { .. } => None,
         }
     }
@@ -311,30 +330,33 @@ impl RowRun<'_> {
             Source::Seeded { data, root, .. } => {
                 (format!("{root}{}", data.prefix()), data.prefix())
             }
-            Source::There { prefix } => (prefix.clone(), self.resource_there()),
+            Source::Loaded(loaded) => {
+                let data = loaded.data();
+                (format!("{OWN_ROOT}{}", data.prefix()), data.prefix())
+            }
+            Source::There { prefix } => (
+                prefix.clone(),
+                resource_there(self.scenario, &self.data_set),
+            ),
         };
+        let mut asks = Asks::new(
+            self.spec.media.unwrap_or_default(),
+            Options {
+                http: self.spec.http.unwrap_or_default(),
+                gzip: self.spec.gzip,
+                read_per_s: self.spec.read_per_s.map(|size| size.0),
+            },
+        );
+        if let Source::Loaded(loaded) = &self.source {
+            asks.namespace.clone_from(&loaded.only_namespace);
+            asks.own_namespaces = Some(loaded.names_begin.clone());
+        }
         Row {
             tier: self.tier,
             strategy: self.strategy(),
             prefix,
             resource: resource.trim_end_matches('/').to_owned(),
-            asks: Asks::new(
-                self.spec.media.unwrap_or_default(),
-                Options {
-                    http: self.spec.http.unwrap_or_default(),
-                    gzip: self.spec.gzip,
-                    read_per_s: self.spec.read_per_s.map(|size| size.0),
-                },
-            ),
-        }
-    }
-
-    /// What is listed of an API that is there: what the scenario's data set would be.
-    fn resource_there(&self) -> &'static str {
-        let mut specs = self.scenario.data_sets.iter();
-        match specs.find(|spec| spec.name == self.data_set) {
-            Some(spec) if spec.kind == Kind::ConfigMaps => "configmaps/",
-            _ => "pods/",
+            asks,
         }
     }
 
@@ -344,6 +366,9 @@ impl RowRun<'_> {
         selector: Selector,
         verifier: &mut Verifier,
     ) -> Result<Arc<[String]>, Early> {
+        if let Source::Loaded(loaded) = &self.source {
+            return self.select_loaded(loaded, selector, verifier).await;
+        }
         let (Source::Fresh(data) | Source::Seeded { data, .. }) = &self.source else {
             if selector.is_per_node() {
                 let reason = "whose nodes these are is known only of data that was seeded";
@@ -363,6 +388,28 @@ impl RowRun<'_> {
         nodes.sort();
         verifier.by_node = selected.by_node;
         Ok(nodes.into())
+    }
+
+    /// Likewise of what was loaded through an API: labels are kept there, fields are the server's.
+    async fn select_loaded(
+        &self,
+        loaded: &Arc<Loaded>,
+        selector: Selector,
+        verifier: &mut Verifier,
+    ) -> Result<Arc<[String]>, Early> {
+        if selector.is_field() {
+            let reason = "a pod that is loaded is on no node, and its fields are the server's to fill: only labels can be selected by";
+            return Err(Early::NotApplicable(reason.to_owned()));
+        }
+        let loaded = Arc::clone(loaded);
+        let selected = tokio::task::spawn_blocking(move || loaded.select(selector));
+        let selected = self.unless_stopped(selected).await?;
+        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
+        if let Some(expected) = &mut verifier.expected {
+            expected.fingerprint = selected;
+            expected.revisions = None;
+        }
+        Ok(Arc::default())
     }
 
     /// Whether the target knows the call, before anything is written to it for nothing.
@@ -413,6 +460,16 @@ impl RowRun<'_> {
                 measured.data_set = Some(described(data, &expected.fingerprint));
                 Ok(Verifier {
                     root: root.clone(),
+                    expected: Some(expected.clone()),
+                    by_node: HashMap::new(),
+                    latest: Arc::default(),
+                })
+            }
+            Source::Loaded(loaded) => {
+                let expected = &loaded.expected;
+                measured.data_set = Some(described(loaded.data(), &expected.fingerprint));
+                Ok(Verifier {
+                    root: OWN_ROOT.to_owned(),
                     expected: Some(expected.clone()),
                     by_node: HashMap::new(),
                     latest: Arc::default(),

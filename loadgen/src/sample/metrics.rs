@@ -177,6 +177,12 @@ impl MetricsClient {
 pub struct MetricsText(String);
 
 impl MetricsText {
+    /// A page that somebody has fetched.
+    #[must_use]
+    pub fn new(page: String) -> Self {
+        Self(page)
+    }
+
     /// The sum of a metric over all its labels; `None` when the page does not have it.
     #[must_use]
     pub fn sum(&self, name: &str) -> Option<f64> {

@@ -75,6 +75,12 @@ impl Inventory {
         Ok(Self { key: by, entries })
     }
 
+    /// Of objects that somebody else has looked at.
+    #[must_use]
+    pub fn of(key: ShardKey, entries: Vec<Entry>) -> Self {
+        Self { key, entries }
+    }
+
     /// By number.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {

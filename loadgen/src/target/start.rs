@@ -11,6 +11,7 @@ use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::StatusRequest;
 use futures::future::select_all;
 use http::Method;
+use kube_api::envelope::MEDIA_TYPE;
 use tempfile::TempDir;
 use tokio::process::Command;
 use workloads::strategy::Strategy;
@@ -103,12 +104,14 @@ impl Launcher {
             TargetSpec::Etcd(endpoints) => self.connect(endpoints).await,
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => {
                 let (url, kube_access) = self.kube_of(target)?;
+                let version = kube_version(&url, &kube_access).await;
+                let version = version.map(|version| format!(" {version}"));
                 Ok(Running {
                     etcd: None,
                     kube_url: Some(url.trim_end_matches('/').to_owned()),
                     kube_access,
                     setup: ServerSetup {
-                        program: "Kubernetes API".to_owned(),
+                        program: format!("Kubernetes API{}", version.unwrap_or_default()),
                         ..ServerSetup::default()
                     },
                     unary_encoding: "unknown",
@@ -121,7 +124,10 @@ impl Launcher {
     }
 
     /// Where a Kubernetes API that is there is, and what it lets us in by.
-    fn kube_of(&self, target: &TargetSpec) -> Result<(String, KubeAccess), KubeError> {
+    ///
+    /// # Errors
+    /// [`KubeError`] when the file that kubectl reads has no such context, or cannot be read.
+    pub fn kube_of(&self, target: &TargetSpec) -> Result<(String, KubeAccess), KubeError> {
         match target {
             TargetSpec::Kubeconfig(name) => {
                 let context = Context::named(name)?;
@@ -135,15 +141,17 @@ impl Launcher {
         }
     }
 
-    /// Connects to an endpoint that is there, once.
+    /// Connects to an endpoint that is there, once; asks a Kubernetes API for one object of `resource`, which it may not want
+    /// to tell.
     ///
     /// # Errors
-    /// [`StartError`] when it cannot be reached.
-    pub async fn reach(&self, target: &TargetSpec) -> Result<(), StartError> {
+    /// [`StartError`] when it cannot be reached, or refuses.
+    pub async fn reach(&self, target: &TargetSpec, resource: &str) -> Result<(), StartError> {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target {
             let (url, access) = self.kube_of(target)?;
             let mut connection = Connection::new(&url, access, Options::default())?;
-            connection.open().await?;
+            let path = format!("/api/v1/{resource}?limit=1");
+            connection.get(&path, MEDIA_TYPE).await?.drain().await?;
         } else if let TargetSpec::Etcd(endpoints) = target {
             self.connect(endpoints).await?;
         }
@@ -383,6 +391,18 @@ async fn status_version(config: &ClientConfig) -> Result<String, EtcdError> {
     let client = Client::connect(config.clone()).await?;
     let status = client.maintenance().status(StatusRequest {}).await?;
     Ok(status.into_inner().version)
+}
+
+/// What a Kubernetes API says that it is; `None` when it does not.
+async fn kube_version(url: &str, access: &KubeAccess) -> Option<String> {
+    let mut connection = Connection::new(url, access.clone(), Options::default()).ok()?;
+    let mut body = connection.get("/version", "application/json").await.ok()?;
+    let mut text = Vec::new();
+    while let Some(part) = body.next().await.ok()? {
+        text.extend_from_slice(&part);
+    }
+    let version: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    version["gitVersion"].as_str().map(str::to_owned)
 }
 
 /// Asks until the server answers: etcd prints no line that all its versions share.

@@ -95,7 +95,7 @@ impl RowRun<'_> {
                 Ok(delivered) => delivered.map_err(failed),
                 Err(stopped) => Err(stopped),
             };
-            meter.end_of_round();
+            meter.end_of_round().await;
             if outcome.is_err() {
                 break;
             }

@@ -101,7 +101,7 @@ impl RowRun<'_> {
                     break;
                 }
             }
-            meter.end_of_round();
+            meter.end_of_round().await;
             phase.advance(u64::from(self.clients()));
             if running.death().await.is_some() {
                 break;

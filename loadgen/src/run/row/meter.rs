@@ -1,4 +1,8 @@
 //! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
+//!
+//! - [`remote`]: the same of an API that is not ours, by its own word
+
+mod remote;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,6 +16,7 @@ use crate::sample::{
     Watched,
 };
 use crate::target::Running;
+use remote::Remote;
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
@@ -38,6 +43,10 @@ struct Metered {
 /// The meter of one row.
 pub(super) struct Meter {
     servers: Vec<Metered>,
+    /// An API that is not ours and tells its figures; then there are no `servers`.
+    remote: Option<Remote>,
+    /// Why it does not.
+    unmetered: Option<String>,
     own: Process,
     own_cpu_before: Duration,
     figures: ServerFigures,
@@ -66,6 +75,13 @@ impl Meter {
                 figures: TierFigures::default(),
             });
         }
+        let (remote, unmetered) = match (&running.kube_url, running.processes()) {
+            (Some(url), []) => match Remote::open(url, &running.kube_access).await {
+                Ok(remote) => (Some(remote), None),
+                Err(error) => (None, Some(error.to_string())),
+            },
+            _ => (None, None),
+        };
         let mut figures = ServerFigures::default();
         let mut allocated = Some(0);
         for server in &mut servers {
@@ -84,6 +100,8 @@ impl Meter {
             .map(|bytes| figures.rss_idle as f64 / bytes as f64);
         Ok(Self {
             servers,
+            remote,
+            unmetered,
             own: Process::own()?,
             own_cpu_before: Duration::ZERO,
             figures,
@@ -105,8 +123,17 @@ impl Meter {
         self.figures.rss_peak = self.figures.rss_peak.max(peak);
     }
 
+    /// Why the server's figures are not known, where it could have told them.
+    pub(super) fn unmetered(&self) -> Option<&str> {
+        self.unmetered.as_deref()
+    }
+
     /// Notes the peak of a round.
-    pub(super) fn end_of_round(&mut self) {
+    pub(super) async fn end_of_round(&mut self) {
+        if let Some(remote) = &mut self.remote {
+            remote.look_again().await;
+            return;
+        }
         let peak = self.peak();
         self.figures.rss_peak = self.figures.rss_peak.max(peak);
         let above = peak.saturating_sub(self.figures.rss_idle);
@@ -148,6 +175,9 @@ impl Meter {
         });
         self.own.reset_peak().ok();
         self.own_cpu_before = self.own.cpu()?;
+        if let Some(remote) = &mut self.remote {
+            remote.begin().await;
+        }
         // Without a sampler thread the kernel's peaks are still there.
         self.sampler = Sampler::start(case, watched, SAMPLE_EVERY).ok();
         Ok(())
@@ -181,6 +211,10 @@ impl Meter {
             Some(sampler) => sampler.stop().0,
             None => Vec::new(),
         };
+        if let Some(remote) = &mut self.remote {
+            let figures = remote.end(in_flight, requests).await;
+            return (figures, client, series);
+        }
         if self.servers.is_empty() {
             return (None, client, series);
         }

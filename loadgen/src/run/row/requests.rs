@@ -89,7 +89,7 @@ impl RowRun<'_> {
         let tally = self
             .unless_stopped(callers.run(pace, duration, &never))
             .await;
-        meter.end_of_round();
+        meter.end_of_round().await;
         let requests = tally.as_ref().map_or(0, |tally| tally.requests);
         let (figures, client, series) = meter.end(0, requests).await;
         measured.series = series;

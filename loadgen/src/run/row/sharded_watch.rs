@@ -220,7 +220,7 @@ impl Live<'_> {
         meter.reset_peaks();
         let written = run.unless_stopped(self.written(meter)).await;
         let duration = first.elapsed();
-        meter.end_of_round();
+        meter.end_of_round().await;
         let writes = match &written {
             Ok(Ok(outcomes)) => outcomes.ledger.writes.len() as u64,
             _ => 0,

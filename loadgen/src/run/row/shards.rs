@@ -12,7 +12,7 @@ use workloads::scenario::ShardPlan;
 
 use super::lists::served_from;
 use super::meter::Meter;
-use super::{Early, Measured, RowRun};
+use super::{Early, Measured, RowRun, Source};
 use crate::compare::surely_differ;
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::Counted;
@@ -39,15 +39,16 @@ impl RowRun<'_> {
     pub(super) async fn workers(&self, row: &Row) -> Result<Workers, Early> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
-        let inventory = match self.data() {
-            Some(data) => {
+        let inventory = match (&self.source, self.data()) {
+            (Source::Loaded(loaded), _) => Some(loaded.inventory(key)),
+            (_, Some(data)) => {
                 let data = Arc::clone(data);
                 let made = tokio::task::spawn_blocking(move || Inventory::new(&data, key));
                 let made = self.unless_stopped(made).await?;
                 let made = made.map_err(|e| Early::Failed(format!("hashing: {e}")))?;
                 Some(made.map_err(|e| Early::Failed(format!("hashing: {e}")))?)
             }
-            None => None,
+            (_, None) => None,
         };
         let distribution = inventory.as_ref().map(Inventory::distribution);
         let plan = match (self.spec.shard_plan.unwrap_or_default(), &distribution) {
@@ -251,7 +252,7 @@ impl Rounds<'_> {
                 }
                 Err(early) => Err(early),
             };
-            meter.end_of_round();
+            meter.end_of_round().await;
             phase.advance(1);
             if outcome.is_err() {
                 break;

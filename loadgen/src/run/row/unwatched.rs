@@ -30,7 +30,7 @@ impl RowRun<'_> {
         meter.reset_peaks();
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let ledger = self.unless_stopped(writing.run(duration, self.stop)).await;
-        meter.end_of_round();
+        meter.end_of_round().await;
         let writes = match &ledger {
             Ok(Ok(ledger)) => ledger.writes.len() as u64,
             _ => 0,

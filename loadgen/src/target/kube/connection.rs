@@ -256,15 +256,23 @@ pub async fn accepted(
         .collect()
         .await
         .map(http_body_util::Collected::to_bytes);
-    let text = String::from_utf8_lossy(&body.unwrap_or_default())
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(SHOWN_CHARS)
-        .collect();
-    Err(KubeError::Refused {
+    Err(refused(method, path, status, &body.unwrap_or_default()))
+}
+
+/// An answer that is not what was asked for, as an error: with the message of the Status that it is, or its first text.
+#[must_use]
+pub fn refused(method: Method, path: &str, status: StatusCode, body: &[u8]) -> KubeError {
+    let said: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = said.as_ref().and_then(|said| said["message"].as_str());
+    let text = message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
+    KubeError::Refused {
         method,
         path: path.to_owned(),
         status,
-        text,
-    })
+        text: text
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(SHOWN_CHARS)
+            .collect(),
+    }
 }

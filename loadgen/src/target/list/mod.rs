@@ -25,6 +25,7 @@ use super::Running;
 use super::kube::KubeAccess;
 use crate::result::ServedFrom;
 use crate::verify::{Check, Wrong};
+pub(crate) use kube::Restore;
 pub use kube::follow;
 pub use kube::patch;
 pub use kube::{Asks, Part};

@@ -11,7 +11,7 @@ use super::frames::{
     Event, Frames, INITIAL_EVENTS_END, LONGEST_FRAME, bookmark_revision, unexpected,
 };
 use super::not_a_list;
-use super::restore::{Memo, Restore};
+use super::restore::Restore;
 use crate::verify::{Check, Wrong};
 
 /// The walk over one watch's first part.
@@ -48,13 +48,13 @@ struct BookmarkMeta {
 }
 
 impl EventWalker {
-    /// A walk over a watch of `resource`, stored below `root`.
-    pub(super) fn new(media: Media, root: &str, resource: &str, memo: Memo) -> Self {
+    /// A walk over a watch whose objects are turned back by `restore`.
+    pub(super) fn new(media: Media, restore: Restore) -> Self {
         Self {
             media,
             frames: Frames::default(),
             line: Vec::new(),
-            restore: Restore::new(root, resource, memo),
+            restore,
             items: 0,
             end: None,
         }
@@ -237,7 +237,7 @@ mod tests {
         cut: usize,
     ) -> Result<(Option<i64>, Fingerprint), Wrong> {
         let bytes = parts.concat();
-        let mut walker = EventWalker::new(media, ROOT, "pods", Memo::default());
+        let mut walker = EventWalker::new(media, Restore::one_by_one("pods"));
         let mut check = Check::new(ROOT);
         walker.feed(&bytes[..cut], Some(&mut check))?;
         walker.feed(&bytes[cut..], Some(&mut check))?;

@@ -5,7 +5,7 @@ use memchr::{memchr2, memmem};
 use serde::Deserialize;
 
 use super::frames::LONGEST_FRAME;
-use super::restore::{Memo, Restore};
+use super::restore::Restore;
 use super::{Page, not_a_list};
 use crate::verify::{Check, Wrong};
 
@@ -65,14 +65,14 @@ struct ShardInfo {
 }
 
 impl JsonWalker {
-    /// A walk over lists of `resource` (`pods`, `configmaps`), stored below `root`.
-    pub(super) fn new(root: &str, resource: &str, memo: Memo) -> Self {
+    /// A walk over lists whose items are turned back by `restore`.
+    pub(super) fn new(restore: Restore) -> Self {
         Self {
             at: At::Head,
             kept: Vec::new(),
             scan: Scan::default(),
             page: Page::default(),
-            restore: Restore::new(root, resource, memo),
+            restore,
         }
     }
 
@@ -220,6 +220,7 @@ mod tests {
     use kube_api::to_json;
     use workloads::{DataSet, DataSetSpec, Fingerprint, Kind};
 
+    use super::super::restore::Memo;
     use super::*;
     use crate::target::list::Listed;
 
@@ -259,7 +260,7 @@ mod tests {
     }
 
     fn walk(body: &[u8], cut: usize, memo: Memo) -> Result<(Page, Fingerprint, u64), Wrong> {
-        let mut walker = JsonWalker::new(ROOT, "pods", memo);
+        let mut walker = JsonWalker::new(Restore::new(ROOT, "pods", memo));
         let mut check = Check::new(ROOT);
         walker.feed(&body[..cut], Some(&mut check))?;
         walker.feed(&body[cut..], Some(&mut check))?;

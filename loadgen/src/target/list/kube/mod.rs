@@ -35,7 +35,8 @@ use events::EventWalker;
 use json::JsonWalker;
 use protobuf::ProtobufWalker;
 pub(in crate::target) use restore::Memo;
-use restore::{Restore, Sink};
+pub(crate) use restore::Restore;
+use restore::Sink;
 
 /// Where every data set of this tier is stored.
 const ROOT: &str = "/registry/";
@@ -51,6 +52,9 @@ pub struct Asks {
     pub options: Options,
     /// Only objects of this namespace.
     pub namespace: Option<String>,
+    /// What the names of our own namespaces begin with, where lists hold others' objects too: those are received and not
+    /// checked.
+    pub own_namespaces: Option<String>,
     /// Only objects of this part.
     pub part: Option<Part>,
     /// Nodes that lists ask for in turn, where the selector has one.
@@ -205,13 +209,13 @@ impl Kube {
         let memo = self.asks.memo.clone();
         match self.asks.media {
             Media::Protobuf => Walker::Protobuf(ProtobufWalker::new(self.restore())),
-            Media::Json => Walker::Json(JsonWalker::new(ROOT, &self.resource, memo)),
+            Media::Json => Walker::Json(JsonWalker::new(self.restore_of_lists(memo))),
         }
     }
 
     /// What turns objects in protobuf, those of the row's part, into what is stored.
     fn restore(&self) -> Restore {
-        let restore = Restore::new(ROOT, &self.resource, Memo::default());
+        let restore = self.restore_of_lists(Memo::default());
         match &self.asks.part {
             Some(part) => restore.keeping(part.kept()).hashing(part.shard.key()),
             None => restore,
@@ -220,7 +224,13 @@ impl Kube {
 
     fn events(&self) -> EventWalker {
         let Asks { media, memo, .. } = &self.asks;
-        EventWalker::new(*media, ROOT, &self.resource, memo.clone())
+        EventWalker::new(*media, self.restore_of_lists(memo.clone()))
+    }
+
+    /// The same of lists and states that are in no parts.
+    fn restore_of_lists(&self, memo: Memo) -> Restore {
+        let restore = Restore::new(ROOT, &self.resource, memo);
+        restore.only_namespaces(self.asks.own_namespaces.as_deref())
     }
 
     /// What is asked for with this query, where it names it.

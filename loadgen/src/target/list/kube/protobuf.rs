@@ -199,7 +199,6 @@ mod tests {
     use kube_api::protobuf::put_bytes;
     use workloads::Fingerprint;
 
-    use super::super::restore::Memo;
     use super::*;
     use crate::target::list::Listed;
     use crate::verify::Check;
@@ -237,7 +236,7 @@ mod tests {
     }
 
     fn walk(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
-        let mut walker = ProtobufWalker::new(Restore::new(ROOT, "pods", Memo::default()));
+        let mut walker = ProtobufWalker::new(Restore::one_by_one("pods"));
         let mut check = Check::new(ROOT);
         walker.feed(&body[..cut], Some(&mut check))?;
         walker.feed(&body[cut..], Some(&mut check))?;

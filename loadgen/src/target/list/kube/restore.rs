@@ -39,13 +39,15 @@ struct Known {
 
 /// What turns an item into the stored object: its key's beginning, and its envelope.
 #[derive(Debug)]
-pub(super) struct Restore {
+pub(crate) struct Restore {
     key_prefix: String,
     kind: &'static str,
     message: &'static Message,
     memo: Memo,
     /// What is kept, where the rest is thrown away here.
     kept: Option<ShardSelector>,
+    /// What the keys of our own objects begin with, where others are there too.
+    own: Option<Vec<u8>>,
     /// The field that [`Stored::shard_hash`] hashes.
     shard_key: ShardKey,
     last_key: Vec<u8>,
@@ -53,21 +55,23 @@ pub(super) struct Restore {
     object: Vec<u8>,
     value: Vec<u8>,
     items: u64,
+    /// Items that were shown to a check, where they came in JSON: their places in the memo.
+    shown: u64,
 }
 
 /// An object as it is stored, and what its list or event says about it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stored<'r> {
-    pub(super) key: &'r [u8],
-    pub(super) value: &'r [u8],
-    pub(super) revision: i64,
+pub(crate) struct Stored<'r> {
+    pub(crate) key: &'r [u8],
+    pub(crate) value: &'r [u8],
+    pub(crate) revision: i64,
     /// The field that shards are cut by: its uid, or what [`Restore::hashing`] says.
     shard_field: &'r [u8],
 }
 
 impl Stored<'_> {
     /// Hash of the field that shards are cut by. Made when asked for, since a list that is only checked needs none.
-    pub(super) fn shard_hash(&self) -> u64 {
+    pub(crate) fn shard_hash(&self) -> u64 {
         fnv1a_64(self.shard_field)
     }
 }
@@ -101,18 +105,32 @@ impl Restore {
             message,
             memo,
             kept: None,
+            own: None,
             shard_key: ShardKey::Uid,
             last_key: Vec::new(),
             key: Vec::new(),
             object: Vec::new(),
             value: Vec::new(),
             items: 0,
+            shown: 0,
         }
+    }
+
+    /// For objects of `resource` that come one by one, and not in a list.
+    pub(crate) fn one_by_one(resource: &str) -> Self {
+        Self::new(super::ROOT, resource, Memo::default())
     }
 
     /// Shows only objects of this shard to checks: what a client does whose server does not shard.
     pub(super) fn keeping(mut self, shard: Option<ShardSelector>) -> Self {
         self.kept = shard;
+        self
+    }
+
+    /// Shows only objects of namespaces whose names begin with this to checks: others' objects are received, and nothing is
+    /// known about them but their order.
+    pub(super) fn only_namespaces(mut self, beginning: Option<&str>) -> Self {
+        self.own = beginning.map(|own| format!("{}{own}", self.key_prefix).into_bytes());
         self
     }
 
@@ -134,14 +152,14 @@ impl Restore {
         let Some(sink) = sink else {
             return Ok(());
         };
-        if !parts.belong_to(self.kept.as_ref()) {
+        if !self.is_own() || !parts.belong_to(self.kept.as_ref()) {
             return Ok(());
         }
         sink.take(self.stored(item, &parts)?)
     }
 
     /// The object of an event, which comes in no order of keys; `None` where it is not kept.
-    pub(super) fn event<'r>(&'r mut self, object: &'r [u8]) -> Result<Option<Stored<'r>>, Wrong> {
+    pub(crate) fn event<'r>(&'r mut self, object: &'r [u8]) -> Result<Option<Stored<'r>>, Wrong> {
         let parts = Parts::of(object)?;
         if !parts.belong_to(self.kept.as_ref()) {
             return Ok(None);
@@ -169,7 +187,7 @@ impl Restore {
     /// Takes an item in JSON.
     pub(super) fn json(&mut self, item: &[u8], check: &mut Check) -> Result<(), Wrong> {
         let json_hash = XxHash3_64::oneshot(item);
-        let place = usize::try_from(self.items).unwrap_or(usize::MAX);
+        let place = usize::try_from(self.shown).unwrap_or(usize::MAX);
         let memo = self.memo.clone();
         if let Some(known) = memo.0.read().get(place)
             && known.json_hash == json_hash
@@ -177,6 +195,7 @@ impl Restore {
             self.key.clear();
             self.key.extend_from_slice(&known.key);
             self.next_in_order()?;
+            self.shown += 1;
             check.visit_again(known.object_hash, known.object_bytes, known.revision);
             return Ok(());
         }
@@ -195,6 +214,10 @@ impl Restore {
         let (namespace, name) = (text("namespace").to_owned(), text("name").to_owned());
         self.set_key(namespace.as_bytes(), name.as_bytes());
         self.next_in_order()?;
+        if !self.is_own() {
+            return Ok(());
+        }
+        self.shown += 1;
         self.object.clear();
         from_json(self.message, &object, &mut self.object)
             .map_err(|e| not_a_list(&format!("item {name}: {e}")))?;
@@ -222,6 +245,12 @@ impl Restore {
         self.key.extend_from_slice(namespace);
         self.key.push(b'/');
         self.key.extend_from_slice(name);
+    }
+
+    /// Whether the key is that of an object which is shown.
+    fn is_own(&self) -> bool {
+        let own = self.own.as_ref();
+        own.is_none_or(|own| self.key.starts_with(own))
     }
 
     /// Whether the key is above the one before; it is the one before from now on.

@@ -1,4 +1,4 @@
-//! Seeding and cleaning up on an endpoint that is not ours.
+//! Seeding and cleaning up on an etcd that is not ours.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use etcd_api::client::config::ClientConfig;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 
-use super::{Plan, Target, answered, unusable};
+use super::super::{Plan, Target, answered, unusable};
 use crate::exit::Failure;
 use crate::progress::{Counted, Progress};
 use crate::safety::{Survey, left_behind, must_be_empty, stored_bytes};
@@ -15,9 +15,9 @@ use crate::seed::{Written, seed, unseed};
 use crate::verify::Expected;
 
 /// What we wrote to an endpoint that is not ours. [`Seeded::clean_up`] deletes it again.
-pub(super) struct Seeded {
-    pub(super) root: String,
-    pub(super) expected: Expected,
+pub(in crate::run) struct Seeded {
+    pub(in crate::run) root: String,
+    pub(in crate::run) expected: Expected,
     target: Target,
     config: ClientConfig,
     data: Arc<DataSet>,
@@ -27,7 +27,7 @@ pub(super) struct Seeded {
 impl Seeded {
     /// Writes a data set below a prefix of our own, if that may be; `None` when stopped meanwhile, with everything deleted
     /// again.
-    pub(super) async fn create(
+    pub(in crate::run) async fn create(
         plan: &Plan,
         target: &Target,
         data: &Arc<DataSet>,
@@ -97,7 +97,11 @@ impl Seeded {
     }
 
     /// Deletes exactly what was written, unless it shall stay. Not to be interrupted: it is what an interruption waits for.
-    pub(super) async fn clean_up(self, keep: bool, progress: &Progress) -> Result<(), Failure> {
+    pub(in crate::run) async fn clean_up(
+        self,
+        keep: bool,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
         if keep {
             progress.say(&format!(
                 "{}: left below {} as asked",

@@ -1,0 +1,106 @@
+//! Loading through a Kubernetes API that is not ours, into namespaces that are removed again.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use workloads::DataSet;
+
+use super::super::{Plan, Target, unusable};
+use crate::exit::Failure;
+use crate::progress::{Counted, Progress};
+use crate::safety::stored_bytes;
+use crate::seed::kube::{Api, LoadError, Loaded, Namespaces, load};
+
+/// A data set in namespaces of our own. [`InNamespaces::clean_up`] removes them again.
+pub(in crate::run) struct InNamespaces {
+    target: Target,
+    api: Api,
+    resource: &'static str,
+    namespaces: Arc<Namespaces>,
+}
+
+impl InNamespaces {
+    /// Makes namespaces for the run's `nth` data set and fills them; `None` when stopped meanwhile. Where that fails, or is stopped, they are
+    /// removed again.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 and what the API said.
+    pub(in crate::run) async fn create(
+        plan: &Plan,
+        target: &Target,
+        data: &Arc<DataSet>,
+        nth: usize,
+        progress: &Progress,
+        stop: &CancellationToken,
+    ) -> Result<Option<(Self, Arc<Loaded>)>, Failure> {
+        let api = plan.launcher.kube_of(&target.spec);
+        let (url, access) = api.map_err(|e| unusable(target, e))?;
+        let namespaces = Namespaces::new(&plan.run_id, nth, data.namespaces());
+        let own = Self {
+            target: target.clone(),
+            api: Api { url, access },
+            resource: data.prefix().trim_end_matches('/'),
+            namespaces: Arc::new(namespaces),
+        };
+        progress.say(&format!(
+            "{target}: writing {} {}, some {} MiB, into {} namespaces {}…",
+            data.len(),
+            own.resource,
+            stored_bytes(data, "/registry/") >> 20,
+            data.namespaces(),
+            own.namespaces.names_begin()
+        ));
+        let title = format!("loading {target}");
+        let phase = progress.phase(&title, data.len(), Counted::Objects);
+        let loading = async {
+            own.namespaces.create(&own.api).await?;
+            load(&own.api, data, &own.namespaces, &phase).await
+        };
+        let loaded: Option<Result<Loaded, LoadError>> = tokio::select! {
+            loaded = loading => Some(loaded),
+            () = stop.cancelled() => None,
+        };
+        match loaded {
+            Some(Ok(loaded)) => {
+                phase.done("written");
+                Ok(Some((own, Arc::new(loaded))))
+            }
+            Some(Err(error)) => {
+                let left = own.clean_up(false, progress).await.err();
+                let left = left.map(|left| format!("; {left}")).unwrap_or_default();
+                Err(unusable(target, format!("{error}{left}")))
+            }
+            None => match own.clean_up(false, progress).await {
+                Ok(()) => Ok(None),
+                Err(left) => Err(unusable(target, left)),
+            },
+        }
+    }
+
+    /// Removes the namespaces with all that is in them, unless they shall stay. Not to be interrupted: it is what an interruption waits for, five
+    /// minutes at most.
+    ///
+    /// # Errors
+    /// One line that names what is left.
+    pub(in crate::run) async fn clean_up(
+        self,
+        keep: bool,
+        progress: &Progress,
+    ) -> Result<(), String> {
+        let target = &self.target;
+        if keep {
+            progress.say(&format!("{target}: {}", self.namespaces.kept()));
+            return Ok(());
+        }
+        let names = self.namespaces.names().len() as u64;
+        let title = format!("removing namespaces from {target}");
+        let phase = progress.phase(&title, names, Counted::Namespaces);
+        let removed = self
+            .namespaces
+            .remove(&self.api, self.resource, &phase)
+            .await;
+        removed.map_err(|left| left.to_string())?;
+        phase.done("done");
+        Ok(())
+    }
+}

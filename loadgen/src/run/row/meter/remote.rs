@@ -1,0 +1,122 @@
+//! A Kubernetes API that is not ours: what it costs is what its `/metrics` says.
+//!
+//! That page has the memory as it is when it is asked for, and the CPU time of everything that the server does, whoever asks for it,
+//! the page itself among it (some 10 ms). So it is fetched between lists, and not more than once a second: peaks within a list are not seen.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use http_body_util::{BodyExt as _, Limited};
+
+use super::changed;
+use crate::result::ServerFigures;
+use crate::sample::MetricsText;
+use crate::target::kube::{Connection, KubeAccess, KubeError, Options, accepted};
+
+const PATH: &str = "/metrics";
+/// The page costs the server what a small list does.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A page beyond this is not read to its end; a large cluster's has some 20 MiB.
+const LARGEST_PAGE: usize = 128 << 20;
+
+/// The meter of one API for one row.
+pub(super) struct Remote {
+    connection: Connection,
+    looked: Instant,
+    begin: Reading,
+    rss_peak: u64,
+    allocated_peak: Option<u64>,
+    rss_idle: u64,
+    allocated_idle: Option<u64>,
+}
+
+/// What one page said.
+#[derive(Debug, Clone, Default)]
+struct Reading {
+    cpu_s: f64,
+    rss: u64,
+    allocated: Option<u64>,
+    counters: BTreeMap<String, f64>,
+}
+
+impl Remote {
+    /// Asks the API at `url` for its figures, which are those at rest.
+    ///
+    /// # Errors
+    /// [`KubeError`] when it does not tell them: with 403 where who asks may not read metrics.
+    pub(super) async fn open(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
+        let mut connection = Connection::new(url, access.clone(), Options::default())?;
+        let idle = read(&mut connection).await?;
+        Ok(Self {
+            connection,
+            looked: Instant::now(),
+            rss_peak: idle.rss,
+            allocated_peak: idle.allocated,
+            rss_idle: idle.rss,
+            allocated_idle: idle.allocated,
+            begin: idle,
+        })
+    }
+
+    /// Notes the clocks.
+    pub(super) async fn begin(&mut self) {
+        if let Some(reading) = self.look().await {
+            self.begin = reading;
+        }
+    }
+
+    /// Looks at the memory, if the last look is a second ago.
+    pub(super) async fn look_again(&mut self) {
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.look().await;
+        }
+    }
+
+    /// The figures since [`Self::begin`]; `None` when the API has ceased to tell them.
+    pub(super) async fn end(&mut self, in_flight: u64, requests: u64) -> Option<ServerFigures> {
+        let end = self.look().await?;
+        let mut figures = ServerFigures {
+            rss_idle: self.rss_idle,
+            rss_peak: self.rss_peak,
+            allocated_idle: self.allocated_idle,
+            allocated_peak: self.allocated_peak,
+            cpu_s: (end.cpu_s - self.begin.cpu_s).max(0.0),
+            counters: changed(&self.begin.counters, end.counters),
+            is_own_word: true,
+            ..ServerFigures::default()
+        };
+        figures.settle(in_flight, requests);
+        Some(figures)
+    }
+
+    async fn look(&mut self) -> Option<Reading> {
+        // A server that is too busy to tell has no new figure.
+        let reading = read(&mut self.connection).await.ok()?;
+        self.looked = Instant::now();
+        self.rss_peak = self.rss_peak.max(reading.rss);
+        self.allocated_peak = self.allocated_peak.max(reading.allocated);
+        Some(reading)
+    }
+}
+
+async fn read(connection: &mut Connection) -> Result<Reading, KubeError> {
+    let answer = connection
+        .send(Method::GET, PATH, HeaderMap::new(), Bytes::new())
+        .await?;
+    let answer = accepted(Method::GET, PATH, answer).await?;
+    let page = Limited::new(answer.into_body(), LARGEST_PAGE)
+        .collect()
+        .await;
+    let page = page.map_err(|e| KubeError::Body(e.to_string()))?.to_bytes();
+    let page = MetricsText::new(String::from_utf8_lossy(&page).into_owned());
+    Ok(Reading {
+        cpu_s: page.sum("process_cpu_seconds_total").unwrap_or_default(),
+        rss: page
+            .sum("process_resident_memory_bytes")
+            .unwrap_or_default() as u64,
+        allocated: page.allocated(),
+        counters: page.totals(),
+    })
+}

@@ -1,0 +1,179 @@
+//! One connection that writes: bodies are collected, and what a server asks to be sent again is sent again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use kube_api::envelope::MEDIA_TYPE;
+
+use crate::target::kube::connection::refused;
+use crate::target::kube::{Connection, KubeAccess, KubeError, Options};
+
+/// How often a request is sent at most.
+const ATTEMPTS: u32 = 8;
+/// Pause before the second attempt where the server names none; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// No pause is longer, whatever the server asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A single answer is given up after this: an apiserver gives a request 60 s.
+const ANSWER_WITHIN: Duration = Duration::from_secs(75);
+/// Answers are one object each; those of whole collections are thrown away as they come.
+const LARGEST_BODY: usize = 16 << 20;
+
+/// `application/json`.
+pub(super) const JSON: &str = "application/json";
+
+/// A client with a connection of its own.
+#[derive(Debug)]
+pub(super) struct Client {
+    connection: Connection,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+    /// True when the request was sent more than once: what it asks for may have been done by an attempt before.
+    pub(super) repeated: bool,
+}
+
+impl Client {
+    /// For the API at `url`; connects when it first sends.
+    pub(super) fn new(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
+        let connection = Connection::new(url, access.clone(), Options::default())?;
+        Ok(Self { connection })
+    }
+
+    /// Sends a request with a body of this media type (none where it is empty) and asks for an answer of the same. Overload
+    /// (429, 503, 504), a server's own error (500, 502) and lost connections are answered by sending it again, after the pause that the server asks for.
+    ///
+    /// # Errors
+    /// The last attempt's, when none of [`ATTEMPTS`] had an answer.
+    pub(super) async fn send(
+        &mut self,
+        method: &Method,
+        path: &str,
+        media_type: &'static str,
+        body: &Bytes,
+    ) -> Result<Reply, KubeError> {
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            let sent = self.once(method, path, media_type, body.clone());
+            let sent = tokio::time::timeout(ANSWER_WITHIN, sent).await;
+            let asked = match sent {
+                Ok(Ok((status, _, asked))) if attempt < ATTEMPTS && is_passing(status) => asked,
+                Ok(Ok((status, body, _))) => {
+                    return Ok(Reply {
+                        status,
+                        body,
+                        repeated: attempt > 1,
+                    });
+                }
+                Ok(Err(lost)) if attempt >= ATTEMPTS => return Err(lost),
+                Err(_) if attempt >= ATTEMPTS => {
+                    let seconds = ANSWER_WITHIN.as_secs();
+                    return Err(KubeError::Body(format!("no end after {seconds} s")));
+                }
+                // The half of an answer that came is nobody's.
+                Ok(Err(_)) | Err(_) => {
+                    self.connection.cancel();
+                    None
+                }
+            };
+            tokio::time::sleep(asked.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// The same, where anything but these statuses is an error.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`] with what the server says; [`Self::send`]'s.
+    pub(super) async fn must(
+        &mut self,
+        method: &Method,
+        path: &str,
+        media_type: &'static str,
+        body: &Bytes,
+        good: &[StatusCode],
+    ) -> Result<Reply, KubeError> {
+        let reply = self.send(method, path, media_type, body).await?;
+        if good.contains(&reply.status) {
+            return Ok(reply);
+        }
+        Err(reply.refused(method, path))
+    }
+
+    async fn once(
+        &mut self,
+        method: &Method,
+        path: &str,
+        media_type: &'static str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes, Option<Duration>), KubeError> {
+        let mut headers = HeaderMap::new();
+        let media = HeaderValue::from_static(media_type);
+        // Errors come in JSON to who does not insist.
+        let accept = match media_type {
+            MEDIA_TYPE => {
+                HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json")
+            }
+            _ => media.clone(),
+        };
+        headers.insert(header::ACCEPT, accept);
+        if !body.is_empty() {
+            headers.insert(header::CONTENT_TYPE, media);
+        }
+        let answer = self
+            .connection
+            .send(method.clone(), path, headers, body)
+            .await?;
+        let status = answer.status();
+        let asked = retry_after(answer.headers());
+        let broken = |e: &dyn std::fmt::Display| KubeError::Body(e.to_string());
+        if *method == Method::DELETE && status.is_success() {
+            // Of a collection that is every object that was deleted.
+            let mut body = answer.into_body();
+            while let Some(frame) = body.frame().await {
+                frame.map_err(|e| broken(&e))?;
+            }
+            return Ok((status, Bytes::new(), asked));
+        }
+        let body = Limited::new(answer.into_body(), LARGEST_BODY);
+        let body = body.collect().await.map_err(|e| broken(&e))?;
+        Ok((status, body.to_bytes(), asked))
+    }
+}
+
+impl Reply {
+    /// As an error.
+    pub(super) fn refused(&self, method: &Method, path: &str) -> KubeError {
+        refused(method.clone(), path, self.status, &self.body)
+    }
+
+    /// A text of the answer's metadata, where it is an object in JSON.
+    pub(super) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// Whether the same request may well be granted a moment later.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::INTERNAL_SERVER_ERROR
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// The pause that a server asks for, in whole seconds.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_secs)
+}

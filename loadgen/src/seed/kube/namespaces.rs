@@ -1,0 +1,391 @@
+//! Namespaces that a run makes, fills and removes. Their names are the run's own, and a label says whose they are: nothing that
+//! lacks it is ever touched.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::client::{Client, JSON};
+use super::{Api, LoadError, object};
+use crate::progress::Phase;
+use crate::target::kube::KubeError;
+
+/// The label of our namespaces; its value is the run's.
+const LABEL: &str = "loadgen.test/run";
+/// Namespaces that are made or removed at once.
+const AT_ONCE: usize = 8;
+/// How long removing may take in all. An apiserver deletes some thousand objects a second.
+const REMOVE_WITHIN: Duration = Duration::from_secs(300);
+/// A namespace that was deleted, that holds nothing, and that nobody has looked at for so long has no controller that would end it.
+const NO_CONTROLLER_AFTER: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// What controllers put into every namespace, and that of namespaces takes out again; the accounts come last, since one is ours.
+const PUT_BY_OTHERS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
+/// Names of namespaces that a message lists.
+const NAMED: usize = 3;
+
+/// The namespaces of one data set of one run.
+#[derive(Debug)]
+pub struct Namespaces {
+    run: String,
+    begin: String,
+    names: Vec<String>,
+    /// How many were asked for: whether or not the answer came, they may exist.
+    asked: AtomicUsize,
+}
+
+/// Namespaces that could not be removed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("left behind: {}; {}{}", listed(names), by_hand(run), because(reason.as_ref()))]
+pub struct Left {
+    /// Value of their label.
+    run: String,
+    /// Their names.
+    pub names: Vec<String>,
+    /// Why the first of them is still there.
+    reason: Option<String>,
+}
+
+/// How somebody removes what we have not removed.
+fn by_hand(run: &str) -> String {
+    format!("remove with: kubectl delete namespace -l {LABEL}={run}")
+}
+
+fn because(reason: Option<&String>) -> String {
+    reason
+        .map(|reason| format!(" ({reason})"))
+        .unwrap_or_default()
+}
+
+/// The first names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    let more = names.len().saturating_sub(NAMED);
+    let and = match more {
+        0 => String::new(),
+        more => format!(" and {more} more namespaces"),
+    };
+    format!("{}{and}", shown.join(", "))
+}
+
+impl Namespaces {
+    /// Names for `number` namespaces of a run's `nth` data set; `run` is like no other run's. Asks nobody.
+    #[must_use]
+    pub fn new(run: &str, nth: usize, number: u64) -> Self {
+        let begin = format!("loadgen-{run}-{nth}-");
+        Self {
+            run: run.to_owned(),
+            // As many digits for each, so that their order is that of their numbers.
+            names: (0..number).map(|i| format!("{begin}{i:05}")).collect(),
+            begin,
+            asked: AtomicUsize::new(0),
+        }
+    }
+
+    /// What all their names begin with.
+    #[must_use]
+    pub fn names_begin(&self) -> &str {
+        &self.begin
+    }
+
+    /// All of them, in the order of their keys.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The name, where there is one only.
+    pub(super) fn only(&self) -> Option<&str> {
+        match self.names.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Name of the `i`th.
+    pub(super) fn name(&self, i: u64) -> &str {
+        let i = usize::try_from(i).unwrap_or(usize::MAX);
+        self.names.get(i).map_or("", String::as_str)
+    }
+
+    /// What is said where they stay.
+    #[must_use]
+    pub fn kept(&self) -> String {
+        format!(
+            "{} namespaces {}… stay as asked; {}",
+            self.names.len(),
+            self.begin,
+            by_hand(&self.run)
+        )
+    }
+
+    /// Makes all of them.
+    ///
+    /// # Errors
+    /// [`LoadError::NamespaceExists`] when one is there that this run has not made, or what the API says.
+    pub async fn create(&self, api: &Api) -> Result<(), LoadError> {
+        let mut client = api.client()?;
+        for name in &self.names {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.create_one(&mut client, name).await?;
+        }
+        Ok(())
+    }
+
+    async fn create_one(&self, client: &mut Client, name: &str) -> Result<(), LoadError> {
+        const PATH: &str = "/api/v1/namespaces";
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {
+                "name": name,
+                // Pods that run nowhere may have any security context.
+                "labels": {LABEL: self.run, "pod-security.kubernetes.io/enforce": "privileged"},
+            },
+        });
+        let body = Bytes::from(namespace.to_string());
+        let reply = client.send(&Method::POST, PATH, JSON, &body).await?;
+        match reply.status {
+            StatusCode::CREATED => {}
+            StatusCode::CONFLICT => {
+                let found = look(client, name).await?;
+                let is_own = found.is_some_and(|found| self.is_own(&found));
+                if !(reply.repeated && is_own) {
+                    return Err(LoadError::NamespaceExists(name.to_owned()));
+                }
+            }
+            _ => return Err(reply.refused(&Method::POST, PATH).into()),
+        }
+        // Pods are admitted where their account is. A controller makes it soon, where there is one; some servers have no accounts.
+        let path = format!("{PATH}/{name}/serviceaccounts");
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": object::ACCOUNT},
+        });
+        let body = Bytes::from(account.to_string());
+        let good = [
+            StatusCode::CREATED,
+            StatusCode::CONFLICT,
+            StatusCode::NOT_FOUND,
+        ];
+        client
+            .must(&Method::POST, &path, JSON, &body, &good)
+            .await?;
+        Ok(())
+    }
+
+    /// Removes those that were made, with all that is in them, within five minutes. `phase` counts namespaces.
+    ///
+    /// # Errors
+    /// [`Left`] with those that are still there, or of which nobody knows.
+    pub async fn remove(&self, api: &Api, resource: &str, phase: &Phase) -> Result<(), Left> {
+        let asked = self.asked.load(Ordering::Relaxed);
+        let deadline = Instant::now() + REMOVE_WITHIN;
+        let removals = self.names.iter().take(asked).map(|name| async move {
+            let removal = self.remove_one(api, resource, name);
+            let reason = match tokio::time::timeout_at(deadline, removal).await {
+                Ok(Ok(())) => return None,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("not gone after {} s", REMOVE_WITHIN.as_secs()),
+            };
+            Some((name.clone(), reason))
+        });
+        let removals = stream::iter(removals).buffer_unordered(AT_ONCE);
+        let left: Vec<_> = removals
+            .inspect(|_| phase.advance(1))
+            .filter_map(|left| async { left })
+            .collect()
+            .await;
+        let reason = left.first().map(|(_, reason)| reason.clone());
+        let mut names: Vec<_> = left.into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        match names.is_empty() {
+            true => Ok(()),
+            false => Err(Left {
+                run: self.run.clone(),
+                names,
+                reason,
+            }),
+        }
+    }
+
+    async fn remove_one(&self, api: &Api, resource: &str, name: &str) -> Result<(), KubeError> {
+        let mut client = api.client()?;
+        let Some(found) = look(&mut client, name).await? else {
+            return Ok(());
+        };
+        if !self.is_own(&found) {
+            return Ok(());
+        }
+        let collection = format!("/api/v1/namespaces/{name}/{resource}");
+        empty(&mut client, &collection).await?;
+        delete(&mut client, &found, name).await?;
+        // What was still being written when the rest was deleted.
+        empty(&mut client, &collection).await?;
+        self.until_gone(&mut client, name).await
+    }
+
+    /// Waits until a namespace is gone; ends it where there is no controller that would.
+    async fn until_gone(&self, client: &mut Client, name: &str) -> Result<(), KubeError> {
+        let begun = Instant::now();
+        loop {
+            let Some(found) = look(client, name).await? else {
+                return Ok(());
+            };
+            if begun.elapsed() >= NO_CONTROLLER_AFTER
+                && nobody_looked(&found)
+                && holds_nothing_of_others(client, name).await?
+            {
+                finalize(client, found, name).await?;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn is_own(&self, namespace: &Value) -> bool {
+        namespace["metadata"]["labels"][LABEL].as_str() == Some(&self.run)
+    }
+}
+
+/// A namespace as it is; `None` when there is none.
+async fn look(client: &mut Client, name: &str) -> Result<Option<Value>, KubeError> {
+    let path = format!("/api/v1/namespaces/{name}");
+    let good = [StatusCode::OK, StatusCode::NOT_FOUND];
+    let reply = client
+        .must(&Method::GET, &path, JSON, &Bytes::new(), &good)
+        .await?;
+    Ok((reply.status == StatusCode::OK).then(|| reply.json()))
+}
+
+/// Deletes what is in a collection, until nothing is: a server may take longer than it gives one request.
+async fn empty(client: &mut Client, collection: &str) -> Result<(), KubeError> {
+    let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+    let now = Bytes::from(now.to_string());
+    let one = format!("{collection}?limit=1");
+    let good = [StatusCode::OK];
+    loop {
+        let list = client
+            .must(&Method::GET, &one, JSON, &Bytes::new(), &good)
+            .await?;
+        let list = list.json();
+        if list["items"].as_array().is_none_or(Vec::is_empty) {
+            return Ok(());
+        }
+        client
+            .must(&Method::DELETE, collection, JSON, &now, &good)
+            .await?;
+    }
+}
+
+/// Deletes this very namespace, and none that has come to have its name.
+async fn delete(client: &mut Client, namespace: &Value, name: &str) -> Result<(), KubeError> {
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "preconditions": {"uid": namespace["metadata"]["uid"]},
+    });
+    let path = format!("/api/v1/namespaces/{name}");
+    // Conflict: it is being deleted already, or it is another one.
+    let good = [
+        StatusCode::OK,
+        StatusCode::ACCEPTED,
+        StatusCode::NOT_FOUND,
+        StatusCode::CONFLICT,
+    ];
+    let body = Bytes::from(options.to_string());
+    client
+        .must(&Method::DELETE, &path, JSON, &body, &good)
+        .await
+        .map(drop)
+}
+
+/// Whether no controller has written down how far it is with the deletion.
+fn nobody_looked(namespace: &Value) -> bool {
+    let conditions = namespace["status"]["conditions"].as_array();
+    namespace["status"]["phase"] == "Terminating" && conditions.is_none_or(Vec::is_empty)
+}
+
+/// Whether a namespace holds nothing that others have put there. The account that we have made goes now.
+async fn holds_nothing_of_others(client: &mut Client, name: &str) -> Result<bool, KubeError> {
+    let good = [StatusCode::OK, StatusCode::ACCEPTED, StatusCode::NOT_FOUND];
+    for resource in PUT_BY_OTHERS {
+        let path = format!("/api/v1/namespaces/{name}/{resource}");
+        if resource == "serviceaccounts" {
+            let account = format!("{path}/{}", object::ACCOUNT);
+            client
+                .must(&Method::DELETE, &account, JSON, &Bytes::new(), &good)
+                .await?;
+        }
+        let one = format!("{path}?limit=1");
+        let list = client
+            .must(&Method::GET, &one, JSON, &Bytes::new(), &good)
+            .await?;
+        if list.json()["items"]
+            .as_array()
+            .is_some_and(|items| !items.is_empty())
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Ends a namespace that is empty, as its controller would.
+async fn finalize(client: &mut Client, mut namespace: Value, name: &str) -> Result<(), KubeError> {
+    namespace["spec"]["finalizers"] = json!([]);
+    let path = format!("/api/v1/namespaces/{name}/finalize");
+    let body = Bytes::from(namespace.to_string());
+    let good = [StatusCode::OK, StatusCode::NOT_FOUND, StatusCode::CONFLICT];
+    client
+        .must(&Method::PUT, &path, JSON, &body, &good)
+        .await
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_labels_and_rise_with_their_numbers() {
+        let namespaces = Namespaces::new("20261121t213035z-4194304", 12, 10_001);
+        let names = namespaces.names();
+        assert!(names.iter().all(|name| name.len() <= 63));
+        let keys: Vec<_> = names.iter().map(|name| format!("{name}/")).collect();
+        assert!(keys.is_sorted());
+        assert!(
+            names
+                .iter()
+                .all(|name| name.starts_with(namespaces.names_begin()))
+        );
+    }
+
+    #[test]
+    fn what_is_left_is_one_line_that_names_it() {
+        let left = |number| Left {
+            run: "r".to_owned(),
+            names: (0..number).map(|i| format!("n{i}")).collect(),
+            reason: Some("why".to_owned()),
+        };
+        assert_eq!(
+            left(2).to_string(),
+            "left behind: n0, n1; remove with: kubectl delete namespace -l loadgen.test/run=r (why)"
+        );
+        assert!(
+            left(5)
+                .to_string()
+                .contains("n0, n1, n2 and 2 more namespaces;")
+        );
+    }
+
+    #[test]
+    fn a_namespace_that_its_controller_looks_at_is_not_ours_to_end() {
+        let of = |phase, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
+        assert!(nobody_looked(&of("Terminating", Value::Null)));
+        assert!(!nobody_looked(&of("Active", Value::Null)));
+        let looked = json!([{"type": "NamespaceDeletionContentFailure", "status": "False"}]);
+        assert!(!nobody_looked(&of("Terminating", looked)));
+    }
+}

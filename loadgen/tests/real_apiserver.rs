@@ -1,0 +1,164 @@
+//! `--kube URL --seed-data` against a real kube-apiserver, over TLS: what it stores is not what it is sent, its namespaces have no
+//! controller here, and its figures are its own word. Runs when named (`scripts/test real-apiserver`), since the program takes long to build.
+
+#[allow(dead_code, reason = "the bench server's tests use more of it")]
+#[path = "../../bench-server/tests/real_apiserver/apiserver.rs"]
+mod apiserver;
+#[allow(dead_code, reason = "the bench server's tests use more of it")]
+#[path = "../../bench-server/tests/kubernetes_tier/http.rs"]
+mod http;
+#[allow(dead_code, reason = "each test starts another server")]
+#[path = "support/served.rs"]
+mod served;
+#[path = "../../bench-server/tests/real_apiserver/tls.rs"]
+mod tls;
+
+/// Where programs are that scripts/oracle provides.
+mod peer {
+    use std::path::{Path, PathBuf};
+
+    /// The program that this variable names, or the one of this name in `.tools/bin`.
+    pub(crate) fn tool(variable: &str, name: &str) -> Result<PathBuf, String> {
+        if let Some(path) = std::env::var_os(variable) {
+            return Ok(path.into());
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let path = root.expect("a workspace").join(".tools/bin").join(name);
+        match path.exists() {
+            true => Ok(path),
+            false => Err(format!("no {name}: scripts/oracle {name} provides it")),
+        }
+    }
+}
+
+use std::fs;
+use std::process::Command;
+
+use apiserver::Apiserver;
+use serde_json::{Value, json};
+use served::Served;
+
+/// The ways that a real one has, with pods in three namespaces and ConfigMaps in one.
+const SCENARIO: &str = r#"
+name = "real"
+summary = "the ways that a real one has"
+repeats = 2
+first_chunk_streams = 3
+
+[rows]
+kube = [
+    "no-lists",
+    "cached",
+    "consistent",
+    "exact",
+    "paged:70",
+    "watch-list",
+    "selector:team=billing",
+    "selector:app=none-of-these",
+    "sharded:2",
+    { strategy = "sharded:2", shard_key = "namespace" },
+    { strategy = "consistent", http = "h2" },
+    { strategy = "consistent", media = "json" },
+    { strategy = "consistent", media = "json", gzip = true },
+    { strategy = "consistent", gzip = true },
+    { strategy = "paged:70", media = "json" },
+    { strategy = "watch-list", media = "json" },
+    { strategy = "watch-list", http = "h2" },
+]
+
+[[data_set]]
+name = "pods"
+kind = "pods"
+objects = 300
+namespaces = 3
+nodes = 4
+seed = 1
+
+[[data_set]]
+name = "config-maps"
+kind = "config-maps"
+objects = 50
+object_size = 20_000
+namespaces = 1
+seed = 1
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_apiserver_is_loaded_listed_and_left_as_it_was() {
+    let etcd = Served::etcd();
+    let real = Apiserver::start(&etcd.url).await.expect("a kube-apiserver");
+    post(
+        &real,
+        "namespaces",
+        &json!({"metadata": {"name": "z-team"}}),
+    )
+    .await;
+    let theirs = json!({"metadata": {"name": "theirs"}});
+    post(&real, "namespaces/z-team/configmaps", &theirs).await;
+    let before = (
+        names(&real, "namespaces").await,
+        names(&real, "configmaps").await,
+    );
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("real.toml"), SCENARIO).expect("a writable folder");
+    let file = |name: String| real.identities().join(name);
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
+    command
+        .args(["run", "./real.toml", "--seed-data", "--format", "json"])
+        .arg("--kube")
+        .arg(format!("https://{}", real.address))
+        .arg("--cacert")
+        .arg(file(format!("{}.crt", tls::SERVING)))
+        .arg("--cert")
+        .arg(file(format!("{}.crt", tls::ADMIN)))
+        .arg("--key")
+        .arg(file(format!("{}.key", tls::ADMIN)))
+        .current_dir(folder.path());
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    let output = output.expect("no panic").expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let program = &report["environment"]["servers"][0]["program"];
+    assert!(
+        program
+            .as_str()
+            .is_some_and(|program| program.contains(" v1.")),
+        "{program}"
+    );
+    let cases = report["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 34, "{log}");
+    for case in cases {
+        let row = format!("{}/{}", case["data_set"], case["row"]);
+        assert_eq!(case["outcome"]["state"], "measured", "{row}: {log}");
+        let rss = case["server"]["rss_idle"].as_u64().unwrap_or_default();
+        assert!(rss > 50 << 20, "{row}: a kube-apiserver in {rss} bytes");
+        if case["row"] == "consistent/json" {
+            assert_eq!(case["served_from"], "watch_cache", "{row}");
+        }
+    }
+    let after = (
+        names(&real, "namespaces").await,
+        names(&real, "configmaps").await,
+    );
+    assert_eq!(after, before, "{log}");
+    assert_eq!(names(&real, "pods").await, Vec::<String>::new());
+}
+
+async fn post(real: &Apiserver, collection: &str, object: &Value) {
+    let path = format!("/api/v1/{collection}");
+    let json = [("content-type", "application/json")];
+    let reply = http::send(
+        &real.url,
+        ::http::Method::POST,
+        &path,
+        &json,
+        object.to_string(),
+    );
+    reply.await.ok();
+}
+
+async fn names(real: &Apiserver, resource: &str) -> Vec<String> {
+    real.get(&format!("/api/v1/{resource}")).await.ok().names()
+}

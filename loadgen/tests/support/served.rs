@@ -1,0 +1,120 @@
+//! Our servers as processes of their own, as somebody else's that are there.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt as _;
+use loadgen::target::kube::{Connection, KubeAccess, Options};
+use serde_json::Value;
+
+/// How long something may take to be as it will be.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// A running server; killed and waited for when dropped.
+pub(crate) struct Served {
+    child: Child,
+    /// Where it listens.
+    pub(crate) url: String,
+}
+
+impl Served {
+    /// A Kubernetes tier over a store of its own.
+    pub(crate) fn kube() -> Self {
+        let any = "http://127.0.0.1:0";
+        let store = ["--backend", "embedded", "--listen-client-urls", any];
+        let flags = [&store[..], &["--listen-kube-urls"]].concat();
+        Self::start(&flags, "ready kube=")
+    }
+
+    /// An etcd tier.
+    pub(crate) fn etcd() -> Self {
+        Self::start(&["--listen-client-urls"], "ready etcd=")
+    }
+
+    fn start(flags: &[&str], ready: &str) -> Self {
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
+            .arg("serve")
+            .args(flags)
+            .arg("http://127.0.0.1:0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut lines = stdout.lines().map_while(Result::ok);
+        let url = lines
+            .find_map(|line| line.strip_prefix(ready).map(str::to_owned))
+            .expect("it says where it listens");
+        Self { child, url }
+    }
+
+    /// POSTs an object in JSON.
+    pub(crate) fn post(&self, path: &str, object: &Value) {
+        self.ask(Method::POST, path, object.to_string());
+    }
+
+    /// Names of a collection's objects in all namespaces.
+    pub(crate) fn names(&self, resource: &str) -> Vec<String> {
+        let list = self.ask(Method::GET, &format!("/api/v1/{resource}"), String::new());
+        let items = list["items"].as_array().expect("a list");
+        let name = |item: &Value| {
+            item["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        items.iter().map(name).collect()
+    }
+
+    /// Looks until the names of a collection are as wanted.
+    pub(crate) fn until(&self, resource: &str, wanted: fn(&[String]) -> bool) {
+        let begun = Instant::now();
+        while !wanted(&self.names(resource)) {
+            assert!(begun.elapsed() < WITHIN, "{resource} never became so");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Asks until it is no longer put off, as it is while a cache is filled.
+    fn ask(&self, method: Method, path: &str, body: String) -> Value {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let begun = Instant::now();
+        loop {
+            let answer = runtime.block_on(self.once(method.clone(), path, body.clone()));
+            if answer.0 != StatusCode::TOO_MANY_REQUESTS || begun.elapsed() > WITHIN {
+                assert!(answer.0.is_success(), "{path}: {}", answer.0);
+                return serde_json::from_slice(&answer.1).expect("JSON");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    async fn once(&self, method: Method, path: &str, body: String) -> (StatusCode, Bytes) {
+        let connection = Connection::new(&self.url, KubeAccess::default(), Options::default());
+        let mut headers = HeaderMap::new();
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(header::ACCEPT, json.clone());
+        headers.insert(header::CONTENT_TYPE, json);
+        let mut connection = connection.expect("a URL");
+        let answer = connection.send(method, path, headers, body.into()).await;
+        let answer = answer.expect("an answer");
+        let status = answer.status();
+        let body = answer.into_body().collect().await.expect("a body");
+        (status, body.to_bytes())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may be gone already; either way it must be reaped.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
