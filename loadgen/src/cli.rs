@@ -162,7 +162,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "URL[,URL]")]
     pub etcd: Option<String>,
 
-    /// A Kubernetes API that is there: short for --target kube:URL
+    /// A Kubernetes API that is there: short for --target kube:URL. What it holds is listed; with --seed-data, what is loaded
     #[arg(long, value_name = "URL")]
     pub kube: Option<String>,
 
@@ -170,7 +170,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "PREFIX", conflicts_with_all = ["seed_data", "scenarios"])]
     pub prefix: Option<String>,
 
-    /// Allow writing to an endpoint that already holds keys, under a prefix of our own
+    /// Allow writing to an etcd that already holds keys, under a prefix of our own; load objects into a Kubernetes API, into
+    /// namespaces of our own. Both are removed at the end
     #[arg(long)]
     pub seed_data: bool,
 
