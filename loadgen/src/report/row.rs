@@ -106,15 +106,19 @@ pub fn notes(case: &Case) -> Vec<String> {
         Some(shards) => notes.extend(shared(case, shards)),
         None => notes.extend(pace(case)),
     }
-    if case
-        .server
-        .as_ref()
-        .is_some_and(|server| server.is_own_word)
-    {
-        notes.push(
-            "the server's figures are from its metrics page: memory as it was between lists"
-                .to_owned(),
-        );
+    if let Some(server) = &case.server {
+        if server.is_own_word {
+            notes.push(
+                "the server's figures are from its metrics page: memory as it was between lists"
+                    .to_owned(),
+            );
+        }
+        if let Some(mapped) = server.mapped_above_idle() {
+            notes.push(format!(
+                "up to {} of the memory are pages of mapped files",
+                Quantity::bytes(mapped)
+            ));
+        }
     }
     for load in &case.beside {
         notes.push(format!(

@@ -13,6 +13,9 @@ const LEAST_LISTED_BYTES: u64 = 4 << 20;
 pub struct ServerFigures {
     /// Resident after the server settled, before the measured phase.
     pub rss_idle: u64,
+    /// What of `rss_idle` are pages of mapped files; null in results from before it was told.
+    #[serde(default)]
+    pub rss_file_idle: Option<u64>,
     /// `rss_idle` over the bytes of keys and values that were written; null where nothing was.
     #[serde(default)]
     pub idle_per_stored_byte: Option<f64>,
@@ -75,6 +78,16 @@ pub struct TierFigures {
 }
 
 impl ServerFigures {
+    /// What of the growth above idle may be pages of mapped files (etcd's database), which lists read in and the kernel can
+    /// drop: no more than the files' own growth. `None` where they are hardly part of it: a
+    /// program's own pages are.
+    #[must_use]
+    pub fn mapped_above_idle(&self) -> Option<u64> {
+        let grown = self.rss_file_peak.saturating_sub(self.rss_file_idle?);
+        let mapped = grown.min(self.peak_above_idle);
+        (mapped > (self.peak_above_idle / 20).max(1 << 20)).then_some(mapped)
+    }
+
     /// Computes what follows from the other fields: growth above idle, per byte in flight, CPU per request.
     ///
     /// "Above idle" is the larger of resident and allocated growth, so that memory which was freed after seeding, stayed
@@ -112,6 +125,23 @@ mod tests {
         assert_eq!(server.cpu_s_per_request, Some(0.5));
         server.settle(1_000, 6);
         assert_eq!(server.peak_per_listed_byte, None, "of some objects");
+    }
+
+    #[test]
+    fn mapped_files_are_told_where_they_are_part_of_the_growth() {
+        let of = |file_idle, file_peak| ServerFigures {
+            rss_file_idle: file_idle,
+            rss_file_peak: file_peak,
+            peak_above_idle: 100 << 20,
+            ..ServerFigures::default()
+        };
+        assert_eq!(
+            of(Some(50 << 20), 90 << 20).mapped_above_idle(),
+            Some(40 << 20)
+        );
+        assert_eq!(of(Some(0), 900 << 20).mapped_above_idle(), Some(100 << 20));
+        assert_eq!(of(Some(90 << 20), 92 << 20).mapped_above_idle(), None);
+        assert_eq!(of(None, 900 << 20).mapped_above_idle(), None);
     }
 
     #[test]

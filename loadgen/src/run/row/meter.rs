@@ -86,8 +86,10 @@ impl Meter {
         let mut allocated = Some(0);
         for server in &mut servers {
             settle(server).await?;
-            server.figures.rss_idle = server.process.memory()?.rss;
-            figures.rss_idle += server.figures.rss_idle;
+            let idle = server.process.memory()?;
+            server.figures.rss_idle = idle.rss;
+            figures.rss_idle += idle.rss;
+            *figures.rss_file_idle.get_or_insert(0) += idle.file;
             let page = page(server.metrics_url.as_deref()).await;
             let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
             server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
