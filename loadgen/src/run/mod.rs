@@ -247,6 +247,7 @@ impl Run<'_> {
             series,
             setup,
             data_set,
+            ..
         } = run.measure().await;
         self.progress.say(&one_line(&case));
         if let Some(setup) = setup

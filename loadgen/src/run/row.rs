@@ -96,6 +96,8 @@ pub(super) struct Measured {
     pub(super) series: Vec<Series>,
     pub(super) setup: Option<ServerSetup>,
     pub(super) data_set: Option<result::DataSet>,
+    /// The servers' idle figures, until the strategy goes on with them.
+    idle: Option<Meter>,
 }
 
 /// Why a row ended before its last phase.
@@ -132,6 +134,7 @@ impl RowRun<'_> {
             series: Vec::new(),
             setup: None,
             data_set: None,
+            idle: None,
         };
         if let Err(early) = self.phases(&mut measured).await {
             let case = &mut measured.case;
@@ -247,6 +250,10 @@ impl RowRun<'_> {
             // The same objects, at revisions that nobody knows before.
             expected.revisions = None;
         }
+        if !self.spec.beside.is_empty() {
+            // What the loads hold is part of what is above idle, too.
+            measured.idle = Some(self.settled(running, measured).await?);
+        }
         let loads = self.start_beside(&row, &reach, &verifier).await?;
         let measured_part = match self.strategy().shape() {
             Shape::List => self.lists(&row, &reach, verifier, running, measured).await,
@@ -275,11 +282,17 @@ impl RowRun<'_> {
         }
     }
 
-    /// Waits until the servers are at rest, and takes their idle figures.
-    async fn settled(&self, running: &Running, measured: &Measured) -> Result<Meter, Early> {
+    /// Waits until the servers are at rest, and takes their idle figures; once for a row.
+    async fn settled(&self, running: &Running, measured: &mut Measured) -> Result<Meter, Early> {
+        if let Some(meter) = measured.idle.take() {
+            return Ok(meter);
+        }
         let stored = measured.data_set.as_ref().map(|data| data.bytes);
         let meter = self.unless_stopped(Meter::settled(running, stored)).await?;
-        let meter = meter.map_err(|e| Early::Failed(e.to_string()))?;
+        let mut meter = meter.map_err(|e| Early::Failed(e.to_string()))?;
+        if self.spec.every.is_some() {
+            meter.ask_seldom();
+        }
         if let Some(reason) = meter.unmetered() {
             let target = self.target;
             self.progress

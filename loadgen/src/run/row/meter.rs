@@ -20,6 +20,8 @@ use remote::Remote;
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
+/// The same where lists are far apart: five pages a second would be most of what such a server does.
+const ASK_SELDOM: Duration = Duration::from_secs(2);
 /// A server that has no settle page is idle when it stops shrinking for a second, or after this.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 const SETTLE_STEP: Duration = Duration::from_secs(1);
@@ -51,6 +53,7 @@ pub(super) struct Meter {
     own_cpu_before: Duration,
     figures: ServerFigures,
     stored_bytes: Option<u64>,
+    ask_allocated_every: Duration,
     sampler: Option<Sampler>,
 }
 
@@ -108,8 +111,14 @@ impl Meter {
             own_cpu_before: Duration::ZERO,
             figures,
             stored_bytes,
+            ask_allocated_every: ASK_ALLOCATED_EVERY,
             sampler: None,
         })
+    }
+
+    /// Asks seldom what is allocated, since lists come at a pace and the servers rest in between.
+    pub(super) fn ask_seldom(&mut self) {
+        self.ask_allocated_every = ASK_SELDOM;
     }
 
     /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
@@ -158,7 +167,7 @@ impl Meter {
         for server in &mut self.servers {
             let client = server.metrics_url.as_deref().map(MetricsClient::new);
             let allocated = match client {
-                Some(Ok(client)) => AllocatedWatch::start(client, ASK_ALLOCATED_EVERY).await,
+                Some(Ok(client)) => AllocatedWatch::start(client, self.ask_allocated_every).await,
                 _ => None,
             };
             watched.push(Watched {

@@ -436,6 +436,11 @@ impl Lister for Kube {
         self.node.as_deref()
     }
 
+    /// A connection whose list was cancelled was closed with it, and a new one is no part of the next list's time.
+    async fn before(&mut self) -> Result<(), ListError> {
+        Ok(self.connection.open().await?)
+    }
+
     async fn revision(&mut self) -> Result<i64, ListError> {
         self.current_revision().await
     }
