@@ -10,7 +10,7 @@
 //! ```
 //! The version is thus in one place, and showing the object as JSON is three copies.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::from_json::{FromJsonError, from_json};
 use crate::metadata::Metadata;
@@ -126,9 +126,26 @@ fn put_value(value: &Value, out: &mut Vec<u8>) {
             out.push(b']');
         }
         Value::String(text) => put_string(out, text.as_bytes()),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {
-            out.extend_from_slice(value.to_string().as_bytes());
+        Value::Number(number) => out.extend_from_slice(go_number(number).as_bytes()),
+        Value::Null | Value::Bool(_) => out.extend_from_slice(value.to_string().as_bytes()),
+    }
+}
+
+/// A number as Go writes what it has read: integers of 64 bits as they are, others as floats, which have no
+/// point where they need none and an exponent only when they are very large or small.
+fn go_number(number: &Number) -> String {
+    let Some(value) = number.as_f64().filter(|_| !number.is_i64()) else {
+        return number.to_string();
+    };
+    match value.abs() {
+        size if size != 0.0 && !(1e-6..1e21).contains(&size) => {
+            let text = format!("{value:e}");
+            match text.contains("e-") {
+                true => text,
+                false => text.replace('e', "e+"),
+            }
         }
+        _ => value.to_string(),
     }
 }
 
@@ -172,5 +189,26 @@ mod tests {
             assert!(custom_from_json(bad.as_bytes()).is_err(), "{bad}");
         }
         assert!(custom_to_json(&[0xff], &mut Vec::new()).is_err());
+    }
+    #[test]
+    fn numbers_are_written_as_go_writes_them() {
+        for (read, written) in [
+            ("1", "1"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("1.0", "1"),
+            ("-0.0", "-0"),
+            ("0.25", "0.25"),
+            ("1e3", "1000"),
+            ("18446744073709551615", "18446744073709552000"),
+            ("1e20", "100000000000000000000"),
+            ("1e21", "1e+21"),
+            ("1.5e300", "1.5e+300"),
+            ("0.000001", "0.000001"),
+            ("1e-7", "1e-7"),
+        ] {
+            let mut out = Vec::new();
+            put_value(&serde_json::from_str(read).expect("a number"), &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), written, "{read}");
+        }
     }
 }

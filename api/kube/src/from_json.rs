@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use crate::protobuf::{put_bytes, put_int};
+use crate::quantity::canonical;
 use crate::schema::{Field, Kind, Message, Rule};
 use crate::time;
 
@@ -97,9 +98,7 @@ fn fields(
     out: &mut Vec<u8>,
     seen: &mut usize,
 ) -> Result<(), Path> {
-    let mut by_number: Vec<&Field> = message.fields().iter().collect();
-    by_number.sort_by_key(|field| field.number);
-    for field in by_number {
+    for field in message.by_number() {
         if let (Rule::Inline, Kind::Object(inner)) = (field.rule, field.kind) {
             let mut bytes = Vec::new();
             fields(inner, object, &mut bytes, seen)?;
@@ -203,6 +202,10 @@ fn put_value(
             put_int(out, number, value);
             return Ok(());
         }
+        Kind::Int32 => {
+            put_int(out, number, value.map_or(Ok(0), int32)?);
+            return Ok(());
+        }
         Kind::Object(message) => {
             let empty = Map::new();
             let object = value
@@ -235,11 +238,14 @@ fn put_value(
             }
         }
         Kind::Quantity => {
+            let quantity = || Path::expected("a quantity as 500m or 32Gi");
             let text = match value {
                 None => "0".to_owned(),
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Number(number)) => number.to_string(),
-                Some(_) => return Err(Path::expected("a quantity")),
+                Some(Value::String(text)) => canonical(text).ok_or_else(quantity)?,
+                Some(Value::Number(number)) => {
+                    canonical(&number.to_string()).ok_or_else(quantity)?
+                }
+                Some(_) => return Err(quantity()),
             };
             put_bytes(&mut inner, 1, text.as_bytes());
         }
@@ -247,12 +253,7 @@ fn put_value(
             let (int, text) = match value {
                 None => (0, None),
                 Some(Value::String(text)) => (0, Some(text.as_str())),
-                Some(value) => (
-                    value
-                        .as_i64()
-                        .ok_or_else(|| Path::expected("an integer or text"))?,
-                    None,
-                ),
+                Some(value) => (int32(value)?, None),
             };
             put_int(&mut inner, 1, i64::from(text.is_some()));
             put_int(&mut inner, 2, int);
@@ -268,6 +269,14 @@ fn put_value(
     }
     put_bytes(out, number, &inner);
     Ok(())
+}
+
+/// An integer that has room in 32 bits.
+fn int32(value: &Value) -> Result<i64, Path> {
+    let value = value.as_i64().and_then(|value| i32::try_from(value).ok());
+    value
+        .map(i64::from)
+        .ok_or_else(|| Path::expected("an integer of 32 bits"))
 }
 
 #[cfg(test)]
@@ -292,5 +301,55 @@ mod tests {
                 Err(FromJsonError::Unknown { path })
             );
         }
+    }
+    fn read(pod: Value) -> Result<Value, FromJsonError> {
+        let mut raw = Vec::new();
+        from_json(&POD, pod.as_object().expect("an object"), &mut raw)?;
+        let mut json = Vec::new();
+        crate::to_json(&POD, &raw, "", &mut json).expect("well formed");
+        Ok(serde_json::from_slice(&json).expect("JSON"))
+    }
+
+    fn container(fields: Value) -> Value {
+        json!({"spec": {"containers": [fields]}})
+    }
+
+    /// One that clients could not read would make every list with it unreadable.
+    #[test]
+    fn quantities_are_read_and_written_in_one_way() {
+        let requests = |cpu: Value| container(json!({"resources": {"requests": {"cpu": cpu}}}));
+        for (cpu, stored) in [
+            (json!("0.5"), "500m"),
+            (json!(0.5), "500m"),
+            (json!(2), "2"),
+        ] {
+            let pod = read(requests(cpu)).expect("a pod");
+            assert_eq!(
+                pod.pointer("/spec/containers/0/resources/requests/cpu"),
+                Some(&json!(stored))
+            );
+        }
+        for cpu in [json!("abc"), json!(""), json!(true)] {
+            let refused = read(requests(cpu.clone())).expect_err("no quantity");
+            let path = "spec.containers[0].resources.requests.cpu";
+            assert!(refused.to_string().starts_with(path), "{cpu}: {refused}");
+        }
+    }
+
+    #[test]
+    fn integers_have_room_in_their_fields() {
+        let port = |port: i64| read(container(json!({"ports": [{"containerPort": port}]})));
+        assert!(port(i64::from(i32::MAX)).is_ok());
+        for outside in [5_000_000_000, i64::from(i32::MIN) - 1] {
+            assert!(port(outside).is_err(), "{outside}");
+        }
+        let probe = |port: i64| {
+            read(container(
+                json!({"livenessProbe": {"httpGet": {"port": port}}}),
+            ))
+        };
+        assert!(probe(8080).is_ok() && probe(5_000_000_000).is_err());
+        let seconds = json!({"spec": {"activeDeadlineSeconds": 5_000_000_000_i64}});
+        assert!(read(seconds).is_ok(), "64 bits have room for it");
     }
 }

@@ -20,6 +20,7 @@ pub mod list;
 pub mod list_options;
 pub mod metadata;
 pub mod protobuf;
+pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod shard_selector;

@@ -61,8 +61,10 @@ pub enum Kind {
     Str,
     /// Boolean.
     Bool,
-    /// int32 or int64.
+    /// int64.
     Int,
+    /// int32.
+    Int32,
     /// Another message.
     Object(&'static Message),
     /// `metav1.Time`: seconds and nanoseconds; RFC 3339 in JSON.
@@ -165,6 +167,12 @@ impl Message {
         self.fields
     }
 
+    /// The same in the order of their numbers, which is that of protobuf.
+    pub(crate) fn by_number(&self) -> impl Iterator<Item = &'static Field> {
+        let places = self.by_number.iter().filter(|place| **place > 0);
+        places.map(|place| &self.fields[usize::from(*place) - 1])
+    }
+
     /// The field that JSON shows under `name` in an object of this type, and the message that has it: this
     /// one, or one whose fields stand inline in it.
     pub fn find(&'static self, name: &str) -> Option<(&'static Message, &'static Field)> {
@@ -199,7 +207,7 @@ impl Field {
     const fn is_usual(&self) -> bool {
         match self.rule {
             Rule::Always | Rule::Inline => true,
-            Rule::OmitZero => matches!(self.kind, Kind::Str | Kind::Int),
+            Rule::OmitZero => matches!(self.kind, Kind::Str | Kind::Int | Kind::Int32),
             Rule::List => matches!(self.kind, Kind::Object(_)),
             _ => false,
         }

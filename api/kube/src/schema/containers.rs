@@ -8,8 +8,8 @@ use super::meta::{LOCAL_OBJECT_REFERENCE, OBJECT_FIELD_SELECTOR, RESOURCE_FIELD_
 messages! {
     CONTAINER_PORT = "ContainerPort" {
          1 "name"          Str OmitZero,
-         2 "hostPort"      Int OmitZero,
-         3 "containerPort" Int Always,
+         2 "hostPort"      Int32 OmitZero,
+         3 "containerPort" Int32 Always,
          4 "protocol"      Str OmitZero,
          5 "hostIP"        Str OmitZero,
     }
@@ -81,7 +81,7 @@ messages! {
 
     CONTAINER_RESTART_RULE_ON_EXIT_CODES = "ContainerRestartRuleOnExitCodes" {
          1 "operator" Str OmitZero,
-         2 "values"   Int List,
+         2 "values"   Int32 List,
     }
 
     CONTAINER_RESTART_RULE = "ContainerRestartRule" {
@@ -129,7 +129,7 @@ messages! {
     }
 
     GRPC_ACTION = "GRPCAction" {
-         1 "port"    Int Always,
+         1 "port"    Int32 Always,
          2 "service" Str OptionalOrNull,
          3 "mode"    Str Optional,
     }
@@ -143,11 +143,11 @@ messages! {
 
     PROBE = "Probe" {
          1 ""                              Object(PROBE_HANDLER) Inline,
-         2 "initialDelaySeconds"           Int                   OmitZero,
-         3 "timeoutSeconds"                Int                   OmitZero,
-         4 "periodSeconds"                 Int                   OmitZero,
-         5 "successThreshold"              Int                   OmitZero,
-         6 "failureThreshold"              Int                   OmitZero,
+         2 "initialDelaySeconds"           Int32                   OmitZero,
+         3 "timeoutSeconds"                Int32                   OmitZero,
+         4 "periodSeconds"                 Int32                   OmitZero,
+         5 "successThreshold"              Int32                   OmitZero,
+         6 "failureThreshold"              Int32                   OmitZero,
          7 "terminationGracePeriodSeconds" Int                   Optional,
     }
 

@@ -22,7 +22,7 @@ messages! {
     }
 
     EVENT_SERIES = "EventSeries" {
-         1 "count"            Int       OmitZero,
+         1 "count"            Int32       OmitZero,
          2 "lastObservedTime" MicroTime Always,
     }
 
@@ -34,7 +34,7 @@ messages! {
          5 "source"             Object(EVENT_SOURCE)     Always,
          6 "firstTimestamp"     Time                     Always,
          7 "lastTimestamp"      Time                     Always,
-         8 "count"              Int                      OmitZero,
+         8 "count"              Int32                      OmitZero,
          9 "type"               Str                      OmitZero,
         10 "eventTime"          MicroTime                Always,
         11 "series"             Object(EVENT_SERIES)     Optional,

@@ -9,10 +9,10 @@ use super::meta::{LIST_META, OBJECT_META};
 messages! {
     LEASE_SPEC = "LeaseSpec" {
          1 "holderIdentity"       Str       Optional,
-         2 "leaseDurationSeconds" Int       Optional,
+         2 "leaseDurationSeconds" Int32       Optional,
          3 "acquireTime"          MicroTime Optional,
          4 "renewTime"            MicroTime Optional,
-         5 "leaseTransitions"     Int       Optional,
+         5 "leaseTransitions"     Int32       Optional,
          6 "strategy"             Str       Optional,
          7 "preferredHolder"      Str       Optional,
     }

@@ -95,7 +95,7 @@ messages! {
          3 "kind"              Str                  OmitZero,
          6 "uid"               Str                  OmitZero,
          4 "causes"            Object(STATUS_CAUSE) List,
-         5 "retryAfterSeconds" Int                  OmitZero,
+         5 "retryAfterSeconds" Int32                  OmitZero,
     }
 
     STATUS = "Status" {
@@ -104,6 +104,6 @@ messages! {
          3 "message"  Str                    OmitZero,
          4 "reason"   Str                    OmitZero,
          5 "details"  Object(STATUS_DETAILS) Optional,
-         6 "code"     Int                    OmitZero,
+         6 "code"     Int32                    OmitZero,
     }
 }

@@ -50,7 +50,7 @@ messages! {
     }
 
     DAEMON_ENDPOINT = "DaemonEndpoint" {
-         1 "Port" Int Always,
+         1 "Port" Int32 Always,
     }
 
     NODE_DAEMON_ENDPOINTS = "NodeDaemonEndpoints" {

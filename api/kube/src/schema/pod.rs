@@ -49,7 +49,7 @@ messages! {
     }
 
     PREFERRED_SCHEDULING_TERM = "PreferredSchedulingTerm" {
-         1 "weight"     Int                        Always,
+         1 "weight"     Int32                        Always,
          2 "preference" Object(NODE_SELECTOR_TERM) Always,
     }
 
@@ -68,7 +68,7 @@ messages! {
     }
 
     WEIGHTED_POD_AFFINITY_TERM = "WeightedPodAffinityTerm" {
-         1 "weight"          Int                       Always,
+         1 "weight"          Int32                       Always,
          2 "podAffinityTerm" Object(POD_AFFINITY_TERM) Always,
     }
 
@@ -117,11 +117,11 @@ messages! {
     }
 
     TOPOLOGY_SPREAD_CONSTRAINT = "TopologySpreadConstraint" {
-         1 "maxSkew"            Int                    Always,
+         1 "maxSkew"            Int32                    Always,
          2 "topologyKey"        Str                    Always,
          3 "whenUnsatisfiable"  Str                    Always,
          4 "labelSelector"      Object(LABEL_SELECTOR) Optional,
-         5 "minDomains"         Int                    Optional,
+         5 "minDomains"         Int32                    Optional,
          6 "nodeAffinityPolicy" Str                    Optional,
          7 "nodeTaintsPolicy"   Str                    Optional,
          8 "matchLabelKeys"     Str                    List,
@@ -147,7 +147,7 @@ messages! {
 
     EVICTION_RESPONDER = "EvictionResponder" {
          1 "name"     Str Always,
-         2 "priority" Int OptionalOrNull,
+         2 "priority" Int32 OptionalOrNull,
     }
 
     POD_SPEC = "PodSpec" {
@@ -177,7 +177,7 @@ messages! {
         22 "tolerations"                   Object(TOLERATION)                 List,
         23 "hostAliases"                   Object(HOST_ALIAS)                 List,
         24 "priorityClassName"             Str                                OmitZero,
-        25 "priority"                      Int                                Optional,
+        25 "priority"                      Int32                                Optional,
         26 "dnsConfig"                     Object(POD_DNS_CONFIG)             Optional,
         28 "readinessGates"                Object(POD_READINESS_GATE)         List,
         29 "runtimeClassName"              Str                                Optional,

@@ -34,8 +34,8 @@ messages! {
     }
 
     CONTAINER_STATE_TERMINATED = "ContainerStateTerminated" {
-         1 "exitCode"    Int  Always,
-         2 "signal"      Int  OmitZero,
+         1 "exitCode"    Int32  Always,
+         2 "signal"      Int32  OmitZero,
          3 "reason"      Str  OmitZero,
          4 "message"     Str  OmitZero,
          5 "startedAt"   Time Always,
@@ -91,7 +91,7 @@ messages! {
          2 "state"                    Object(CONTAINER_STATE)       Always,
          3 "lastState"                Object(CONTAINER_STATE)       Always,
          4 "ready"                    Bool                          Always,
-         5 "restartCount"             Int                           Always,
+         5 "restartCount"             Int32                           Always,
          6 "image"                    Str                           Always,
          7 "imageID"                  Str                           Always,
          8 "containerID"              Str                           OmitZero,

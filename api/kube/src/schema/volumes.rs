@@ -17,20 +17,20 @@ messages! {
     EMPTY_DIR_VOLUME_SOURCE = "EmptyDirVolumeSource" {
          1 "medium"    Str      OmitZero,
          2 "sizeLimit" Quantity Optional,
-         3 "mode"      Int      Optional,
+         3 "mode"      Int32      Optional,
     }
 
     GCE_PERSISTENT_DISK_VOLUME_SOURCE = "GCEPersistentDiskVolumeSource" {
          1 "pdName"    Str  Always,
          2 "fsType"    Str  OmitZero,
-         3 "partition" Int  OmitZero,
+         3 "partition" Int32  OmitZero,
          4 "readOnly"  Bool OmitZero,
     }
 
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE = "AWSElasticBlockStoreVolumeSource" {
          1 "volumeID"  Str  Always,
          2 "fsType"    Str  OmitZero,
-         3 "partition" Int  OmitZero,
+         3 "partition" Int32  OmitZero,
          4 "readOnly"  Bool OmitZero,
     }
 
@@ -43,14 +43,14 @@ messages! {
     KEY_TO_PATH = "KeyToPath" {
          1 "key"  Str Always,
          2 "path" Str Always,
-         3 "mode" Int Optional,
+         3 "mode" Int32 Optional,
          4 "user" Int Optional,
     }
 
     SECRET_VOLUME_SOURCE = "SecretVolumeSource" {
          1 "secretName"  Str                 OmitZero,
          2 "items"       Object(KEY_TO_PATH) List,
-         3 "defaultMode" Int                 Optional,
+         3 "defaultMode" Int32                 Optional,
          4 "optional"    Bool                Optional,
          5 "defaultUser" Int                 Optional,
     }
@@ -64,7 +64,7 @@ messages! {
     ISCSI_VOLUME_SOURCE = "ISCSIVolumeSource" {
          1 "targetPortal"      Str                            Always,
          2 "iqn"               Str                            Always,
-         3 "lun"               Int                            Always,
+         3 "lun"               Int32                            Always,
          4 "iscsiInterface"    Str                            OmitZero,
          5 "fsType"            Str                            OmitZero,
          6 "readOnly"          Bool                           OmitZero,
@@ -130,19 +130,19 @@ messages! {
          1 "path"             Str                             Always,
          2 "fieldRef"         Object(OBJECT_FIELD_SELECTOR)   Optional,
          3 "resourceFieldRef" Object(RESOURCE_FIELD_SELECTOR) Optional,
-         4 "mode"             Int                             Optional,
+         4 "mode"             Int32                             Optional,
          5 "user"             Int                             Optional,
     }
 
     DOWNWARD_API_VOLUME_SOURCE = "DownwardAPIVolumeSource" {
          1 "items"       Object(DOWNWARD_API_VOLUME_FILE) List,
-         2 "defaultMode" Int                              Optional,
+         2 "defaultMode" Int32                              Optional,
          3 "defaultUser" Int                              Optional,
     }
 
     FC_VOLUME_SOURCE = "FCVolumeSource" {
          1 "targetWWNs" Str  List,
-         2 "lun"        Int  Optional,
+         2 "lun"        Int32  Optional,
          3 "fsType"     Str  OmitZero,
          4 "readOnly"   Bool OmitZero,
          5 "wwids"      Str  List,
@@ -157,7 +157,7 @@ messages! {
     CONFIG_MAP_VOLUME_SOURCE = "ConfigMapVolumeSource" {
          1 ""            Object(LOCAL_OBJECT_REFERENCE) Inline,
          2 "items"       Object(KEY_TO_PATH)            List,
-         3 "defaultMode" Int                            Optional,
+         3 "defaultMode" Int32                            Optional,
          4 "optional"    Bool                           Optional,
          5 "defaultUser" Int                            Optional,
     }
@@ -227,7 +227,7 @@ messages! {
     POD_CERTIFICATE_PROJECTION = "PodCertificateProjection" {
          1 "signerName"           Str    OmitZero,
          2 "keyType"              Str    OmitZero,
-         3 "maxExpirationSeconds" Int    Optional,
+         3 "maxExpirationSeconds" Int32    Optional,
          4 "credentialBundlePath" Str    OmitZero,
          5 "keyPath"              Str    OmitZero,
          6 "certificateChainPath" Str    OmitZero,
@@ -246,7 +246,7 @@ messages! {
 
     PROJECTED_VOLUME_SOURCE = "ProjectedVolumeSource" {
          1 "sources"     Object(VOLUME_PROJECTION) ListOrNull,
-         2 "defaultMode" Int                       Optional,
+         2 "defaultMode" Int32                       Optional,
          3 "defaultUser" Int                       Optional,
     }
 

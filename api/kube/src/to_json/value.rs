@@ -87,7 +87,7 @@ impl<T: Trace> Writer<'_, T> {
             (Kind::Str, Wire::Bytes(text)) => self.out.string(text),
             (Kind::Bool, Wire::Varint(0)) => self.out.literal(b"false"),
             (Kind::Bool, Wire::Varint(_)) => self.out.literal(b"true"),
-            (Kind::Int, Wire::Varint(value)) => self.out.int(value as i64),
+            (Kind::Int | Kind::Int32, Wire::Varint(value)) => self.out.int(value as i64),
             (Kind::Object(message), Wire::Bytes(bytes)) => {
                 self.out.byte(b'{');
                 self.fields(message, bytes, &mut false)?;
@@ -189,7 +189,7 @@ fn single_field(message: &[u8], number: u32) -> Result<Option<Wire<'_>>, ToJsonE
 pub(super) fn is_zero(kind: Kind, wire: Wire<'_>) -> bool {
     match (kind, wire) {
         (Kind::Str | Kind::Time | Kind::MicroTime, Wire::Bytes(bytes)) => bytes.is_empty(),
-        (Kind::Bool | Kind::Int, Wire::Varint(value)) => value == 0,
+        (Kind::Bool | Kind::Int | Kind::Int32, Wire::Varint(value)) => value == 0,
         _ => false,
     }
 }
@@ -198,7 +198,7 @@ pub(super) fn is_zero(kind: Kind, wire: Wire<'_>) -> bool {
 #[inline]
 pub(super) fn zero(kind: Kind) -> Wire<'static> {
     match kind {
-        Kind::Bool | Kind::Int => Wire::Varint(0),
+        Kind::Bool | Kind::Int | Kind::Int32 => Wire::Varint(0),
         _ => Wire::Bytes(&[]),
     }
 }

@@ -154,6 +154,7 @@ fn put_properties(
             Kind::Str | Kind::Quantity => text,
             Kind::Bool => json!({"type": "boolean"}),
             Kind::Int => json!({"type": "integer", "format": "int64"}),
+            Kind::Int32 => json!({"type": "integer", "format": "int32"}),
             Kind::Object(below) => {
                 define(below, schemas);
                 reference(below.name())

@@ -1,0 +1,343 @@
+//! `resource.Quantity`: how much of something, as `500m` or `32Gi`, in the one text that an apiserver stores.
+//!
+//! What is equal is not always written alike: an apiserver reads `0.5` and stores `500m`. The rules, odd ones
+//! included, are those of apimachinery's `pkg/api/resource`. Sums are never made here, so digits stay digits and
+//! a quantity may have any number of them.
+
+/// Decimal places that are kept; what is smaller is rounded away from zero.
+const NANO: i64 = -9;
+
+/// The most that a binary quantity can be: what is above is this.
+const MAX_BINARY: u64 = i64::MAX as u64;
+
+/// Suffixes of 10³ⁿ, from 10⁻⁹ on.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+
+/// Suffixes of 2¹⁰ⁿ.
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// How a quantity is written, which it keeps where it can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Decimal,
+    Exponent,
+    Binary,
+}
+
+/// The text that an apiserver stores for a quantity; `None` for a text that is none. Costs a walk over the
+/// digits for each power of two of the suffix.
+pub fn canonical(text: &str) -> Option<String> {
+    let text = text.trim();
+    let parts = Parts::read(text)?;
+    let (format, exponent) = scale(parts.suffix)?;
+    if parts.is_taken_as_it_stands(format, exponent) {
+        return Some(text.to_owned());
+    }
+    let mut amount = Amount::new(parts.whole, parts.fraction);
+    match format {
+        Format::Binary => (0..exponent).for_each(|_| amount.double()),
+        Format::Decimal | Format::Exponent => amount.exponent += i64::from(exponent),
+    }
+    amount.round_up_to(NANO);
+    if amount.digits.is_empty() {
+        return Some("0".to_owned());
+    }
+    let sign = if parts.negative { "-" } else { "" };
+    let shown = match format {
+        Format::Binary => amount.binary(),
+        Format::Decimal => amount.decimal(),
+        Format::Exponent => amount.scientific(),
+    };
+    Some(format!("{sign}{shown}"))
+}
+
+/// A text taken apart.
+struct Parts<'t> {
+    negative: bool,
+    /// Digits before the point, without zeros before them.
+    whole: &'t str,
+    /// Digits behind it.
+    fraction: &'t str,
+    suffix: &'t str,
+}
+
+impl<'t> Parts<'t> {
+    fn read(text: &'t str) -> Option<Self> {
+        if text.is_empty() {
+            return None;
+        }
+        let negative = text.starts_with('-');
+        let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let (whole, rest) = digits(rest);
+        let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), digits);
+        Some(Self {
+            negative,
+            whole: whole.trim_start_matches('0'),
+            fraction,
+            suffix,
+        })
+    }
+
+    /// Small numbers without a factor that could move into the suffix keep their text, which may then be
+    /// another than the canonical one, as in `1.` and `100.035k`.
+    fn is_taken_as_it_stands(&self, format: Format, exponent: i32) -> bool {
+        let whole = self.whole.len().max(1);
+        let exponent = i64::from(exponent);
+        let scale = match format {
+            Format::Binary => 0,
+            _ => exponent - self.fraction.len() as i64,
+        };
+        let small = match format {
+            Format::Binary => self.fraction.is_empty() && whole as i64 + exponent * 3 / 10 < 15,
+            _ => whole + self.fraction.len() <= 18 && scale >= NANO,
+        };
+        small
+            && match format {
+                Format::Binary => {
+                    let last = self.whole.parse::<u64>().unwrap_or(0) % 8;
+                    last != 0
+                }
+                _ => {
+                    let shifted = format!("{}{}", self.whole, self.fraction);
+                    // Without digits before the point, a zero stands there.
+                    scale % 3 == 0 && !self.whole.is_empty() && !shifted.ends_with("000")
+                }
+            }
+    }
+}
+
+fn digits(text: &str) -> (&str, &str) {
+    let end = text.find(|byte: char| !byte.is_ascii_digit());
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// Format and exponent of a suffix, of 2 for binary ones and of 10 for the others.
+fn scale(suffix: &str) -> Option<(Format, i32)> {
+    let place = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
+    if let Some(at) = place(&DECIMAL) {
+        return Some((Format::Decimal, at as i32 * 3 + NANO as i32));
+    }
+    if let Some(at) = place(&BINARY) {
+        return Some((Format::Binary, at as i32 * 10));
+    }
+    let exponent = suffix.strip_prefix(['e', 'E'])?;
+    let exponent = exponent.parse().ok()?;
+    Some((Format::Exponent, exponent))
+}
+
+/// A number above zero, or zero.
+struct Amount {
+    /// Decimal digits as numbers, the highest first and not zero; empty for zero.
+    digits: Vec<u8>,
+    /// Of 10, for the last digit.
+    exponent: i64,
+}
+
+impl Amount {
+    fn new(whole: &str, fraction: &str) -> Self {
+        let digits = whole.bytes().chain(fraction.bytes());
+        Self {
+            digits: digits
+                .map(|digit| digit - b'0')
+                .skip_while(|digit| *digit == 0)
+                .collect(),
+            exponent: -(fraction.len() as i64),
+        }
+    }
+
+    fn double(&mut self) {
+        let mut carry = 0;
+        for digit in self.digits.iter_mut().rev() {
+            let doubled = *digit * 2 + carry;
+            (*digit, carry) = (doubled % 10, doubled / 10);
+        }
+        if carry > 0 {
+            self.digits.insert(0, carry);
+        }
+    }
+
+    /// Drops digits below 10 to the `lowest`, away from zero.
+    fn round_up_to(&mut self, lowest: i64) {
+        if self.exponent >= lowest || self.digits.is_empty() {
+            return;
+        }
+        let kept = self.digits.len() as i64 - (lowest - self.exponent);
+        let kept = usize::try_from(kept).unwrap_or(0);
+        let rounds = self.digits.drain(kept..).any(|digit| digit != 0);
+        self.exponent = lowest;
+        if !rounds {
+            return;
+        }
+        for digit in self.digits.iter_mut().rev() {
+            if *digit < 9 {
+                *digit += 1;
+                return;
+            }
+            *digit = 0;
+        }
+        self.digits.insert(0, 1);
+    }
+
+    /// With as few digits as an exponent that is a multiple of 3 allows.
+    fn thousands(mut self) -> (String, i64) {
+        while self.digits.last() == Some(&0) {
+            self.digits.pop();
+            self.exponent += 1;
+        }
+        let more = self.exponent.rem_euclid(3);
+        let zeros = std::iter::repeat_n(0, more as usize);
+        let digits = self.digits.into_iter().chain(zeros);
+        let text = digits.map(|digit| char::from(b'0' + digit)).collect();
+        (text, self.exponent - more)
+    }
+
+    fn decimal(self) -> String {
+        let (mut digits, exponent) = self.thousands();
+        // There is no suffix above the last one.
+        let at = ((exponent - NANO) / 3) as usize;
+        let above = at.saturating_sub(DECIMAL.len() - 1);
+        digits.extend(std::iter::repeat_n("000", above));
+        digits + DECIMAL[at - above]
+    }
+
+    fn scientific(self) -> String {
+        match self.thousands() {
+            (digits, 0) => digits,
+            (digits, exponent) => format!("{digits}e{exponent}"),
+        }
+    }
+
+    /// Small and broken numbers are shown as decimal ones.
+    fn binary(self) -> String {
+        let ends_at = self.digits.len() as i64 + self.exponent;
+        let broken = self.exponent < 0 && {
+            let behind = self.digits.iter().rev().take(-self.exponent as usize);
+            behind.into_iter().any(|digit| *digit != 0)
+        };
+        let whole = match ends_at {
+            ..=0 => Some(0),
+            1..=19 => {
+                let zeros = std::iter::repeat_n(&0, self.exponent.max(0) as usize);
+                let digits = self.digits.iter().chain(zeros).take(ends_at as usize);
+                let value = digits.fold(0_u64, |value, digit| value * 10 + u64::from(*digit));
+                (value < MAX_BINARY).then_some(value)
+            }
+            _ => None,
+        };
+        let Some(mut value) = whole else {
+            return MAX_BINARY.to_string();
+        };
+        if broken || value < 1024 {
+            return self.decimal();
+        }
+        let mut times = 0;
+        while value >= 1024 && value.is_multiple_of(1024) && times + 1 < BINARY.len() {
+            value /= 1024;
+            times += 1;
+        }
+        format!("{value}{}", BINARY[times])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of apimachinery's own tests, and what each is stored as.
+    #[test]
+    fn quantities_are_stored_as_an_apiserver_stores_them() {
+        for (text, stored) in [
+            ("0", "0"),
+            ("00", "0"),
+            ("0Ki", "0"),
+            ("-0", "0"),
+            ("1", "1"),
+            ("0.5", "500m"),
+            ("0.50000", "500m"),
+            ("0.0005k", "500m"),
+            (".001", "1m"),
+            (".0001k", "100m"),
+            ("-0.5", "-500m"),
+            ("1.08", "1080m"),
+            ("1080000000n", "1080m"),
+            ("5000m", "5"),
+            ("1000u", "1m"),
+            ("50k", "50k"),
+            ("300T", "300T"),
+            ("1000M", "1G"),
+            ("0.001T", "1G"),
+            ("2.5P", "2500T"),
+            ("1.01E", "1010P"),
+            ("12E", "12E"),
+            ("1000000E", "1000000E"),
+            ("100.035k", "100.035k"),
+            ("6.987654321G", "6.987654321G"),
+            ("1e3", "1e3"),
+            ("1E14", "100e12"),
+            ("0.5e-1", "50e-3"),
+            ("1.2e3", "1200"),
+            ("1.3E+6", "1300e3"),
+            (".001e12", "1e9"),
+            ("0.001e0", "1e-3"),
+            ("1000e-12", "1e-9"),
+            ("3.001n", "4n"),
+            ("1.1E-9", "2e-9"),
+            ("0.0000000001", "1n"),
+            ("0.00000012345", "124n"),
+            ("99999999.9999999999", "100M"),
+            ("1Ki", "1Ki"),
+            ("1024Ki", "1Mi"),
+            ("307200Ki", "300Mi"),
+            ("1025024Mi", "1001Gi"),
+            ("0.5Mi", "512Ki"),
+            ("0.5Ki", "512"),
+            ("100.035Ki", "102435840m"),
+            ("0.05Gi", "53687091200m"),
+            ("0.000000000001Ki", "2n"),
+            ("9Ei", "9223372036854775807"),
+            ("9223372036854775807Ki", "9223372036854775807"),
+            ("-9Ei", "-9223372036854775807"),
+            (" 1 ", "1"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Some(stored), "{text}");
+            let again = canonical(stored);
+            assert_eq!(again.as_deref(), Some(stored), "{text}, stored");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for text in [
+            "",
+            " ",
+            "abc",
+            "1.1.M",
+            "1+1.0M",
+            "0.1mi",
+            "0.1am",
+            "aoeu",
+            ".5i",
+            "1i",
+            "-3.01i",
+            "1e",
+            "1e2.5",
+            "1 Ki",
+            "1K",
+            "--1",
+            "1e99999999999",
+        ] {
+            assert_eq!(canonical(text), None, "{text}");
+        }
+    }
+
+    /// Neither how many digits there are nor what an exponent says takes more than a walk.
+    #[test]
+    fn no_quantity_is_expensive() {
+        assert_eq!(canonical("1e2147483646").as_deref(), Some("1e2147483646"));
+        assert_eq!(canonical("1e-2147483647").as_deref(), Some("1e-9"));
+        let long = "1".repeat(100_000);
+        assert_eq!(canonical(&long), Some(long.clone()));
+        let most = MAX_BINARY.to_string();
+        assert_eq!(canonical(&(long + "Ki")), Some(most));
+    }
+}
