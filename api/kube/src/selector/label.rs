@@ -91,9 +91,8 @@ impl LabelSelector {
 impl Requirement {
     fn matches(&self, value: Option<&[u8]>) -> bool {
         let listed = |value: &[u8]| {
-            self.values
-                .iter()
-                .any(|candidate| candidate.as_bytes() == value)
+            let order = |candidate: &String| candidate.as_bytes().cmp(value);
+            self.values.binary_search_by(order).is_ok()
         };
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i64>().ok();
         let compare = |holds: fn(&i64, &i64) -> bool| {
