@@ -3,6 +3,8 @@
 //! Kubernetes' API documentation ("Strategic Merge Patch") defines the format; where the text leaves
 //! something open, what an apiserver does counts.
 
+use std::collections::{HashMap, HashSet};
+
 use kube_api::schema::{Kind, Message};
 use serde_json::{Map, Value};
 
@@ -74,7 +76,8 @@ fn merge_object(
     }
     if let Some(keep) = patch.remove(RETAIN_KEYS) {
         let keep = list(keep, RETAIN_KEYS, "field names")?;
-        object.retain(|name, _| keep.iter().any(|kept| kept == name.as_str()));
+        let keep: HashSet<_> = keep.iter().filter_map(Value::as_str).collect();
+        object.retain(|name, _| keep.contains(name.as_str()));
     }
     let mut orders = Vec::new();
     for (name, value) in patch {
@@ -82,7 +85,7 @@ fn merge_object(
             let before = items(object.get(field)).to_vec();
             orders.push((field.to_owned(), list(value, &name, "items")?, before));
         } else if let Some(field) = name.strip_prefix(DELETE_FROM) {
-            let gone = list(value, &name, "values")?;
+            let gone: HashSet<_> = list(value, &name, "values")?.into_iter().collect();
             if let Some(Value::Array(items)) = object.get_mut(field) {
                 items.retain(|item| !gone.contains(item));
             }
@@ -138,11 +141,10 @@ fn merge_field(
                     let (order, before) = (patch.clone(), there.clone());
                     let key = match merge {
                         ListMerge::AsSet => {
-                            for item in patch {
-                                if !there.contains(&item) {
-                                    there.push(item);
-                                }
-                            }
+                            let mut known: HashSet<_> = there.iter().cloned().collect();
+                            there.extend(
+                                patch.into_iter().filter(|item| known.insert(item.clone())),
+                            );
                             None
                         }
                         ListMerge::ByKey(key) => {
@@ -175,6 +177,14 @@ fn merge_list(
         *there = items.map(clean).collect();
         return Ok(());
     }
+    let mut places: HashMap<Value, Vec<usize>> = HashMap::new();
+    let mut merged: Vec<Option<Value>> = Vec::with_capacity(there.len());
+    for item in there.drain(..) {
+        if let Some(id) = item.get(key) {
+            places.entry(id.clone()).or_default().push(merged.len());
+        }
+        merged.push(Some(item));
+    }
     for item in patch {
         let no_key = |item| StrategicError::NoMergeKey {
             list: name.to_owned(),
@@ -187,16 +197,20 @@ fn merge_list(
         let Some(id) = item.get(key).cloned() else {
             return Err(no_key(Value::Object(item)));
         };
-        let same = |item: &Value| item.get(key) == Some(&id);
+        let same = places.entry(id).or_default();
         if directive(&mut item)? == Directive::Delete {
-            there.retain(|item| !same(item));
+            same.drain(..).for_each(|at| merged[at] = None);
             continue;
         }
-        match there.iter_mut().find(|item| same(item)) {
+        match same.first().and_then(|at| merged[*at].as_mut()) {
             Some(Value::Object(there)) => merge_object(message, there, item)?,
-            _ => there.push(clean(Value::Object(item))),
+            _ => {
+                same.push(merged.len());
+                merged.push(Some(clean(Value::Object(item))));
+            }
         }
     }
+    there.extend(merged.into_iter().flatten());
     Ok(())
 }
 
@@ -208,18 +222,12 @@ fn ordered(
     before: &[Value],
     key: Option<&'static str>,
 ) -> Vec<Value> {
-    let id = |item: &Value| match key {
-        Some(key) => item.get(key).cloned().unwrap_or_default(),
-        None => item.clone(),
-    };
-    let place = |item: &Value, list: &[Value]| {
-        let wanted = id(item);
-        list.iter().position(|listed| id(listed) == wanted)
-    };
+    let (order, before) = (places(order, key), places(before, key));
+    let place = |item: &Value, places: &HashMap<&Value, usize>| places.get(id(item, key)).copied();
     let (mut listed, rest): (Vec<_>, Vec<_>) = merged
         .into_iter()
-        .partition(|item| place(item, order).is_some());
-    listed.sort_by_key(|item| place(item, order));
+        .partition(|item| place(item, &order).is_some());
+    listed.sort_by_key(|item| place(item, &order));
     let mut out = Vec::with_capacity(listed.len() + rest.len());
     let (mut listed, mut rest) = (listed.into_iter().peekable(), rest.into_iter().peekable());
     loop {
@@ -227,7 +235,7 @@ fn ordered(
             (None, None) => return out,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (Some(one), Some(other)) => match (place(one, before), place(other, before)) {
+            (Some(one), Some(other)) => match (place(one, &before), place(other, &before)) {
                 (Some(one), Some(other)) => one < other,
                 // New items come before what only the server had.
                 _ => true,
@@ -239,6 +247,23 @@ fn ordered(
             rest.next()
         });
     }
+}
+
+/// What an item is told apart by: its key, or itself.
+fn id<'i>(item: &'i Value, key: Option<&str>) -> &'i Value {
+    match key {
+        Some(key) => item.get(key).unwrap_or(&Value::Null),
+        None => item,
+    }
+}
+
+/// Where each item stands first.
+fn places<'l>(list: &'l [Value], key: Option<&str>) -> HashMap<&'l Value, usize> {
+    let mut places = HashMap::with_capacity(list.len());
+    for (at, item) in list.iter().enumerate() {
+        places.entry(id(item, key)).or_insert(at);
+    }
+    places
 }
 
 #[derive(PartialEq, Eq)]
@@ -375,6 +400,27 @@ mod tests {
         }});
         let expected = containers(names(&["injected", "c", "b", "new", "a"]).into());
         assert_eq!(patched(pod, patch), expected);
+    }
+
+    /// Looking for each item among all the others would take hours.
+    #[test]
+    fn long_lists_are_merged_in_one_walk() {
+        const MANY: usize = 100_000;
+        let values =
+            |from: usize| -> Value { (from..from + MANY).map(|i| format!("f{i}")).collect() };
+        let names = |from: usize| -> Value {
+            let named = |i| json!({"name": format!("n{i}")});
+            (from..from + MANY).map(named).collect()
+        };
+        let pod = json!({"metadata": {"finalizers": values(0)}, "spec": {"containers": names(0)}});
+        let patch = json!({
+            "metadata": {"finalizers": values(MANY / 2), "$deleteFromPrimitiveList/finalizers": values(MANY)},
+            "spec": {"containers": names(MANY / 2), "$setElementOrder/containers": names(MANY / 2)},
+        });
+        let both = patched(pod, patch);
+        let count = |path: &str| both.pointer(path).and_then(Value::as_array).map(Vec::len);
+        assert_eq!(count("/metadata/finalizers"), Some(MANY * 3 / 2));
+        assert_eq!(count("/spec/containers"), Some(MANY * 3 / 2));
     }
 
     #[test]
