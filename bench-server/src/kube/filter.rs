@@ -99,6 +99,11 @@ impl Filter {
         }
     }
 
+    /// The resource whose objects it selects.
+    pub(crate) fn resource(&self) -> &'static Resource {
+        self.resource
+    }
+
     /// Whether it selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.shard.is_none() && self.selects_whole_shard()
@@ -179,6 +184,10 @@ pub(crate) fn field_of<'o>(resource: &Resource, object: &'o Object, path: &str) 
         NAME => object.name(),
         _ => match resource.field(path) {
             Some(Field::Text(numbers)) => descend(object.encoded(), numbers),
+            Some(Field::TextOr(numbers, others)) => match descend(object.encoded(), numbers) {
+                b"" => descend(object.encoded(), others),
+                text => text,
+            },
             Some(Field::Flag([above @ .., number])) => {
                 match flag(descend(object.encoded(), above), *number) {
                     true => b"true",

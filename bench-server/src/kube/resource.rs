@@ -4,7 +4,7 @@ use kube_api::custom::custom_to_json;
 use kube_api::schema::{self, Message};
 use kube_api::{ToJsonError, to_json};
 
-use self::Field::{Flag, Never, Text};
+use self::Field::{Flag, Never, Text, TextOr};
 
 /// One served resource type.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub struct Resource {
 pub enum Field {
     /// Text.
     Text(&'static [u32]),
+    /// Text, and another one where it is empty.
+    TextOr(&'static [u32], &'static [u32]),
     /// A boolean: `true` or `false`.
     Flag(&'static [u32]),
     /// Accepted in selectors, and empty in every object.
@@ -152,7 +154,7 @@ pub static RESOURCES: [Resource; 8] = [
             ("involvedObject.fieldPath", Text(&[2, 7])),
             ("reason", Text(&[3])),
             ("reportingComponent", Text(&[14])),
-            ("source", Text(&[5, 1])),
+            ("source", TextOr(&[5, 1], &[14])),
             ("type", Text(&[9])),
         ]),
     },

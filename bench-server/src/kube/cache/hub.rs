@@ -21,7 +21,7 @@ use self::crowd::{Crowd, Found, Group};
 use super::event::{Dispatched, Event, EventType};
 use super::index::{INDEXED_FIELD, indexed_value};
 use super::queue::{Delivery, Queue};
-use crate::kube::filter::{Filter, NAME};
+use crate::kube::filter::{Filter, NAME, NAMESPACE};
 use crate::kube::object::Object;
 use crate::kube::resource::Resource;
 
@@ -52,14 +52,20 @@ enum Place {
 impl Interest {
     /// Everything below `below` that `filter` selects; `selectors` is the text that the filter was read from.
     pub(crate) fn new(below: String, filter: Filter, selectors: &str) -> Self {
+        let name = filter.demands_field(NAME);
+        let namespace = match filter.demands_field(NAMESPACE) {
+            Some(namespace) if below.is_empty() => Some(format!("{namespace}/")),
+            _ => (!below.is_empty()).then(|| below.clone()),
+        };
         let place = if let Some(value) = filter.demands_field(INDEXED_FIELD) {
             Place::Field(value.as_bytes().to_vec())
-        } else if let (Some(name), false) = (filter.demands_field(NAME), below.is_empty()) {
-            Place::Key(format!("{below}{name}").into_bytes())
-        } else if below.is_empty() {
-            Place::Everywhere
         } else {
-            Place::Namespace(below.clone().into_bytes())
+            match (filter.resource().namespaced, namespace, name) {
+                (false, _, Some(name)) => Place::Key(name.as_bytes().to_vec()),
+                (true, Some(below), Some(name)) => Place::Key((below + name).into_bytes()),
+                (true, Some(below), None) => Place::Namespace(below.into_bytes()),
+                _ => Place::Everywhere,
+            }
         };
         Self {
             identity: format!("{below}\n{selectors}"),
@@ -314,5 +320,53 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.queue.close();
         self.hub.leave(&self.interest, &self.queue);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_api::ListOptions;
+
+    use super::*;
+    use crate::kube::gates::FeatureGates;
+    use crate::kube::resource::RESOURCES;
+
+    /// An event costs as much as there are interests that are looked up nowhere.
+    #[test]
+    fn who_watches_one_object_is_found_by_its_key() {
+        for (resource, below, fields, place) in [
+            ("nodes", "", "metadata.name=n", "Key n"),
+            ("namespaces", "", "metadata.name=n", "Key n"),
+            ("nodes", "", "spec.unschedulable=true", "Everywhere"),
+            ("pods", "a/", "metadata.name=n", "Key a/n"),
+            (
+                "pods",
+                "",
+                "metadata.namespace=a,metadata.name=n",
+                "Key a/n",
+            ),
+            ("pods", "", "metadata.namespace=a", "Namespace a/"),
+            ("pods", "b/", "metadata.namespace=a", "Namespace b/"),
+            ("pods", "", "metadata.name=n", "Everywhere"),
+            ("pods", "a/", "spec.nodeName=n", "Field n"),
+            ("configmaps", "", "metadata.namespace=a", "Namespace a/"),
+        ] {
+            let mut resources = RESOURCES.iter();
+            let found = resources.find(|candidate| candidate.name == resource);
+            let options = ListOptions {
+                field_selector: fields.to_owned(),
+                ..ListOptions::default()
+            };
+            let filter = Filter::parse(found.expect("served"), &options, FeatureGates::default());
+            let interest = Interest::new(below.to_owned(), filter.expect("a filter"), fields);
+            let text = |name: &str, bytes: &[u8]| format!("{name} {}", bytes.escape_ascii());
+            let looked_up = match &interest.place {
+                Place::Key(key) => text("Key", key),
+                Place::Field(value) => text("Field", value),
+                Place::Namespace(below) => text("Namespace", below),
+                Place::Everywhere => "Everywhere".to_owned(),
+            };
+            assert_eq!(looked_up, place, "{resource} {below} {fields}");
+        }
     }
 }
