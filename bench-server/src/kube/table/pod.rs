@@ -21,8 +21,21 @@ pub(super) static COLUMNS: [Column; 9] = [
 struct Summary {
     ready: usize,
     reason: String,
-    restarts: i64,
-    last_restart: Option<i64>,
+    restarts: Restarts,
+}
+
+/// How often containers were started again, and when the last one had ended before that.
+#[derive(Default, Clone, Copy)]
+struct Restarts {
+    count: i64,
+    last: Option<i64>,
+}
+
+impl Restarts {
+    fn add(&mut self, container: Message<'_>) {
+        self.count += container.int(5);
+        self.last = self.last.max(last_termination(container));
+    }
 }
 
 /// Appends the condition of a row whose pod has come to its end.
@@ -46,15 +59,16 @@ pub(super) fn put(pod: Message<'_>, cells: &mut Cells<'_>) {
     cells.name(pod);
     cells.text(&format!("{}/{total}", summary.ready));
     cells.text(&summary.reason);
-    cells.text(&match summary.last_restart {
-        Some(at) if summary.restarts > 0 => {
+    let restarts = summary.restarts;
+    cells.text(&match restarts.last {
+        Some(at) if restarts.count != 0 => {
             format!(
                 "{} ({} ago)",
-                summary.restarts,
+                restarts.count,
                 human_duration(cells.now - at)
             )
         }
-        _ => summary.restarts.to_string(),
+        _ => restarts.count.to_string(),
     });
     cells.age(pod);
     let address = status
@@ -82,8 +96,7 @@ fn summary(pod: Message<'_>) -> Summary {
             "" => status.text(1).to_owned(),
             reason => reason.to_owned(),
         },
-        restarts: 0,
-        last_restart: None,
+        restarts: Restarts::default(),
     };
     let gated = |condition: Message<'_>| {
         (condition.text(1), condition.text(5)) == ("PodScheduled", "SchedulingGated")
@@ -91,8 +104,10 @@ fn summary(pod: Message<'_>) -> Summary {
     if status.all(2).any(gated) {
         summary.reason = "SchedulingGated".to_owned();
     }
-    let initializing = summary.initialize(pod);
+    let (initializing, sidecars) = summary.initialize(pod);
     if !initializing || condition(status, "Initialized") == Some("True") {
+        // Of the init containers only those count that go on running beside the others.
+        summary.restarts = sidecars;
         summary.run(status);
     }
     // Set while a deletion waits for the kubelet.
@@ -107,19 +122,18 @@ fn summary(pod: Message<'_>) -> Summary {
 }
 
 impl Summary {
-    /// Looks at the init containers up to the one that is not through; whether there is one.
-    fn initialize(&mut self, pod: Message<'_>) -> bool {
+    /// Looks at the init containers up to the one that is not through; whether there is one, and what those
+    /// restarted until then that go on running.
+    fn initialize(&mut self, pod: Message<'_>) -> (bool, Restarts) {
         let (spec, status) = (pod.message(2), pod.message(3));
-        let mut sidecar_restarts = 0;
-        let mut sidecar_last = None;
+        let mut sidecars = Restarts::default();
         for (i, container) in status.all(10).enumerate() {
-            self.count_restarts(container);
+            self.restarts.add(container);
             let sidecar = spec
                 .all(20)
                 .any(|known| known.text(1) == container.text(1) && is_sidecar(known));
             if sidecar {
-                sidecar_restarts += container.int(5);
-                sidecar_last = sidecar_last.max(last_termination(container));
+                sidecars.add(container);
             }
             let state = container.message(2);
             if state.find(3).is_some_and(|ended| ended.int(1) == 0) {
@@ -136,24 +150,27 @@ impl Summary {
                 }
                 _ => format!("Init:{i}/{}", spec.count(20)),
             };
-            return true;
+            return (true, sidecars);
         }
-        // Of those that are through, only the ones that go on running beside the others count.
-        (self.restarts, self.last_restart) = (sidecar_restarts, sidecar_last);
-        false
+        (false, sidecars)
     }
 
     fn run(&mut self, status: Message<'_>) {
-        let mut running = false;
+        let (mut running, mut error) = (false, None);
         let containers: Vec<_> = status.all(8).collect();
         for container in containers.into_iter().rev() {
-            self.count_restarts(container);
+            self.restarts.add(container);
             let state = container.message(2);
             match (state.find(1), state.find(3)) {
                 (Some(waiting), _) if !waiting.text(1).is_empty() => {
                     self.reason = waiting.text(1).to_owned();
                 }
-                (_, Some(ended)) => self.reason = ended_reason(ended),
+                (_, Some(ended)) => {
+                    self.reason = ended_reason(ended);
+                    if ended.int(1) != 0 {
+                        error = Some(self.reason.clone());
+                    }
+                }
                 _ if container.flag(4) && state.find(2).is_some() => {
                     running = true;
                     self.ready += 1;
@@ -161,17 +178,16 @@ impl Summary {
                 _ => {}
             }
         }
-        if self.reason == "Completed" && running {
-            self.reason = match condition(status, "Ready") {
-                Some("True") => "Running".to_owned(),
-                _ => "NotReady".to_owned(),
+        // One that is through does not say how the others are.
+        if self.reason == "Completed" {
+            let ready = condition(status, "Ready") == Some("True");
+            let other = match (running, ready) {
+                (true, true) => Some("Running".to_owned()),
+                (true, false) => error.or(Some("NotReady".to_owned())),
+                (false, _) => error,
             };
+            self.reason = other.unwrap_or_else(|| std::mem::take(&mut self.reason));
         }
-    }
-
-    fn count_restarts(&mut self, container: Message<'_>) {
-        self.restarts += container.int(5);
-        self.last_restart = self.last_restart.max(last_termination(container));
     }
 }
 

@@ -175,3 +175,43 @@ fn other_kinds_have_the_columns_that_kubectl_shows() {
         ]
     );
 }
+
+#[test]
+fn one_that_is_through_does_not_hide_one_that_failed() {
+    let two = json!({"containers": [{"name": "a"}, {"name": "b"}]});
+    let ended = |name: &str, code: i64, reason: &str| json!({"name": name, "state": {"terminated": {"exitCode": code, "reason": reason}}});
+    let through = ended("a", 0, "Completed");
+    let failed = ended("b", 1, "Error");
+    let status = |containers: Value| json!({"phase": "Running", "containerStatuses": containers});
+    let reason = |containers: Value| pod(two.clone(), status(containers))[1].clone();
+    assert_eq!(reason(json!([through, failed])), "Error");
+    assert_eq!(
+        reason(json!([through, ended("b", 0, "Completed")])),
+        "Completed"
+    );
+    let running = json!({"name": "b", "ready": true, "state": {"running": {}}});
+    assert_eq!(reason(json!([through, running])), "NotReady");
+    let killed = json!({"name": "b", "state": {"terminated": {"exitCode": 137, "signal": 9}}});
+    assert_eq!(reason(json!([through, killed])), "Signal:9");
+}
+
+/// Init containers that are through no longer count, even while the next one begins again.
+#[test]
+fn restarts_before_the_pod_was_initialized_are_forgotten() {
+    let spec = json!({"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}], "containers": [{"name": "a"}]});
+    let initialized = json!([{"type": "Initialized", "status": "True"}]);
+    let status = |conditions: Value| {
+        json!({
+            "phase": "Running", "conditions": conditions,
+            "initContainerStatuses": [
+                {"name": "i", "restartCount": 5, "state": {"terminated": {"exitCode": 0}}},
+                {"name": "s", "restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+            ],
+            "containerStatuses": [{"name": "a", "restartCount": 1, "ready": true, "state": {"running": {}}}],
+        })
+    };
+    let waiting = pod(spec.clone(), status(json!([])));
+    assert_eq!(waiting, ["0/2", "Init:CrashLoopBackOff", "7"]);
+    let [_, _, restarts] = pod(spec, status(initialized));
+    assert_eq!(restarts, "3");
+}
