@@ -153,22 +153,7 @@ impl Status {
 
     /// 422: options that exclude each other.
     pub fn invalid_list_options(causes: Vec<Cause>) -> Self {
-        let texts: Vec<_> = causes
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect();
-        let texts = if let [text] = &texts[..] {
-            text.clone()
-        } else {
-            format!("[{}]", texts.join(", "))
-        };
-        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {texts}");
-        Self::new(422, "Invalid", message).with(Details {
-            group: "meta.k8s.io",
-            kind: "ListOptions",
-            causes,
-            ..Details::default()
-        })
+        Self::invalid("ListOptions", "meta.k8s.io", "", causes)
     }
 
     /// 429: not now; try again after so many seconds.

@@ -39,10 +39,38 @@ impl Status {
         })
     }
 
+    /// 403: nobody may do that to this object.
+    pub fn forbidden(about: About<'_>, why: &str) -> Self {
+        let message = format!("{} is forbidden: {why}", about.text());
+        Self::new(403, "Forbidden", message).with(about.details())
+    }
+
     /// 409: an object of that name is there already.
     pub fn already_exists(about: About<'_>) -> Self {
         let message = format!("{} already exists", about.text());
         Self::new(409, "AlreadyExists", message).with(about.details())
+    }
+
+    /// 409: each name that was made up for the object is taken. Another try may find a free one.
+    pub fn no_name_left(about: About<'_>) -> Self {
+        let taken = Self::already_exists(about);
+        let why = "the server was not able to generate a unique name for the object";
+        Self {
+            message: format!("{}, {why}", taken.message),
+            ..taken
+        }
+        .with(Details {
+            retry_after_seconds: 1,
+            ..about.details()
+        })
+    }
+
+    /// The same of an object whose deletion has begun.
+    pub fn of_a_dying_object(self) -> Self {
+        Self {
+            message: format!("object is being deleted: {}", self.message),
+            ..self
+        }
     }
 
     /// 409: the object is not in the state that the request names.
@@ -57,9 +85,9 @@ impl Status {
         Self::conflict(about, why)
     }
 
-    /// 413: the body is larger than `limit` bytes.
-    pub fn request_too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
+    /// 413: the body is larger, or asks for more, than a request may; `why` names the limit.
+    pub fn request_too_large(why: impl std::fmt::Display) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 

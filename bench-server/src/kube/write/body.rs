@@ -51,7 +51,7 @@ impl Sent {
                 // A client that is still sending when its connection is closed may never see the answer.
                 let mut rest = Limited::new(body, MAX_BYTES);
                 while let Some(Ok(_)) = rest.frame().await {}
-                Err(Status::request_too_large(MAX_BYTES))
+                Err(Status::request_too_large(format!("limit is {MAX_BYTES}")))
             }
             Err(error) => Err(Status::bad_request(format!(
                 "the body of the request could not be read: {error}"

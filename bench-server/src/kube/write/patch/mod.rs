@@ -1,9 +1,11 @@
 //! Patches: a change of an object that names only what changes.
 //!
+//! - [`operations`]: JSON patches
 //! - [`strategic`]: strategic merge patches, for built-in kinds
 //! - [`merge_keys`]: what they merge lists by
 
 mod merge_keys;
+mod operations;
 mod strategic;
 
 pub(crate) use merge_keys::{ListMerge, list_merge};
@@ -12,8 +14,7 @@ use kube_api::Status;
 use kube_api::schema::Message;
 use serde_json::{Map, Value};
 
-/// Operations that one JSON patch may have (an apiserver's limit).
-const MAX_OPERATIONS: usize = 10_000;
+use self::operations::Operations;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -23,7 +24,7 @@ const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
     /// RFC 6902.
-    Json(json_patch::Patch),
+    Json(Operations),
     /// RFC 7396.
     Merge(Value),
     /// Kubernetes' own, with the schema of the kind.
@@ -48,30 +49,19 @@ impl Patch {
         message: Option<&'static Message>,
         body: &[u8],
     ) -> Result<Self, Status> {
-        let unreadable = |error: serde_json::Error| {
-            Status::bad_request(format!("error decoding patch: {error}"))
-        };
         match (media_type, message) {
-            (JSON_PATCH, _) => {
-                let operations: Vec<Map<String, Value>> =
-                    serde_json::from_slice(body).map_err(unreadable)?;
-                let operations = operations.into_iter().map(Value::Object).collect();
-                let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))
-                    .map_err(|_| Status::patch_rejected())?;
-                match patch.0.len() {
-                    0..=MAX_OPERATIONS => Ok(Self::Json(patch)),
-                    _ => Err(Status::request_too_large(MAX_OPERATIONS)),
+            (JSON_PATCH, _) => Operations::parse(body).map(Self::Json),
+            (MERGE_PATCH, _) => {
+                match serde_json::from_slice(body).map_err(|error| unreadable(&error))? {
+                    patch @ Value::Object(_) => Ok(Self::Merge(patch)),
+                    _ => Err(Status::bad_request(
+                        "error decoding patch: a merge patch of an object must be an object",
+                    )),
                 }
             }
-            (MERGE_PATCH, _) => match serde_json::from_slice(body).map_err(unreadable)? {
-                patch @ Value::Object(_) => Ok(Self::Merge(patch)),
-                _ => Err(Status::bad_request(
-                    "error decoding patch: a merge patch of an object must be an object",
-                )),
-            },
             (STRATEGIC_MERGE_PATCH, Some(message)) => serde_json::from_slice(body)
                 .map(|patch| Self::Strategic(message, patch))
-                .map_err(unreadable),
+                .map_err(|error| unreadable(&error)),
             (_, None) => Err(Status::unsupported_media_type(Self::media_types(message))),
             _ => Err(Status::unsupported_patch()),
         }
@@ -96,15 +86,13 @@ impl Patch {
                 json_patch::merge(value, patch);
                 Ok(())
             }),
-            Self::Json(patch) => on_value(object, |value| {
-                json_patch::patch(value, patch).map_err(|_| Status::patch_rejected())?;
-                match value {
-                    Value::Object(_) => Ok(()),
-                    _ => Err(Status::patch_rejected()),
-                }
-            }),
+            Self::Json(operations) => on_value(object, |value| operations.apply(value)),
         }
     }
+}
+
+fn unreadable(error: &serde_json::Error) -> Status {
+    Status::bad_request(format!("error decoding patch: {error}"))
 }
 
 /// Lends the map to what takes a whole value.
@@ -125,6 +113,7 @@ mod tests {
     use kube_api::schema::POD;
     use serde_json::json;
 
+    use super::operations::MAX_OPERATIONS;
     use super::*;
 
     fn applied(media_type: &str, patch: Value) -> Result<Value, Status> {
