@@ -42,11 +42,27 @@ pub struct ListOptions {
     pub send_initial_events: Option<bool>,
     /// `allowWatchBookmarks`: a watcher understands bookmarks.
     pub allow_watch_bookmarks: bool,
-    /// `timeoutSeconds` of a watch; 0 leaves it to the server.
-    pub timeout_seconds: u64,
+    /// `timeoutSeconds` of a watch; 0 leaves it to the server, and a negative one is over at once.
+    pub timeout_seconds: i64,
     /// `timeout` as sent; [`Self::timeout()`] reads it, for requests that are no watch.
     pub timeout: String,
 }
+
+/// The parameters that are read.
+const NAMES: [&str; 12] = [
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeout",
+    "timeoutSeconds",
+    "watch",
+];
 
 impl ListOptions {
     /// Reads the query of a URL (what stands behind `?`).
@@ -54,12 +70,27 @@ impl ListOptions {
     /// # Errors
     /// 400 when `limit` or `timeoutSeconds` is no integer.
     pub fn parse(query: &str) -> Result<Self, Status> {
+        Self::read(query, &NAMES)
+    }
+
+    /// Reads the query of a request for one object: `resourceVersion` and `timeout`. Others are ignored,
+    /// whatever they say.
+    pub fn of_one(query: &str) -> Self {
+        Self::read(query, &["resourceVersion", "timeout"]).unwrap_or_default()
+    }
+
+    /// The first values of these parameters. Costs no more than a look at each pair of the query.
+    fn read(query: &str, names: &[&str]) -> Result<Self, Status> {
         let mut options = Self::default();
-        let mut seen = Vec::new();
+        let mut seen = 0_u32;
         for (name, value) in parse(query.as_bytes()) {
-            if seen.contains(&name) {
+            let Some(at) = names.iter().position(|known| *known == name) else {
+                continue;
+            };
+            if seen & 1 << at != 0 {
                 continue;
             }
+            seen |= 1 << at;
             match &*name {
                 "resourceVersion" => options.resource_version = value.into_owned(),
                 "resourceVersionMatch" => {
@@ -70,19 +101,19 @@ impl ListOptions {
                         other => Some(Match::Other(other.to_owned())),
                     }
                 }
-                "limit" => options.limit = natural(&value)?,
-                "timeoutSeconds" => options.timeout_seconds = natural(&value)?,
-                "allowWatchBookmarks" => options.allow_watch_bookmarks = truth(&value),
+                // Negative ones mean none.
+                "limit" => options.limit = u64::try_from(integer(&value)?).unwrap_or(0),
+                "timeoutSeconds" => options.timeout_seconds = integer(&value)?,
+                "allowWatchBookmarks" => options.allow_watch_bookmarks = boolean(&value),
                 "continue" => options.continue_token = value.into_owned(),
                 "labelSelector" => options.label_selector = value.into_owned(),
                 "fieldSelector" => options.field_selector = value.into_owned(),
                 "shardSelector" => options.shard_selector = value.into_owned(),
-                "watch" => options.watch = truth(&value),
+                "watch" => options.watch = boolean(&value),
                 "timeout" => options.timeout = value.into_owned(),
-                "sendInitialEvents" => options.send_initial_events = Some(truth(&value)),
-                _ => {}
+                "sendInitialEvents" => options.send_initial_events = Some(boolean(&value)),
+                _ => unreachable!("each of the names has a field"),
             }
-            seen.push(name);
         }
         Ok(options)
     }
@@ -238,13 +269,15 @@ fn forbidden(field: &'static str, why: &str) -> Cause {
     }
 }
 
-/// An integer of a query; 0 and negative ones are 0, which means none. The texts are those of the parser that an apiserver uses.
-fn natural(value: &str) -> Result<u64, Status> {
-    let number = value.parse::<i64>().map_err(|error| {
+/// An integer of a query.
+///
+/// # Errors
+/// 400 with the text of the parser that an apiserver uses.
+pub fn integer(value: &str) -> Result<i64, Status> {
+    value.parse().map_err(|error| {
         let why = not_parsed(Some(error));
         Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"))
-    })?;
-    Ok(u64::try_from(number).unwrap_or(0))
+    })
 }
 
 /// What an apiserver's parser of integers says of a text that is none.
@@ -256,7 +289,7 @@ fn not_parsed(error: Option<ParseIntError>) -> &'static str {
 }
 
 /// Booleans of a query: `0` and `false` are false, everything else that is there is true, empty included.
-fn truth(value: &str) -> bool {
+pub fn boolean(value: &str) -> bool {
     !(value == "0" || value.eq_ignore_ascii_case("false"))
 }
 
@@ -325,6 +358,13 @@ mod tests {
         for bad in ["timeout=5", "timeout=x"] {
             assert_eq!(options(bad).timeout().expect_err(bad).code, 400, "{bad}");
         }
+        assert_eq!(
+            ListOptions::of_one("limit=x&watch=1&resourceVersion=5&resourceVersion=6"),
+            ListOptions {
+                resource_version: "5".to_owned(),
+                ..ListOptions::default()
+            }
+        );
         for bad in ["limit=x", "timeoutSeconds=1.5"] {
             assert_eq!(ListOptions::parse(bad).expect_err(bad).code, 400, "{bad}");
         }
@@ -348,7 +388,7 @@ mod tests {
         assert_eq!(off.expect_err("the gate is off").code, 422);
         let plain = options("watch=1&resourceVersion=5&limit=3&timeoutSeconds=-1");
         assert_eq!(plain.validate_watch(false), Ok(()));
-        assert_eq!(plain.timeout_seconds, 0);
+        assert_eq!(plain.timeout_seconds, -1);
         let bad = ListOptions::parse("timeoutSeconds=soon");
         assert_eq!(bad.expect_err("no integer").code, 400);
     }

@@ -1,9 +1,11 @@
-//! An answer on its way. Until it is over, its request counts as being served, and a list's time limit holds:
-//! the minute that a request has includes its body, however slowly that is read.
+//! An answer on its way. Until it is over, its request counts as being served, and its time limit holds: the
+//! minute that a request has includes its body, however slowly that is read, and a watch is over soon after its
+//! end, even if nobody reads so far.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Response;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
@@ -13,6 +15,10 @@ use super::body::KubeBody;
 use super::figures::requests::Underway;
 use crate::listen::TimeLimit;
 use crate::wire::frame::Frame;
+
+/// Time that a client has to read what is left of a watch when that is over. A body is asked for its end only
+/// while there is room for it.
+const LAST_READ: Duration = Duration::from_secs(60);
 
 /// What the tier sends.
 #[derive(Debug)]
@@ -34,8 +40,8 @@ impl From<KubeBody> for Reply {
 }
 
 impl Reply {
-    /// The answer to `request`; a list is cut off at `until`. Other answers are one piece, which the
-    /// connection has at once, and watches have limits of their own.
+    /// The answer to `request`; a list is cut off at `until`, and a watch a minute after its own end. Other
+    /// answers are one piece, which the connection has at once.
     pub(crate) fn to(
         mut request: Underway,
         response: Response<KubeBody>,
@@ -45,7 +51,8 @@ impl Reply {
         response.map(|body| Self {
             limit: match &body {
                 KubeBody::List(_) | KubeBody::Dressed(_) => TimeLimit::set(until),
-                KubeBody::Full(_) | KubeBody::Opaque(_) | KubeBody::Watch(_) => None,
+                KubeBody::Watch(watch) => TimeLimit::set(watch.deadline() + LAST_READ),
+                KubeBody::Full(_) | KubeBody::Opaque(_) => None,
             },
             body,
             request: Some(request),

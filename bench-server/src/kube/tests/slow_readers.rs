@@ -147,3 +147,40 @@ async fn over_http2_only_the_list_is_reset() {
     assert_eq!(response.await.expect("an answer").status(), StatusCode::OK);
     assert!(!serving.is_finished());
 }
+
+/// hyper asks a body for nothing while there is no room for it, and so never for its end.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_not_read_is_over_a_minute_after_its_end() {
+    let (_etcd, tier) = large().await;
+    let (mut client, serving) = connect(&tier);
+    ask(&mut client, "/api/v1/pods?watch=1&timeoutSeconds=10").await;
+    let started = Instant::now();
+    while !serving.is_finished() {
+        tokio::time::sleep(SECOND).await;
+        assert!(started.elapsed() < 100 * SECOND, "it ends");
+    }
+    assert!(started.elapsed() >= 70 * SECOND);
+    let open = "apiserver_longrunning_requests";
+    assert_eq!(metric(&tier.service, open).await, 0.0);
+    let mut read = Vec::new();
+    client.read_to_end(&mut read).await.expect("closed");
+    assert!(
+        !read.ends_with(b"0\r\n\r\n"),
+        "what was not read is not sent"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_no_time_is_over_at_once() {
+    let (_etcd, tier) = large().await;
+    let read = async |seconds: i64| {
+        let path = format!("/api/v1/pods?watch=1&timeoutSeconds={seconds}");
+        get(&tier.service, &path).await
+    };
+    let none = read(-1).await;
+    assert_eq!((none.code, none.body.len()), (StatusCode::OK, 0));
+    // So far off that no clock counts so far.
+    let longest = read(i64::MAX);
+    let waited = tokio::time::timeout(7_200 * SECOND, longest).await;
+    assert!(waited.is_err(), "it goes on");
+}

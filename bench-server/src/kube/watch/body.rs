@@ -120,6 +120,8 @@ impl WatchBody {
                 feed,
             }) => {
                 let phase = match state {
+                    // Asked for with a timeout below zero.
+                    _ if plan.timeout.is_zero() => Phase::Ended,
                     Some(objects) => {
                         let end = prefix_end(interest.below().as_bytes());
                         let range = KeyRange::new(interest.below().as_bytes(), &end);
@@ -169,6 +171,11 @@ impl WatchBody {
         self.gzip.is_some()
     }
 
+    /// When it ends, if it is read.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Media type of the answer.
     pub fn media_type(&self) -> &'static str {
         self.encoder.media_type()
@@ -191,7 +198,7 @@ impl WatchBody {
             },
             _ => Out::new(),
         };
-        let mut looked = 0;
+        let (mut looked, mut shown) = (0, 0);
         let pending = loop {
             if out.is_full() {
                 break false;
@@ -206,7 +213,7 @@ impl WatchBody {
                     match objects.next_ref() {
                         Some(object) if self.interest.passes(object) => {
                             self.encoder.event(&mut out, EventType::Added, object);
-                            self.figures.initial_events(self.encoder.resource(), 1);
+                            shown += 1;
                         }
                         Some(_) => {}
                         None => self.end_initial(&mut out),
@@ -228,6 +235,9 @@ impl WatchBody {
                 self.phase = Phase::Ended;
             }
         };
+        if shown > 0 {
+            self.figures.initial_events(self.encoder.resource(), shown);
+        }
         if out.is_empty() {
             return match pending {
                 true => Poll::Pending,

@@ -9,6 +9,8 @@ use kube_api::{ListOptions, Status};
 /// A watch without `timeoutSeconds` lasts so long, and by chance up to twice as long, so that watches which
 /// began together do not end together.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1_800);
+/// No watch lasts longer, whatever it asks for: clocks cannot count on without an end.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// What a watch begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +73,9 @@ impl Plan {
                     let chance = RandomState::new().build_hasher().finish() % 1_000;
                     MIN_TIMEOUT + MIN_TIMEOUT.mul_f64(chance as f64 / 1_000.0)
                 }
-                seconds => Duration::from_secs(seconds),
+                seconds => {
+                    Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(MAX_TIMEOUT)
+                }
             },
         })
     }
@@ -138,6 +142,9 @@ mod tests {
             Plan::new(&options, true).expect("a plan").timeout
         };
         assert_eq!(timeout("timeoutSeconds=7"), Duration::from_secs(7));
+        assert_eq!(timeout("timeoutSeconds=-1"), Duration::ZERO);
+        let most = format!("timeoutSeconds={}", i64::MAX);
+        assert_eq!(timeout(&most), MAX_TIMEOUT);
         for _ in 0..100 {
             assert!((MIN_TIMEOUT..2 * MIN_TIMEOUT).contains(&timeout("timeoutSeconds=0")));
         }
