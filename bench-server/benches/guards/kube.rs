@@ -56,7 +56,7 @@ impl Served {
         let lister = self.tier.service.lister("pods").expect("served");
         self.runtime.block_on(async {
             let listing = lister.list("", &options).await.expect("a list");
-            let body = ListBody::new(lister.resource, form(encoding), listing);
+            let body = ListBody::new(lister.resource, form(encoding), listing).await;
             let mut body = Box::pin(KubeBody::List(Box::new(body)));
             let mut bytes = 0;
             while let Some(frame) = next(&mut body).await {

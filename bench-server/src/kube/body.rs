@@ -17,7 +17,7 @@ use super::form::{Form, Items};
 use super::media::{Encoding, Shape};
 use super::object::Object;
 use super::opaque::OpaqueBody;
-use super::page::Listing;
+use super::page::{Listing, TURN};
 use super::resource::Resource;
 use super::table;
 use super::walk::Walk;
@@ -48,7 +48,7 @@ pub struct ListBody {
 impl ListBody {
     /// The objects of `listing` in `form`. Costs a walk over the objects where their lengths in that form are
     /// not known: partial metadata in protobuf.
-    pub fn new(resource: &'static Resource, form: Form, listing: Listing) -> Self {
+    pub async fn new(resource: &'static Resource, form: Form, listing: Listing) -> Self {
         let (api_version, kind) = form.list_type(resource);
         let mut listing = listing;
         if form.shape != Shape::Whole || resource.message.is_none() {
@@ -76,8 +76,11 @@ impl ListBody {
             (Encoding::Protobuf, _) => {
                 let mut walk = listing.items.clone();
                 let mut items_len = 0;
-                for _ in 0..listing.count {
+                for looked in 1..=listing.count {
                     items_len += walk.next_ref().map_or(0, Form::partial_item_len);
+                    if looked.is_multiple_of(TURN) {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 list::protobuf_head(api_version, kind, meta, items_len)
             }

@@ -11,8 +11,8 @@
 //! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
 //! - [`body`]: lists as they are sent; [`dress`]: indented ([`indent`]) and compressed
 //! - [`opaque`]: what lists are measured against
-//! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`respond`]: what is answered;
-//!   [`reply`]: until it is over
+//! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`call`]: a resource's request and
+//!   answer; [`respond`]: any answer; [`reply`]: until it is over
 //! - [`compaction`]: which revisions storage forgets, and when
 //! - [`figures`]: metrics by upstream's names
 //! - [`gates`]: what can be switched off
@@ -36,6 +36,7 @@ pub mod tier;
 pub mod walk;
 pub mod watch;
 
+mod call;
 mod compaction;
 mod decode;
 mod discovery;

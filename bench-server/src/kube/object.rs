@@ -45,8 +45,8 @@ pub enum DecodeError {
 }
 
 impl Object {
-    /// Reads a stored value: enveloped protobuf, or JSON for a custom resource. Costs one allocation and one
-    /// copy of the value; JSON is parsed.
+    /// Reads a stored value: enveloped protobuf, or JSON for a custom resource. One that is not stored, at
+    /// revision 0, is shown without a version. Costs one allocation and one copy of the value; JSON is parsed.
     ///
     /// # Errors
     /// The value is no such object.
@@ -62,9 +62,22 @@ impl Object {
         }
     }
 
+    /// Whether [`Self::decode`] would read the value, without a copy of it.
+    pub(crate) fn is_readable(resource: &Resource, value: &[u8]) -> bool {
+        let item = |object: &[u8]| ListItem::new(object, "").is_ok();
+        match resource.message {
+            Some(_) => envelope::open(value).is_ok_and(item),
+            None => custom_from_json(value).is_ok_and(|object| item(&object)),
+        }
+    }
+
     fn at(key: &[u8], object: &[u8], mod_revision: i64) -> Result<Self, DecodeError> {
         let mut digits = itoa::Buffer::new();
-        let item = ListItem::new(object, digits.format(mod_revision))?;
+        let version = match mod_revision {
+            0 => "",
+            revision => digits.format(revision),
+        };
+        let item = ListItem::new(object, version)?;
         let mut buffer = Vec::with_capacity(HASH + key.len() + item.len());
         let hash = fnv1a_64(item.uid());
         buffer.extend_from_slice(&hash.to_le_bytes());

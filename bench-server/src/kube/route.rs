@@ -101,6 +101,11 @@ impl<'p> Route<'p> {
         }
     }
 
+    /// Whether it can be read; what keeps a namespace is read with the namespace.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.subresource != Some("finalize")
+    }
+
     /// The request in metrics: upstream's verbs and scopes.
     pub(crate) fn asked(&self, method: &Method, watches: bool) -> Asked {
         let verb = match (method, self.name) {

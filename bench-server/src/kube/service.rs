@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_ENCODING, HeaderMap, VARY, WARNING};
+use http::header::{ACCEPT, HeaderMap};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use kube_api::{ListOptions, Status};
 use prometheus_client::registry::Registry;
 
-use super::body::{KubeBody, ListBody};
+use super::body::KubeBody;
+use super::call::Call;
 use super::discovery;
-use super::dress::{Dress, DressedList, accepts_gzip};
-use super::filter::{Filter, NAME};
-use super::form::{Form, Include};
+use super::dress::Dress;
 use super::health::{self, Check};
 use super::list::Lister;
-use super::media::{Encoding, Media, Shape};
+use super::media::{Encoding, Media};
 use super::opaque::OpaqueBody;
 use super::reply::Reply;
 use super::respond::{described, failure, nothing, respond, text, unsniffed, whole};
 use super::route::{Route, decoded};
-use super::write::answer::{Place, is_dry_run};
+use super::write::answer::Place;
 use super::write::body::Sent;
+use super::write::delete_options::DeleteOptions;
 use super::write::event_lease::EventLease;
 use crate::listen::Handler;
 use crate::metrics;
@@ -43,19 +43,6 @@ struct Shared {
     listers: Vec<Lister>,
     registry: Registry,
     events: EventLease,
-}
-
-/// What a request for a resource is made of, for its handler.
-#[derive(Debug)]
-pub(crate) struct Call<'r> {
-    /// What serves the resource.
-    pub(crate) lister: &'r Lister,
-    /// What the URL names.
-    pub(crate) route: Route<'r>,
-    /// Method, URL and headers.
-    pub(crate) head: &'r Parts,
-    /// How the answer is encoded.
-    pub(crate) media: Media,
 }
 
 impl KubeService {
@@ -173,9 +160,13 @@ impl KubeService {
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let query = head.uri.query().unwrap_or_default();
-        let options = ListOptions::parse(query);
-        let watches = route.watch
-            || route.name.is_none() && options.as_ref().is_ok_and(|options| options.watch);
+        // One object is asked for with fewer options than many, and a write is not selected by any.
+        let selects = head.method == Method::GET && (route.watch || route.name.is_none());
+        let options = match selects {
+            true => ListOptions::parse(query),
+            false => Ok(ListOptions::of_one(query)),
+        };
+        let watches = route.watch || options.as_ref().is_ok_and(|options| options.watch);
         let asked = route.asked(&head.method, watches);
         let dry_run = query.contains("dryRun=All");
         let request = lister.figures.requests.begin(asked, dry_run);
@@ -183,8 +174,9 @@ impl KubeService {
         let encoding = media
             .as_ref()
             .map_or(Encoding::Json, |media| media.encoding);
-        let pretty = Dress::wanted(&head.headers, query).pretty
-            || media.as_ref().is_some_and(|media| media.pretty);
+        let mut dress = Dress::wanted(&head.headers, query);
+        dress.pretty |= media.as_ref().is_some_and(|media| media.pretty);
+        dress.pretty &= encoding == Encoding::Json;
         let media = media.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
         // Watches end by limits of their own.
         let time = match &options {
@@ -205,13 +197,14 @@ impl KubeService {
                 route,
                 head,
                 media,
+                dress,
             };
             self.call(&call, options, watches, body).await
         };
         let response = match tokio::time::timeout_at(until, answer).await {
             Ok(Ok(response)) => response,
-            Ok(Err(status)) => failure(&status, encoding, pretty),
-            Err(_) => failure(&Status::timeout(), encoding, pretty),
+            Ok(Err(status)) => failure(&status, encoding, dress.pretty),
+            Err(_) => failure(&Status::timeout(), encoding, dress.pretty),
         };
         Reply::to(request, response, until)
     }
@@ -219,36 +212,25 @@ impl KubeService {
     async fn call<B>(
         &self,
         call: &Call<'_>,
-        mut options: ListOptions,
+        options: ListOptions,
         watches: bool,
         body: B,
     ) -> Result<Response<KubeBody>, Status>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
-        let Call {
-            lister,
-            route,
-            head,
-            ..
-        } = call;
-        if let (true, Some(name)) = (watches, route.name) {
-            names_no_other(lister, &options, name)?;
-            let comma = if options.field_selector.is_empty() {
-                ""
-            } else {
-                ","
-            };
-            options.field_selector += &format!("{comma}metadata.name={name}");
-        }
-        match (&head.method, route.name) {
+        let route = &call.route;
+        match (&call.head.method, route.name) {
             _ if !route.is_served() => Err(Status::nothing_served()),
+            (&Method::GET, _) if !route.is_readable() => Err(Status::method_not_allowed()),
+            (&Method::GET, _) if watches => call.watch(options).await,
+            (&Method::GET, Some(name)) => call.get(name, &options).await,
+            (&Method::GET, None) => call.list(&options).await,
+            // The path of the old form is read and nothing else.
+            _ if route.watch => Err(Status::method_not_allowed()),
             (&Method::POST | &Method::PUT | &Method::PATCH | &Method::DELETE, _) => {
                 self.write(call, body).await
             }
-            (&Method::GET, _) if watches => call.watch(&options).await,
-            (&Method::GET, Some(name)) => call.get(name, &options).await,
-            (&Method::GET, None) => call.list(&options).await,
             _ => Err(Status::method_not_allowed()),
         }
     }
@@ -261,14 +243,14 @@ impl KubeService {
             lister,
             route,
             head,
-            media,
+            ..
         } = call;
         let place = Place {
             namespace: route.namespace,
             name: route.name,
             subresource: route.subresource,
         };
-        let query = head.uri.query().unwrap_or_default();
+        let form = call.form()?;
         let events = &self.shared.events;
         let sent = Sent::read(&head.headers, body).await?;
         if let (&Method::DELETE, "namespaces", Some(name), None) = (
@@ -276,132 +258,22 @@ impl KubeService {
             route.resource.name,
             route.name,
             route.subresource,
-        ) && !is_dry_run(query, &sent)?
-        {
-            // Rehearsed first: where the namespace itself may not be deleted, nothing in it may be.
-            let rehearsal = format!("{query}&dryRun=All");
-            lister
-                .write(
-                    events,
-                    place,
-                    &head.method,
-                    &rehearsal,
-                    &sent,
-                    media.encoding,
-                )
-                .await?;
-            let within = |lister: &&Lister| lister.resource.namespaced;
-            for lister in self.shared.listers.iter().filter(within) {
-                lister.empty(name, events).await?;
+        ) {
+            let options = DeleteOptions::read(call.query(), &sent)?;
+            if !options.dry_run() {
+                // Where the namespace itself may not be deleted, nothing in it may be.
+                lister.rehearse_deletion(events, name, &options).await?;
+                let within = |lister: &&Lister| lister.resource.namespaced;
+                for lister in self.shared.listers.iter().filter(within) {
+                    lister.empty(name, events).await?;
+                }
             }
         }
         let answer = lister
-            .write(events, place, &head.method, query, &sent, media.encoding)
+            .write(events, place, &head.method, call.query(), &sent)
             .await?;
-        let mut response = respond(answer.code, media.encoding.media_type(), answer.body);
-        for warning in answer.warnings {
-            response.headers_mut().append(WARNING, warning);
-        }
-        Ok(response)
+        call.written(form, answer).await
     }
-}
-
-impl Call<'_> {
-    /// The form of the answer's objects.
-    ///
-    /// # Errors
-    /// 400 for an `includeObject` that is none of the three.
-    pub(crate) fn form(&self) -> Result<Form, Status> {
-        let query = self.head.uri.query().unwrap_or_default();
-        let mut pairs = form_urlencoded::parse(query.as_bytes());
-        let include = match pairs.find(|(name, _)| name == "includeObject") {
-            None => Include::default(),
-            Some((_, value)) => match &*value {
-                "" | "Metadata" => Include::Metadata,
-                "None" => Include::None,
-                "Object" => Include::Object,
-                _ if self.media.shape != Shape::Table => Include::default(),
-                other => {
-                    return Err(Status::bad_request(format!(
-                        "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
-                         must be 'Metadata', 'Object', 'None', or empty"
-                    )));
-                }
-            },
-        };
-        Ok(Form::new(self.media, include))
-    }
-
-    async fn list(&self, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
-        let form = self.form()?;
-        let listing = self.lister.list(self.route.namespace, options).await?;
-        let body = ListBody::new(self.lister.resource, form, listing);
-        let dress = self.dress();
-        if dress == Dress::default() {
-            return Ok(self.ok(KubeBody::List(Box::new(body)), false));
-        }
-        let body = DressedList::new(body, dress);
-        let compressed = body.is_compressed();
-        Ok(self.ok(KubeBody::Dressed(Box::new(body)), compressed))
-    }
-
-    async fn get(&self, name: &str, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
-        let object = self.lister.get(self.route.namespace, name, options).await?;
-        let form = self.form()?;
-        let mut out = Vec::new();
-        form.put_object(self.lister.resource, &object, true, &mut out)
-            .map_err(|error| Status::internal(error.to_string()))?;
-        if self.media.encoding == Encoding::Json {
-            out.push(b'\n');
-        }
-        let (body, compressed) = self.dress().whole(out);
-        Ok(self.ok(KubeBody::full(body), compressed))
-    }
-
-    async fn watch(&self, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
-        let gzip = accepts_gzip(&self.head.headers);
-        let body = self
-            .lister
-            .watch(self.route.namespace, options, self.form()?, gzip)
-            .await?;
-        let (compressed, media_type) = (body.is_compressed(), body.media_type());
-        let response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));
-        Ok(encoded(response, compressed))
-    }
-
-    fn dress(&self) -> Dress {
-        let query = self.head.uri.query().unwrap_or_default();
-        let mut dress = Dress::wanted(&self.head.headers, query);
-        dress.pretty |= self.media.pretty;
-        dress.pretty &= self.media.encoding == Encoding::Json;
-        dress
-    }
-
-    fn ok(&self, body: KubeBody, compressed: bool) -> Response<KubeBody> {
-        let response = respond(StatusCode::OK, self.media.encoding.media_type(), body);
-        encoded(response, compressed)
-    }
-}
-
-/// Refuses a field selector that demands another object than the URL names.
-fn names_no_other(lister: &Lister, options: &ListOptions, name: &str) -> Result<(), Status> {
-    let filter = Filter::parse(lister.resource, options, lister.gates)?;
-    match filter.demands_field(NAME) {
-        Some(other) if other != name => Err(Status::bad_request(
-            "fieldSelector metadata.name doesn't match requested name",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Says so where the body is compressed.
-fn encoded(mut response: Response<KubeBody>, compressed: bool) -> Response<KubeBody> {
-    if compressed {
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    }
-    response
 }
 
 /// The `Accept` header; empty when there is none.

@@ -116,7 +116,7 @@ impl WatchCache {
                 portion.each(|key, value, mod_revision| {
                     let key = source.decoder.relative(key);
                     // What does not decode is not in the cache, and known not to be.
-                    if Object::decode(self.resource, key, value, mod_revision).is_ok() {
+                    if Object::is_readable(self.resource, value) {
                         stored.add(key, mod_revision);
                     }
                 })?;

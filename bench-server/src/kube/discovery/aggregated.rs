@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{STATUS_VERBS, group_versions, put_names, verbs};
+use super::{group_versions, put_names, subresources, verbs};
 use crate::kube::resource::Resource;
 
 /// The media type, without which kubectl takes the answer for the older form.
@@ -70,12 +70,12 @@ fn resource(resource: &Resource) -> Value {
         "verbs": verbs(resource),
     });
     put_names(resource, &mut entry);
-    if resource.has_status() {
-        entry["subresources"] = json!([{
-            "subresource": "status",
-            "responseKind": kind,
-            "verbs": STATUS_VERBS,
-        }]);
+    let parts = subresources(resource)
+        .into_iter()
+        .map(|(part, verbs)| json!({"subresource": part, "responseKind": kind, "verbs": verbs}));
+    let parts: Vec<_> = parts.collect();
+    if !parts.is_empty() {
+        entry["subresources"] = parts.into();
     }
     entry
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{STATUS_VERBS, group_versions, put_names, root, verbs};
+use super::{group_versions, put_names, root, subresources, verbs};
 use crate::kube::resource::Resource;
 
 /// Every document with its path.
@@ -51,13 +51,13 @@ fn entries(resource: &Resource) -> Vec<Value> {
     });
     put_names(resource, &mut whole);
     let mut entries = vec![whole];
-    if resource.has_status() {
+    for (part, verbs) in subresources(resource) {
         entries.push(json!({
-            "name": format!("{}/status", resource.name),
+            "name": format!("{}/{part}", resource.name),
             "singularName": "",
             "namespaced": resource.namespaced,
             "kind": resource.kind,
-            "verbs": STATUS_VERBS,
+            "verbs": verbs,
         }));
     }
     entries

@@ -39,8 +39,13 @@ const CUSTOM_VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
-/// What can be done with a status.
-const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
+/// Parts of a kind's objects that have a URL of their own, by name, and what can be done with them.
+fn subresources(resource: &Resource) -> Vec<(&'static str, &'static [&'static str])> {
+    let finalize = (resource.kind == "Namespace").then_some(("finalize", &["update"][..]));
+    let status = resource.has_status();
+    let status = status.then_some(("status", &["get", "patch", "update"][..]));
+    finalize.into_iter().chain(status).collect()
+}
 
 const JSON: &str = "application/json";
 
@@ -207,7 +212,9 @@ mod tests {
             }
         }
         assert_eq!(plain, whole);
-        assert!(plain.contains(&"v1/pods/status".to_owned()), "{plain:?}");
+        for part in ["v1/pods/status", "v1/namespaces/finalize"] {
+            assert!(plain.contains(&part.to_owned()), "{part}: {plain:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,9 @@ use crate::kube::resource::Resource;
 /// request's deadline; so many losses in a row mean that something else is wrong.
 const ATTEMPTS: usize = 64;
 
+/// How many names are made up until one is free, as an apiserver does.
+const NAMES: usize = 8;
+
 /// Writes one resource in one namespace (empty for cluster-scoped kinds).
 pub(crate) struct Writer<'a> {
     pub(crate) resource: &'static Resource,
@@ -73,10 +76,34 @@ impl Writer<'_> {
     /// # Errors
     /// 409 when the name is taken; whatever is wrong with the object; storage's.
     pub(crate) async fn create(&self, sent: &Sent) -> Result<Written, Status> {
-        let mut draft = Draft::new(self.resource, sent.object(self.resource)?)?;
-        let name = draft.create(self.namespace)?;
-        let encoded = encode(self.resource, draft.fields, self.options.field_validation)?;
-        self.insert(&name, encoded).await
+        let draft = Draft::new(self.resource, sent.object(self.resource)?)?;
+        if !draft.wants_a_name() {
+            return self.make(draft).await.map_err(|(_, status)| status);
+        }
+        let mut attempts = 1;
+        loop {
+            match self.make(draft.clone()).await {
+                Err((name, taken)) if taken.reason == "AlreadyExists" => {
+                    if attempts == NAMES {
+                        return Err(Status::no_name_left(self.resource.about(&name)));
+                    }
+                    attempts += 1;
+                }
+                made => return made.map_err(|(_, status)| status),
+            }
+        }
+    }
+
+    /// Makes the object of a draft; a failure comes with the name that it would have had.
+    async fn make(&self, mut draft: Draft) -> Result<Written, (String, Status)> {
+        let made = draft.create(self.namespace);
+        let name = made.map_err(|status| (String::new(), status))?;
+        let encoded = encode(self.resource, draft.fields, self.options.field_validation);
+        let made = match encoded {
+            Ok(encoded) => self.insert(&name, encoded).await,
+            Err(status) => Err(status),
+        };
+        made.map_err(|status| (name, status))
     }
 
     /// PUT: the object as a whole, or its status.
@@ -95,7 +122,7 @@ impl Writer<'_> {
         let current = self.current(name).await?;
         if current.is_none() && part == Part::Main && self.resource.creates_on_update() {
             let mut draft = draft;
-            draft.create(self.namespace)?;
+            draft.create_by_update(self.namespace)?;
             let encoded = encode(self.resource, draft.fields, self.options.field_validation)?;
             return self.insert(name, encoded).await;
         }
@@ -194,17 +221,24 @@ impl Writer<'_> {
 
     async fn insert(&self, name: &str, encoded: Encoded) -> Result<Written, Status> {
         let mut revision = 0;
-        let there = if self.options.dry_run {
-            self.current(name).await?.is_some()
+        let free = if self.options.dry_run {
+            self.current(name).await?.is_none()
         } else {
             let put = self.put(name, &encoded, 0).await?;
             revision = put.revision;
-            !put.succeeded
+            put.succeeded
         };
-        if there {
-            return Err(Status::already_exists(self.resource.about(name)));
+        if free {
+            return Ok(written(encoded, revision, Outcome::Created));
         }
-        Ok(written(encoded, revision, Outcome::Created))
+        let taken = Status::already_exists(self.resource.about(name));
+        // Who waits for the end of the other one is told that it has begun.
+        let there = self.current(name).await.ok().flatten();
+        let there = there.and_then(|kv| Stored::open(self.resource, kv).ok());
+        Err(match there.is_some_and(|there| there.is_being_deleted()) {
+            true => taken.of_a_dying_object(),
+            false => taken,
+        })
     }
 
     /// Writes the object if it is at revision `expected`; 0 means that there must be none.

@@ -5,8 +5,8 @@ use kube_api::Status;
 use serde_json::Value;
 
 use super::change::{Next, Outcome, Writer, Written};
+use super::delete_options::Preconditions;
 use super::draft::now;
-use super::options::Preconditions;
 use super::stored::{Stored, encode};
 
 /// Deletions of one collection that are under way at once.
@@ -25,7 +25,7 @@ impl Writer<'_> {
     /// Deletes an object, or marks it when it has finalizers.
     ///
     /// # Errors
-    /// 404 when there is none, 409 when a precondition does not hold; storage's.
+    /// 404 when there is none, 409 when a precondition does not hold, 403 for what is never deleted; storage's.
     pub(crate) async fn delete(
         &self,
         name: &str,
@@ -36,6 +36,10 @@ impl Writer<'_> {
         let written = self
             .change(name, current, |stored| {
                 self.check(name, stored, preconditions)?;
+                if self.resource.is_immortal(name) {
+                    let why = "this namespace may not be deleted";
+                    return Err(Status::forbidden(self.resource.about(name), why));
+                }
                 uid = stored.text("uid").to_owned();
                 self.marked(stored)
             })

@@ -25,8 +25,10 @@ const KEPT: [&str; 5] = [
 pub(crate) enum Part {
     /// Everything but the status.
     Main,
-    /// The status, and labels and annotations with it.
+    /// The status, and labels and annotations with it; of a custom resource the status alone.
     Status,
+    /// What keeps a namespace (`spec.finalizers`), which [`Part::Main`] leaves alone.
+    Finalize,
 }
 
 /// An object as a client sent it, or as a patch made it.
@@ -99,7 +101,7 @@ impl Draft {
             ));
         }
         self.place(namespace)?;
-        if self.text("name").is_empty() && !self.text("generateName").is_empty() {
+        if self.wants_a_name() {
             let made_up = name::generate(self.text("generateName"));
             self.metadata().insert("name".to_owned(), made_up.into());
         }
@@ -115,8 +117,27 @@ impl Draft {
         if generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
+        if self.resource.begins_without_status() {
+            self.fields.remove("status");
+        }
         self.fill();
         Ok(self.text("name").to_owned())
+    }
+
+    /// Whether its name is made up by the server.
+    pub(crate) fn wants_a_name(&self) -> bool {
+        self.text("name").is_empty() && !self.text("generateName").is_empty()
+    }
+
+    /// Prepares an object that a PUT makes, since there is none to be replaced.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; 409 for a uid, which says that there was one.
+    pub(crate) fn create_by_update(&mut self, namespace: &str) -> Result<String, Status> {
+        expect_uid(self.resource.about(self.text("name")), self.text("uid"), "")?;
+        // Nothing to be compared with.
+        self.metadata().remove("resourceVersion");
+        self.create(namespace)
     }
 
     /// Checks that the object is the one that the URL names.
@@ -194,7 +215,7 @@ impl Draft {
         }
         self.keep_other_parts(part, stored);
         self.fill();
-        if self.resource.has_generation() && self.fields.get("spec") != stored.fields.get("spec") {
+        if self.resource.has_generation() && self.is_wanted_otherwise(stored) {
             let generation = stored
                 .metadata()
                 .and_then(|stored| stored.get("generation")?.as_i64());
@@ -213,18 +234,72 @@ impl Draft {
         !metadata["deletionTimestamp"].is_null() && !held
     }
 
+    /// Whether the write changes what is wanted of the object: its spec, or whatever a custom resource has
+    /// beside metadata and status.
+    fn is_wanted_otherwise(&self, stored: &Stored) -> bool {
+        if !self.resource.is_custom() {
+            return self.fields.get("spec") != stored.fields.get("spec");
+        }
+        let wanted = |fields: &Map<String, Value>| {
+            let mut wanted = fields.clone();
+            wanted.retain(|name, _| {
+                !matches!(&**name, "metadata" | "status" | "kind" | "apiVersion")
+            });
+            wanted
+        };
+        wanted(&self.fields) != wanted(&stored.fields)
+    }
+
     /// What the part that is written leaves alone comes from the stored object.
     fn keep_other_parts(&mut self, part: Part, stored: &Stored) {
         if !self.resource.has_status() {
             return;
         }
+        let all_but_status = part == Part::Status && self.resource.is_custom();
         let foreign = |name: &str| match part {
-            Part::Main => name == "status",
+            Part::Main | Part::Finalize => name == "status",
+            Part::Status if all_but_status => name != "status",
             Part::Status => !matches!(name, "status" | "metadata" | "kind" | "apiVersion"),
         };
         self.fields.retain(|name, _| !foreign(name));
         for (name, value) in stored.fields.iter().filter(|(name, _)| foreign(name)) {
             self.fields.insert(name.clone(), value.clone());
+        }
+        match (self.resource.kind, part) {
+            // Old kubelets send owners that they have damaged, and leave out a class that they do not know.
+            ("Pod", Part::Status) => {
+                self.keep(stored, ["metadata", "ownerReferences"]);
+                if self.fields["status"]["qosClass"]
+                    .as_str()
+                    .unwrap_or_default()
+                    == ""
+                {
+                    self.keep(stored, ["status", "qosClass"]);
+                }
+            }
+            ("Namespace", Part::Main) => self.keep(stored, ["spec", "finalizers"]),
+            _ => {}
+        }
+    }
+
+    /// Makes one field what it is in the stored object.
+    fn keep(&mut self, stored: &Stored, [holder, field]: [&str; 2]) {
+        let kept = stored
+            .fields
+            .get(holder)
+            .and_then(|fields| fields.get(field));
+        let there = self.fields.entry(holder).or_insert(Value::Null);
+        if there.is_null() && kept.is_some() {
+            *there = Map::new().into();
+        }
+        match (there.as_object_mut(), kept) {
+            (Some(fields), Some(kept)) => {
+                fields.insert(field.to_owned(), kept.clone());
+            }
+            (Some(fields), None) => {
+                fields.remove(field);
+            }
+            (None, _) => {}
         }
     }
 
@@ -282,22 +357,36 @@ impl Draft {
     fn fill(&mut self) {
         match self.resource.kind {
             "Secret" => {
-                if let Some(Value::Object(texts)) = self.fields.remove("stringData") {
-                    let data = self
-                        .fields
-                        .entry("data")
-                        .or_insert_with(|| Map::new().into());
-                    for (name, text) in texts {
-                        if let (Some(data), Some(text)) = (data.as_object_mut(), text.as_str()) {
-                            data.insert(name, base64(text).into());
-                        }
-                    }
-                }
+                self.take_texts();
                 default(&mut self.fields, "type", "Opaque");
             }
             "Pod" => default_below(&mut self.fields, "status", "phase", "Pending"),
             "Namespace" => default_below(&mut self.fields, "status", "phase", "Active"),
             _ => {}
+        }
+    }
+
+    /// A secret's `stringData` is a way to write `data`. What is no such thing stays, to be refused by its type.
+    fn take_texts(&mut self) {
+        let Some(Value::Object(texts)) = self.fields.get("stringData") else {
+            return;
+        };
+        let text = |value: &Value| match value {
+            Value::Null => Some(base64("")),
+            value => value.as_str().map(base64),
+        };
+        let texts = texts.iter();
+        let texts = texts.map(|(name, value)| Some((name.clone(), text(value)?.into())));
+        let Some(texts) = texts.collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let data = self.fields.entry("data").or_insert(Value::Null);
+        if data.is_null() {
+            *data = Map::new().into();
+        }
+        if let Value::Object(data) = data {
+            data.extend(texts);
+            self.fields.remove("stringData");
         }
     }
 }
@@ -331,7 +420,10 @@ fn default(fields: &mut Map<String, Value>, name: &str, value: &str) {
 }
 
 fn default_below(fields: &mut Map<String, Value>, holder: &str, name: &str, value: &str) {
-    let holder = fields.entry(holder).or_insert_with(|| Map::new().into());
+    let holder = fields.entry(holder).or_insert(Value::Null);
+    if holder.is_null() {
+        *holder = Map::new().into();
+    }
     if let Value::Object(fields) = holder {
         default(fields, name, value);
     }

@@ -1,7 +1,7 @@
 //! Writes: POST, PUT, PATCH and DELETE, each one compare-and-write of one key in storage.
 //!
 //! - [`answer`]: methods and URLs in, objects and Statuses out
-//! - [`body`]: bodies as they are sent; [`options`]: what the query asks for
+//! - [`body`]: bodies as they are sent; [`options`] and [`delete_options`]: what is asked for beside the object
 //! - [`draft`]: what the server sets, keeps and refuses in an object; [`name`]: which names are allowed
 //! - [`patch`]: changes of an object; [`rules`]: what differs between kinds
 //! - [`stored`]: an object as storage holds it; [`unknown`]: fields that its kind does not have
@@ -11,12 +11,13 @@
 //!
 //! What a full apiserver does beyond this and nothing here does: admission (a namespace need not exist, and
 //! a new pod keeps the status that it was sent with), defaults of fields that no client here relies on,
-//! immutable fields, `managedFields`, server-side apply.
+//! immutable fields, `managedFields`, server-side apply. docs/apiserver-differences.md has the list.
 
 pub(crate) mod answer;
 pub(crate) mod body;
 pub(crate) mod change;
 pub(crate) mod delete;
+pub(crate) mod delete_options;
 pub(crate) mod draft;
 pub(crate) mod event_lease;
 mod name;

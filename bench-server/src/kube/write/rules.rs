@@ -47,6 +47,12 @@ impl Resource {
         matches!(self.kind, "Pod" | "Node" | "Namespace") || self.is_custom()
     }
 
+    /// Whether a new object's status is dropped. Pods keep theirs, unlike an apiserver's: loads are made of pods
+    /// that run. Nodes register with one.
+    pub(crate) fn begins_without_status(&self) -> bool {
+        self.kind == "Namespace" || self.is_custom()
+    }
+
     /// Whether a PUT must say which version it replaces.
     pub(crate) fn needs_version(&self) -> bool {
         self.kind == "Lease" || self.is_custom()
@@ -60,6 +66,11 @@ impl Resource {
     /// Whether many of them are deleted by one request. Namespaces are not: each takes its objects with it.
     pub(crate) fn deletes_collections(&self) -> bool {
         self.kind != "Namespace"
+    }
+
+    /// Whether nobody may delete the object of this name.
+    pub(crate) fn is_immortal(&self, name: &str) -> bool {
+        self.kind == "Namespace" && matches!(name, "default" | "kube-system" | "kube-public")
     }
 
     /// Whether its objects expire.

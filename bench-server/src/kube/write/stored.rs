@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use etcd_api::proto::mvccpb::KeyValue;
+use kube_api::custom::custom_from_json;
 use kube_api::{FromJsonError, Status, envelope, from_json, to_json};
 use serde_json::{Map, Value};
 
@@ -70,6 +71,11 @@ impl Stored {
             .unwrap_or_default()
     }
 
+    /// Whether it only waits for its finalizers.
+    pub(crate) fn is_being_deleted(&self) -> bool {
+        !self.text("deletionTimestamp").is_empty()
+    }
+
     /// Its bytes once more.
     pub(crate) fn unchanged(&self) -> Encoded {
         Encoded {
@@ -108,21 +114,23 @@ pub(crate) fn encode(
     mut fields: Map<String, Value>,
     validation: FieldValidation,
 ) -> Result<Encoded, Status> {
-    let Some(message) = resource.schema() else {
-        fields.insert("kind".to_owned(), resource.kind.into());
-        fields.insert("apiVersion".to_owned(), resource.api_version.into());
-        let value = Value::Object(fields).to_string();
-        return Ok(Encoded {
-            value: value.into(),
-            warnings: Vec::new(),
-        });
-    };
     let unusable = |why: &dyn std::fmt::Display| {
         Status::bad_request(format!(
             "{kind} in version {:?} cannot be handled as a {kind}: {why}",
             resource.api_version.rsplit('/').next().unwrap_or_default(),
             kind = resource.kind,
         ))
+    };
+    let Some(message) = resource.schema() else {
+        fields.insert("kind".to_owned(), resource.kind.into());
+        fields.insert("apiVersion".to_owned(), resource.api_version.into());
+        let value = Value::Object(fields).to_string();
+        // What could not be read back would be stored and never seen again.
+        custom_from_json(value.as_bytes()).map_err(|error| unusable(&error))?;
+        return Ok(Encoded {
+            value: value.into(),
+            warnings: Vec::new(),
+        });
     };
     let mut warnings = Vec::new();
     let mut raw = Vec::new();
