@@ -110,6 +110,62 @@ fn views_are_whole_and_watchers_miss_nothing_while_others_write_and_compact() {
     assert_eq!(store.revision(), last);
 }
 
+/// Compaction once left the roots alone until after the log was cut: a reader then began at a root whose way up was
+/// gone, and what it made was wrong in silence.
+#[test]
+fn a_view_of_the_past_is_right_or_refused_while_compaction_passes() {
+    const REVISIONS: i64 = 4_000;
+    for _ in 0..40 {
+        let store = Store::new(Config::default());
+        let mut last = 1;
+        while last < REVISIONS {
+            let key = format!("{:02}", last % 20).into_bytes();
+            let response = store.put(&put(key)).expect("a plain put");
+            last = response.header.expect("a header").revision;
+        }
+        store.snapshot_at(100).expect("a root to begin at");
+        let passed = REVISIONS / 3;
+        thread::scope(|scope| {
+            let compactor = scope.spawn(|| store.compact(passed));
+            for reader in 0..2 {
+                let store = &store;
+                scope.spawn(move || {
+                    for rev in (passed - 20..passed + 20).skip(reader).step_by(2) {
+                        match store.snapshot_at(rev) {
+                            Ok(snapshot) => shows(&snapshot, rev),
+                            Err(refusal) => assert_eq!(refusal, Refusal::Compacted),
+                        }
+                    }
+                });
+            }
+            let compacted = compactor.join().expect("no panic");
+            assert_eq!(compacted, Ok(REVISIONS));
+        });
+        for rev in passed..passed + 20 {
+            shows(&store.snapshot_at(rev).expect("it is kept"), rev);
+        }
+    }
+}
+
+/// Each revision writes one key, so the latest of those that are seen tells the revision.
+fn shows(snapshot: &Snapshot, rev: i64) {
+    let records = snapshot.cursor(KeyRange::From(b""));
+    let latest = records.map(|record| record.mod_revision()).max();
+    assert_eq!(latest, Some(rev), "the newest key of the view at {rev}");
+}
+
+#[test]
+fn a_root_that_is_compacted_is_not_held() {
+    let store = Store::new(Config::default());
+    for place in 0..100 {
+        store.put(&put(key(0, place))).expect("a plain put");
+    }
+    let old = store.snapshot_at(50).expect("it is kept");
+    store.compact(60).expect("a revision of the past");
+    store.hold(&old);
+    shows(&store.snapshot_at(61).expect("it is kept"), 61);
+}
+
 /// Hears of every revision up to `last`, asking for progress whenever there is nothing to hear.
 fn hear(stream: &WatchStream, seen: &AtomicI64, last: i64) {
     let mut context = Context::from_waker(Waker::noop());

@@ -3,21 +3,17 @@
 //! Every write makes one commit: its events, each with the record written and the one before it.
 //! The log is dense (commit *i* has revision *first + i*), so a record's mod revision leads to the
 //! event that wrote it, and that event to the version before: a version chain without any pointer
-//! of its own. The index of a past revision is rebuilt from the nearest root that is at hand, by
-//! undoing or redoing the commits between.
+//! of its own. [`roots`](super::roots) makes whole past indexes out of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use etcd_api::error::Refusal;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use super::Record;
 use super::draft::Edits;
 use super::index::Tree;
-
-/// Past roots that are held at a time. Each pins at most the nodes that changed since.
-const HELD_ROOTS: usize = 16;
 
 /// One change of one key.
 #[derive(Debug, Clone)]
@@ -39,7 +35,7 @@ impl Event {
     }
 
     /// Makes `tree` what it was before this event.
-    fn undo(&self, tree: &mut Tree<Record>) {
+    pub(super) fn undo(&self, tree: &mut Tree<Record>) {
         match &self.prev {
             Some(prev) => tree.insert(prev.clone()),
             None => tree.remove(self.record.key()),
@@ -164,7 +160,7 @@ impl Default for State {
 pub(super) struct Garbage {
     _tree: Option<Tree<Record>>,
     _commits: Vec<Logged>,
-    _roots: Vec<Tree<Record>>,
+    pub(super) _roots: Vec<Tree<Record>>,
 }
 
 impl State {
@@ -214,35 +210,11 @@ impl State {
         (Some(commit), garbage)
     }
 
-    /// One key at a revision, by its chain of versions; `None` when the chain does not tell.
-    pub(super) fn get_at(
-        &self,
-        key: &[u8],
-        rev: i64,
-    ) -> Result<Option<(Option<Record>, i64)>, Refusal> {
-        self.check(rev)?;
-        let mut version = self.tree.get(key);
-        if rev > 0 && rev < self.revision {
-            // A key that is not there now may have been there then.
-            let Some(mut found) = version else {
-                return Ok(None);
-            };
-            while found.mod_revision() > rev {
-                let Some(older) = self.before(found) else {
-                    return Ok(None);
-                };
-                found = older;
-            }
-            version = Some(found);
-        }
-        Ok(Some((version.cloned(), self.revision)))
-    }
-
-    /// The version of a key before `record`, in the same life of the key.
-    fn before(&self, record: &Record) -> Option<&Record> {
-        let commit = self.log.get(record.mod_revision())?;
-        let event = commit.iter().find(|e| e.record.key() == record.key())?;
-        event.prev.as_ref()
+    /// The commits after revision `after` up to `upto`; `None` when one of them is compacted away.
+    pub(super) fn commits_between(&self, after: i64, upto: i64) -> Option<Vec<Commit>> {
+        let kept = after + 1 >= self.log.first;
+        let count = usize::try_from(upto - after).unwrap_or(0);
+        kept.then(|| self.log.slice(after + 1, count))
     }
 
     /// Whether `rev` can be read; `rev <= 0` is the latest.
@@ -272,91 +244,46 @@ impl State {
     }
 }
 
-/// Roots of past revisions, the least recently used dropped first.
-#[derive(Debug, Default)]
-pub(super) struct HeldRoots {
-    roots: BTreeMap<i64, (Tree<Record>, u64)>,
-    clock: u64,
-}
-
-impl HeldRoots {
-    pub(super) fn insert(&mut self, revision: i64, tree: Tree<Record>) {
-        self.clock += 1;
-        self.roots.insert(revision, (tree, self.clock));
-        if self.roots.len() > HELD_ROOTS {
-            let oldest = self.roots.iter().min_by_key(|(_, (_, used))| *used);
-            if let Some(oldest) = oldest.map(|(revision, _)| *revision) {
-                self.roots.remove(&oldest);
-            }
-        }
-    }
-
-    fn get(&mut self, revision: i64) -> Option<Tree<Record>> {
-        self.clock += 1;
-        let (tree, used) = self.roots.get_mut(&revision)?;
-        *used = self.clock;
-        Some(tree.clone())
-    }
-
-    /// The held root nearest to a revision, on either side.
-    fn nearest(&self, revision: i64) -> Option<(i64, &Tree<Record>)> {
-        let below = self.roots.range(..revision).next_back();
-        let above = self.roots.range(revision..).next();
-        let near = below.into_iter().chain(above);
-        near.map(|(at, (tree, _))| (*at, tree))
-            .min_by_key(|(at, _)| at.abs_diff(revision))
-    }
-
-    /// Forgets roots below a compacted revision and returns them to be freed.
-    pub(super) fn trim(&mut self, compacted: i64, garbage: &mut Garbage) {
-        let kept = self.roots.split_off(&compacted);
-        let dropped = std::mem::replace(&mut self.roots, kept);
-        garbage
-            ._roots
-            .extend(dropped.into_values().map(|(tree, _)| tree));
-    }
-}
-
-/// The index at revision `rev` > 0, and the latest revision. Rebuilding runs outside all locks.
-pub(super) fn tree_at(
+/// One key at a revision, by its chain of versions, and the latest revision; `None` when the chain does
+/// not tell. `rev <= 0` is the latest. The lock is taken anew for each version: a chain can be as long as the
+/// history, and one writer that waits would hold up every reader behind it.
+///
+/// # Errors
+/// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
+pub(super) fn get_at(
     state: &RwLock<State>,
-    roots: &Mutex<HeldRoots>,
+    key: &[u8],
     rev: i64,
-) -> Result<(Tree<Record>, i64), Refusal> {
-    let (mut tree, base, head, commits) = {
-        let mut roots = roots.lock();
+) -> Result<Option<(Option<Record>, i64)>, Refusal> {
+    let (current, head) = {
         let state = state.read();
         state.check(rev)?;
-        if let Some(tree) = roots.get(rev) {
-            return Ok((tree, state.revision));
-        }
-        if rev == state.revision {
-            roots.insert(rev, state.tree.clone());
-            return Ok((state.tree.clone(), rev));
-        }
-        let (base, tree) = roots
-            .nearest(rev)
-            .filter(|(at, _)| at.abs_diff(rev) < state.revision.abs_diff(rev))
-            .unwrap_or((state.revision, &state.tree));
-        let from = base.min(rev) + 1;
-        let commits = state.log.slice(from, base.abs_diff(rev) as usize);
-        (tree.clone(), base, state.revision, commits)
+        (state.tree.get(key).cloned(), state.revision)
     };
-    if base > rev {
-        for event in commits.iter().rev().flat_map(|commit| commit.iter().rev()) {
-            event.undo(&mut tree);
-        }
-    } else {
-        for event in commits.iter().flat_map(|commit| commit.iter()) {
-            event.redo(&mut tree);
-        }
+    if rev <= 0 || rev >= head {
+        return Ok(Some((current, head)));
     }
-    // A compaction may have passed in the meantime: its roots stay dropped.
-    let mut roots = roots.lock();
-    if rev >= state.read().compacted {
-        roots.insert(rev, tree.clone());
+    // A key that is not there now may have been there then.
+    let Some(mut version) = current else {
+        return Ok(None);
+    };
+    while version.mod_revision() > rev {
+        let commit = {
+            let state = state.read();
+            state.check(rev)?;
+            state.log.get(version.mod_revision()).cloned()
+        };
+        // The version before, in the same life of the key.
+        let written = commit
+            .iter()
+            .flat_map(|commit| commit.iter())
+            .find(|event| event.record.key() == key);
+        let Some(older) = written.and_then(|event| event.prev.clone()) else {
+            return Ok(None);
+        };
+        version = older;
     }
-    Ok((tree, head))
+    Ok(Some((Some(version), head)))
 }
 
 #[cfg(test)]
@@ -410,37 +337,19 @@ mod tests {
 
     #[test]
     fn a_chain_of_versions_is_followed_without_an_old_index() {
-        let state = overwritten(10);
+        let state = RwLock::new(overwritten(10));
         for rev in 2..=11 {
-            let (found, head) = state
-                .get_at(b"k", rev)
+            let (found, head) = get_at(&state, b"k", rev)
                 .ok()
                 .flatten()
                 .expect("the chain tells");
             assert_eq!(found.map(|record| record.mod_revision()), Some(rev));
             assert_eq!(head, 11);
         }
-        let before_creation = state.get_at(b"k", 1).expect("a readable revision");
+        let before_creation = get_at(&state, b"k", 1).expect("a readable revision");
         assert!(
             before_creation.is_none(),
             "an earlier life is not on this chain"
-        );
-    }
-
-    #[test]
-    fn the_least_recently_used_root_goes_first() {
-        let mut held = HeldRoots::default();
-        for revision in 0..HELD_ROOTS as i64 {
-            held.insert(revision, Tree::default());
-        }
-        assert!(held.get(0).is_some());
-        held.insert(100, Tree::default());
-        assert!(held.get(0).is_some(), "it was used");
-        assert!(held.get(1).is_none());
-        assert_eq!(held.nearest(60).map(|(at, _)| at), Some(100));
-        assert_eq!(
-            held.nearest(40).map(|(at, _)| at),
-            Some(HELD_ROOTS as i64 - 1)
         );
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! - [`record`]: one key as the exact bytes that go on the wire
 //! - [`index`]: the current keys, in a copy-on-write B+tree that counts
-//! - [`history`]: the log of revisions, and the index as it was
+//! - [`history`]: the log of revisions, and the versions of a key
+//! - `roots`: the index as it was
 //! - [`snapshot`]: an immutable view that reads run on
 //! - [`range`]: what a Range selects from a view
 //! - `draft`: the writes of one request before they are committed, and `txn`: many of them
@@ -25,6 +26,7 @@ pub mod index;
 pub mod lease;
 pub mod range;
 pub mod record;
+mod roots;
 pub mod snapshot;
 mod space;
 #[cfg(test)]
@@ -44,10 +46,11 @@ use etcd_api::proto::etcdserverpb::{
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use draft::Draft;
-use history::{HeldRoots, State};
+use history::State;
 pub use index::Totals;
 use lease::Leases;
 pub use record::{Fields, Record, Value};
+use roots::HeldRoots;
 pub use snapshot::Snapshot;
 use space::Alarms;
 use watch_hub::Hub;
@@ -86,7 +89,7 @@ struct Inner {
     writer: Mutex<Writer>,
     /// What readers see. Locked for writing only to publish a commit.
     state: RwLock<State>,
-    /// Roots of past revisions.
+    /// Roots of past revisions, none below the compacted one: a compaction passes under this lock.
     roots: Mutex<HeldRoots>,
     /// Who is told of commits. Locked inside the writer's lock, and before `state`.
     hub: Mutex<Hub>,
@@ -149,15 +152,21 @@ impl Store {
         if rev <= 0 {
             return Ok(self.snapshot());
         }
-        let (tree, head) = history::tree_at(&self.inner.state, &self.inner.roots, rev)?;
+        let (tree, head) = roots::tree_at(&self.inner.state, &self.inner.roots, rev)?;
         Ok(Snapshot::new(self.clone(), tree, rev, head))
     }
 
     /// Keeps a snapshot's root for the reads at its revision that are likely to follow (the next
-    /// pages of a limited read). A few are held at a time, the least recently used goes first.
+    /// pages of a limited read), unless it was compacted since. A few are held at a time, the least recently used
+    /// goes first.
     pub fn hold(&self, snapshot: &Snapshot) {
-        let held = &mut *self.inner.roots.lock();
-        held.insert(snapshot.revision(), snapshot.tree().clone());
+        let mut held = self.inner.roots.lock();
+        if snapshot.check().is_ok() {
+            let gone = held.insert(snapshot.revision(), snapshot.tree().clone());
+            // What only that root held is freed after the lock.
+            drop(held);
+            drop(gone);
+        }
     }
 
     /// One key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper than
@@ -166,7 +175,7 @@ impl Store {
     /// # Errors
     /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
     pub fn get_at(&self, key: &[u8], rev: i64) -> Result<(Option<Record>, i64), Refusal> {
-        if let Some(found) = self.inner.state.read().get_at(key, rev)? {
+        if let Some(found) = history::get_at(&self.inner.state, key, rev)? {
             return Ok(found);
         }
         let snapshot = self.snapshot_at(rev)?;
@@ -215,13 +224,16 @@ impl Store {
     /// [`Refusal::FutureRevision`].
     pub fn compact(&self, rev: i64) -> Result<i64, Refusal> {
         let writer = self.writer()?;
+        // Held until the log and the roots agree: a past index is made from both.
+        let mut roots = self.inner.roots.lock();
         let mut state = self.inner.state.write();
         let mut garbage = state.compact(rev)?;
         self.inner.compacted.store(rev, Ordering::Release);
         let revision = state.revision();
         drop(state);
+        garbage._roots = roots.trim(rev);
+        drop(roots);
         drop(writer);
-        self.inner.roots.lock().trim(rev, &mut garbage);
         Ok(revision)
     }
 
