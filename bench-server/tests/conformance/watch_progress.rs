@@ -14,6 +14,7 @@ const A_WHILE: Duration = Duration::from_millis(900);
 cases![on ONE_ENCODING;
     notified_when_idle with SHORT, notified_only_when_asked_for with SHORT,
     answers_for_the_whole_stream, dropped_without_watchers, dropped_before_a_future_start,
+    dropped_before_the_next_revision with SHORT,
     dropped_while_a_cancelled_watcher_stays, waits_for_catching_up, never_overtakes_events,
 ];
 
@@ -124,6 +125,27 @@ async fn dropped_before_a_future_start(t: Target) {
         (response.watch_id, response.header.expect("header").revision),
         (-1, 4)
     );
+}
+
+/// A cache watches from the revision after its list: until something is written there is nothing to tell it.
+async fn dropped_before_the_next_revision(t: Target) {
+    let revision = t.set("k", "v").await;
+    let next = WatchCreateRequest {
+        start_revision: revision + 1,
+        progress_notify: true,
+        ..create("other", "")
+    };
+    let mut watch = WatchStream::open(&t, next).await;
+    watch.created().await;
+    watch.ask_progress().await;
+    assert_eq!(
+        watch.next_within(A_WHILE).await,
+        None,
+        "neither on request nor by time"
+    );
+    t.set("k", "v").await;
+    let response = progress(&mut watch).await;
+    assert_eq!(response.header.expect("header").revision, revision + 1);
 }
 
 /// Asks until an answer comes, as clients do.

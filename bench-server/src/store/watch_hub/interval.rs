@@ -5,7 +5,7 @@
 //! that lead to intervals around it.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
 
 use etcd_api::keys::KeyRange;
 
@@ -31,7 +31,7 @@ struct Node<V> {
     interval: Interval,
     /// The furthest end in this subtree.
     reach: End,
-    /// Parents have the higher priority. A hash of the interval: shuffled, and the same each time.
+    /// Parents have the higher priority.
     priority: u64,
     value: V,
     left: Tree<V>,
@@ -44,6 +44,9 @@ type Tree<V> = Option<Box<Node<V>>>;
 pub(super) struct Intervals<V> {
     keys: HashMap<Box<[u8]>, V>,
     root: Tree<V>,
+    /// Makes priorities of intervals. Its key is this tree's own: whoever could tell the priorities would
+    /// choose intervals that make one long path, and recursion goes as deep as the tree.
+    shuffle: RandomState,
 }
 
 impl<V> Default for Intervals<V> {
@@ -51,6 +54,7 @@ impl<V> Default for Intervals<V> {
         Self {
             keys: HashMap::new(),
             root: None,
+            shuffle: RandomState::new(),
         }
     }
 }
@@ -71,12 +75,10 @@ impl<V: Default> Intervals<V> {
             return self.keys.entry(range.start().into()).or_default();
         };
         if find(&mut self.root, &interval).is_none() {
-            let mut hasher = DefaultHasher::new();
-            interval.hash(&mut hasher);
             let node = Box::new(Node {
                 reach: interval.1.clone(),
                 interval: interval.clone(),
-                priority: hasher.finish(),
+                priority: self.shuffle.hash_one(&interval),
                 value: V::default(),
                 left: None,
                 right: None,
@@ -221,6 +223,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Priorities in the order of the intervals.
+    fn priorities<V>(tree: &Tree<V>, found: &mut Vec<u64>) {
+        let Some(node) = tree else { return };
+        priorities(&node.left, found);
+        found.push(node.priority);
+        priorities(&node.right, found);
+    }
+
+    #[test]
+    fn the_shape_of_a_tree_cannot_be_foretold() {
+        let [one, other] = [(); 2].map(|()| {
+            let mut intervals = Intervals::<()>::default();
+            for start in 0..16u8 {
+                intervals.entry(KeyRange::new(&[start], &[255]));
+            }
+            let mut found = Vec::new();
+            priorities(&intervals.root, &mut found);
+            found
+        });
+        assert_eq!((one.len(), other.len()), (16, 16));
+        assert_ne!(one, other, "the same intervals, the same priorities");
+    }
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(prop::sample::select(vec![0u8, b'a', b'b', b'c']), 0..4)

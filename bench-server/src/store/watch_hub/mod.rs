@@ -232,9 +232,12 @@ impl Watcher {
         *self.standing.lock()
     }
 
-    /// Whether it has been told everything up to `revision` and will be told what follows.
+    /// Whether it has been told everything up to `revision` and will be told what follows. Before the
+    /// revision that it was asked to begin with, there is no progress to tell (etcd's `progressIfSync`).
     fn is_synced_at(&self, revision: i64) -> bool {
-        self.standing() == Standing::Synced && self.next() <= revision + 1
+        self.standing() == Standing::Synced
+            && self.next() <= revision + 1
+            && self.spec.start_revision <= revision
     }
 
     fn wants(&self, event: &Event) -> bool {

@@ -1,6 +1,7 @@
 //! A client's stream of watchers: one ordered queue, and the log for those who fell behind.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -23,6 +24,9 @@ const BATCH_REVISIONS: usize = 1000;
 /// An answer from the log ends with the revision that brings it to this size. etcd has no such
 /// limit; 1,000 revisions of its largest values would be 1.5 GB in one message.
 const BATCH_BYTES: usize = 64 * 1024 * 1024;
+/// Revisions that one poll may read from the log, for all watchers of the stream together; a few more for
+/// the last of them. Whoever polls has other streams to serve.
+const POLL_REVISIONS: usize = 4 * BATCH_REVISIONS;
 /// So close to the latest revision, the rest is read under the hub's lock.
 const LAST_LEAP: i64 = 64;
 
@@ -49,6 +53,10 @@ impl QueueState {
         self.notices.push_back(notice);
     }
 
+    fn is_full(&self) -> bool {
+        self.notices.len() >= QUEUE_LIMIT || self.bytes >= QUEUE_BYTES
+    }
+
     fn pop(&mut self) -> Option<Notice> {
         let notice = self.notices.pop_front()?;
         self.bytes -= notice.bytes();
@@ -57,11 +65,16 @@ impl QueueState {
 }
 
 impl Queue {
+    /// Whether events must wait elsewhere.
+    fn is_full(&self) -> bool {
+        self.0.lock().is_full()
+    }
+
     /// Appends events unless the queue is full. Whoever waits for them is left to the caller to
     /// wake.
     pub(super) fn offer(&self, delivery: Delivery, wakers: &mut Vec<Waker>) -> bool {
         let mut state = self.0.lock();
-        let fits = state.notices.len() < QUEUE_LIMIT && state.bytes < QUEUE_BYTES;
+        let fits = !state.is_full();
         match fits {
             true => state.push(Notice::Events(delivery)),
             false => state.behind = true,
@@ -104,6 +117,8 @@ pub struct WatchStream {
 struct Watchers {
     by_id: BTreeMap<i64, Arc<Watcher>>,
     next_id: i64,
+    /// Who read the log last; the next one behind has the next turn.
+    turn: Option<i64>,
 }
 
 impl Store {
@@ -258,18 +273,38 @@ impl WatchStream {
         self.queue.0.lock().behind
     }
 
-    /// Moves every watcher that is behind one batch on.
+    /// Moves watchers that are behind one batch on each, in turn, until the queue is full or this poll has
+    /// read enough.
     fn catch_up(&self) {
-        let watchers = self.watchers.lock();
-        for watcher in watchers.by_id.values() {
-            if watcher.standing() == Standing::Behind && !self.advance(watcher) {
-                self.queue.0.lock().behind = true;
+        let mut watchers = self.watchers.lock();
+        let Watchers { by_id, turn, .. } = &mut *watchers;
+        let later = turn.map_or(Bound::Unbounded, Bound::Excluded);
+        let earlier = turn.map_or(Bound::Excluded(i64::MIN), Bound::Included);
+        let in_turn = by_id
+            .range((later, Bound::Unbounded))
+            .chain(by_id.range((Bound::Unbounded, earlier)));
+        let (mut behind, mut read) = (false, 0);
+        for (id, watcher) in in_turn {
+            if watcher.standing() != Standing::Behind {
+                continue;
             }
+            if read >= POLL_REVISIONS || self.queue.is_full() {
+                behind = true;
+                break;
+            }
+            let step = self.advance(watcher);
+            *turn = Some(*id);
+            behind |= !step.done;
+            // One that has little to read is work, too.
+            read += step.read.max(1);
+        }
+        if behind {
+            self.queue.0.lock().behind = true;
         }
     }
 
-    /// Reads one batch of the log; whether the watcher needs no more of it.
-    fn advance(&self, watcher: &Watcher) -> bool {
+    /// Reads one batch of the log.
+    fn advance(&self, watcher: &Watcher) -> Step {
         let (from, commits, head) = {
             let state = self.store.inner.state.read();
             if watcher.next() < state.compacted() {
@@ -283,8 +318,8 @@ impl WatchStream {
         if head - from > LAST_LEAP {
             let (picked, read) = pick(watcher, &commits);
             let _hub = self.store.inner.hub.lock();
-            self.give(watcher, head, picked, from + read);
-            return false;
+            self.give(watcher, head, picked, from + read as i64);
+            return Step { read, done: false };
         }
         drop(commits);
         let hub = self.store.inner.hub.lock();
@@ -292,19 +327,20 @@ impl WatchStream {
             let state = self.store.inner.state.read();
             if watcher.next() < state.compacted() {
                 // The next call tells it so.
-                return false;
+                return Step::default();
             }
             // A commit after `delivered` is about to be told by the hub.
             let known = usize::try_from(hub.delivered + 1 - from).unwrap_or(0);
             state.commits(watcher.next(), known.min(BATCH_REVISIONS))
         };
         let (picked, read) = pick(watcher, &commits);
-        self.give(watcher, hub.delivered, picked, from + read);
-        let synced = from + read > hub.delivered;
-        if synced {
+        let next = from + read as i64;
+        self.give(watcher, hub.delivered, picked, next);
+        let done = next > hub.delivered;
+        if done {
             *watcher.standing.lock() = Standing::Synced;
         }
-        synced
+        Step { read, done }
     }
 
     /// Queues a batch. Called with the hub locked, so that nothing newer gets in between.
@@ -318,7 +354,7 @@ impl WatchStream {
     }
 
     /// The watcher's revisions are compacted; it needs no more of the log.
-    fn lose(&self, watcher: &Watcher, compact_revision: i64) -> bool {
+    fn lose(&self, watcher: &Watcher, compact_revision: i64) -> Step {
         let hub = self.store.inner.hub.lock();
         *watcher.standing.lock() = Standing::Compacted;
         let id = watcher.id;
@@ -327,8 +363,20 @@ impl WatchStream {
             compact_revision,
         });
         drop(hub);
-        true
+        Step {
+            read: 0,
+            done: true,
+        }
     }
+}
+
+/// What came of one batch of the log.
+#[derive(Debug, Default)]
+struct Step {
+    /// Revisions that were read.
+    read: usize,
+    /// Whether the watcher needs no more of the log.
+    done: bool,
 }
 
 impl Watchers {
@@ -350,7 +398,7 @@ impl Drop for WatchStream {
 }
 
 /// What of `commits` a watcher wants, up to the size of a batch, and how many revisions that covers.
-fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<Picked>, i64) {
+fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<Picked>, usize) {
     let range = watcher.range();
     let (mut batch, mut bytes, mut read) = (Vec::new(), 0, 0);
     for commit in commits {

@@ -149,6 +149,20 @@ fn a_future_watcher_is_silent_until_its_revision() {
     assert_eq!(all(&stream), ["created 0 at 1", "0 at 4: +a@4"]);
     stream.request_progress();
     assert_eq!(all(&stream), ["progress -1 to 4"]);
+    stream.create(WatchSpec {
+        progress_notify: true,
+        ..spec("b", "", 5)
+    });
+    stream.request_progress();
+    stream.tick_progress();
+    assert_eq!(
+        all(&stream),
+        ["created 1 at 4"],
+        "the next revision is in the future, too"
+    );
+    put(&store, "c");
+    stream.request_progress();
+    assert_eq!(all(&stream), ["progress -1 to 5"]);
 }
 
 #[test]
@@ -201,6 +215,50 @@ fn a_full_queue_makes_watchers_fall_behind_and_nothing_is_lost_or_told_twice() {
     );
     put(&store, "a");
     assert_eq!(all(&stream), [format!("0 at {0}: +a@{0}", last + 1)]);
+}
+
+/// Polls until something waits, as often as the stream asks for it.
+fn poll(stream: &WatchStream) -> Notice {
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..100_000 {
+        match stream.poll_next(&mut context) {
+            Poll::Ready(notice) => return notice,
+            Poll::Pending => assert!(stream.is_behind(), "something is still to come"),
+        }
+    }
+    panic!("a watcher that never catches up");
+}
+
+/// One poll once read a batch for each watcher of the stream, however many there were.
+#[test]
+fn a_poll_reads_a_bounded_piece_of_the_log_and_every_watcher_gets_its_turn() {
+    const WATCHERS: i64 = 300;
+    const REVISIONS: i64 = 2_500;
+    let store = Store::new(Config::default());
+    puts(&store, "a", REVISIONS as usize);
+    let stream = store.watch();
+    for _ in 0..WATCHERS {
+        stream.create(spec("a", "", 2));
+    }
+    let mut next = vec![2; WATCHERS as usize];
+    let mut ahead = 0;
+    while next.iter().any(|next| *next < REVISIONS + 2) {
+        if let Notice::Events(delivery) = poll(&stream) {
+            let next = &mut next[delivery.id as usize];
+            for (event, _) in delivery.events() {
+                assert_eq!(event.record.mod_revision(), *next);
+                *next += 1;
+            }
+        }
+        let created = next.iter().all(|next| *next == 2);
+        if !created {
+            assert!(stream.waiting() < 8, "{} wait", stream.waiting());
+        }
+        let (first, last) = (next.iter().min(), next.iter().max());
+        let (first, last) = first.zip(last).expect("there are watchers");
+        ahead = ahead.max(last - first);
+    }
+    assert!(ahead <= 1_000, "one is {ahead} revisions ahead of another");
 }
 
 #[test]
