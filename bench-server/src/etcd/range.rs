@@ -3,19 +3,18 @@
 //! `buffered` costs what etcd's costs: the whole message in memory before its first byte is sent.
 //! `incremental` sends the message while it is being read: its length prefix needs only the sum of
 //! the sizes, which the index holds. Filtered, sorted and keys-only ranges have no such sum and
-//! are always buffered.
+//! are always buffered; those that look at many keys are answered off the connection's thread.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::RangeRequest;
-use etcd_api::proto::etcdserverpb::range_request::SortTarget;
 use tonic::Status;
 
 use super::Node;
 use crate::flags::RangeEncoding;
 use crate::store::range::{Plan, Selection};
-use crate::store::{Cursor, Fields, Record, Value};
+use crate::store::{Cursor, Record, Shown, Snapshot};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 use crate::wire::{grpc, proto};
@@ -24,40 +23,38 @@ use crate::wire::{grpc, proto};
 /// are still served.
 const INLINE_BYTES: u64 = 1024 * 1024;
 
-/// The record as a keys-only answer has it. etcd 3.7 answers from its key index and so leaves the
-/// lease out too, except where it had to read values to sort by them.
-pub fn keys_only(record: &Record, sorted_by_value: bool) -> Record {
-    let fields = record.fields();
-    Record::new(Fields {
-        value: Value::default(),
-        lease: if sorted_by_value { fields.lease } else { 0 },
-        ..fields
-    })
-}
+/// The same for answers that look at more keys than this, whatever comes of it.
+const INLINE_KEYS: u64 = 2048;
 
 /// Answers one Range.
 ///
 /// # Errors
 /// The request checks, Compacted, FutureRevision; `ResourceExhausted` for a message above 2 GiB.
 pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, Status> {
-    let answer = Answer::plan(node, &request)?;
-    // The size is checked before any work, also for an incremental answer.
-    let prefix = grpc::message_prefix(answer.message_bytes())?;
-    let total = grpc::PREFIX_BYTES as u64 + answer.message_bytes();
-    if total <= TARGET_BYTES as u64 {
-        return Ok(ResponseBody::unary(answer.into_frame(prefix)));
+    let plan = Plan::of(&request)?;
+    if plan.is_plain() && !request.keys_only && !request.count_only {
+        let answer = Answer::plain(node, &request)?;
+        return answer.send(node.range_encoding).await;
     }
-    if node.range_encoding == RangeEncoding::Incremental && answer.streams {
-        return Ok(ResponseBody::pulled(UnarySource::new(prefix, answer)));
+    let snapshot = node.store.snapshot_at(request.revision)?;
+    let header = proto::header_field(&node.header(snapshot.head_revision()));
+    let range = KeyRange::new(&request.key, &request.range_end);
+    let looked_at = plan.looks_at(snapshot.count(range), request.limit);
+    if request.count_only || looked_at <= INLINE_KEYS {
+        let answer = Answer::chosen(&snapshot, &request, header)?;
+        return answer.send(node.range_encoding).await;
     }
-    let whole = if total <= INLINE_BYTES {
-        answer.into_message(prefix)
-    } else {
-        tokio::task::spawn_blocking(move || answer.into_message(prefix))
-            .await
-            .map_err(|e| Status::internal(format!("gathering the answer failed: {e}")))?
-    };
-    Ok(ResponseBody::unary(Frame::from(whole)))
+    off_thread(move || Answer::chosen(&snapshot, &request, header)?.into_message()).await
+}
+
+/// Gathers an answer where no connection waits for it.
+async fn off_thread(
+    gather: impl FnOnce() -> Result<Bytes, Status> + Send + 'static,
+) -> Result<ResponseBody, Status> {
+    let whole = tokio::task::spawn_blocking(gather)
+        .await
+        .map_err(|e| Status::internal(format!("gathering the answer failed: {e}")))?;
+    Ok(ResponseBody::unary(Frame::from(whole?)))
 }
 
 /// Where an answer's keys come from.
@@ -88,6 +85,7 @@ impl Keys {
 struct Answer {
     header: Vec<u8>,
     keys: Keys,
+    shown: Shown,
     keys_bytes: u64,
     tail: Vec<u8>,
     /// Whether reading the keys lazily saves anything.
@@ -95,38 +93,23 @@ struct Answer {
 }
 
 impl Answer {
-    fn plan(node: &Node, request: &RangeRequest) -> Result<Self, Refusal> {
-        let plan = Plan::of(request)?;
+    /// The index's own sequence, cut by the limit.
+    fn plain(node: &Node, request: &RangeRequest) -> Result<Self, Refusal> {
         let range = KeyRange::new(&request.key, &request.range_end);
         let header = |head| proto::header_field(&node.header(head));
-        let plain = plan.is_plain() && !request.keys_only && !request.count_only;
-        if let (KeyRange::One(key), true) = (range, plain) {
+        if let KeyRange::One(key) = range {
             let (found, head) = node.store.get_at(key, request.revision)?;
             let count = i64::from(found.is_some());
-            return Ok(Self::chosen(
-                header(head),
-                found.into_iter().collect(),
-                false,
+            let records = found.into_iter().collect();
+            let selection = Selection {
+                records,
+                more: false,
                 count,
-            ));
+            };
+            return Ok(Self::of(header(head), selection, Shown::Everything));
         }
         let snapshot = node.store.snapshot_at(request.revision)?;
         let header = header(snapshot.head_revision());
-        if !plain {
-            let mut selection = snapshot.select(request)?;
-            if request.keys_only {
-                let by_value = request.sort_target() == SortTarget::Value;
-                for record in &mut selection.records {
-                    *record = keys_only(record, by_value);
-                }
-            }
-            let Selection {
-                records,
-                more,
-                count,
-            } = selection;
-            return Ok(Self::chosen(header, records, more, count));
-        }
         let totals = snapshot.totals(range);
         let limit = u64::try_from(request.limit).unwrap_or(0);
         if limit == 0 || limit >= totals.count {
@@ -137,6 +120,7 @@ impl Answer {
                     cursor: snapshot.cursor(range),
                     left: totals.count,
                 },
+                shown: Shown::Everything,
                 tail: proto::tail_fields(false, totals.count as i64),
                 streams: true,
             });
@@ -153,19 +137,52 @@ impl Answer {
                 cursor,
                 left: limit,
             },
+            shown: Shown::Everything,
             tail: proto::tail_fields(true, totals.count as i64),
             streams: true,
         })
     }
 
-    fn chosen(header: Vec<u8>, records: Vec<Record>, more: bool, count: i64) -> Self {
+    /// Keys chosen one by one.
+    fn chosen(
+        snapshot: &Snapshot,
+        request: &RangeRequest,
+        header: Vec<u8>,
+    ) -> Result<Self, Refusal> {
+        let selection = snapshot.select(request)?;
+        Ok(Self::of(header, selection, Shown::of(request)))
+    }
+
+    fn of(header: Vec<u8>, selection: Selection, shown: Shown) -> Self {
+        let Selection {
+            records,
+            more,
+            count,
+        } = selection;
         Self {
             header,
-            keys_bytes: records.iter().map(|r| r.wire_len() as u64).sum(),
+            keys_bytes: records.iter().map(|r| shown.wire_len(r) as u64).sum(),
             keys: Keys::Chosen(records.into_iter()),
+            shown,
             tail: proto::tail_fields(more, count),
             streams: false,
         }
+    }
+
+    async fn send(self, encoding: RangeEncoding) -> Result<ResponseBody, Status> {
+        // The size is checked before any work, also for an incremental answer.
+        let prefix = grpc::message_prefix(self.message_bytes())?;
+        let total = grpc::PREFIX_BYTES as u64 + self.message_bytes();
+        if total <= TARGET_BYTES as u64 {
+            return Ok(ResponseBody::unary(self.into_frame(prefix)));
+        }
+        if encoding == RangeEncoding::Incremental && self.streams {
+            return Ok(ResponseBody::pulled(UnarySource::new(prefix, self)));
+        }
+        if total <= INLINE_BYTES {
+            return Ok(ResponseBody::unary(Frame::from(self.into_message()?)));
+        }
+        off_thread(move || self.into_message()).await
     }
 
     fn message_bytes(&self) -> u64 {
@@ -173,23 +190,20 @@ impl Answer {
     }
 
     /// The whole message in one exact allocation.
-    fn into_message(mut self, prefix: [u8; grpc::PREFIX_BYTES]) -> Bytes {
+    fn into_message(mut self) -> Result<Bytes, Status> {
+        let prefix = grpc::message_prefix(self.message_bytes())?;
         let total = prefix.len() + self.message_bytes() as usize;
         let mut out = Vec::with_capacity(total);
         out.extend_from_slice(&prefix);
         out.extend_from_slice(&self.header);
-        while self.keys.next(|r| {
-            r.wire()
-                .into_iter()
-                .for_each(|piece| out.extend_from_slice(piece))
-        }) {}
+        while self.keys.next(|r| self.shown.put_wire(r, &mut out)) {}
         out.extend_from_slice(&self.tail);
         debug_assert_eq!(
             out.len(),
             total,
             "byte sum of the index disagrees with its records"
         );
-        out.into()
+        Ok(out.into())
     }
 
     /// A short message as one frame.
@@ -197,7 +211,7 @@ impl Answer {
         let mut frame = FrameBuilder::new(prefix.len() + self.message_bytes() as usize);
         frame.put(&prefix);
         frame.put(&self.header);
-        while self.keys.next(|r| frame.put_record(r)) {}
+        while self.keys.next(|r| frame.put_shown(r, self.shown)) {}
         frame.put(&self.tail);
         frame.finish()
     }
@@ -248,5 +262,69 @@ impl FrameSource for UnarySource {
             return Ok(None);
         }
         Ok(Some(self.frames.take_frame()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use etcd_api::proto::etcdserverpb::PutRequest;
+    use etcd_api::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::flags::Flags;
+    use crate::store::{Config, Store};
+
+    fn node(keys: u64) -> Node {
+        let store = Store::new(Config::default());
+        for i in 0..keys {
+            let key = format!("{i:06}").into();
+            let request = PutRequest {
+                key,
+                ..Default::default()
+            };
+            store.put(&request).expect("a plain put");
+        }
+        Node::new(store, &Flags::parse_from(["bench-server"]).etcd, Vec::new())
+    }
+
+    /// A filter that lets nothing through has the smallest answer, and reads every key for it.
+    #[tokio::test]
+    async fn what_looks_at_many_keys_is_not_answered_on_the_connections_thread() {
+        let everything = || RangeRequest {
+            key: vec![0].into(),
+            range_end: vec![0].into(),
+            ..Default::default()
+        };
+        let filtered = RangeRequest {
+            min_mod_revision: i64::MAX,
+            ..everything()
+        };
+        let sorted = RangeRequest {
+            sort_target: SortTarget::Mod.into(),
+            sort_order: SortOrder::Descend.into(),
+            limit: 1,
+            ..everything()
+        };
+        let keys_only = RangeRequest {
+            keys_only: true,
+            ..everything()
+        };
+        let few = node(INLINE_KEYS);
+        let many = node(INLINE_KEYS + 1);
+        for request in [&filtered, &sorted, &keys_only] {
+            let at_once = range(&few, request.clone()).now_or_never();
+            assert!(at_once.is_some_and(|answer| answer.is_ok()), "{request:?}");
+            let mut later = Box::pin(range(&many, request.clone()));
+            assert!((&mut later).now_or_never().is_none(), "{request:?}");
+            assert!(later.await.is_ok(), "{request:?}");
+        }
+        let page = RangeRequest {
+            limit: 10,
+            ..keys_only
+        };
+        let at_once = range(&many, page).now_or_never();
+        assert!(at_once.is_some(), "a page looks at its own keys only");
     }
 }

@@ -23,9 +23,8 @@ use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResp
 use tonic::Status;
 
 use super::Node;
-use super::range;
 use crate::store::range::Plan;
-use crate::store::{Cursor, Snapshot};
+use crate::store::{Cursor, Shown, Snapshot};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, FrameBuilder};
 use crate::wire::{grpc, proto};
@@ -76,7 +75,7 @@ struct ChunkSource {
     range_end: Bytes,
     /// Encoded header field of the last chunk.
     header: Vec<u8>,
-    keys_only: bool,
+    shown: Shown,
     sizing: ChunkSizing,
     /// Keys that the request still wants; `u64::MAX` without a limit.
     wanted: u64,
@@ -101,7 +100,7 @@ impl ChunkSource {
             cursor,
             range_end: request.range_end.clone(),
             header: proto::header_field(&node.header(snapshot.head_revision())),
-            keys_only: request.keys_only,
+            shown: Shown::of(request),
             sizing: ChunkSizing::new(node.max_request_bytes),
             wanted: u64::try_from(request.limit)
                 .ok()
@@ -128,10 +127,7 @@ impl ChunkSource {
             let Some(next) = self.ahead.peek() else {
                 break;
             };
-            let len = match self.keys_only {
-                true => range::keys_only(next, false).wire_len(),
-                false => next.wire_len(),
-            };
+            let len = self.shown.wire_len(next);
             if keys > 0 && bytes + len > self.sizing.most_bytes() {
                 cut = true;
                 break;
@@ -172,10 +168,7 @@ impl ChunkSource {
             let Some(record) = self.cursor.next_ref() else {
                 unreachable!("the chunk was counted on the same snapshot");
             };
-            match self.keys_only {
-                true => self.frames.put_record(&range::keys_only(record, false)),
-                false => self.frames.put_record(record),
-            }
+            self.frames.put_shown(record, self.shown);
             self.chunk -= 1;
         }
         if self.chunk == 0 {

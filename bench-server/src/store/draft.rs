@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 
 use super::history::{Event, State};
 use super::index::Tree;
-use super::{Fields, Record, interval};
+use super::{Fields, Record};
 
 /// What a draft has written.
 pub(super) enum Edits {
@@ -136,7 +136,7 @@ impl<'a> Draft<'a> {
 
     /// Deletes the keys of an interval, in key order.
     pub(super) fn delete_range(&mut self, request: &DeleteRangeRequest) -> DeleteRangeResponse {
-        let found: Vec<Record> = match interval(&request.key, &request.range_end) {
+        let found: Vec<Record> = match KeyRange::new(&request.key, &request.range_end) {
             KeyRange::One(key) => self.get(key).into_iter().collect(),
             range => self.tree().cursor(range).collect(),
         };

@@ -39,7 +39,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Waker;
 
 use etcd_api::error::Refusal;
-use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::{
     DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, ResponseHeader,
 };
@@ -49,7 +48,7 @@ use draft::Draft;
 use history::State;
 pub use index::Totals;
 use lease::Leases;
-pub use record::{Fields, Record, Value};
+pub use record::{Fields, Record, Shown, Value};
 use roots::HeldRoots;
 pub use snapshot::Snapshot;
 use space::Alarms;
@@ -274,9 +273,4 @@ pub(crate) fn header(revision: i64) -> ResponseHeader {
         revision,
         ..ResponseHeader::default()
     }
-}
-
-/// The interval of a request.
-pub(crate) fn interval<'a>(key: &'a [u8], range_end: &'a [u8]) -> KeyRange<'a> {
-    KeyRange::new(key, range_end)
 }

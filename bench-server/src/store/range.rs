@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 
 use etcd_api::error::Refusal;
+use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
 use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse};
-use etcd_api::proto::mvccpb::KeyValue;
 
+use super::Record;
 use super::index::Tree;
+use super::record::Shown;
 use super::snapshot::Snapshot;
-use super::{Record, interval};
 
 /// How a request wants its keys ordered, and how much must be read for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,15 @@ impl Plan {
             || (self.order == SortOrder::Ascend && self.target == SortTarget::Key)
     }
 
+    /// Keys that must be looked at to answer from an interval of `count`, at most `limit` of them (0: all).
+    pub fn looks_at(self, count: u64, limit: i64) -> u64 {
+        match u64::try_from(limit) {
+            Ok(1..) if self.filtered || !self.fetches_in_key_order() => count,
+            Ok(limit @ 1..) => count.min(limit.saturating_add(1)),
+            _ => count,
+        }
+    }
+
     /// Whether the answer is the index's own sequence, cut by the limit: nothing to filter, nothing
     /// to sort. Such an answer can be sent while it is being read.
     pub fn is_plain(self) -> bool {
@@ -88,7 +98,7 @@ impl Snapshot {
 }
 
 pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: Plan) -> Selection {
-    let range = interval(&request.key, &request.range_end);
+    let range = KeyRange::new(&request.key, &request.range_end);
     let count = tree.totals(range).count as i64;
     if request.count_only {
         return Selection {
@@ -100,16 +110,13 @@ pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: Plan) ->
         .ok()
         .filter(|limit| *limit > 0);
     let limit = limit.unwrap_or(usize::MAX);
-    let mut records: Vec<Record> = if plan.filtered {
-        tree.cursor(range)
-            .filter(|record| passes(record, request))
-            .collect()
-    } else if plan.fetches_in_key_order() {
-        // One more than the limit: it is sorted with the others before the cut.
-        tree.cursor(range).take(limit.saturating_add(1)).collect()
-    } else {
-        tree.cursor(range).collect()
-    };
+    // In key order one more than the limit: it is sorted with the others before the cut.
+    let looked_at = plan.looks_at(count as u64, request.limit) as usize;
+    let mut records: Vec<Record> = tree
+        .cursor(range)
+        .take(looked_at)
+        .filter(|record| !plan.filtered || passes(record, request))
+        .collect();
     sort(&mut records, plan);
     let more = records.len() > limit;
     records.truncate(limit);
@@ -146,25 +153,23 @@ fn sort(records: &mut [Record], plan: Plan) {
     }
 }
 
-/// A record as `request` wants it. With `keys_only` the value is left out, and so is the lease,
-/// except where the values were needed for sorting: etcd 3.7 answers from its key index otherwise.
-pub fn to_kv(record: &Record, request: &RangeRequest) -> KeyValue {
-    if !request.keys_only {
-        return record.to_kv();
+impl Shown {
+    /// What `request` wants of a key. With `keys_only` the value is left out, and so is the lease, except where the
+    /// values were needed for sorting: etcd 3.7 answers from its key index otherwise.
+    pub fn of(request: &RangeRequest) -> Self {
+        match request.keys_only {
+            false => Self::Everything,
+            true => Self::KeysOnly {
+                lease: request.sort_target == SortTarget::Value as i32,
+            },
+        }
     }
-    let mut kv = record.to_kv_without_value();
-    if request.sort_target != SortTarget::Value as i32 {
-        kv.lease = 0;
-    }
-    kv
 }
 
 /// The answer as a message, header left to the caller.
 pub(super) fn to_response(selection: Selection, request: &RangeRequest) -> RangeResponse {
-    let kvs = selection
-        .records
-        .iter()
-        .map(|record| to_kv(record, request));
+    let shown = Shown::of(request);
+    let kvs = selection.records.iter().map(|record| shown.kv(record));
     RangeResponse {
         header: None,
         kvs: kvs.collect(),

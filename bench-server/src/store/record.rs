@@ -4,6 +4,7 @@
 //! with its fields in number order and proto3 defaults left out, as etcd encodes it. Lists are
 //! answered by pointing at these bytes; accessors parse them on demand.
 
+mod shown;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use bytes::{BufMut, Bytes};
 use etcd_api::proto::mvccpb::KeyValue;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
+pub use shown::Shown;
 use storage::Storage;
 pub use value::Value;
 
@@ -213,20 +215,6 @@ impl Record {
         KeyValue {
             key,
             value,
-            create_revision: fields.create_revision,
-            mod_revision: fields.mod_revision,
-            version: fields.version,
-            lease: fields.lease,
-        }
-    }
-
-    /// As a message without the value, for `keys_only`. The key is copied, so that the answer does
-    /// not pin the value.
-    pub fn to_kv_without_value(&self) -> KeyValue {
-        let fields = self.fields();
-        KeyValue {
-            key: Bytes::copy_from_slice(fields.key),
-            value: Bytes::new(),
             create_revision: fields.create_revision,
             mod_revision: fields.mod_revision,
             version: fields.version,

@@ -14,7 +14,7 @@ use bytes::{Buf, Bytes};
 
 use super::run::Run;
 use super::stopwatch::Stopwatch;
-use crate::store::Record;
+use crate::store::{Record, Shown};
 
 /// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
 /// what the receiver allows, and every size allowed in practice divides it.
@@ -166,6 +166,8 @@ impl Buf for Frame {
 pub struct FrameBuilder {
     frame: Frame,
     run: Run,
+    /// A record that is shown in part, on its way into the run.
+    part: Vec<u8>,
     /// Bytes that all runs together may come to hold.
     expected: usize,
     target: usize,
@@ -183,6 +185,7 @@ impl FrameBuilder {
         Self {
             frame: Frame::default(),
             run: Run::default(),
+            part: Vec::new(),
             expected: expected_bytes,
             target,
         }
@@ -225,6 +228,18 @@ impl FrameBuilder {
             let tail = Piece::StoredTail(record.clone());
             self.frame.pieces.push_back(tail);
         }
+    }
+
+    /// Appends what is to be shown of a stored record.
+    pub fn put_shown(&mut self, record: &Record, shown: Shown) {
+        if shown == Shown::Everything {
+            return self.put_record(record);
+        }
+        let mut part = std::mem::take(&mut self.part);
+        part.clear();
+        shown.put_wire(record, &mut part);
+        self.put(&part);
+        self.part = part;
     }
 
     /// Appends a buffer that is shared, not copied.

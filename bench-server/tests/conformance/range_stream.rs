@@ -309,6 +309,27 @@ async fn keys_only_streams(t: Target) {
         .flat_map(|chunk| &chunk.kvs)
         .all(|kv| kv.value.is_empty() && kv.lease == 0 && kv.version == 1);
     assert!(bare, "neither values nor leases, but versions");
+    // A target without an order sorts each chunk of etcd's; all values here are the same, and few stay in place.
+    let by_value = RangeRequest {
+        keys_only: true,
+        limit: 8,
+        sort_target: SortTarget::Value.into(),
+        ..everything()
+    };
+    let unary = t.range(by_value.clone()).await.expect("range").kvs;
+    let streamed: Vec<_> = collect(&t, by_value)
+        .await
+        .expect("stream")
+        .into_iter()
+        .flat_map(|chunk| chunk.kvs)
+        .collect();
+    assert!(
+        streamed
+            .iter()
+            .all(|kv| kv.value.is_empty() && kv.lease == lease),
+        "where values were looked at, the lease stays"
+    );
+    assert_eq!(streamed, unary);
 }
 
 async fn writes_between_chunks_are_invisible(t: Target) {

@@ -35,6 +35,16 @@ proptest! {
             ..Default::default()
         };
         prop_assert_eq!(record.wire().concat(), response.encode_to_vec());
+        for shown in [Shown::Everything, Shown::KeysOnly { lease: true }, Shown::KeysOnly { lease: false }] {
+            let response = etcd_api::proto::etcdserverpb::RangeResponse {
+                kvs: vec![shown.kv(&record)],
+                ..Default::default()
+            };
+            let mut wire = Vec::new();
+            shown.put_wire(&record, &mut wire);
+            prop_assert_eq!(&wire, &response.encode_to_vec());
+            prop_assert_eq!(shown.wire_len(&record), wire.len());
+        }
     }
 }
 

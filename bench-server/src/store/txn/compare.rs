@@ -8,7 +8,7 @@ use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
 
 use crate::store::draft::Draft;
-use crate::store::{Fields, Value, interval};
+use crate::store::{Fields, Value};
 
 /// Which branch a transaction takes, and which its nested ones take, in their order.
 pub(super) struct Path {
@@ -46,7 +46,7 @@ pub(super) fn branch(request: &TxnRequest, succeeded: bool) -> &[RequestOp] {
 fn holds(compare: &Compare, draft: &mut Draft<'_>) -> bool {
     let missing =
         || compare.target != CompareTarget::Value as i32 && one(compare, &Fields::default());
-    match interval(&compare.key, &compare.range_end) {
+    match KeyRange::new(&compare.key, &compare.range_end) {
         KeyRange::One(key) => match draft.get(key) {
             Some(record) => one(compare, &record.fields()),
             None => missing(),
