@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::{
-    CompactionRequest, CompactionResponse, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp,
-    ResponseHeader, TxnRequest, request_op,
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, PutRequest, RangeRequest,
+    ResponseHeader, TxnRequest,
 };
 use http::Response;
 use tonic::Status;
 
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
+use crate::store::check;
 use crate::wire::body::ResponseBody;
 use crate::wire::grpc;
 
@@ -70,22 +71,23 @@ where
         Method::RangeStream => range_stream::range_stream(node, &grpc::decode(bytes)?),
         Method::Put => {
             let request: PutRequest = grpc::decode(bytes)?;
-            check_write_size(node, request_bytes)?;
+            check_write_size(node, request_bytes, || check::put(&request))?;
             let mut response = store.put(&request)?;
             fill(node, &mut response.header);
             message(&response)
         }
         Method::DeleteRange => {
             let request: DeleteRangeRequest = grpc::decode(bytes)?;
-            check_write_size(node, request_bytes)?;
+            check_write_size(node, request_bytes, || check::delete_range(&request))?;
             let mut response = store.delete_range(&request)?;
             fill(node, &mut response.header);
             message(&response)
         }
         Method::Txn => {
             let request: TxnRequest = grpc::decode(bytes)?;
-            if !is_read_only(&request) {
-                check_write_size(node, request_bytes)?;
+            if !check::is_read_only(&request) {
+                let most_ops = store.config().max_txn_ops;
+                check_write_size(node, request_bytes, || check::txn(&request, most_ops))?;
             }
             let mut response = store.txn(&request)?;
             fill(node, &mut response.header);
@@ -116,16 +118,25 @@ fn fill(node: &Node, header: &mut Option<ResponseHeader>) {
     *header = Some(node.header(revision));
 }
 
-/// etcd weighs the marshalled request against `--max-request-bytes`.
-fn check_write_size(node: &Node, request_bytes: usize) -> Result<(), Refusal> {
-    if request_bytes > node.max_request_bytes {
+/// Refuses a write whose log entry would be larger than `--max-request-bytes`. What is wrong with the request
+/// itself is said first; only one that is too large is looked at twice.
+fn check_write_size(
+    node: &Node,
+    request_bytes: usize,
+    check: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    if log_entry_bytes(request_bytes) > node.max_request_bytes {
+        check()?;
         return Err(Refusal::RequestTooLarge);
     }
     Ok(())
 }
 
-/// Only ranges at the top level: etcd serves such a transaction without a log entry.
-fn is_read_only(request: &TxnRequest) -> bool {
-    let range = |op: &RequestOp| matches!(op.request, Some(request_op::Request::RequestRange(_)));
-    request.success.iter().all(range) && request.failure.iter().all(range)
+/// What etcd weighs: an `InternalRaftRequest` with the request in a field of a tag of one byte, and a
+/// header with the entry's id.
+fn log_entry_bytes(request_bytes: usize) -> usize {
+    /// The header's tag (2) and length (1), and in it the id's tag (1) and the id. That begins with 16 bits of the
+    /// member's id: it takes nine bytes for ours, for other members ten.
+    const HEADER_BYTES: usize = 13;
+    HEADER_BYTES + 1 + prost::length_delimiter_len(request_bytes) + request_bytes
 }

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::Node;
 use super::clockwork::now;
+use crate::wire::grpc;
 
 /// The Lease service of one node.
 #[derive(Debug, Clone)]
@@ -21,9 +22,11 @@ pub struct LeaseService(pub Arc<Node>);
 
 /// Keeps one lease alive. A lease that is not there is answered with TTL 0, not with an error.
 fn keep_alive(node: &Node, id: i64) -> LeaseKeepAliveResponse {
+    // Read before: at the header's revision the lease was not kept alive yet, and what is there need not last.
+    let header = node.header(node.store.revision());
     let ttl = node.store.lease_keep_alive(id, now()).unwrap_or(0);
     LeaseKeepAliveResponse {
-        header: Some(node.header(node.store.revision())),
+        header: Some(header),
         id,
         ttl,
     }
@@ -61,9 +64,10 @@ impl Lease for LeaseService {
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let node = self.0.clone();
-        let answers = request
-            .into_inner()
-            .map(move |request| request.map(|request| keep_alive(&node, request.id)));
+        let answers = request.into_inner().map(move |request| match request {
+            Ok(request) => Ok(keep_alive(&node, request.id)),
+            Err(status) => Err(grpc::as_grpc_go_says(status)),
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 

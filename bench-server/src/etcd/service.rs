@@ -7,15 +7,15 @@ use std::time::Instant;
 use http::{Request, Response, Version, header};
 use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
-use tonic::Status;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tower::Service;
 
 use super::{Node, http as plain_http, kv};
 use crate::listen::Handler;
 use crate::wire::body::ResponseBody;
 use crate::wire::frame::Frame;
-use crate::wire::grpc::error_response;
+use crate::wire::grpc::{self, error_response};
 use crate::wire::stopwatch::FirstWrites;
 
 /// The service that is answered here; [`kv::Method`] knows its methods.
@@ -203,8 +203,15 @@ fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
 }
 
 async fn routed(mut routes: Routes, request: Request<Incoming>) -> Response<ResponseBody> {
-    match routes.call(request).await {
-        Ok(response) => response.map(ResponseBody::tonic),
+    let response = match routes.call(request).await {
+        Ok(response) => response,
         Err(never) => match never {},
+    };
+    // Headers alone are a refusal.
+    match Status::from_header_map(response.headers()) {
+        Some(status) if status.code() == Code::OutOfRange => {
+            error_response(&grpc::as_grpc_go_says(status))
+        }
+        _ => response.map(ResponseBody::tonic),
     }
 }

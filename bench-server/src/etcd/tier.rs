@@ -115,11 +115,19 @@ async fn bind_all(urls: &[String], tls: &TlsFiles) -> Result<Vec<Bound>, ListenE
 /// Every service but KV.
 fn routes(node: &Arc<Node>) -> Routes {
     let most = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
+    macro_rules! limited {
+        ($server:ident, $service:expr) => {
+            $server::new($service).max_decoding_message_size(most)
+        };
+    }
     Routes::default()
-        .add_service(WatchServer::new(WatchService(node.clone())).max_decoding_message_size(most))
-        .add_service(LeaseServer::new(LeaseService(node.clone())))
-        .add_service(MaintenanceServer::new(MaintenanceService(node.clone())))
-        .add_service(ClusterServer::new(ClusterService(node.clone())))
-        .add_service(AuthServer::new(AuthService(node.clone())))
-        .add_service(HealthServer::new(HealthService))
+        .add_service(limited!(WatchServer, WatchService(node.clone())))
+        .add_service(limited!(LeaseServer, LeaseService(node.clone())))
+        .add_service(limited!(
+            MaintenanceServer,
+            MaintenanceService(node.clone())
+        ))
+        .add_service(limited!(ClusterServer, ClusterService(node.clone())))
+        .add_service(limited!(AuthServer, AuthService(node.clone())))
+        .add_service(limited!(HealthServer, HealthService))
 }

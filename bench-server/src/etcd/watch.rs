@@ -21,11 +21,12 @@ use etcd_api::proto::mvccpb::event::EventType;
 use futures::Stream;
 use prost::Message;
 use tokio::time::{Instant, Sleep};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::{GRPC_OVERHEAD_BYTES, Node};
 use crate::store::Record;
 use crate::store::watch_hub::{Delivery, Notice, WatchSpec, WatchStream};
+use crate::wire::grpc;
 
 /// Requests taken in a row before answers get their turn.
 const REQUESTS_IN_A_ROW: usize = 128;
@@ -215,8 +216,11 @@ where
         while let Some(requests) = &mut this.requests {
             match Pin::new(requests).poll_next(context) {
                 Poll::Ready(Some(Ok(request))) => this.take(request),
-                Poll::Ready(Some(Err(_))) => {
-                    return Poll::Ready(Some(Err(Refusal::WatchCanceled.into())));
+                Poll::Ready(Some(Err(status))) => {
+                    return Poll::Ready(Some(Err(match status.code() {
+                        Code::Cancelled => Refusal::WatchCanceled.into(),
+                        _ => grpc::as_grpc_go_says(status),
+                    })));
                 }
                 Poll::Ready(None) => this.requests = None,
                 Poll::Pending => break,

@@ -36,65 +36,15 @@ pub fn message_prefix(len: u64) -> Result<[u8; PREFIX_BYTES], Status> {
 /// Reads the single message of a unary (or server-streaming) request.
 ///
 /// # Errors
-/// `ResourceExhausted` above `limit_bytes` with grpc-go's text, `Unimplemented` for a compressed
-/// message, `Internal` for a broken one.
-pub async fn read_message<B>(body: B, limit_bytes: usize) -> Result<Bytes, Status>
+/// `ResourceExhausted` above `limit_bytes` with grpc-go's text, as soon as the message's prefix tells;
+/// `Unimplemented` for a compressed message, `Internal` for a broken one.
+pub async fn read_message<B>(mut body: B, limit_bytes: usize) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let too_large = |len: usize| {
-        Status::resource_exhausted(format!(
-            "grpc: received message larger than max ({len} vs. {limit_bytes})"
-        ))
-    };
-    let whole = match whole_body(body, limit_bytes).await? {
-        Whole::Bytes(whole) => whole,
-        Whole::TooLarge(len) => return Err(too_large(len)),
-    };
-    let Some((prefix, message)) = whole.split_first_chunk::<PREFIX_BYTES>() else {
-        return Err(Status::internal(format!(
-            "request of {} bytes is shorter than a gRPC message prefix",
-            whole.len()
-        )));
-    };
-    if prefix[0] != 0 {
-        return Err(Status::unimplemented(
-            "compressed requests are not accepted",
-        ));
-    }
-    let len = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
-    if len > limit_bytes {
-        return Err(too_large(len));
-    }
-    if message.len() != len {
-        return Err(Status::internal(format!(
-            "gRPC message prefix says {len} bytes, body holds {}",
-            message.len()
-        )));
-    }
-    Ok(whole.slice(PREFIX_BYTES..))
-}
-
-/// What a request's body turned out to be.
-enum Whole {
-    Bytes(Bytes),
-    /// Larger than is worth gathering; at least this long.
-    TooLarge(usize),
-}
-
-/// Gathers a body. Most requests are one DATA frame, which is taken as it is.
-async fn whole_body<B>(mut body: B, limit_bytes: usize) -> Result<Whole, Status>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    // Twice the limit and some: enough to say how large a slightly oversized message was without
-    // gathering a hostile one.
-    let bound = limit_bytes.saturating_mul(2) + PREFIX_BYTES;
-    let announced = body.size_hint().lower() as usize;
-    let mut first = Bytes::new();
-    let mut whole = BytesMut::new();
+    let mut whole = Gathered::default();
+    let mut announced = None;
     while !body.is_end_stream() {
         let Some(frame) = body.frame().await else {
             break;
@@ -104,23 +54,103 @@ where
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if first.len() + whole.len() + data.len() > bound {
-            return Ok(Whole::TooLarge(announced.max(bound)));
+        whole.push(data, announced.unwrap_or(0));
+        if announced.is_none() {
+            announced = message_bytes(whole.bytes(), limit_bytes)?;
         }
-        if first.is_empty() && whole.is_empty() {
-            first = data;
-        } else {
-            if whole.is_empty() {
-                whole.reserve(announced.min(bound).max(first.len() + data.len()));
-                whole.extend_from_slice(&std::mem::take(&mut first));
-            }
-            whole.extend_from_slice(&data);
+        if announced.is_some_and(|len| whole.bytes().len() > PREFIX_BYTES + len) {
+            break;
         }
     }
-    Ok(Whole::Bytes(match whole.is_empty() {
-        true => first,
-        false => whole.freeze(),
-    }))
+    let held = whole.bytes().len();
+    let Some(len) = announced else {
+        return Err(Status::internal(format!(
+            "request of {held} bytes is shorter than a gRPC message prefix"
+        )));
+    };
+    if held != PREFIX_BYTES + len {
+        return Err(Status::internal(format!(
+            "gRPC message prefix says {len} bytes, body holds {}",
+            held - PREFIX_BYTES
+        )));
+    }
+    Ok(whole.into_bytes().slice(PREFIX_BYTES..))
+}
+
+/// How long the message is that `bytes` begin with; `None` when that is not told yet.
+fn message_bytes(bytes: &[u8], limit_bytes: usize) -> Result<Option<usize>, Status> {
+    let Some((prefix, _)) = bytes.split_first_chunk::<PREFIX_BYTES>() else {
+        return Ok(None);
+    };
+    if prefix[0] != 0 {
+        return Err(Status::unimplemented(
+            "compressed requests are not accepted",
+        ));
+    }
+    let len = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
+    match len > limit_bytes {
+        true => Err(too_large(len, limit_bytes)),
+        false => Ok(Some(len)),
+    }
+}
+
+fn too_large(len: usize, limit_bytes: usize) -> Status {
+    Status::resource_exhausted(format!(
+        "grpc: received message larger than max ({len} vs. {limit_bytes})"
+    ))
+}
+
+/// A refusal of tonic's in the code and the words that grpc-go has for it: a message that is too large.
+pub fn as_grpc_go_says(status: Status) -> Status {
+    if status.code() != Code::OutOfRange {
+        return status;
+    }
+    let mut numbers = status
+        .message()
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(len), Some(limit_bytes)) => too_large(len, limit_bytes),
+        _ => status,
+    }
+}
+
+/// A body as it comes in. Most requests are one DATA frame, which is taken as it is.
+#[derive(Default)]
+struct Gathered {
+    first: Bytes,
+    more: BytesMut,
+}
+
+impl Gathered {
+    /// Appends a frame; `expected` is how much there will be in all, if that is known.
+    fn push(&mut self, data: Bytes, expected: usize) {
+        if self.bytes().is_empty() {
+            self.first = data;
+            return;
+        }
+        if self.more.is_empty() {
+            let room = (PREFIX_BYTES + expected).max(self.first.len() + data.len());
+            self.more.reserve(room);
+            self.more
+                .extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.more.extend_from_slice(&data);
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self.more.is_empty() {
+            true => &self.first,
+            false => &self.more,
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self.more.is_empty() {
+            true => self.first,
+            false => self.more.freeze(),
+        }
+    }
 }
 
 /// Decodes a request message.
@@ -208,6 +238,16 @@ mod tests {
                 "grpc: received message larger than max (11 vs. 10)",
             ),
             (
+                framed(0, 10_000_008, &[0; 11]),
+                Code::ResourceExhausted,
+                "grpc: received message larger than max (10000008 vs. 10)",
+            ),
+            (
+                framed(0, 2, b"abc"),
+                Code::Internal,
+                "prefix says 2 bytes, body holds 3",
+            ),
+            (
                 Full::new(Bytes::new()),
                 Code::Internal,
                 "request of 0 bytes",
@@ -217,6 +257,43 @@ mod tests {
             assert_eq!(status.code(), code);
             assert!(status.message().contains(text), "{}", status.message());
         }
+    }
+
+    /// Everything that follows was once gathered first, up to twice the limit, and then said to be as long as that.
+    #[tokio::test]
+    async fn a_message_that_is_too_large_is_refused_by_its_prefix() {
+        let frames = [
+            &[0, 0][..],
+            &[0x98, 0x96, 0x88],
+            b"nobody asks for this any more",
+        ];
+        let mut frames = frames.into_iter().map(Bytes::from_static);
+        let mut left = frames.len();
+        let body = std::iter::from_fn(|| {
+            left -= 1;
+            frames
+                .next()
+                .map(|data| Ok::<_, Status>(http_body::Frame::data(data)))
+        });
+        let body = http_body_util::StreamBody::new(futures::stream::iter(body));
+        let status = read_message(body, 2_097_152).await.unwrap_err();
+        assert_eq!(
+            (status.code(), status.message()),
+            (
+                Code::ResourceExhausted,
+                "grpc: received message larger than max (10000008 vs. 2097152)"
+            )
+        );
+        assert_eq!(left, 1, "the rest was left alone");
+    }
+
+    #[tokio::test]
+    async fn a_message_in_many_frames_is_joined() {
+        let frames = [&[0, 0, 0][..], &[0, 6], b"ab", b"", b"cdef"];
+        let frames =
+            frames.map(|data| Ok::<_, Status>(http_body::Frame::data(Bytes::from_static(data))));
+        let body = http_body_util::StreamBody::new(futures::stream::iter(frames));
+        assert_eq!(&read_message(body, 10).await.unwrap()[..], b"abcdef");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use etcd_api::proto::etcdserverpb::{
 use etcd_api::proto::mvccpb::Event;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 
 use crate::harness::Target;
 
@@ -83,6 +83,14 @@ impl WatchStream {
         match tokio::time::timeout(RESPONSE_LIMIT, self.responses.message()).await {
             Ok(response) => response.expect("no error").expect("the stream goes on"),
             Err(_) => panic!("no response within {RESPONSE_LIMIT:?}"),
+        }
+    }
+
+    /// What the stream ends with; a case fails where it goes on.
+    pub(crate) async fn end(&mut self) -> Status {
+        match tokio::time::timeout(RESPONSE_LIMIT, self.responses.message()).await {
+            Ok(response) => response.expect_err("the end of the stream"),
+            Err(_) => panic!("no end within {RESPONSE_LIMIT:?}"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Transactions: compares choose a path, the path is checked as a whole, then applied to a draft.
 
-pub(super) mod check;
+pub(crate) mod check;
 mod compare;
 #[cfg(test)]
 mod tests;
