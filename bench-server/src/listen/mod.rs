@@ -5,6 +5,7 @@
 //! needs to move. HTTP/1.1 and HTTP/2 (prior knowledge or ALPN) are told apart by their first
 //! bytes, on one port.
 
+mod first_bytes;
 mod gather;
 mod time_limit;
 mod tls;

@@ -9,9 +9,11 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::Handler;
+use super::first_bytes::FirstBytes;
 use super::gather::Gathered;
 use super::time_limit::{Limited, Streams};
 use super::tls;
@@ -27,6 +29,10 @@ const RECEIVE_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// How long an HTTP/1.1 connection may wait for its next request: an apiserver's idle timeout. hyper counts
 /// the wait and the reading of the request's head as one.
 const IDLE: Duration = Duration::from_secs(90);
+
+/// How long a client may take to shake hands, and after that to say which protocol it speaks: an apiserver's time
+/// for the head of a request.
+const FIRST_WORD: Duration = Duration::from_secs(32);
 
 /// A connection on its way to a worker, with what answers it.
 type Connection<H> = (std::net::TcpStream, Option<TlsAcceptor>, H);
@@ -99,10 +105,13 @@ async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H
             };
             match tls {
                 None => serve_connection(Gathered::new(stream, gather), handler).await,
-                Some(acceptor) => match tls::accept(&acceptor, stream).await {
+                Some(acceptor) => match timeout(FIRST_WORD, tls::accept(&acceptor, stream)).await {
                     // Above the session, so that what is gathered becomes one record, and not each of its parts.
-                    Ok(stream) => serve_connection(Gathered::new(stream, gather), handler).await,
-                    Err(e) => tracing::debug!("TLS handshake failed: {e}"),
+                    Ok(Ok(stream)) => {
+                        serve_connection(Gathered::new(stream, gather), handler).await;
+                    }
+                    Ok(Err(e)) => tracing::debug!("TLS handshake failed: {e}"),
+                    Err(e) => tracing::debug!("TLS handshake took too long: {e}"),
                 },
             }
         });
@@ -138,7 +147,8 @@ where
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let stream = TokioIo::new(FirstBytes::within(FIRST_WORD, stream));
+    let connection = builder.serve_connection(stream, service);
     let ended = match H::TIME_LIMITS {
         true => Limited::new(connection).await,
         false => Some(connection.await),
@@ -180,6 +190,30 @@ mod tests {
         async fn handle(self, _: Request<Incoming>) -> Response<Self::Body> {
             Response::default()
         }
+    }
+
+    /// Where hyper decides between the versions of HTTP it once waited for ever.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_say_what_it_speaks_is_let_go() {
+        for word in [&b""[..], b"PRI * HT", b"G"] {
+            let (mut near, far) = tokio::io::duplex(1024);
+            let server = tokio::spawn(serve_one(far, Empty));
+            near.write_all(word).await.unwrap();
+            let served = timeout(2 * IDLE, server).await;
+            assert!(served.is_ok(), "still served after {word:?} and silence");
+        }
+    }
+
+    /// Only the first word is waited for: between its requests a client may be silent.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_has_said_it_may_be_silent() {
+        let (mut near, far) = tokio::io::duplex(64 * 1024);
+        let server = tokio::spawn(serve_one(far, Empty));
+        near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+            .await
+            .unwrap();
+        let served = timeout(2 * IDLE, server).await;
+        assert!(served.is_err(), "it is still served");
     }
 
     /// h2 answers one PING or SETTINGS at a time and reads no further before it is written; what is gathered is bounded.
