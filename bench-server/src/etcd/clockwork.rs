@@ -41,10 +41,13 @@ pub async fn compact(node: Arc<Node>, retention: Retention) {
         let Some(revision) = compaction.tick(now(), node.store.revision()) else {
             continue;
         };
-        match node.store.compact(revision) {
-            Ok(_) => tracing::info!("compacted at revision {revision}"),
+        let store = node.store.clone();
+        // Freeing much history takes a while, and this runtime accepts connections.
+        match tokio::task::spawn_blocking(move || store.compact(revision)).await {
+            Ok(Ok(_)) => tracing::info!("compacted at revision {revision}"),
             // Somebody else compacted further.
-            Err(e) => tracing::debug!("compaction at revision {revision}: {e}"),
+            Ok(Err(e)) => tracing::debug!("compaction at revision {revision}: {e}"),
+            Err(e) => tracing::error!("compaction at revision {revision} stopped: {e}"),
         }
     }
 }

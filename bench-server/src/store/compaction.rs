@@ -1,12 +1,16 @@
 //! Automatic compaction as a state machine: told the time and the revision, it says what to compact.
+//!
+//! Source: etcd's `v3compactor`, periodic and by revision.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How often the revision mode looks, as etcd's.
+/// How often the revision mode looks.
 const REVISION_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// The periodic mode samples the revision this often per retention, as etcd's.
-const SAMPLES_PER_RETENTION: u32 = 10;
+/// The periodic mode compacts once per retention, but not less often than this.
+const LONGEST_PERIOD: Duration = Duration::from_secs(60 * 60);
+/// It notes the revision this often between two compactions.
+const SAMPLES_PER_PERIOD: u32 = 10;
 
 /// What of the history is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,21 +21,24 @@ pub enum Retention {
     Revisions(i64),
 }
 
-/// Decides when to compact what. Ticked from outside, each [`AutoCompaction::interval`].
+/// Decides when to compact what. Ticked from outside, at once and then each [`AutoCompaction::interval`].
 #[derive(Debug)]
 pub struct AutoCompaction {
     retention: Retention,
-    /// Revisions seen and when, oldest first: at most the samples of one retention and one more.
-    seen: VecDeque<(Instant, i64)>,
+    /// Revisions at the last ticks, oldest first: those of one retention and one more.
+    seen: VecDeque<i64>,
+    /// When the next compaction may come; set by the first tick.
+    due: Option<Instant>,
     compacted: i64,
 }
 
 impl AutoCompaction {
-    /// Starts with an empty memory: the first compaction comes one retention later.
+    /// Starts with an empty memory: the first compaction by time comes one retention later.
     pub fn new(retention: Retention) -> Self {
         Self {
             retention,
             seen: VecDeque::new(),
+            due: None,
             compacted: 0,
         }
     }
@@ -39,7 +46,9 @@ impl AutoCompaction {
     /// Time between ticks.
     pub fn interval(&self) -> Duration {
         match self.retention {
-            Retention::Time(span) => (span / SAMPLES_PER_RETENTION).max(Duration::from_millis(10)),
+            Retention::Time(span) => {
+                (period(span) / SAMPLES_PER_PERIOD).max(Duration::from_millis(10))
+            }
             Retention::Revisions(_) => REVISION_INTERVAL,
         }
     }
@@ -48,46 +57,72 @@ impl AutoCompaction {
     pub fn tick(&mut self, now: Instant, revision: i64) -> Option<i64> {
         let target = match self.retention {
             Retention::Revisions(kept) => revision - kept,
-            Retention::Time(span) => {
-                self.seen.push_back((now, revision));
-                let mut old = None;
-                while let Some((at, seen)) = self.seen.front()
-                    && now.duration_since(*at) >= span
-                {
-                    old = Some(*seen);
-                    self.seen.pop_front();
-                }
-                old?
-            }
+            Retention::Time(span) => self.oldest(now, revision, span)?,
         };
         if target <= self.compacted {
             return None;
         }
+        if let Retention::Time(span) = self.retention {
+            self.due = Some(now + period(span));
+        }
         self.compacted = target;
         Some(target)
     }
+
+    /// Notes a revision; the oldest that was noted before, once a compaction is due.
+    fn oldest(&mut self, now: Instant, revision: i64, span: Duration) -> Option<i64> {
+        let oldest = self.seen.front().copied();
+        self.seen.push_back(revision);
+        let most = span.as_nanos() / self.interval().as_nanos() + 1;
+        if self.seen.len() as u128 > most {
+            self.seen.pop_front();
+        }
+        let due = *self.due.get_or_insert(now + span);
+        oldest.filter(|_| now >= due)
+    }
+}
+
+/// Time between two compactions that keep `span`.
+fn period(span: Duration) -> Duration {
+    span.min(LONGEST_PERIOD)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Ticks as often as asked for, with a revision that counts the ticks from 1 on; when compacted what, in
+    /// intervals.
+    fn compactions(span: Duration, ticks: u32) -> Vec<(u32, i64)> {
+        let mut auto = AutoCompaction::new(Retention::Time(span));
+        let (start, interval) = (Instant::now(), auto.interval());
+        let mut tick = |n| auto.tick(start + interval * n, 1 + i64::from(n));
+        (0..ticks).filter_map(|n| Some((n, tick(n)?))).collect()
+    }
+
     #[test]
-    fn periodic_compacts_what_was_current_one_retention_ago() {
+    fn a_short_retention_is_compacted_once_per_retention() {
+        let span = Duration::from_secs(100);
+        let auto = AutoCompaction::new(Retention::Time(span));
+        assert_eq!(auto.interval(), Duration::from_secs(10));
+        // What was current one retention before, and from the second time on one sample earlier, as etcd has it.
+        assert_eq!(compactions(span, 35), [(10, 1), (20, 10), (30, 20)]);
+    }
+
+    #[test]
+    fn a_long_retention_is_compacted_once_an_hour() {
+        let span = Duration::from_secs(3 * 3600);
+        let auto = AutoCompaction::new(Retention::Time(span));
+        assert_eq!(auto.interval(), Duration::from_secs(360));
+        assert_eq!(compactions(span, 55), [(30, 1), (40, 10), (50, 20)]);
+    }
+
+    #[test]
+    fn an_idle_store_is_compacted_once() {
         let mut auto = AutoCompaction::new(Retention::Time(Duration::from_secs(100)));
         let start = Instant::now();
-        assert_eq!(auto.interval(), Duration::from_secs(10));
-        let at = |s| start + Duration::from_secs(s);
-        for tick in 0..10 {
-            assert_eq!(auto.tick(at(tick * 10), 5 + tick as i64), None);
-        }
-        assert_eq!(auto.tick(at(100), 50), Some(5));
-        assert_eq!(auto.tick(at(105), 50), None, "nothing new is old enough");
-        assert_eq!(
-            auto.tick(at(130), 50),
-            Some(8),
-            "late ticks catch up at once"
-        );
+        let ticks = (0..50).filter_map(|n| auto.tick(start + Duration::from_secs(10) * n, 7));
+        assert_eq!(ticks.collect::<Vec<_>>(), [7]);
     }
 
     #[test]
