@@ -93,6 +93,8 @@ refusals! {
     AuthFailed = InvalidArgument, "etcdserver: authentication failed, invalid user ID or password";
     /// Auth call while auth is off; clients carry on without a token.
     AuthNotEnabled = FailedPrecondition, "etcdserver: authentication is not enabled";
+    /// Auth cannot be switched on without its first user.
+    RootUserNotExist = FailedPrecondition, "etcdserver: root user does not exist";
     /// Token unknown or expired.
     InvalidAuthToken = Unauthenticated, "etcdserver: invalid auth token";
     /// Not allowed.

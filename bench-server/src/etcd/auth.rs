@@ -1,4 +1,6 @@
 //! Auth: always off. Tokens that clients send are ignored, as etcd ignores them while auth is off.
+//!
+//! There are no users and no roles, and none can be made.
 
 use std::sync::Arc;
 
@@ -13,6 +15,12 @@ use super::Node;
 #[derive(Debug, Clone)]
 pub struct AuthService(pub Arc<Node>);
 
+impl AuthService {
+    fn header(&self) -> Option<ResponseHeader> {
+        Some(self.0.header(self.0.store.revision()))
+    }
+}
+
 /// Implements [`Auth`] with every call in the list refused.
 macro_rules! auth_with_refused {
     ($($method:ident: $request:ident => $response:ident;)*) => {
@@ -23,10 +31,42 @@ macro_rules! auth_with_refused {
                 _: Request<AuthStatusRequest>,
             ) -> Result<Response<AuthStatusResponse>, Status> {
                 Ok(Response::new(AuthStatusResponse {
-                    header: Some(self.0.header(self.0.store.revision())),
+                    header: self.header(),
                     enabled: false,
                     auth_revision: 1,
                 }))
+            }
+
+            /// Off it is.
+            async fn auth_disable(
+                &self,
+                _: Request<AuthDisableRequest>,
+            ) -> Result<Response<AuthDisableResponse>, Status> {
+                let header = self.header();
+                Ok(Response::new(AuthDisableResponse { header }))
+            }
+
+            async fn auth_enable(
+                &self,
+                _: Request<AuthEnableRequest>,
+            ) -> Result<Response<AuthEnableResponse>, Status> {
+                Err(Refusal::RootUserNotExist.into())
+            }
+
+            async fn user_list(
+                &self,
+                _: Request<AuthUserListRequest>,
+            ) -> Result<Response<AuthUserListResponse>, Status> {
+                let (header, users) = (self.header(), Vec::new());
+                Ok(Response::new(AuthUserListResponse { header, users }))
+            }
+
+            async fn role_list(
+                &self,
+                _: Request<AuthRoleListRequest>,
+            ) -> Result<Response<AuthRoleListResponse>, Status> {
+                let (header, roles) = (self.header(), Vec::new());
+                Ok(Response::new(AuthRoleListResponse { header, roles }))
             }
 
             /// Clients take this refusal for "carry on without a token".
@@ -48,18 +88,14 @@ macro_rules! auth_with_refused {
 }
 
 auth_with_refused! {
-    auth_enable: AuthEnableRequest => AuthEnableResponse;
-    auth_disable: AuthDisableRequest => AuthDisableResponse;
     user_add: AuthUserAddRequest => AuthUserAddResponse;
     user_get: AuthUserGetRequest => AuthUserGetResponse;
-    user_list: AuthUserListRequest => AuthUserListResponse;
     user_delete: AuthUserDeleteRequest => AuthUserDeleteResponse;
     user_change_password: AuthUserChangePasswordRequest => AuthUserChangePasswordResponse;
     user_grant_role: AuthUserGrantRoleRequest => AuthUserGrantRoleResponse;
     user_revoke_role: AuthUserRevokeRoleRequest => AuthUserRevokeRoleResponse;
     role_add: AuthRoleAddRequest => AuthRoleAddResponse;
     role_get: AuthRoleGetRequest => AuthRoleGetResponse;
-    role_list: AuthRoleListRequest => AuthRoleListResponse;
     role_delete: AuthRoleDeleteRequest => AuthRoleDeleteResponse;
     role_grant_permission: AuthRoleGrantPermissionRequest => AuthRoleGrantPermissionResponse;
     role_revoke_permission: AuthRoleRevokePermissionRequest => AuthRoleRevokePermissionResponse;

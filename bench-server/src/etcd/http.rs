@@ -4,9 +4,11 @@ use http::{Method, Response, StatusCode, Uri, header};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
-use super::{Node, opaque};
+use super::{Node, opaque, probes};
 use crate::metrics;
 use crate::wire::body::ResponseBody;
+
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Answers one HTTP/1.1 (or non-gRPC HTTP/2) request.
 pub async fn serve(
@@ -16,21 +18,18 @@ pub async fn serve(
     uri: Uri,
 ) -> Response<ResponseBody> {
     const JSON: &str = "application/json";
-    const TEXT: &str = "text/plain; charset=utf-8";
-    match (&method, uri.path()) {
+    let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+    if let Some((code, body)) = probes::checks(&node.store, path, query) {
+        return match method {
+            Method::GET => answer(code, TEXT, body),
+            _ => method_not_allowed(),
+        };
+    }
+    match (&method, path) {
         (&Method::GET, "/health") => {
-            let (code, health, reason) = match node.store.alarms().first() {
-                None => (StatusCode::OK, "true", String::new()),
-                Some(alarm) => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "false",
-                    format!("ALARM {}", alarm.as_str_name()),
-                ),
-            };
-            let body = json!({"health": health, "reason": reason});
-            answer(code, JSON, body.to_string())
+            let (code, body) = probes::health(&node.store, query);
+            answer(code, JSON, body)
         }
-        (&Method::GET, "/livez" | "/readyz") => answer(StatusCode::OK, TEXT, "ok\n".to_owned()),
         (&Method::GET, "/version") => {
             let version = node.version;
             let mut body = json!({
@@ -51,27 +50,24 @@ pub async fn serve(
             metrics::settle().await;
             answer(StatusCode::OK, TEXT, "settled\n".to_owned())
         }
-        (&Method::GET | &Method::POST, "/debug/opaque") => {
-            match opaque::body(&node.store, uri.query().unwrap_or_default()) {
-                Ok(body) => with_body(StatusCode::OK, "application/octet-stream", body),
-                Err((code, text)) => answer(code, TEXT, text),
-            }
+        (&Method::GET | &Method::POST, "/debug/opaque") => match opaque::body(&node.store, query) {
+            Ok(body) => with_body(StatusCode::OK, "application/octet-stream", body),
+            Err((code, text)) => answer(code, TEXT, text),
+        },
+        (_, "/health" | "/version" | "/metrics" | "/debug/settle" | "/debug/opaque") => {
+            method_not_allowed()
         }
-        (
-            _,
-            "/health" | "/livez" | "/readyz" | "/version" | "/metrics" | "/debug/settle"
-            | "/debug/opaque",
-        ) => answer(
-            StatusCode::METHOD_NOT_ALLOWED,
-            TEXT,
-            "Method Not Allowed\n".to_owned(),
-        ),
         _ => answer(
             StatusCode::NOT_FOUND,
             TEXT,
             "404 page not found\n".to_owned(),
         ),
     }
+}
+
+fn method_not_allowed() -> Response<ResponseBody> {
+    let body = "Method Not Allowed\n".to_owned();
+    answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, body)
 }
 
 fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<ResponseBody> {

@@ -63,9 +63,7 @@ impl Maintenance for MaintenanceService {
         };
         if node.version.has_storage_version() {
             response.storage_version = node.version.cluster_version();
-            // Protobuf has no "none": etcd reports 0 where there is no quota.
-            let quota = node.store.quota_bytes().unwrap_or(0);
-            response.db_size_quota = i64::try_from(quota).unwrap_or(i64::MAX);
+            response.db_size_quota = node.store.reported_quota();
             response.downgrade_info = Some(DowngradeInfo::default());
         }
         Ok(Response::new(response))

@@ -14,6 +14,7 @@ pub mod kv;
 pub mod lease;
 pub mod maintenance;
 mod opaque;
+mod probes;
 pub mod range;
 pub mod range_stream;
 pub mod service;

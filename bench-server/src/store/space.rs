@@ -49,9 +49,14 @@ impl Store {
 
     /// Most bytes that it may store; `None` is no limit.
     pub fn quota_bytes(&self) -> Option<u64> {
+        u64::try_from(self.reported_quota()).ok()
+    }
+
+    /// The limit as it is reported: the default where none is set, and a negative number, which is no limit, as it is.
+    pub fn reported_quota(&self) -> i64 {
         match self.inner.config.quota_backend_bytes {
-            0 => Some(DEFAULT_QUOTA as u64),
-            quota => u64::try_from(quota).ok(),
+            0 => DEFAULT_QUOTA,
+            quota => quota,
         }
     }
 

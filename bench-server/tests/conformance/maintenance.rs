@@ -3,9 +3,10 @@
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::proto::etcdserverpb::{
-    AlarmRequest, AlarmType, AuthStatusRequest, AuthenticateRequest, DefragmentRequest,
-    HashKvRequest, HashKvResponse, HashRequest, LeaseGrantRequest, MemberListRequest,
-    MoveLeaderRequest, SnapshotRequest, StatusRequest, StatusResponse,
+    AlarmRequest, AlarmType, AuthDisableRequest, AuthEnableRequest, AuthRoleListRequest,
+    AuthStatusRequest, AuthUserListRequest, AuthenticateRequest, DefragmentRequest, HashKvRequest,
+    HashKvResponse, HashRequest, LeaseGrantRequest, MemberListRequest, MoveLeaderRequest,
+    SnapshotRequest, StatusRequest, StatusResponse,
 };
 use etcd_api::proto::health::HealthCheckRequest;
 use etcd_api::proto::health::health_check_response::ServingStatus;
@@ -18,9 +19,9 @@ use crate::request::{delete, everything, op, put, txn};
 
 cases![on ONE_ENCODING;
     status_describes_a_member, status_counts_writes, alarms_stop_writes, quota_raises_the_alarm with ["--quota-backend-bytes=4194304"],
-    hash_kv_is_repeatable, hash_kv_follows_content, hash_kv_revisions, hash_answers, defragment_answers,
+    a_negative_quota_is_reported_as_it_is with ["--quota-backend-bytes=-5"], hash_kv_is_repeatable, hash_kv_follows_content, hash_kv_revisions, hash_answers, defragment_answers,
     snapshot_is_served_or_refused, move_leader_is_refused, one_member, authentication_is_off,
-    tokens_are_ignored_while_auth_is_off, grpc_health, http_paths,
+    tokens_are_ignored_while_auth_is_off, grpc_health, http_paths, http_paths_under_alarms,
 ];
 
 async fn status(t: &Target) -> StatusResponse {
@@ -157,6 +158,11 @@ async fn alarms_stop_writes(t: Target) {
     );
     assert_eq!(list().await, []);
     t.set("k", "w").await;
+}
+
+async fn a_negative_quota_is_reported_as_it_is(t: Target) {
+    assert_eq!(status(&t).await.db_size_quota, -5);
+    t.set("k", "v").await;
 }
 
 async fn quota_raises_the_alarm(t: Target) {
@@ -375,6 +381,22 @@ async fn authentication_is_off(t: Target) {
         t.auth().authenticate(request).await,
         Refusal::AuthNotEnabled,
     );
+    let users = t.auth().user_list(AuthUserListRequest {}).await;
+    let users = users.expect("whatever auth is").into_inner();
+    assert_eq!(users.users, [""; 0]);
+    let roles = t.auth().role_list(AuthRoleListRequest {}).await;
+    let roles = roles.expect("whatever auth is").into_inner();
+    assert_eq!(roles.roles, [""; 0]);
+    let revisions = [users.header, roles.header].map(|header| header.expect("header").revision);
+    assert_eq!(revisions, [1, 1]);
+    t.auth()
+        .auth_disable(AuthDisableRequest {})
+        .await
+        .expect("off it is");
+    assert_refused(
+        t.auth().auth_enable(AuthEnableRequest {}).await,
+        Refusal::RootUserNotExist,
+    );
 }
 
 async fn tokens_are_ignored_while_auth_is_off(t: Target) {
@@ -466,6 +488,40 @@ async fn http_paths(t: Target) {
         let (line, body) = get(&t, path).await;
         assert_eq!((&*line, body.trim()), (OK, "ok"), "{path}");
     }
+    let (line, body) = get(&t, "/readyz?verbose&exclude=data_corruption").await;
+    let mut checks: Vec<&str> = body.lines().collect();
+    checks.sort_unstable();
+    assert_eq!(
+        (&*line, &checks[..]),
+        (
+            OK,
+            &[
+                "[+]linearizable_read ok",
+                "[+]non_learner ok",
+                "[+]serializable_read ok",
+                "ok"
+            ][..]
+        )
+    );
+    for path in [
+        "/livez/serializable_read",
+        "/readyz/serializable_read",
+        "/readyz/linearizable_read",
+        "/readyz/non_learner",
+        "/readyz/data_corruption",
+    ] {
+        let (line, body) = get(&t, path).await;
+        assert_eq!((&*line, body.trim()), (OK, "ok"), "{path}");
+    }
+    for path in [
+        "/livez/data_corruption",
+        "/readyz/",
+        "/readyz/ping",
+        "/livez/serializable_read/",
+    ] {
+        let (line, _) = get(&t, path).await;
+        assert!(line.starts_with("HTTP/1.1 404"), "{path}: {line}");
+    }
     let (line, body) = get(&t, "/version").await;
     assert_eq!(line, OK);
     let version: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -484,4 +540,49 @@ async fn http_paths(t: Target) {
     assert!(body.contains("# TYPE"), "Prometheus text");
     let (line, _) = get(&t, "/nothing-here").await;
     assert!(line.starts_with("HTTP/1.1 404"), "{line}");
+}
+
+async fn http_paths_under_alarms(t: Target) {
+    let member_id = status(&t).await.header.expect("header").member_id;
+    let raise = async |alarm: AlarmType| {
+        let request = AlarmRequest {
+            action: AlarmAction::Activate.into(),
+            member_id,
+            alarm: alarm.into(),
+        };
+        t.maintenance().alarm(request).await.expect("an alarm");
+    };
+    const OK: &str = "HTTP/1.1 200 OK";
+    const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable";
+    let health = async |path| {
+        let (line, body) = get(&t, path).await;
+        (line, body.trim().to_owned())
+    };
+    let well = (OK.to_owned(), r#"{"health":"true","reason":""}"#.to_owned());
+    let ill = |alarm: &str| {
+        let body = format!(r#"{{"health":"false","reason":"ALARM {alarm}"}}"#);
+        (UNAVAILABLE.to_owned(), body)
+    };
+    raise(AlarmType::Nospace).await;
+    assert_eq!(health("/health").await, ill("NOSPACE"));
+    assert_eq!(health("/health?exclude=CORRUPT").await, ill("NOSPACE"));
+    assert_eq!(health("/health?exclude=NOSPACE").await, well);
+    let (line, _) = get(&t, "/readyz").await;
+    assert_eq!(line, OK, "reads go on");
+    raise(AlarmType::Corrupt).await;
+    assert_eq!(health("/health?exclude=NOSPACE").await, ill("CORRUPT"));
+    assert_eq!(
+        health("/health?exclude=NOSPACE&exclude=CORRUPT").await,
+        well
+    );
+    const FAILED: &str = "[-]data_corruption failed: alarm activated: CORRUPT";
+    let (line, body) = get(&t, "/readyz/data_corruption").await;
+    assert_eq!((&*line, body.trim()), (UNAVAILABLE, FAILED));
+    let (line, body) = get(&t, "/readyz").await;
+    assert_eq!(line, UNAVAILABLE);
+    assert!(body.lines().any(|line| line == FAILED), "{body}");
+    let (line, _) = get(&t, "/readyz?exclude=data_corruption").await;
+    assert_eq!(line, OK);
+    let (line, _) = get(&t, "/livez").await;
+    assert_eq!(line, OK);
 }
