@@ -90,7 +90,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs `call`. If the server does not know the user's token (any more), authenticates anew and runs it once more;
+    /// Runs `call`. If the server refuses the user's token, authenticates anew and runs it once more;
     /// every service and connection of this client uses the new token.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Client {
         F: Future<Output = Result<T, Error>>,
     {
         match call().await {
-            Err(Error::Refused(Refusal::InvalidAuthToken)) if self.config.user.is_some() => {
+            Err(Error::Refused(refusal)) if self.config.user.is_some() && is_stale(refusal) => {
                 self.token.set(self.authenticate().await?);
                 call().await
             }
@@ -188,6 +188,15 @@ impl Client {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a new token helps: the old one is unknown, was made before users or roles changed, or was not sent
+/// because there was no authentication when the client connected. Go's client renews for the same three.
+fn is_stale(refusal: Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::InvalidAuthToken | Refusal::AuthOldRevision | Refusal::UserEmpty
+    )
 }
 
 /// One endpoint is connected before returning; of several, one must accept a connection and the

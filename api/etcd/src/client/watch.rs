@@ -31,7 +31,7 @@ const QUEUE: usize = 1024;
 const ALL_WATCHES: i64 = -1;
 
 type Item = Result<WatchItem, WatchError>;
-type Created = oneshot::Sender<Result<(i64, mpsc::Receiver<Item>), WatchError>>;
+type Answer = oneshot::Sender<Result<EndpointWatch, WatchError>>;
 
 /// The open watch streams of one client, by stream key.
 #[derive(Debug, Default)]
@@ -39,9 +39,17 @@ pub(super) struct Streams {
     by_key: Mutex<HashMap<String, mpsc::UnboundedSender<Command>>>,
 }
 
+/// Who waits for a watch, and how the watch will reach its stream. The watch itself is sent: where the one who waited
+/// has gone, it is dropped, and so cancelled.
+#[derive(Debug)]
+struct Creation {
+    answer: Answer,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
 #[derive(Debug)]
 enum Command {
-    Create(WatchCreateRequest, Created),
+    Create(WatchCreateRequest, Creation),
     Cancel(i64),
     Progress,
 }
@@ -55,16 +63,12 @@ impl Streams {
         key: &str,
         request: WatchCreateRequest,
     ) -> Result<Box<dyn Watch>, WatchError> {
-        let (created, answer) = oneshot::channel();
-        let commands = self.send(client, key, Command::Create(request, created));
-        let (watch_id, items) = answer
+        let (answer, created) = oneshot::channel();
+        self.create(client, key, request, answer);
+        let watch = created
             .await
             .unwrap_or_else(|_| Err(ended_by(&Status::unavailable("watch stream ended"))))?;
-        Ok(Box::new(EndpointWatch {
-            watch_id,
-            items,
-            commands,
-        }))
+        Ok(Box::new(watch))
     }
 
     /// Sends a progress request on the stream of `key`; nothing happens when there is none.
@@ -75,25 +79,27 @@ impl Streams {
         }
     }
 
-    /// Hands a command to the stream of `key`, starting one where none takes it.
-    fn send(
-        &self,
-        client: &Client,
-        key: &str,
-        mut command: Command,
-    ) -> mpsc::UnboundedSender<Command> {
+    /// Hands a creation to the stream of `key`, starting one where none takes it.
+    fn create(&self, client: &Client, key: &str, request: WatchCreateRequest, answer: Answer) {
+        let creation = |request, answer, commands: &mpsc::UnboundedSender<Command>| {
+            let commands = commands.clone();
+            Command::Create(request, Creation { answer, commands })
+        };
         let mut by_key = self.by_key.lock();
+        let mut refused = (request, answer);
         if let Some(commands) = by_key.get(key) {
-            match commands.send(command) {
-                Ok(()) => return commands.clone(),
-                Err(refused) => command = refused.0,
+            match commands.send(creation(refused.0, refused.1, commands)) {
+                Err(mpsc::error::SendError(Command::Create(request, creation))) => {
+                    refused = (request, creation.answer);
+                }
+                _ => return,
             }
         }
         by_key.retain(|_, commands| !commands.is_closed());
         let (commands, receiver) = mpsc::unbounded_channel();
-        by_key.insert(key.to_owned(), commands.clone());
-        tokio::spawn(Stream::run(client.clone(), command, receiver));
-        commands
+        let first = creation(refused.0, refused.1, &commands);
+        by_key.insert(key.to_owned(), commands);
+        tokio::spawn(Stream::run(client.clone(), first, receiver));
     }
 }
 
@@ -132,7 +138,7 @@ struct Stream {
     requests: mpsc::UnboundedSender<WatchRequest>,
     watchers: HashMap<i64, Watcher>,
     /// Creations in the order they were sent, which is the order of the server's replies.
-    creating: VecDeque<Created>,
+    creating: VecDeque<Creation>,
     /// Items of the last response that still wait for room in their queue.
     undelivered: VecDeque<(mpsc::Sender<Item>, Item)>,
 }
@@ -197,8 +203,8 @@ impl Stream {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Create(request, created) => {
-                self.creating.push_back(created);
+            Command::Create(request, creation) => {
+                self.creating.push_back(creation);
                 self.request(RequestUnion::CreateRequest(request));
             }
             Command::Cancel(watch_id) => {
@@ -245,21 +251,27 @@ impl Stream {
     }
 
     fn on_created(&mut self, response: WatchResponse) {
-        let Some(created) = self.creating.pop_front() else {
+        let Some(Creation { answer, commands }) = self.creating.pop_front() else {
             return;
         };
+        // The caller may have given up waiting: then nobody wants the reason, and the watch cancels itself.
         if response.canceled {
-            // The caller may have given up waiting; then nobody wants the reason.
-            created.send(Err(cancel_error(&response))).ok();
+            answer.send(Err(cancel_error(&response))).ok();
             return;
         }
-        let (items, receiver) = mpsc::channel(QUEUE);
-        if created.send(Ok((response.watch_id, receiver))).is_err() {
-            return self.cancel(response.watch_id);
-        }
-        let fragments = Vec::new();
-        self.watchers
-            .insert(response.watch_id, Watcher { items, fragments });
+        let watch_id = response.watch_id;
+        let (sender, items) = mpsc::channel(QUEUE);
+        let watcher = Watcher {
+            items: sender,
+            fragments: Vec::new(),
+        };
+        self.watchers.insert(watch_id, watcher);
+        let watch = EndpointWatch {
+            watch_id,
+            items,
+            commands,
+        };
+        answer.send(Ok(watch)).ok();
     }
 
     fn on_canceled(&mut self, response: &WatchResponse) {
@@ -297,8 +309,8 @@ impl Stream {
         while let Ok(command) = commands.try_recv() {
             self.on_command(command);
         }
-        for created in self.creating.drain(..) {
-            created.send(Err(ended_by(status))).ok();
+        for creation in self.creating.drain(..) {
+            creation.answer.send(Err(ended_by(status))).ok();
         }
         let ends = self.watchers.into_values().map(|watcher| async move {
             watcher.items.send(Err(ended_by(status))).await.ok();
@@ -380,6 +392,37 @@ mod tests {
                 ..Default::default()
             }),
             prev_kv: None,
+        }
+    }
+
+    /// Between the server's confirmation and the caller's next turn the watch once belonged to nobody: a caller
+    /// that was cancelled then left it on the server for as long as the stream lived.
+    #[test]
+    fn a_watch_whose_creator_has_gone_is_cancelled_whenever_that_was() {
+        for gone_before in [true, false] {
+            let (requests, _sent) = mpsc::unbounded_channel();
+            let (commands, mut received) = mpsc::unbounded_channel();
+            let (answer, created) = oneshot::channel();
+            let mut stream = Stream {
+                requests,
+                watchers: HashMap::new(),
+                creating: VecDeque::from([Creation { answer, commands }]),
+                undelivered: VecDeque::new(),
+            };
+            let mut created = Some(created);
+            if gone_before {
+                created = None;
+            }
+            stream.on_created(WatchResponse {
+                watch_id: 7,
+                created: true,
+                ..Default::default()
+            });
+            drop(created);
+            match received.try_recv() {
+                Ok(Command::Cancel(7)) => {}
+                other => panic!("no cancel (gone before: {gone_before}): {other:?}"),
+            }
         }
     }
 
