@@ -127,13 +127,17 @@ impl<'a> Subject<'a> {
 
     /// Quantiles of the time of a whole list, per strategy.
     pub(super) fn latency(&self) -> Option<RowsFigure> {
-        let legend = vec![
+        let mut legend = vec![
             (Shape::Disc, "median"),
             (Shape::Span, "minimum to maximum"),
             (Shape::Stroke, "p90"),
             (Shape::Cross, "p99"),
             (Shape::Ring, "median without checking"),
         ];
+        let mut latencies = self.cases().filter_map(|case| case.latency_ms.as_ref());
+        if latencies.any(is_one_or_two) {
+            legend.push((Shape::Square, "each, of one or two"));
+        }
         self.rows(
             self.of_lists("Time of one whole list", "Time of one request"),
             "lower is better; quantiles only where n carries them",
@@ -157,8 +161,17 @@ impl<'a> Subject<'a> {
                 );
                 row.marks
                     .extend(latency.p50.map(|ms| Mark::at(Shape::Disc, ms)));
-                row.number = Quantity::or_absent(latency.p50.map(Quantity::Milliseconds));
+                let mut number = latency.p50;
                 row.number_detail = format!("n = {}", Quantity::Count(latency.n));
+                if is_one_or_two(latency) {
+                    let each = [latency.min, latency.max].into_iter().flatten();
+                    row.marks.extend(each.map(|ms| Mark::at(Shape::Square, ms)));
+                    number = latency.max;
+                    if latency.n == 2 {
+                        row.number_detail = "the longer of 2".to_owned();
+                    }
+                }
+                row.number = Quantity::or_absent(number.map(Quantity::Milliseconds));
                 row
             },
         )
@@ -361,6 +374,11 @@ fn add(line: &mut Vec<(f64, f64)>, at: usize, (s, bytes): (f64, f64)) {
         Some(point) => point.1 += bytes,
         None => line.push((s, bytes)),
     }
+}
+
+/// Whether there are too few for a median: then each is shown.
+fn is_one_or_two(quantiles: &Quantiles) -> bool {
+    (1..=2).contains(&quantiles.n)
 }
 
 fn span(quantiles: &Quantiles) -> Option<Mark> {

@@ -91,6 +91,8 @@ pub(super) enum Shape {
     Stroke,
     /// A cross at a value.
     Cross,
+    /// A small square at a value.
+    Square,
 }
 
 impl Mark {
@@ -264,6 +266,11 @@ impl RowsFigure {
                 outline,
             )),
             Shape::Cross => area.draw(&Cross::new((to, y), ruler.px(5), outline)),
+            Shape::Square => {
+                let half = ruler.px(4);
+                let corners = [(to - half, y - half), (to + half, y + half)];
+                area.draw(&Rectangle::new(corners, colour.filled()))
+            }
         }
         .map_err(failed)
     }

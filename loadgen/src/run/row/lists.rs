@@ -11,9 +11,10 @@ use crate::compare::surely_differ;
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::Counted;
 use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::report::quantity::Quantity;
 use crate::result::{self, Case, ServedFrom};
 use crate::target::Running;
-use crate::target::list::{Reach, Row};
+use crate::target::list::{ListError, Reach, Row};
 use crate::verify::Found;
 
 /// Error texts that a case keeps.
@@ -42,6 +43,11 @@ impl RowRun<'_> {
             // The time of not listing says nothing, and would be the foot of every chart of times.
             measured.case.latency_ms = None;
             measured.histograms.clear();
+            measured.case.valid = true;
+            return Ok(());
+        }
+        if self.spec.read_per_s.is_some() {
+            // Its time is the reader's own, whoever looks at what it reads.
             measured.case.valid = true;
             return Ok(());
         }
@@ -120,6 +126,13 @@ impl RowRun<'_> {
         let latency = lists.tagged("latency", &case_id, self.run_begun, elapsed);
         measured.histograms.push(latency);
         early?;
+        if let Some(reason) = self.too_slow(&lists)
+            && running.death().await.is_none()
+        {
+            measured.case.errors = 0;
+            measured.case.error_samples.clear();
+            return Err(Early::NotApplicable(reason));
+        }
         if let Some(reason) = measured.case.error_samples.first() {
             return Err(Early::Failed(format!(
                 "{} of {} lists failed: {reason}",
@@ -128,6 +141,17 @@ impl RowRun<'_> {
         }
         phase.done(&format!("{} lists", lists.requests));
         Ok(lists.latency)
+    }
+
+    /// Why a slow reader cannot have its list: the server gives a request so much time, and no more.
+    fn too_slow(&self, lists: &Lists) -> Option<String> {
+        let (after, bytes) = lists.cut_off?;
+        let per_second = Quantity::bytes(self.spec.read_per_s?.0.into());
+        Some(format!(
+            "the server ended the list after {:.0} s, with {} of it read at {per_second} a second",
+            after.as_secs_f64(),
+            Quantity::bytes(bytes)
+        ))
     }
 
     /// The same lists by clients that look at nothing. Answers their times.
@@ -194,6 +218,8 @@ struct Lists {
     wire_bytes: u64,
     chunks: Option<u64>,
     found: Option<Found>,
+    /// When the latest list that the server ended was ended, and how many bytes of it had come.
+    cut_off: Option<(Duration, u64)>,
 }
 
 impl Lists {
@@ -207,6 +233,7 @@ impl Lists {
             wire_bytes: 0,
             chunks: None,
             found: None,
+            cut_off: None,
         }
     }
 
@@ -222,6 +249,9 @@ impl Lists {
                 }
                 Ok(None) => {}
                 Err(error) => {
+                    if let ListError::CutOff { bytes, .. } = error {
+                        self.cut_off = Some((done.latency, bytes));
+                    }
                     self.errors += 1;
                     *self.error_counts.entry(error.to_string()).or_default() += 1;
                 }

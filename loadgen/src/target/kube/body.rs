@@ -66,7 +66,7 @@ impl Body {
     /// The next bytes of the text; `None` at its end.
     ///
     /// # Errors
-    /// [`KubeError::Body`] when the connection breaks, or what came is no gzip.
+    /// [`KubeError::CutOff`] when the connection breaks, [`KubeError::Body`] when what came is no gzip.
     pub async fn next(&mut self) -> Result<Option<Bytes>, KubeError> {
         let broken = |e: &dyn std::fmt::Display| KubeError::Body(e.to_string());
         heap::note();
@@ -79,7 +79,11 @@ impl Body {
                 }
                 return Ok(None);
             };
-            let Ok(bytes) = frame.map_err(|e| broken(&e))?.into_data() else {
+            let frame = frame.map_err(|e| KubeError::CutOff {
+                bytes: self.wire_bytes,
+                reason: e.to_string(),
+            })?;
+            let Ok(bytes) = frame.into_data() else {
                 continue;
             };
             self.wire_bytes += bytes.len() as u64;

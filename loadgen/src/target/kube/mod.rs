@@ -41,9 +41,17 @@ pub enum KubeError {
         /// What happened.
         reason: String,
     },
-    /// The answer ended before its end.
+    /// The answer cannot be read.
     #[error("body: {0}")]
     Body(String),
+    /// The answer ended before its end.
+    #[error("body: cut off after {bytes} bytes: {reason}")]
+    CutOff {
+        /// Bytes of it that came.
+        bytes: u64,
+        /// How it ended.
+        reason: String,
+    },
     /// The server refused.
     #[error("{method} {path}: {status}: {text}")]
     Refused {

@@ -50,6 +50,14 @@ pub enum ListError {
     /// The Kubernetes API failed.
     #[error("{0}")]
     Http(String),
+    /// The Kubernetes API ended its answer before its end.
+    #[error("body: cut off after {bytes} bytes: {reason}")]
+    CutOff {
+        /// Bytes of it that came.
+        bytes: u64,
+        /// How it ended.
+        reason: String,
+    },
     /// The answer is wrong.
     #[error(transparent)]
     Wrong(#[from] Wrong),

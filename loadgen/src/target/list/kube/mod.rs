@@ -498,7 +498,10 @@ impl Lister for Kube {
 
 impl From<KubeError> for ListError {
     fn from(error: KubeError) -> Self {
-        Self::Http(error.to_string())
+        match error {
+            KubeError::CutOff { bytes, reason } => Self::CutOff { bytes, reason },
+            other => Self::Http(other.to_string()),
+        }
     }
 }
 
