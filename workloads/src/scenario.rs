@@ -34,7 +34,7 @@ pub use units::{ByteSize, ByteSizeError};
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 18] = [
+const BUILT_IN: [(&str, &str); 19] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -60,6 +60,10 @@ const BUILT_IN: [(&str, &str); 18] = [
     (
         "informers-1mb",
         include_str!("../scenarios/informers-1mb.toml"),
+    ),
+    (
+        "informers-1024",
+        include_str!("../scenarios/informers-1024.toml"),
     ),
     ("pods-80k", include_str!("../scenarios/pods-80k.toml")),
     ("chunk-sweep", include_str!("../scenarios/chunk-sweep.toml")),
