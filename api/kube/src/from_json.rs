@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use crate::protobuf::{put_bytes, put_int};
-use crate::quantity::canonical;
+use crate::quantity::{canonical, canonical_resource};
 use crate::schema::{Field, Kind, Message, Rule};
 use crate::time;
 
@@ -155,7 +155,11 @@ fn field(field: &'static Field, value: Option<&Value>, out: &mut Vec<u8>) -> Res
                 let mut entry = Vec::new();
                 put_bytes(&mut entry, 1, key.as_bytes());
                 match kind {
-                    Kind::MapQuantity => put_value(2, Kind::Quantity, Some(value), &mut entry),
+                    Kind::MapQuantity => quantity(value, canonical_resource).map(|text| {
+                        let mut inner = Vec::with_capacity(text.len() + 2);
+                        put_bytes(&mut inner, 1, text.as_bytes());
+                        put_bytes(&mut entry, 2, &inner);
+                    }),
                     Kind::MapBytes => value
                         .as_str()
                         .and_then(|text| STANDARD.decode(text).ok())
@@ -238,15 +242,7 @@ fn put_value(
             }
         }
         Kind::Quantity => {
-            let quantity = || Path::expected("a quantity as 500m or 32Gi");
-            let text = match value {
-                None => "0".to_owned(),
-                Some(Value::String(text)) => canonical(text).ok_or_else(quantity)?,
-                Some(Value::Number(number)) => {
-                    canonical(&number.to_string()).ok_or_else(quantity)?
-                }
-                Some(_) => return Err(quantity()),
-            };
+            let text = value.map_or(Ok("0".to_owned()), |value| quantity(value, canonical))?;
             put_bytes(&mut inner, 1, text.as_bytes());
         }
         Kind::IntOrString => {
@@ -269,6 +265,17 @@ fn put_value(
     }
     put_bytes(out, number, &inner);
     Ok(())
+}
+
+/// A quantity as it is stored: `canonical` makes it of the text, or of the number's text.
+fn quantity(value: &Value, canonical: fn(&str) -> Option<String>) -> Result<String, Path> {
+    let stored = match value {
+        Value::String(text) => canonical(text),
+        Value::Number(number) => canonical(&number.to_string()),
+        Value::Null => Some("0".to_owned()),
+        _ => None,
+    };
+    stored.ok_or_else(|| Path::expected("a quantity as 500m or 32Gi"))
 }
 
 /// An integer that has room in 32 bits.

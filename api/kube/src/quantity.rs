@@ -4,8 +4,10 @@
 //! included, are those of apimachinery's `pkg/api/resource`. Sums are never made here, so digits stay digits and
 //! a quantity may have any number of them.
 
-/// Decimal places that are kept; what is smaller is rounded away from zero.
+/// Exponent of the last decimal place that is kept; what is smaller is rounded away from zero.
 const NANO: i64 = -9;
+/// The same where resources are asked for or offered.
+const MILLI: i64 = -3;
 
 /// The most that a binary quantity can be: what is above is this.
 const MAX_BINARY: u64 = i64::MAX as u64;
@@ -27,10 +29,19 @@ enum Format {
 /// The text that an apiserver stores for a quantity; `None` for a text that is none. Costs a walk over the
 /// digits for each power of two of the suffix.
 pub fn canonical(text: &str) -> Option<String> {
+    rounded(text, NANO)
+}
+
+/// The same for one of a list of resources, which has no more than three decimal places.
+pub fn canonical_resource(text: &str) -> Option<String> {
+    rounded(text, MILLI)
+}
+
+fn rounded(text: &str, lowest: i64) -> Option<String> {
     let text = text.trim();
     let parts = Parts::read(text)?;
     let (format, exponent) = scale(parts.suffix)?;
-    if parts.is_taken_as_it_stands(format, exponent) {
+    if parts.is_taken_as_it_stands(format, exponent, lowest) {
         return Some(text.to_owned());
     }
     let mut amount = Amount::new(parts.whole, parts.fraction);
@@ -38,7 +49,7 @@ pub fn canonical(text: &str) -> Option<String> {
         Format::Binary => (0..exponent).for_each(|_| amount.double()),
         Format::Decimal | Format::Exponent => amount.exponent += i64::from(exponent),
     }
-    amount.round_up_to(NANO);
+    amount.round_up_to(lowest);
     if amount.digits.is_empty() {
         return Some("0".to_owned());
     }
@@ -80,7 +91,7 @@ impl<'t> Parts<'t> {
 
     /// Small numbers without a factor that could move into the suffix keep their text, which may then be
     /// another than the canonical one, as in `1.` and `100.035k`.
-    fn is_taken_as_it_stands(&self, format: Format, exponent: i32) -> bool {
+    fn is_taken_as_it_stands(&self, format: Format, exponent: i32, lowest: i64) -> bool {
         let whole = self.whole.len().max(1);
         let exponent = i64::from(exponent);
         let scale = match format {
@@ -89,7 +100,7 @@ impl<'t> Parts<'t> {
         };
         let small = match format {
             Format::Binary => self.fraction.is_empty() && whole as i64 + exponent * 3 / 10 < 15,
-            _ => whole + self.fraction.len() <= 18 && scale >= NANO,
+            _ => whole + self.fraction.len() <= 18 && scale >= lowest,
         };
         small
             && match format {
@@ -303,6 +314,22 @@ mod tests {
             let again = canonical(stored);
             assert_eq!(again.as_deref(), Some(stored), "{text}, stored");
         }
+    }
+
+    #[test]
+    fn resources_have_three_decimal_places() {
+        for (text, stored) in [
+            ("0.0001", "1m"),
+            ("100u", "1m"),
+            ("1.0001", "1001m"),
+            ("1000000n", "1m"),
+            ("1.500", "1.500"),
+            ("100m", "100m"),
+            ("1Ki", "1Ki"),
+        ] {
+            assert_eq!(canonical_resource(text).as_deref(), Some(stored), "{text}");
+        }
+        assert_eq!(canonical("100u").as_deref(), Some("100u"));
     }
 
     #[test]

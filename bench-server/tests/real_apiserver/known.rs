@@ -116,8 +116,10 @@ pub(crate) const KNOWN: &[Known] = &[
     Known {
         name: "words of Go's decoders",
         level: |_, real, ours| {
-            const WORDS: [&str; 12] = [
+            const WORDS: [&str; 14] = [
                 "json: cannot unmarshal",
+                "quantities must match",
+                "parse quantity",
                 "json parse error",
                 "invalid JSON patch",
                 "invalid character",

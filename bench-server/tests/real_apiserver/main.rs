@@ -21,6 +21,7 @@ mod forms;
 mod http;
 mod known;
 mod lists;
+mod options;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         watches::cases(),
         clients::cases(),
         writes::cases(),
+        options::cases(),
     ];
     exam::run_all(&cases.concat())
 }

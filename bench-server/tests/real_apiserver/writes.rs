@@ -22,20 +22,20 @@ cases! {
 const THEIRS: &str = "namespace-of-theirs";
 const OURS: &str = "namespace-of-our-own";
 
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const OPERATIONS: &str = "application/json-patch+json";
+pub(crate) const OPERATIONS: &str = "application/json-patch+json";
 
 /// Both namespaces, and the steps taken in them. `NS` in a path or a body is the namespace, `RV` the resourceVersion of
 /// the last answer that had one, and `UID` its uid.
-struct Steps<'e> {
+pub(crate) struct Steps<'e> {
     exam: &'e Exam<'e>,
     last: [(String, String); 2],
 }
 
 impl<'e> Steps<'e> {
-    async fn begin(exam: &'e Exam<'e>) -> Self {
+    pub(crate) async fn begin(exam: &'e Exam<'e>) -> Self {
         for name in [THEIRS, OURS] {
             let object = json!({"metadata": {"name": name}}).to_string();
             let question = Question {
@@ -53,7 +53,13 @@ impl<'e> Steps<'e> {
         }
     }
 
-    async fn step(&mut self, method: Method, path: &str, media_type: &str, body: &Value) {
+    pub(crate) async fn step(
+        &mut self,
+        method: Method,
+        path: &str,
+        media_type: &str,
+        body: &Value,
+    ) {
         let body = match body {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
@@ -106,19 +112,19 @@ impl<'e> Steps<'e> {
             .compare(question, &level(&replies[0]), &level(&replies[1]));
     }
 
-    async fn post(&mut self, path: &str, object: &Value) {
+    pub(crate) async fn post(&mut self, path: &str, object: &Value) {
         self.step(Method::POST, path, JSON, object).await;
     }
 
-    async fn put(&mut self, path: &str, object: &Value) {
+    pub(crate) async fn put(&mut self, path: &str, object: &Value) {
         self.step(Method::PUT, path, JSON, object).await;
     }
 
-    async fn get(&mut self, path: &str) {
+    pub(crate) async fn get(&mut self, path: &str) {
         self.step(Method::GET, path, JSON, &Value::Null).await;
     }
 
-    async fn delete(&mut self, path: &str, options: &Value) {
+    pub(crate) async fn delete(&mut self, path: &str, options: &Value) {
         self.step(Method::DELETE, path, JSON, options).await;
     }
 }
@@ -172,7 +178,7 @@ fn strip(value: &mut Value) {
 }
 
 /// A pod with every field that a server would fill in.
-fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     json!({
         "kind": "Pod", "apiVersion": "v1",
         "metadata": {"name": name, "labels": {"app": "x", "tier": "y"}, "annotations": {"a": "1"}},
@@ -191,12 +197,12 @@ fn pod(name: &str) -> Value {
     })
 }
 
-const PODS: &str = "/api/v1/namespaces/{NS}/pods";
-const MAPS: &str = "/api/v1/namespaces/{NS}/configmaps";
-const SECRETS: &str = "/api/v1/namespaces/{NS}/secrets";
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{NS}/leases";
+pub(crate) const PODS: &str = "/api/v1/namespaces/{NS}/pods";
+pub(crate) const MAPS: &str = "/api/v1/namespaces/{NS}/configmaps";
+pub(crate) const SECRETS: &str = "/api/v1/namespaces/{NS}/secrets";
+pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{NS}/leases";
 const EVENTS: &str = "/api/v1/namespaces/{NS}/events";
-const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/{NS}/widgets";
+pub(crate) const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/{NS}/widgets";
 
 async fn objects_live_and_die_the_same(exam: &Exam<'_>) {
     let mut steps = Steps::begin(exam).await;
