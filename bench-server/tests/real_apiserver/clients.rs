@@ -57,7 +57,6 @@ async fn kubectl_prints_the_same(exam: &Exam<'_>) {
         "get nothing -n a",
         "get pods -n none",
         "get pods -n a --field-selector=spec.unknown=1",
-        "get pods -n a -l a=b=c",
         "get --raw /api/v1/namespaces/a/pods?limit=500",
         "get --raw /api/v1/namespaces/a/pods/none",
         "describe node node-1",
