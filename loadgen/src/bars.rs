@@ -9,6 +9,9 @@ use crate::result::{Bar, Case, OtherTarget, Outcome, Report};
 /// The published schema: what a case has, and so what a bar may name.
 const SCHEMA: &str = include_str!("../schema/report.schema.json");
 
+/// How the path of a median ends; beside it are the smallest and the largest value.
+const MEDIAN: &str = ".p50";
+
 /// Figures of the generator, which hold for rows that do not count, too.
 const OWN_FIGURES: &str = "client.";
 
@@ -30,7 +33,7 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
             targets.push(&case.target);
         }
     }
-    let figure = |target: &str, data_set: &str, row: &str| {
+    let figure_as = |metric: &str, target: &str, data_set: &str, row: &str| {
         let case = cases.iter().find(|case| {
             case.target == target
                 && case.data_set == data_set
@@ -39,10 +42,16 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         // What a late generator measured of a target says nothing; how late it was does.
         let is_own = spec.metric.starts_with(OWN_FIGURES);
         let late = matches!(case.outcome, Outcome::Invalid { .. });
-        (case.counts() || is_own && late).then(|| figure_of(case, &spec.metric))?
+        (case.counts() || is_own && late).then(|| figure_of(case, metric))?
     };
+    let figure =
+        |target: &str, data_set: &str, row: &str| figure_as(&spec.metric, target, data_set, row);
     let target = targets.first().copied().unwrap_or_default();
     let own = figure(target, data_set, &spec.row);
+    let range = spec.metric.strip_suffix(MEDIAN).and_then(|group| {
+        let end = |name| figure_as(&format!("{group}.{name}"), target, data_set, &spec.row);
+        Some([end("min")?, end("max")?])
+    });
     let other_target = spec.of_target.as_ref().map(|start| {
         let named = targets
             .iter()
@@ -60,7 +69,7 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         (.., Some(other)) => figure(other, data_set, &spec.row),
         _ => None,
     };
-    let value = if spec.is_ratio() {
+    let value = if spec.has_basis() {
         own.zip(base).and_then(|(own, base)| ratio(own, base))
     } else {
         own
@@ -78,6 +87,7 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         at_least,
         basis: basis.map(str::to_owned),
         figure: own,
+        range,
         base,
         value,
         met: value.map(|value| {
@@ -162,7 +172,11 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
         Quantity::BytesPerSecond(value)
     } else if last.ends_with("_per_s") {
         Quantity::PerSecond(value)
-    } else if last.ends_with("_byte") || last.ends_with("_skew") || last == "moved" {
+    } else if last.ends_with("_byte")
+        || group.ends_with("_ratio")
+        || last.ends_with("_skew")
+        || last == "moved"
+    {
         Quantity::PerByte(value)
     } else if last.ends_with("_s") || last.contains("cpu_s") {
         Quantity::seconds(value)
@@ -265,6 +279,8 @@ seed = 1
             "errors",
             "shards.server_cpu_s_max",
             "shards.events.dropped",
+            "yardstick.time_ratio.p50",
+            "yardstick.server_cpu_ratio.max",
         ] {
             assert!(is_metric(metric), "{metric}");
         }
@@ -282,6 +298,7 @@ seed = 1
         assert_eq!(text("server.idle_per_stored_byte", 1.15), "1.150 ×");
         assert_eq!(text("requests_per_s", 25_000.0), "25,000/s");
         assert_eq!(text("seed_s", 4.0), "4.00 s");
+        assert_eq!(text("yardstick.time_ratio.p50", 1.07), "1.070 ×");
         assert_eq!(text("shards.objects_skew", 1.5), "1.500 ×");
         assert_eq!(text("shards.resharding.moved", 0.2), "0.200 ×");
         assert_eq!(text("shards.server_cpu_s_max", 0.5), "500 ms");

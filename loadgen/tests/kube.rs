@@ -30,10 +30,10 @@ kube = [
     "selector:spec.nodeName={node}",
     "read-your-write",
     "no-lists",
-    { strategy = "consistent", media = "json" },
+    { strategy = "consistent", media = "json", yardstick = "drained" },
     { strategy = "paged:7", media = "json", http = "h2" },
     { strategy = "watch-list", media = "json" },
-    { strategy = "watch-list", http = "h2", gzip = true },
+    { strategy = "watch-list", http = "h2", gzip = true, yardstick = "checked" },
     { strategy = "consistent", http = "h2", clients = 3 },
     { strategy = "consistent", gzip = true },
     { strategy = "consistent", read_per_s = "100MiB" },
@@ -103,6 +103,15 @@ fn every_way_of_asking_gives_what_was_seeded() {
     assert_eq!(of("consistent/--watch-cache=false")["served_from"], "store");
     assert_eq!(of("consistent/json")["encoding"], "json");
     let bytes = |row: &str| of(row)["bytes"].as_u64().expect("bytes");
+    for (row, checked) in [("consistent/json", false), ("watch-list/gzip/h2", true)] {
+        let yardstick = &of(row)["yardstick"];
+        assert_eq!(yardstick["checked"], checked, "{row}");
+        assert_eq!(yardstick["body_bytes"], of(row)["bytes"], "{row}");
+        assert!(
+            yardstick["time_ratio"]["p50"].is_f64(),
+            "{row}: {yardstick}"
+        );
+    }
     let zipped = bytes("watch-list/gzip/h2");
     assert!(
         zipped < bytes("watch-list") / 2,

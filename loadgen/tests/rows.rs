@@ -206,3 +206,47 @@ connections = 2
     assert!(beside.iter().all(|load| load["errors"] == 0), "{beside:?}");
     assert_eq!(beside[2]["clients"], 20);
 }
+
+#[test]
+fn a_list_is_held_against_its_bytes_by_turns_and_its_own_figures_know_nothing_of_it() {
+    let rows = r#"[rows]
+etcd = [
+    { strategy = "stream", clients = 1, repeats = 4 },
+    { strategy = "paged:50", yardstick = "checked" },
+]
+[[bar]]
+name = "beyond its bytes"
+row = "etcd/paged:50"
+metric = "yardstick.time_ratio.p50"
+at_most = 1.2
+"#;
+    let run = Run::of(rows);
+    assert_eq!(run.code, Some(0), "{}", run.log);
+    run.assert_measured();
+    assert_eq!(run.case()["yardstick"], Value::Null, "nobody asked for it");
+    let case = &run.report["cases"][1];
+    // Three rounds of six clients, whatever else was listed.
+    assert_eq!(case["requests"], 18);
+    let yardstick = &case["yardstick"];
+    assert_eq!(yardstick["checked"], true);
+    assert_eq!(yardstick["body_bytes"], case["bytes"]);
+    let rounds = yardstick["rounds"].as_array().expect("rounds");
+    let first = |round: &&Value| round["list_first"] == true;
+    assert_eq!(rounds.len(), 2 * rounds.iter().filter(first).count());
+    for round in rounds {
+        for part in ["list", "body"] {
+            assert!(number(&round[part]["ms"]) > 0.0, "{round}");
+            assert!(number(&round[part]["server_cpu_ms"]) > 0.0, "{round}");
+        }
+    }
+    let ratio = &yardstick["time_ratio"];
+    let bar = &run.report["bars"][0];
+    assert_eq!(
+        (&bar["figure"], &bar["value"]),
+        (&ratio["p50"], &ratio["p50"])
+    );
+    assert_eq!(
+        (&bar["range"][0], &bar["range"][1]),
+        (&ratio["min"], &ratio["max"])
+    );
+}

@@ -27,7 +27,7 @@ use crate::strategy::{Shape, Strategy};
 pub use background::{Background, Keys};
 pub use bar::BarSpec;
 pub use data::{DataSetSpec, Kind};
-pub use rows::{Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
+pub use rows::{Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes, Yardstick};
 use units::duration_text;
 pub use units::{ByteSize, ByteSizeError};
 

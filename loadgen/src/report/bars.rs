@@ -45,9 +45,13 @@ impl BarTable {
     }
 }
 
-/// The figure, and what it is of its basis.
+/// The figure, of what range it is the median, and what it is of its basis.
 pub(super) fn figure_text(bar: &Bar) -> String {
-    let figure = shown(bar, bar.figure);
+    let mut figure = shown(bar, bar.figure);
+    if let (Some(_), Some([least, most])) = (bar.figure, bar.range) {
+        let [least, most] = [least, most].map(|end| shown(bar, Some(end)));
+        figure.push_str(&format!(" ({least} … {most})"));
+    }
     match (&bar.basis, bar.value) {
         (Some(_), Some(value)) => format!("{figure} = {} ×", three_digits(value)),
         _ => figure,
@@ -120,6 +124,7 @@ mod tests {
             at_least: false,
             basis: Some("etcd/opaque".into()),
             figure: Some(500.0),
+            range: None,
             base: Some(400.0),
             value: Some(1.25),
             met: Some(false),
@@ -138,6 +143,9 @@ mod tests {
             "1.25 s (2.50 ×)",
         ];
         assert_eq!(row(&bar).cells, expected);
+        bar.range = Some([450.0, 610.0]);
+        assert_eq!(row(&bar).cells[2], "500 ms (450 ms … 610 ms) = 1.25 ×");
+        bar.range = None;
         bar.basis = None;
         bar.limit = 600.0;
         bar.met = None;

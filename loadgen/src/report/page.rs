@@ -252,7 +252,12 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         ),
         (
             "system",
-            format!("{}, kernel {}", environment.os, environment.kernel),
+            format!(
+                "{}, kernel {}, TCP congestion control {}",
+                environment.os,
+                environment.kernel,
+                or_unknown(environment.tcp_congestion_control.as_ref())
+            ),
         ),
         (
             "loadgen",

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::quantity::{ABSENT, Quantity};
-use crate::result::{Case, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding};
+use crate::result::{
+    Case, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
+};
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
 pub const TITLES: [&str; 12] = [
@@ -120,6 +122,7 @@ pub fn notes(case: &Case) -> Vec<String> {
             ));
         }
     }
+    notes.extend(case.yardstick.as_ref().map(beside_its_bytes));
     for load in &case.beside {
         notes.push(format!(
             "the server's figures include {}: {} by {} clients, {} requests",
@@ -255,6 +258,25 @@ fn pace(case: &Case) -> Option<String> {
         p99(case.service_ms.as_ref()),
         p99(client.and_then(|client| client.lag_ms.as_ref())),
     ))
+}
+
+/// What a list takes beside its bytes alone, by turns.
+fn beside_its_bytes(of: &Yardstick) -> String {
+    let Spread { min, p50, max } = of.time_ratio;
+    let how = if of.checked { "checked" } else { "drained" };
+    let cpu = of
+        .server_cpu_ratio
+        .map(|ratio| Quantity::PerByte(ratio.p50));
+    format!(
+        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}; list over body in a round: {} ({} … {}), of server CPU {}",
+        of.rounds.len(),
+        milliseconds(Some(of.list_ms.p50)),
+        milliseconds(Some(of.body_ms.p50)),
+        Quantity::PerByte(p50),
+        Quantity::PerByte(min),
+        Quantity::PerByte(max),
+        Quantity::or_absent(cpu),
+    )
 }
 
 fn milliseconds(ms: Option<f64>) -> String {

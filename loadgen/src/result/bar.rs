@@ -29,6 +29,9 @@ pub struct Bar {
     pub basis: Option<String>,
     /// The figure; null when the row has none.
     pub figure: Option<f64>,
+    /// Where the figure is a median: the smallest and the largest of what it is the median of.
+    #[serde(default)]
+    pub range: Option<[f64; 2]>,
     /// The same figure of the basis.
     pub base: Option<f64>,
     /// What is held against the limit: the figure, or figure over base.

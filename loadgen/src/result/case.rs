@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use workloads::strategy::Tier;
 
-use super::{ServerFigures, Sharding};
+use super::{ServerFigures, Sharding, Yardstick};
 
 /// How far the checking client may be above the null sink's median before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
@@ -76,6 +76,10 @@ pub struct Case {
     pub requests_per_s: Option<f64>,
     /// The same list drained by a client that checks nothing.
     pub null_sink_ms: Option<Quantiles>,
+    /// The list by turns with its bytes as one body without meaning; null where the row does not want it, or the target sends
+    /// no such body.
+    #[serde(default)]
+    pub yardstick: Option<Yardstick>,
     /// Time from the start of a list to its first chunk with an object, from lists cancelled after it.
     pub first_chunk_ms: Option<Quantiles>,
     /// Chunks, pages or frames with objects in one list.
@@ -126,6 +130,7 @@ impl Case {
             service_ms: None,
             requests_per_s: None,
             null_sink_ms: None,
+            yardstick: None,
             first_chunk_ms: None,
             chunks: None,
             throughput_bytes_per_s: None,

@@ -20,6 +20,10 @@ pub struct Environment {
     pub os: String,
     /// Kernel release.
     pub kernel: String,
+    /// What the system chose as TCP's congestion control, as `bbr`: part of what a list costs over a socket. Our servers and
+    /// the generator take another between processes of one machine. Null where the kernel does not tell.
+    #[serde(default)]
+    pub tcp_congestion_control: Option<String>,
     /// `loadgen`'s version.
     pub version: String,
     /// The commit that it was built from, `-dirty` when the tree had changes; null outside a repository.

@@ -7,6 +7,7 @@ mod environment;
 mod folder;
 mod server;
 mod shards;
+mod yardstick;
 
 pub use bar::{Bar, OtherTarget};
 pub use case::{Beside, Case, ClientFigures, Outcome, Quantiles, ServedFrom, Verified};
@@ -15,6 +16,7 @@ pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_nam
 pub use server::{ServerFigures, TierFigures};
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
 pub use workloads::strategy::Tier;
+pub use yardstick::{Spread, Transfer, Yardstick, YardstickRound};
 
 use serde::{Deserialize, Serialize};
 

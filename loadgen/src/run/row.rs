@@ -1,7 +1,7 @@
 //! One row, phase by phase: start, probe, can this machine hold it, seed, settle, and then what its strategy's shape says.
 //! Whatever ends it early, what was measured until then is in the case.
 //!
-//! - [`lists`]: whole lists in rounds, the null sink, first objects
+//! - [`lists`]: whole lists in rounds, the null sink, first objects; [`yardstick`]: by turns with their bytes without meaning
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
 //!   shared anew by one worker more; [`unwatched`]: written only
 //! - [`requests`]: small requests, in a closed or an open loop
@@ -43,6 +43,7 @@ mod resharding;
 mod sharded_watch;
 mod shards;
 mod unwatched;
+mod yardstick;
 
 /// How long after a failed list its server may be found dead.
 const DEATH_WITHIN: Duration = Duration::from_millis(500);

@@ -8,6 +8,9 @@ use sysinfo::System;
 
 use crate::result::{Disk, Environment};
 
+/// Where Linux says what sockets begin with.
+const TCP_CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
 /// Why the machine did not tell.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
@@ -43,6 +46,9 @@ pub fn environment(command: Vec<String>) -> Environment {
         memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
         os: or_unknown(System::long_os_version()),
         kernel: or_unknown(System::kernel_version()),
+        tcp_congestion_control: std::fs::read_to_string(TCP_CONGESTION_CONTROL)
+            .ok()
+            .map(|name| name.trim().to_owned()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("LOADGEN_COMMIT")
             .filter(|commit| !commit.is_empty())

@@ -348,6 +348,7 @@ fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>)
         at_least: false,
         basis: basis.map(str::to_owned),
         figure,
+        range: figure.map(|figure| [figure * 0.9, figure * 1.2]),
         base,
         value,
         met: value.map(|value| value <= limit),

@@ -5,8 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Scenario;
+use super::{RowSpec, Scenario};
 use crate::nearest::nearest;
+use crate::strategy::Tier;
+
+/// Figures that only rows with a yardstick have.
+const YARDSTICK: &str = "yardstick.";
 
 /// A figure of a row and the limit that it is held against.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,7 +23,8 @@ pub struct BarSpec {
     pub data_set: Option<String>,
     /// Row, as `etcd/stream` or `etcd/stream/5-clients`: tier and [`super::RowSpec::name`].
     pub row: String,
-    /// Path of the figure in a case of `report.json`, as `latency_ms.p50` or `server.peak_above_idle`.
+    /// Path of the figure in a case of `report.json`, as `latency_ms.p50` or `server.peak_above_idle`; below `yardstick` where
+    /// the row has one.
     pub metric: String,
     /// Upper limit: in the figure's own unit, or a factor where `of_row`, `of_data_set` or `of_target` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,9 +55,14 @@ impl BarSpec {
             .unwrap_or(&scenario.data_sets[0].name)
     }
 
+    /// True when what is held against the limit is a ratio, which holds for any number of objects.
+    pub(super) fn is_ratio(&self) -> bool {
+        self.has_basis() || self.metric.starts_with(YARDSTICK)
+    }
+
     /// True when the limit is a factor of another figure.
     #[must_use]
-    pub fn is_ratio(&self) -> bool {
+    pub fn has_basis(&self) -> bool {
         self.of_row.is_some() || self.of_data_set.is_some() || self.of_target.is_some()
     }
 
@@ -93,6 +103,12 @@ impl BarSpec {
                 let hint = nearest(name, &rows).unwrap_or_default();
                 return refuse(format!("there is no row `{name}`, did you mean `{hint}`?"));
             }
+        }
+        let held = |(tier, row): (Tier, &RowSpec)| {
+            format!("{tier}/{}", row.name()) == self.row && row.yardstick.is_some()
+        };
+        if self.metric.starts_with(YARDSTICK) && !scenario.rows.all().any(held) {
+            return refuse(format!("row `{}` has no `yardstick`", self.row));
         }
         Ok(())
     }

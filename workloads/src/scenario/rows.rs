@@ -103,6 +103,17 @@ pub enum Reshard {
     Give,
 }
 
+/// How the lists are read that a row holds against the yardstick: as many bytes as one body without meaning, sent by the same
+/// server to the same client, by turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Yardstick {
+    /// Every object is checked.
+    Checked,
+    /// By the null sink, where the client's checks would be part of the time.
+    Drained,
+}
+
 /// A row: what is measured. `None` takes the scenario's value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -141,6 +152,10 @@ pub struct RowSpec {
         with = "duration_text::option"
     )]
     pub every: Option<Duration>,
+    /// Lists of one client are also held against their bytes as a body without meaning, where the target sends such. It sets
+    /// the row's other figures apart from none without it, so the row's name is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yardstick: Option<Yardstick>,
     /// Kubernetes tier: the encoding that is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<Media>,
@@ -185,6 +200,7 @@ impl From<Strategy> for RowSpec {
             watchers: None,
             repeats: None,
             every: None,
+            yardstick: None,
             media: None,
             gzip: false,
             http: None,
@@ -263,6 +279,13 @@ impl RowSpec {
         let sharded = self.strategy.workers().is_some();
         let sharded_watch = shape == Shape::ShardedWatch;
         let paced = shape == Shape::Requests || sharded_watch;
+        // Nothing else may take the server's time, and of which bytes it would be must be known.
+        let alone = self.clients.is_none() && self.beside.is_empty() && self.every.is_none();
+        let has_bytes = shape == Shape::List
+            && !matches!(
+                self.strategy,
+                Strategy::Opaque | Strategy::NoLists | Strategy::ReadYourWrite
+            );
         let shares_connections = matches!(shape, Shape::Requests | Shape::Delivery | Shape::Idle);
         let fields = [
             (
@@ -284,6 +307,7 @@ impl RowSpec {
             ),
             ("repeats", self.repeats.is_some(), lists || sharded_watch),
             ("every", self.every.is_some(), shape == Shape::List),
+            ("yardstick", self.yardstick.is_some(), has_bytes && alone),
             ("frame", self.frame.is_some(), !kube),
             // A worker finds an object's hash in protobuf.
             (

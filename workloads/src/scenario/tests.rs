@@ -144,6 +144,7 @@ etcd = [
     { strategy = "stream", clients = 5, frame = "16KiB" },
     { strategy = "put", clients = 100, connections = 10, rate = 2000.0, duration = "10s" },
     { strategy = "stream", beside = ["lists"] },
+    { strategy = "paged:5", yardstick = "checked" },
 ]
 
 [[background]]
@@ -157,6 +158,12 @@ row = "etcd/stream/5-clients/16KiB-frames"
 metric = "latency_ms.p50"
 at_most = 1.5
 of_row = "etcd/stream"
+
+[[bar]]
+name = "beyond its bytes"
+row = "etcd/paged:5"
+metric = "yardstick.time_ratio.p50"
+at_most = 1.2
 
 [[data_set]]
 name = "raw"
@@ -175,6 +182,7 @@ fn rows_have_options_backgrounds_and_bars() {
         "stream/5-clients/16KiB-frames",
         "put/100-clients/10-connections/2000-per-second",
         "stream/beside-lists",
+        "paged:5",
     ];
     assert_eq!(names, expected);
     let bar = &scenario.bars[0];
@@ -214,6 +222,18 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
             "measures nothing by itself",
         ),
         ("16KiB\" }", "16\" }", "is not a size"),
+        (
+            ", yardstick = \"checked\"",
+            "",
+            "row `etcd/paged:5` has no `yardstick`",
+        ),
+        ("\"checked\"", "\"read\"", "unknown variant `read`"),
+        ("paged:5\",", "opaque\",", "does not take `yardstick`"),
+        (
+            "\"paged:5\",",
+            "\"paged:5\", clients = 2,",
+            "does not take `yardstick`",
+        ),
     ] {
         let text = WHOLE.replacen(from, to, 1);
         assert_ne!(text, WHOLE, "`{from}` must be there");

@@ -52,6 +52,8 @@ impl RowRun<'_> {
             return Ok(());
         }
         let drained = self.null_sink(&clients, &case_id, measured).await?;
+        self.yardstick(&clients, row, running, &meter, measured)
+            .await?;
         self.first_objects(&clients, &case_id, measured).await?;
         measured.case.valid = true;
         let sure = surely_differ(&checked, &drained);

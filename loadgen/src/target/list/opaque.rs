@@ -40,7 +40,7 @@ impl Lister for Opaque {
         _: &mut Check,
         _: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
-        self.connection.drain_opaque(self.bytes).await?;
+        self.opaque(self.bytes).await?;
         Ok(Listed {
             chunks: 1,
             wire_bytes: self.bytes,
@@ -49,11 +49,14 @@ impl Lister for Opaque {
     }
 
     async fn drain(&mut self) -> Result<(), ListError> {
-        Ok(self.connection.drain_opaque(self.bytes).await?)
+        self.opaque(self.bytes).await
+    }
+
+    async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
+        Ok(self.connection.drain_opaque(bytes).await?)
     }
 
     async fn first_object(&mut self) -> Result<(), ListError> {
-        let bytes = self.bytes.min(FIRST_BYTES);
-        Ok(self.connection.drain_opaque(bytes).await?)
+        self.opaque(self.bytes.min(FIRST_BYTES)).await
     }
 }

@@ -476,6 +476,11 @@ impl Lister for Kube {
         Ok(())
     }
 
+    async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
+        self.opaque_body(bytes).await?;
+        Ok(())
+    }
+
     async fn first_object(&mut self) -> Result<(), ListError> {
         let (mut walker, mut events) = (self.walker(), self.events());
         let is_watch = self.strategy == Strategy::WatchList;

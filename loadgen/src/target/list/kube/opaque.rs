@@ -25,10 +25,13 @@ impl Opaque {
         let bytes = kube.open("").await?.drain().await?;
         Ok(Self { kube, bytes })
     }
+}
 
-    async fn body(&mut self, bytes: u64) -> Result<u64, ListError> {
+impl Kube {
+    /// As many bytes as one body without meaning. Answers what came for them, which is the same on an HTTP that compresses none.
+    pub(super) async fn opaque_body(&mut self, bytes: u64) -> Result<u64, ListError> {
         let path = format!("/debug/opaque?bytes={bytes}");
-        let mut body = self.kube.connection.get(&path, "*/*").await?;
+        let mut body = self.connection.get(&path, "*/*").await?;
         let received = body.drain().await?;
         if received != bytes {
             let text = format!("GET {path}: {received} bytes came");
@@ -51,18 +54,21 @@ impl Lister for Opaque {
     ) -> Result<Listed, ListError> {
         Ok(Listed {
             chunks: 1,
-            wire_bytes: self.body(self.bytes).await?,
+            wire_bytes: self.kube.opaque_body(self.bytes).await?,
             ..Listed::default()
         })
     }
 
     async fn drain(&mut self) -> Result<(), ListError> {
-        self.body(self.bytes).await?;
+        self.opaque(self.bytes).await
+    }
+
+    async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
+        self.kube.opaque_body(bytes).await?;
         Ok(())
     }
 
     async fn first_object(&mut self) -> Result<(), ListError> {
-        self.body(self.bytes.min(FIRST_BYTES)).await?;
-        Ok(())
+        self.opaque(self.bytes.min(FIRST_BYTES)).await
     }
 }

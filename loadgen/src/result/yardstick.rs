@@ -1,0 +1,159 @@
+//! A row's lists beside their bytes as one body without meaning.
+
+use serde::{Deserialize, Serialize};
+
+/// What lists take beside as many bytes that mean nothing, from the same server to the same client over the same connection.
+///
+/// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So both are taken by turns, and
+/// what is compared are the two of one round: a ratio holds for each round by itself, and its median over rounds is the figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Yardstick {
+    /// True when the lists' objects were checked, false when the client looked at none.
+    pub checked: bool,
+    /// Bytes of the body: those of one list as received.
+    pub body_bytes: u64,
+    /// Time of a list.
+    pub list_ms: Spread,
+    /// Time of a body.
+    pub body_ms: Spread,
+    /// Time of a round's list over that of its body.
+    pub time_ratio: Spread,
+    /// The same of the servers' CPU time; null where none of them is ours.
+    pub server_cpu_ratio: Option<Spread>,
+    /// The same of the client's.
+    pub client_cpu_ratio: Spread,
+    /// Each round.
+    pub rounds: Vec<YardstickRound>,
+}
+
+/// One list and one body.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct YardstickRound {
+    /// Which of them came first: it alternates.
+    pub list_first: bool,
+    /// The list.
+    pub list: Transfer,
+    /// The body.
+    pub body: Transfer,
+}
+
+/// What one of them took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Transfer {
+    /// Wall-clock time at the client, from the request to the last byte.
+    pub ms: f64,
+    /// CPU time of all servers meanwhile; null where none of them is ours.
+    pub server_cpu_ms: Option<f64>,
+    /// CPU time of the client's thread meanwhile.
+    pub client_cpu_ms: f64,
+}
+
+/// The middle of a few values, and how far they lie apart.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Spread {
+    /// The smallest.
+    pub min: f64,
+    /// The median; the mean of the middle two of an even number.
+    pub p50: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Yardstick {
+    /// What rounds come to; `None` without any.
+    #[must_use]
+    pub fn of(checked: bool, body_bytes: u64, rounds: Vec<YardstickRound>) -> Option<Self> {
+        let each = |of: fn(&YardstickRound) -> f64| Spread::of(rounds.iter().map(of));
+        let server_cpu = rounds.iter().map(|round| {
+            let body = round.body.server_cpu_ms?;
+            Some(round.list.server_cpu_ms? / body)
+        });
+        let server_cpu: Option<Vec<f64>> = server_cpu.collect();
+        Some(Self {
+            checked,
+            body_bytes,
+            list_ms: each(|round| round.list.ms)?,
+            body_ms: each(|round| round.body.ms)?,
+            time_ratio: each(|round| round.list.ms / round.body.ms)?,
+            server_cpu_ratio: server_cpu.and_then(Spread::of),
+            client_cpu_ratio: each(|round| round.list.client_cpu_ms / round.body.client_cpu_ms)?,
+            rounds,
+        })
+    }
+}
+
+impl Spread {
+    /// Of these values; `None` when there is none, or one is no number.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        if values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let upper = values.len() / 2;
+        let lower = (values.len() - 1) / 2;
+        Some(Self {
+            min,
+            p50: f64::midpoint(values[lower], values[upper]),
+            max,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(list_ms: f64, body_ms: f64) -> YardstickRound {
+        let of = |ms| Transfer {
+            ms,
+            server_cpu_ms: Some(ms / 2.0),
+            client_cpu_ms: ms / 4.0,
+        };
+        YardstickRound {
+            list_first: true,
+            list: of(list_ms),
+            body: of(body_ms),
+        }
+    }
+
+    /// Between two rounds this machine became twice as slow: a ratio of the medians would say 1.65.
+    #[test]
+    fn a_machine_that_slows_down_between_rounds_changes_no_ratio() {
+        let rounds = vec![
+            round(110.0, 100.0),
+            round(220.0, 200.0),
+            round(230.0, 200.0),
+            round(105.0, 100.0),
+        ];
+        let yardstick = Yardstick::of(true, 1, rounds).expect("rounds");
+        let ratio = yardstick.time_ratio;
+        assert!((ratio.p50 - 1.1).abs() < 1e-9, "{ratio:?}");
+        assert!((ratio.min - 1.05).abs() < 1e-9 && (ratio.max - 1.15).abs() < 1e-9);
+        assert_eq!(yardstick.server_cpu_ratio, Some(ratio));
+        assert_eq!(yardstick.client_cpu_ratio, ratio);
+        assert_eq!(yardstick.body_ms.p50, 150.0);
+    }
+
+    #[test]
+    fn a_server_that_is_not_ours_has_no_ratio_of_cpu() {
+        let mut rounds = vec![round(1.0, 1.0), round(1.0, 1.0)];
+        rounds[1].body.server_cpu_ms = None;
+        let yardstick = Yardstick::of(false, 1, rounds).expect("rounds");
+        assert_eq!(yardstick.server_cpu_ratio, None);
+        assert_eq!(Yardstick::of(false, 1, Vec::new()), None);
+    }
+
+    #[test]
+    fn a_body_that_took_no_time_has_no_ratio() {
+        assert_eq!(Spread::of([1.0, f64::INFINITY]), None);
+        let of_three = Spread::of([3.0, 1.0, 2.0]).expect("numbers");
+        assert_eq!((of_three.min, of_three.p50, of_three.max), (1.0, 2.0, 3.0));
+    }
+}
