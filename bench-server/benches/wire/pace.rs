@@ -1,8 +1,13 @@
 //! Small requests at a set rate: latency from the intended start, with small writes gathered and not.
 //!
-//! The client spins, so its own lateness is microseconds while it has a core; the last columns say how
-//! late it was.
+//! A tail of one second says little, so the two are taken by turns in `WIRE_ROUNDS` rounds (default 9) of `WIRE_MS` each, the
+//! order alternating, and a tail is the median of those of its rounds, with the lowest and the highest beside it. What gathering
+//! does to it is the ratio of the two within a round, which a machine that slows down between rounds does not change.
+//!
+//! The client spins, so its own lateness is microseconds while it has a core; a column says how late it was. Where that is as
+//! much as the tail, the tail is the client's.
 
+use std::fmt;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -10,8 +15,8 @@ use etcd_api::client::calls::{CallConnection, Completion, Rpc};
 use hdrhistogram::Histogram;
 
 use super::server::{Server, runtime};
-use super::setting;
 use super::small::{check, send};
+use super::{median, setting};
 
 const KEYS: u64 = 10_000;
 const VALUE_BYTES: usize = 1024;
@@ -21,42 +26,123 @@ pub(crate) fn run() {
     runtime().block_on(table());
 }
 
+/// Rounds of each, if none is asked for.
+const ROUNDS: u64 = 9;
+
 async fn table() {
     let servers = [
-        ("gathered", Server::start(&[])),
-        ("plain", Server::start(&["--gather-writes=false"])),
+        Server::start(&[]),
+        Server::start(&["--gather-writes=false"]),
     ];
-    for (_, server) in &servers {
+    for server in &servers {
         server.seed(KEYS, VALUE_BYTES).await;
     }
+    let rounds = setting("WIRE_ROUNDS", ROUNDS);
     println!(
-        "\n{VALUE_BYTES} B values, open loop on {CONNECTIONS} connections, us from the intended start"
+        "\n{VALUE_BYTES} B values, open loop on {CONNECTIONS} connections, us from the intended start: medians of {rounds} rounds (lowest to highest)"
     );
     println!(
-        "{:<6} {:>8} {:<9} {:>8} {:>8} {:>8} {:>9} {:>10} {:>9}",
-        "", "rate", "writes", "p50", "p99", "p99.9", "max", "server us", "late p99"
+        "{:<6} {:>8} {:<9} {:>7} {:>7} {:>16} {:>8} {:>9} {:>9} {:>8}",
+        "", "rate", "writes", "p50", "p99", "", "p99.9", "server us", "late p99", "highest"
     );
     for rpc in [Rpc::Range, Rpc::Put] {
         for rate in [5_000, 20_000, 50_000] {
-            for (name, server) in &servers {
-                let mut seen = Seen::new();
-                let cpu = server.cpu();
-                for _ in 0..setting("WIRE_ROUNDS", 5) {
+            let mut figures = [Rounds::default(), Rounds::default()];
+            for round in 0..rounds {
+                for side in [round % 2, (round + 1) % 2].map(|side| side as usize) {
+                    let server = &servers[side];
+                    let (mut seen, cpu) = (Seen::new(), server.cpu());
                     paced(server, rpc, rate, &mut seen).await;
+                    figures[side].add(&seen, server.cpu() - cpu);
                 }
-                let cpu = (server.cpu() - cpu).as_secs_f64() * 1e6 / seen.latency.len() as f64;
-                let at = |q| seen.latency.value_at_quantile(q) as f64 / 1e3;
-                println!(
-                    "{:<6} {rate:>8} {name:<9} {:>8.0} {:>8.0} {:>8.0} {:>9.0} {cpu:>10.2} {:>9.0}",
-                    format!("{rpc:?}").to_lowercase(),
-                    at(0.5),
-                    at(0.99),
-                    at(0.999),
-                    at(1.0),
-                    seen.lateness.value_at_quantile(0.99) as f64 / 1e3,
-                );
             }
+            let name = format!("{rpc:?}").to_lowercase();
+            for (how, figures) in ["gathered", "plain"].into_iter().zip(&mut figures) {
+                println!("{name:<6} {rate:>8} {how:<9} {figures}");
+            }
+            let [gathered, plain] = &figures;
+            let ratios = |of: fn(&Rounds) -> &Vec<f64>| {
+                let each = of(gathered).iter().zip(of(plain));
+                Middle::of(each.map(|(gathered, plain)| gathered / plain).collect())
+            };
+            println!(
+                "{name:<6} {rate:>8} gathered/plain by round: p50 {:.2}, p99 {:.2}",
+                ratios(|rounds| &rounds.p50),
+                ratios(|rounds| &rounds.p99),
+            );
         }
+    }
+}
+
+/// Microseconds, a value for each round in turn.
+#[derive(Debug, Default)]
+struct Rounds {
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+    p999: Vec<f64>,
+    server: Vec<f64>,
+    late: Vec<f64>,
+}
+
+impl Rounds {
+    fn add(&mut self, seen: &Seen, server_cpu: Duration) {
+        let of = |histogram: &Histogram<u64>, q| histogram.value_at_quantile(q) as f64 / 1e3;
+        self.p50.push(of(&seen.latency, 0.5));
+        self.p99.push(of(&seen.latency, 0.99));
+        self.p999.push(of(&seen.latency, 0.999));
+        self.late.push(of(&seen.lateness, 0.99));
+        let requests = seen.latency.len() as f64;
+        self.server.push(server_cpu.as_secs_f64() * 1e6 / requests);
+    }
+}
+
+impl fmt::Display for Rounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let middle = |values: &[f64]| Middle::of(values.to_vec());
+        let (p99, late) = (middle(&self.p99), middle(&self.late));
+        write!(
+            f,
+            "{:>7.0} {:>7.0} {:>16} {:>8.0} {:>9.2} {:>9.0} {:>8.0}",
+            middle(&self.p50).median,
+            p99.median,
+            format!("({:.0} to {:.0})", p99.lowest, p99.highest),
+            middle(&self.p999).median,
+            middle(&self.server).median,
+            late.median,
+            late.highest,
+        )
+    }
+}
+
+/// The middle of some values, and how far they lie apart.
+struct Middle {
+    lowest: f64,
+    median: f64,
+    highest: f64,
+}
+
+impl Middle {
+    fn of(mut values: Vec<f64>) -> Self {
+        Self {
+            median: median(&mut values),
+            lowest: values[0],
+            highest: values[values.len() - 1],
+        }
+    }
+}
+
+impl fmt::Display for Middle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(2);
+        let Self {
+            lowest,
+            median,
+            highest,
+        } = self;
+        write!(
+            f,
+            "{median:.digits$} ({lowest:.digits$} to {highest:.digits$})"
+        )
     }
 }
 

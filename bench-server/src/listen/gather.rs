@@ -2,25 +2,29 @@
 //!
 //! h2 flushes after every frame, so a list sent to a client at 16 KiB frames, or a hundred small
 //! responses that are ready at once, cost a system call, a TCP push and perhaps a wake-up each.
-//! Here small writes land in a buffer, and another task of the same runtime writes the buffer out
-//! once the connection's task has yielded: by then everything that was ready is in it. Writes of
-//! [`PASS_BYTES`] and more pass straight through, after what waits before them.
+//! Here small writes land in a buffer, which is written out at the end of the connection's turn: when it has
+//! nothing more to do, and before any other task runs. So a response waits for those of its own turn only, which are
+//! copied meanwhile, and never for another connection. Writes of [`PASS_BYTES`] and more pass straight through, after what
+//! waits before them.
 //!
 //! The socket may be a TLS session: what is gathered becomes full records, and what the session holds back
-//! is flushed by whichever of the two tasks comes first.
+//! is flushed at the end of the turn, too.
 
 #[cfg(test)]
 mod tests;
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
+use tokio::task::unconstrained;
+use tokio::time::{Sleep, sleep};
 
 /// Bytes that may wait; beyond, the writer waits for the socket as it would without gathering.
 const MOST_BYTES: usize = 256 * 1024;
@@ -35,22 +39,19 @@ const KEEP_BYTES: usize = 8 * 1024;
 /// How long the last bytes of a connection that is gone may wait for a peer that does not read.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// The gathering side of a connection. Dropping it lets what waits be written out first.
+/// The gathering side of a connection: the socket that its protocol reads and writes.
 #[derive(Debug)]
 pub(super) struct Gathered<S> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<Mutex<State<S>>>,
 }
 
+/// The side that writes out what was gathered.
 #[derive(Debug)]
-struct Shared<S> {
-    state: Mutex<State<S>>,
-    /// Wakes the task that writes the buffer out.
-    due: Notify,
-    /// Tells it that the connection is gone.
-    closing: Notify,
+pub(super) struct Outlet<S> {
+    shared: Arc<Mutex<State<S>>>,
 }
 
-/// Behind a lock that is never contended: both tasks run on one thread.
+/// Behind a lock that is never contended: one task has both sides.
 #[derive(Debug)]
 struct State<S> {
     socket: S,
@@ -59,81 +60,90 @@ struct State<S> {
     written: usize,
     /// Whether small writes are gathered at all.
     gather: bool,
-    /// The connection's task, when it waits for the buffer to drain, or for a socket whose one waker the draining task
-    /// may replace with its own.
-    blocked: Option<Waker>,
-    /// Whether the draining task waits for the socket. While it does, nobody else may poll the
-    /// socket for writing, or its waker would be lost.
-    draining: bool,
-    /// What the draining task ran into; the next write reports it.
+    /// What the end of a turn ran into; the next write reports it.
     failed: Option<io::Error>,
-    closed: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Gathered<S> {
-    /// Wraps `socket` and spawns its draining task on the current runtime; without `gather` every
-    /// write passes.
-    pub(super) fn new(socket: S, gather: bool) -> Self {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                socket,
-                waiting: Vec::new(),
-                written: 0,
-                gather,
-                blocked: None,
-                draining: false,
-                failed: None,
-                closed: false,
-            }),
-            due: Notify::new(),
-            closing: Notify::new(),
-        });
-        tokio::spawn(drain_when_due(shared.clone()));
-        Self { shared }
-    }
-}
-
-async fn drain_when_due<S: AsyncWrite + Unpin>(shared: Arc<Shared<S>>) {
-    let given_up = async {
-        shared.closing.notified().await;
-        tokio::time::sleep(LINGER).await;
+/// Gathers small writes to `socket`; without `gather` every write passes. What reads and writes the first must be polled by
+/// [`Outlet::after_each_turn`] of the second, or small writes never leave.
+pub(super) fn gathered<S>(socket: S, gather: bool) -> (Gathered<S>, Outlet<S>) {
+    let shared = Arc::new(Mutex::new(State {
+        socket,
+        waiting: Vec::new(),
+        written: 0,
+        gather,
+        failed: None,
+    }));
+    let outlet = Outlet {
+        shared: shared.clone(),
     };
-    tokio::select! {
-        () = drain(&shared) => {}
-        () = given_up => {}
-    }
+    (Gathered { shared }, outlet)
 }
 
-/// Writes the buffer out each time it is due, until the connection is gone and nothing waits.
-async fn drain<S: AsyncWrite + Unpin>(shared: &Shared<S>) {
-    loop {
-        shared.due.notified().await;
-        let closed = std::future::poll_fn(|cx| {
-            let mut state = shared.state.lock();
-            let drained = state.poll_drain(cx);
-            state.draining = drained.is_pending();
-            match drained {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(e)) => {
-                    state.waiting.clear();
-                    state.written = 0;
-                    state.failed = Some(e);
-                }
-            }
-            if let Some(task) = state.blocked.take() {
-                task.wake();
-            }
-            Poll::Ready(state.closed)
-        })
-        .await;
-        if closed {
-            return;
+impl<S: AsyncWrite + Unpin> Outlet<S> {
+    /// The connection's task: `connection`, which holds the other side, and after each of its turns what it gathered. Ends when
+    /// the last bytes of an ended connection are written, or nobody has read them for [`LINGER`].
+    pub(super) fn after_each_turn<C: Future>(self, connection: C) -> Turns<S, C> {
+        Turns {
+            connection: Some(connection),
+            ended: None,
+            shared: self.shared,
+            linger: None,
         }
     }
 }
 
+pin_project! {
+    /// A connection whose gathered writes leave at the end of each of its turns.
+    pub(super) struct Turns<S, C: Future> {
+        // Dropped as soon as it has ended: what it holds does not linger.
+        #[pin]
+        connection: Option<C>,
+        ended: Option<C::Output>,
+        shared: Arc<Mutex<State<S>>>,
+        linger: Option<Pin<Box<Sleep>>>,
+    }
+}
+
+impl<S: AsyncWrite + Unpin, C: Future> Future for Turns<S, C> {
+    type Output = C::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
+        let mut this = self.project();
+        if let Some(connection) = this.connection.as_mut().as_pin_mut()
+            && let Poll::Ready(output) = connection.poll(cx)
+        {
+            *this.ended = Some(output);
+            this.connection.set(None);
+        }
+        // A turn that has used up what tokio lets it do at a time still ends with its writes.
+        let drain = poll_fn(|cx| this.shared.lock().poll_drain_or_fail(cx));
+        let drained = pin!(unconstrained(drain)).poll(cx);
+        if this.ended.is_none() {
+            return Poll::Pending;
+        }
+        if drained.is_pending() {
+            let linger = this.linger.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+            if linger.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        this.ended.take().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
 impl<S: AsyncWrite + Unpin> State<S> {
+    /// Writes out what waits; an error is kept for the next write to report.
+    fn poll_drain_or_fail(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_drain(cx).map(|drained| {
+            if let Err(e) = drained {
+                self.waiting.clear();
+                self.written = 0;
+                self.failed = Some(e);
+            }
+        })
+    }
+
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.waiting.len() {
             let rest = &self.waiting[self.written..];
@@ -163,35 +173,19 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         gather: impl FnOnce(&mut Vec<u8>),
         pass: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        let mut state = self.shared.state.lock();
+        let mut state = self.shared.lock();
         if let Some(e) = state.failed.take() {
             return Poll::Ready(Err(e));
         }
         let passes = bytes >= PASS_BYTES || !state.gather;
         let waiting = state.waiting.len();
-        if (waiting > 0 || state.draining) && (passes || waiting + bytes > MOST_BYTES) {
-            // Room is made here and now where the socket takes it: no other task need run for it.
-            let drained = match state.draining {
-                true => Poll::Pending,
-                false => state.poll_drain(cx)?,
-            };
-            if drained.is_pending() {
-                state.blocked = Some(cx.waker().clone());
-                self.shared.due.notify_one();
-                return Poll::Pending;
-            }
+        if waiting > 0 && (passes || waiting + bytes > MOST_BYTES) {
+            ready!(state.poll_drain(cx))?;
         }
         if passes {
-            let passed = pass(Pin::new(&mut state.socket), cx);
-            if passed.is_pending() {
-                state.blocked = Some(cx.waker().clone());
-            }
-            return passed;
+            return pass(Pin::new(&mut state.socket), cx);
         }
         gather(&mut state.waiting);
-        if waiting == 0 {
-            self.shared.due.notify_one();
-        }
         Poll::Ready(Ok(bytes))
     }
 }
@@ -224,32 +218,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.shared.state.lock().socket.is_write_vectored()
+        self.shared.lock().socket.is_write_vectored()
     }
 
-    /// Ready at once where something waits: the draining task writes and flushes as soon as the connection's task yields.
+    /// Ready at once where something waits: the end of this turn writes and flushes it.
     /// Else it flushes what a write that passed left in a TLS session.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.shared.state.lock();
+        let mut state = self.shared.lock();
         if let Some(e) = state.failed.take() {
             return Poll::Ready(Err(e));
         }
-        if state.draining || !state.waiting.is_empty() {
+        if !state.waiting.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        let flushed = Pin::new(&mut state.socket).poll_flush(cx);
-        if flushed.is_pending() {
-            state.blocked = Some(cx.waker().clone());
-        }
-        flushed
+        Pin::new(&mut state.socket).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.shared.state.lock();
-        if state.draining || !state.waiting.is_empty() {
-            state.blocked = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
+        let mut state = self.shared.lock();
+        ready!(state.poll_drain(cx))?;
         Pin::new(&mut state.socket).poll_shutdown(cx)
     }
 }
@@ -260,14 +247,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.shared.state.lock().socket).poll_read(cx, buf)
-    }
-}
-
-impl<S> Drop for Gathered<S> {
-    fn drop(&mut self) {
-        self.shared.state.lock().closed = true;
-        self.shared.due.notify_one();
-        self.shared.closing.notify_one();
+        Pin::new(&mut self.shared.lock().socket).poll_read(cx, buf)
     }
 }

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Handler;
 use super::first_bytes::FirstBytes;
-use super::gather::Gathered;
+use super::gather::gathered;
 use super::time_limit::{Limited, Streams};
 use super::tls;
 
@@ -104,12 +104,10 @@ async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H
                 }
             };
             match tls {
-                None => serve_connection(Gathered::new(stream, gather), handler).await,
+                None => serve_connection(stream, gather, handler).await,
                 Some(acceptor) => match timeout(FIRST_WORD, tls::accept(&acceptor, stream)).await {
                     // Above the session, so that what is gathered becomes one record, and not each of its parts.
-                    Ok(Ok(stream)) => {
-                        serve_connection(Gathered::new(stream, gather), handler).await;
-                    }
+                    Ok(Ok(stream)) => serve_connection(stream, gather, handler).await,
                     Ok(Err(e)) => tracing::debug!("TLS handshake failed: {e}"),
                     Err(e) => tracing::debug!("TLS handshake took too long: {e}"),
                 },
@@ -118,7 +116,7 @@ async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H
     }
 }
 
-async fn serve_connection<H, S>(stream: S, handler: H)
+async fn serve_connection<H, S>(stream: S, gather: bool, handler: H)
 where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -147,11 +145,12 @@ where
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE);
+    let (stream, outlet) = gathered(stream, gather);
     let stream = TokioIo::new(FirstBytes::within(FIRST_WORD, stream));
     let connection = builder.serve_connection(stream, service);
     let ended = match H::TIME_LIMITS {
-        true => Limited::new(connection).await,
-        false => Some(connection.await),
+        true => outlet.after_each_turn(Limited::new(connection)).await,
+        false => Some(outlet.after_each_turn(connection).await),
     };
     match ended {
         Some(Ok(())) => {}
@@ -167,7 +166,7 @@ where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    serve_connection(Gathered::new(stream, true), handler).await;
+    serve_connection(stream, true, handler).await;
 }
 
 #[cfg(test)]

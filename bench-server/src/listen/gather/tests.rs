@@ -42,42 +42,55 @@ impl AsyncRead for Counting {
     }
 }
 
-fn gathered(
+type Writes = Arc<Mutex<Vec<usize>>>;
+
+/// Both sides over a socket that counts writes, its far end, and the counts.
+fn counted(
     room: usize,
 ) -> (
     Gathered<Counting>,
+    Outlet<Counting>,
     tokio::io::DuplexStream,
-    Arc<Mutex<Vec<usize>>>,
+    Writes,
 ) {
     let (near, far) = tokio::io::duplex(room);
-    let writes = Arc::new(Mutex::new(Vec::new()));
+    let writes = Writes::default();
     let socket = Counting {
         inner: near,
         writes: writes.clone(),
     };
-    (Gathered::new(socket, true), far, writes)
+    let (near, outlet) = gathered(socket, true);
+    (near, outlet, far, writes)
 }
 
 #[tokio::test]
-async fn small_writes_of_one_turn_reach_the_socket_as_one() {
-    let (mut near, mut far, writes) = gathered(1 << 20);
-    for i in 0..100u8 {
-        near.write_all(&[i; 10]).await.unwrap();
-        near.flush().await.unwrap();
-    }
+async fn small_writes_of_one_turn_reach_the_socket_as_one_before_any_other_task_runs() {
+    let (mut near, outlet, mut far, writes) = counted(1 << 20);
+    let turns = outlet.after_each_turn(async move {
+        for i in 0..100u8 {
+            near.write_all(&[i; 10]).await.unwrap();
+            near.flush().await.unwrap();
+        }
+        std::future::pending::<()>().await;
+    });
+    let mut turns = std::pin::pin!(turns);
+    assert!(futures::poll!(&mut turns).is_pending());
+    assert_eq!(*writes.lock(), [1000]);
     let mut seen = vec![0; 1000];
     far.read_exact(&mut seen).await.unwrap();
     assert!((0..100).all(|i| seen[i * 10] == i as u8), "order is kept");
-    assert_eq!(*writes.lock(), [1000]);
 }
 
 #[tokio::test]
 async fn large_writes_pass_but_never_overtake() {
-    let (mut near, mut far, writes) = gathered(1 << 20);
-    near.write_all(&[1; 10]).await.unwrap();
-    near.write_all(&vec![2; PASS_BYTES]).await.unwrap();
-    near.write_all(&[3; 10]).await.unwrap();
-    drop(near);
+    let (mut near, outlet, mut far, writes) = counted(1 << 20);
+    outlet
+        .after_each_turn(async move {
+            near.write_all(&[1; 10]).await.unwrap();
+            near.write_all(&vec![2; PASS_BYTES]).await.unwrap();
+            near.write_all(&[3; 10]).await.unwrap();
+        })
+        .await;
     let mut seen = Vec::new();
     far.read_to_end(&mut seen).await.unwrap();
     assert_eq!(*writes.lock(), [10, PASS_BYTES, 10]);
@@ -86,13 +99,13 @@ async fn large_writes_pass_but_never_overtake() {
 
 #[tokio::test]
 async fn a_reader_that_stops_holds_the_writer_back() {
-    let (mut near, mut far, _) = gathered(1024);
-    let writing = tokio::spawn(async move {
+    let (mut near, outlet, mut far, _) = counted(1024);
+    let writing = tokio::spawn(outlet.after_each_turn(async move {
         for _ in 0..100 {
             near.write_all(&[7; 16 * 1024]).await.unwrap();
         }
         near.shutdown().await.unwrap();
-    });
+    }));
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -105,13 +118,31 @@ async fn a_reader_that_stops_holds_the_writer_back() {
 
 #[tokio::test]
 async fn a_broken_socket_is_told_to_the_next_write() {
-    let (mut near, far, _) = gathered(1024);
+    let (mut near, outlet, far, _) = counted(1024);
     drop(far);
-    near.write_all(b"lost").await.unwrap();
-    for _ in 0..10 {
+    let told = outlet.after_each_turn(async move {
+        near.write_all(b"lost").await.unwrap();
         tokio::task::yield_now().await;
-    }
-    assert!(near.write_all(b"told").await.is_err());
+        near.write_all(b"told").await
+    });
+    assert!(told.await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_reads_is_given_up_and_the_connection_before() {
+    let (mut near, outlet, _far, _) = counted(1024);
+    let held = Arc::new(());
+    let holds = held.clone();
+    let turns = outlet.after_each_turn(async move {
+        near.write_all(&[7; 16 * 1024]).await.unwrap();
+        drop(holds);
+    });
+    let mut turns = std::pin::pin!(turns);
+    let began = tokio::time::Instant::now();
+    assert!(futures::poll!(&mut turns).is_pending());
+    assert_eq!(Arc::strong_count(&held), 1, "the connection is gone");
+    turns.await;
+    assert_eq!(began.elapsed(), LINGER);
 }
 
 /// A session that keeps what is written until it is flushed, as TLS does with what the socket does not take.
@@ -172,45 +203,49 @@ impl AsyncRead for Session {
     }
 }
 
-fn over_a_session(room: usize) -> (Gathered<Session>, tokio::io::DuplexStream) {
+fn over_a_session(room: usize) -> (Gathered<Session>, Outlet<Session>, tokio::io::DuplexStream) {
     let (inner, far) = tokio::io::duplex(room);
     let held = Vec::new();
-    (Gathered::new(Session { inner, held }, true), far)
+    let (near, outlet) = gathered(Session { inner, held }, true);
+    (near, outlet, far)
 }
 
 // Time is paused, so that an end that never comes is a failure at once.
 
 #[tokio::test(start_paused = true)]
 async fn what_a_session_holds_back_is_flushed() {
-    let (mut near, mut far) = over_a_session(1 << 20);
-    near.write_all(b"small").await.unwrap();
-    near.flush().await.unwrap();
-    let mut seen = [0; 5];
+    let (mut near, outlet, mut far) = over_a_session(1 << 20);
+    tokio::spawn(outlet.after_each_turn(async move {
+        near.write_all(b"small").await.unwrap();
+        near.flush().await.unwrap();
+        tokio::task::yield_now().await;
+        near.write_all(&vec![7; PASS_BYTES]).await.unwrap();
+        near.flush().await.unwrap();
+        std::future::pending::<()>().await;
+    }));
+    let mut seen = vec![0; 5 + PASS_BYTES];
     let read = far.read_exact(&mut seen);
     tokio::time::timeout(LINGER, read).await.unwrap().unwrap();
-    assert_eq!(&seen, b"small");
-
-    near.write_all(&vec![7; PASS_BYTES]).await.unwrap();
-    near.flush().await.unwrap();
-    let mut seen = vec![0; PASS_BYTES];
-    let read = far.read_exact(&mut seen);
-    tokio::time::timeout(LINGER, read).await.unwrap().unwrap();
+    assert_eq!(&seen[..5], b"small");
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_task_sleeps_through_a_socket_that_the_other_waits_for() {
+async fn no_turn_sleeps_through_a_socket_that_was_full() {
     // Around the limits of the session, of what passes and of what may wait.
     const SIZES: [usize; 6] = [10, 20_000, PASS_BYTES, 9, 100_000, MOST_BYTES];
-    let (mut near, mut far) = over_a_session(3_000);
-    let writing = tokio::spawn(async move {
+    let (mut near, outlet, mut far) = over_a_session(3_000);
+    let writing = tokio::spawn(outlet.after_each_turn(async move {
         for (i, size) in SIZES.iter().cycle().take(60).enumerate() {
             near.write_all(&vec![i as u8; *size]).await.unwrap();
             if i % 4 != 3 {
                 near.flush().await.unwrap();
             }
+            if i % 5 == 4 {
+                tokio::task::yield_now().await;
+            }
         }
         near.shutdown().await.unwrap();
-    });
+    }));
     let mut seen = Vec::new();
     let read = far.read_to_end(&mut seen);
     tokio::time::timeout(LINGER, read).await.unwrap().unwrap();
