@@ -1,6 +1,6 @@
 //! Both tiers over a socket, server and client in two processes: the bars of `docs/performance.md`.
 //!
-//! `cargo bench -p bench-server --bench wire -- lists|tls|kube|first|small|pace|idle|all…` prints a table each. Without a
+//! `cargo bench -p bench-server --bench wire -- sockets|lists|tls|kube|first|small|pace|idle|all…` prints a table each. Without a
 //! name nothing runs: together they take ten minutes, as long as all other benches. What is compared is taken in turn,
 //! round after round, so that a busy machine slows all of it. CPU times are the processes' clocks, not their wall time.
 
@@ -11,13 +11,15 @@ mod lists;
 mod pace;
 mod server;
 mod small;
+mod sockets;
 
 use std::process::ExitCode;
 
 /// Instead of every name.
 const ALL: &str = "all";
 
-const TABLES: [(&str, fn()); 7] = [
+const TABLES: [(&str, fn()); 8] = [
+    ("sockets", sockets::run),
     ("lists", lists::run),
     ("tls", lists::run_tls),
     ("kube", kube::run),

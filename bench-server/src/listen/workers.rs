@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use etcd_api::loopback;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -78,6 +79,7 @@ impl<H: Handler> Workers<H> {
             tracing::debug!("connection lost before it was served: {e}");
             return;
         }
+        loopback::unpace(&stream);
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(e) => {

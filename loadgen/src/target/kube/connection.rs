@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use etcd_api::loopback;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -192,6 +193,7 @@ impl Connection {
         let lost = self.lost();
         let address = (self.address.0.as_str(), self.address.1);
         let socket = TcpStream::connect(address).await.map_err(|e| lost(&e))?;
+        loopback::unpace(&socket);
         socket.set_nodelay(true).map_err(|e| lost(&e))?;
         let Some(tls) = self.access.tls.as_ref().filter(|_| self.is_tls) else {
             return self.handshake(socket).await;
