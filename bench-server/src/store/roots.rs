@@ -144,7 +144,12 @@ impl Journey {
 
 #[cfg(test)]
 mod tests {
+    use etcd_api::keys::KeyRange;
+
     use super::*;
+    use crate::store::Fields;
+    use crate::store::draft::Edits;
+    use crate::store::history::Event;
 
     #[test]
     fn the_least_recently_used_root_goes_first() {
@@ -161,5 +166,27 @@ mod tests {
             held.nearest(40).map(|(at, _)| at),
             Some(HELD_ROOTS as i64 - 1)
         );
+    }
+    /// What a reader saw that had the roots locked while a compaction passed.
+    #[test]
+    fn no_way_begins_at_a_root_whose_commits_are_gone() {
+        let (mut state, mut roots) = (State::default(), HeldRoots::default());
+        for revision in 2..=100 {
+            let record = Record::tombstone(format!("{revision}").as_bytes(), revision);
+            let record = Record::new(Fields {
+                version: 1,
+                create_revision: revision,
+                ..record.fields()
+            });
+            state.commit(Edits::One(Event { record, prev: None }));
+            if revision == 20 {
+                assert!(roots.insert(20, state.tree().clone()).is_none());
+            }
+        }
+        state.compact(45).expect("a revision of the past");
+        let (state, roots) = (RwLock::new(state), Mutex::new(roots));
+        let (tree, head) = tree_at(&state, &roots, 50).expect("it is kept");
+        let keys = tree.totals(KeyRange::From(b"")).count;
+        assert_eq!((keys, head), (49, 100), "one key for each revision");
     }
 }
