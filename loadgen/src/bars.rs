@@ -172,10 +172,10 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
         Quantity::BytesPerSecond(value)
     } else if last.ends_with("_per_s") {
         Quantity::PerSecond(value)
-    } else if last.ends_with("_byte")
-        || group.ends_with("_ratio")
-        || last.ends_with("_skew")
-        || last == "moved"
+    } else if group.ends_with("_ratio")
+        || ["_byte", "_skew", "_part_max", "moved"]
+            .iter()
+            .any(|end| last.ends_with(end))
     {
         Quantity::PerByte(value)
     } else if last.ends_with("_s") || last.contains("cpu_s") {
@@ -277,7 +277,7 @@ seed = 1
             "server.cpu_s_per_request",
             "seed_s",
             "errors",
-            "shards.server_cpu_s_max",
+            "shards.server_cpu_part_max",
             "shards.events.dropped",
             "yardstick.time_ratio.p50",
             "yardstick.server_cpu_ratio.max",
@@ -302,6 +302,7 @@ seed = 1
         assert_eq!(text("shards.objects_skew", 1.5), "1.500 ×");
         assert_eq!(text("shards.resharding.moved", 0.2), "0.200 ×");
         assert_eq!(text("shards.server_cpu_s_max", 0.5), "500 ms");
+        assert_eq!(text("shards.server_cpu_part_max", 0.06), "0.060 ×");
         assert_eq!(text("shards.events.bytes_max", 1024.0), "1.00 KiB");
     }
 }

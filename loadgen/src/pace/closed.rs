@@ -48,7 +48,7 @@ pub struct Done {
     pub cpu: Duration,
     /// Most bytes that its thread held at a time, of those that it did not hold before; `None` where that is not counted.
     pub memory: Option<u64>,
-    /// What the list held, where it was looked at.
+    /// What the list held, where there was one and it was looked at.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
 
@@ -234,6 +234,7 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
     let mut first_object = None;
     let work = async {
         match job {
+            Job::List if lister.is_idle() => Ok(None),
             Job::List => {
                 let mut check = Check::new(&verifier.root);
                 let mut on_first = || first_object = Some(begun.elapsed());

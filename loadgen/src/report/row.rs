@@ -188,9 +188,15 @@ fn shared(case: &Case, shards: &Sharding) -> Vec<String> {
         cpu(Some(shards.worker_cpu_s_max)),
         Quantity::or_absent(shards.worker_memory_max.map(Quantity::bytes)),
     )];
-    if shards.server_cpu_s_max.is_some() {
-        let most = cpu(shards.server_cpu_s_max);
-        notes.push(format!("one shard by itself: up to {most} of server CPU"));
+    if let Some((most, whole)) = shards.server_cpu_s_max.zip(shards.server_cpu_s_whole) {
+        let part = shards.server_cpu_part_max.map(Quantity::PerByte);
+        notes.push(format!(
+            "one shard by itself: up to {} of server CPU, {} everything's {} in {} rounds of both",
+            cpu(Some(most)),
+            Quantity::or_absent(part),
+            cpu(Some(whole)),
+            shards.alone_rounds,
+        ));
     }
     if let Some(events) = &shards.events {
         notes.push(format!(

@@ -26,6 +26,15 @@ pub struct Sharding {
     /// worker lists everything.
     #[serde(default)]
     pub server_cpu_s_max: Option<f64>,
+    /// CPU time of the same servers for a list of everything, in turn with those of the shards by themselves.
+    #[serde(default)]
+    pub server_cpu_s_whole: Option<f64>,
+    /// `server_cpu_s_max` over `server_cpu_s_whole`: what one shard costs as a part of everything, from 0 to 1.
+    #[serde(default)]
+    pub server_cpu_part_max: Option<f64>,
+    /// Rounds in which each shard was listed by itself; the figures are medians of them. 0 where there was none.
+    #[serde(default)]
+    pub alone_rounds: u32,
     /// CPU time of the busiest worker's thread for one list, or for the live part of a watch.
     pub worker_cpu_s_max: f64,
     /// Memory of the largest worker; null where the allocator does not count by thread.

@@ -3,7 +3,7 @@
 //!
 //! - [`lists`]: whole lists in rounds, the null sink, first objects; [`yardstick`]: by turns with their bytes without meaning
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
-//!   shared anew by one worker more; [`unwatched`]: written only
+//!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
@@ -22,6 +22,7 @@ use super::needs::Needs;
 use super::plan::needs_kubernetes;
 use super::{Plan, Target, described};
 use crate::pace::closed::Verifier;
+use crate::pace::writers::WriteError;
 use crate::progress::{Counted, Progress};
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Outcome, ServerSetup};
@@ -42,7 +43,7 @@ mod requests;
 mod resharding;
 mod sharded_watch;
 mod shards;
-mod unwatched;
+mod writing;
 mod yardstick;
 
 /// How long after a failed list its server may be found dead.
@@ -111,6 +112,12 @@ enum Early {
 impl From<ListError> for Early {
     fn from(error: ListError) -> Self {
         Self::Failed(error.to_string())
+    }
+}
+
+impl From<WriteError> for Early {
+    fn from(error: WriteError) -> Self {
+        Self::Failed(format!("writing: {error}"))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use workloads::{Strategy, Tier};
+use workloads::Tier;
 
 use super::meter::Meter;
 use super::{Early, Measured, RowRun};
@@ -39,23 +39,18 @@ impl RowRun<'_> {
         let mut meter = self.settled(running, measured).await?;
         let case_id = measured.case.id();
         let checked = self.rounds(&clients, &mut meter, running, measured).await?;
-        if self.spec.strategy == Strategy::NoLists {
-            // The time of not listing says nothing, and would be the foot of every chart of times.
-            measured.case.latency_ms = None;
-            measured.histograms.clear();
-            measured.case.valid = true;
+        measured.case.valid = true;
+        let Some(checked) = checked else {
             return Ok(());
-        }
+        };
         if self.spec.read_per_s.is_some() {
             // Its time is the reader's own, whoever looks at what it reads.
-            measured.case.valid = true;
             return Ok(());
         }
         let drained = self.null_sink(&clients, &case_id, measured).await?;
         self.yardstick(&clients, row, running, &meter, measured)
             .await?;
         self.first_objects(&clients, &case_id, measured).await?;
-        measured.case.valid = true;
         let sure = surely_differ(&checked, &drained);
         measured.case.mark_client_limited(sure);
         Ok(())
@@ -67,14 +62,15 @@ impl RowRun<'_> {
         own.unwrap_or(self.scenario.repeats)
     }
 
-    /// Lists in rounds, every object checked. Answers their times.
+    /// Lists in rounds, every object checked. Answers their times; `None` of clients that listed nothing, whose time says
+    /// nothing and would be the foot of every chart of times.
     async fn rounds(
         &self,
         clients: &Clients,
         meter: &mut Meter,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<LatencyHistogram, Early> {
+    ) -> Result<Option<LatencyHistogram>, Early> {
         let total = u64::from(self.repeats()) * u64::from(self.clients());
         let title = format!("{}/{}: listing", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, total, Counted::Lists);
@@ -125,8 +121,11 @@ impl RowRun<'_> {
             measured.case.served_from = served_from(measured.case.server.as_ref());
         }
         lists.describe(&mut measured.case, elapsed);
-        let latency = lists.tagged("latency", &case_id, self.run_begun, elapsed);
-        measured.histograms.push(latency);
+        let is_timed = lists.latency.n() > 0;
+        if is_timed {
+            let latency = lists.tagged("latency", &case_id, self.run_begun, elapsed);
+            measured.histograms.push(latency);
+        }
         early?;
         if let Some(reason) = self.too_slow(&lists)
             && running.death().await.is_none()
@@ -142,7 +141,7 @@ impl RowRun<'_> {
             )));
         }
         phase.done(&format!("{} lists", lists.requests));
-        Ok(lists.latency)
+        Ok(is_timed.then_some(lists.latency))
     }
 
     /// Why a slow reader cannot have its list: the server gives a request so much time, and no more.

@@ -6,13 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use etcd_api::error::Error as EtcdError;
 use workloads::Strategy;
 use workloads::scenario::Writes;
 
 use super::meter::Meter;
 use super::resharding::Reshared;
 use super::shards::{Workers, summarise};
+use super::writing::note_latency;
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::Verifier;
 use crate::pace::followers::{Followed, Followers, Synced};
@@ -20,7 +20,8 @@ use crate::pace::writers::{Ledger, Writing};
 use crate::progress::Counted;
 use crate::record::{LatencyHistogram, TaggedHistogram};
 use crate::result::Sharding;
-use crate::shards::{Inventory, proof};
+use crate::shards::Inventory;
+use crate::shards::proof::{self, Unproven};
 use crate::target::Running;
 use crate::target::list::{ListError, Reach, Row};
 use crate::verify::{Expected, Wrong};
@@ -203,6 +204,12 @@ struct Outcomes {
     followed: Vec<Followed>,
 }
 
+impl AsRef<Ledger> for Outcomes {
+    fn as_ref(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
 impl Live<'_> {
     async fn measured(
         &mut self,
@@ -213,34 +220,14 @@ impl Live<'_> {
         let run = self.run;
         let title = format!("{}/{}: writing", run.target.name, run.spec.name());
         let phase = run.progress.phase(&title, 1, Counted::Lists);
-        let case_id = measured.case.id();
-        let begun = meter.begin(&case_id).await;
-        begun.map_err(|e| Early::Failed(e.to_string()))?;
-        let (start, first) = (run.run_begun.elapsed(), Instant::now());
-        meter.reset_peaks();
-        let written = run.unless_stopped(self.written(meter)).await;
-        let duration = first.elapsed();
-        meter.end_of_round().await;
-        let writes = match &written {
-            Ok(Ok(outcomes)) => outcomes.ledger.writes.len() as u64,
-            _ => 0,
-        };
-        let (figures, client, series) = meter.end(0, writes).await;
-        let case = &mut measured.case;
-        measured.series = series;
-        case.server = figures;
-        case.client = Some(client);
-        case.requests = writes;
-        let outcomes = written??;
-        phase.done(&format!("{writes} writes"));
-        let latency = self.describe(&outcomes, sharding, measured)?;
-        measured.histograms.push(TaggedHistogram {
-            measure: "latency".to_owned(),
-            case: case_id,
-            start,
-            duration,
-            histogram: latency,
-        });
+        let work = async |meter: &Meter| self.written(meter).await;
+        let (span, outcomes) = run.while_written(meter, measured, work).await?;
+        phase.done(&format!("{} writes", outcomes.ledger.writes.len()));
+        let (latency, proven) = self.describe(&outcomes, sharding);
+        note_latency(measured, span, latency);
+        proven.map_err(|e| Early::Failed(e.to_string()))?;
+        self.check_states(&outcomes)?;
+        run.note_pace(&outcomes.ledger, &mut measured.case);
         Ok(())
     }
 
@@ -248,8 +235,7 @@ impl Live<'_> {
     /// has seen the last of it.
     async fn written(&mut self, meter: &Meter) -> Result<Outcomes, Early> {
         let (run, writing) = (self.run, self.writing);
-        let failed = |error: EtcdError| Early::Failed(format!("writing: {error}"));
-        let duration = run.spec.duration.unwrap_or(run.scenario.duration);
+        let duration = run.writes_for();
         let meanwhile = async {
             tokio::time::sleep(duration / 4).await;
             let reshared = match run.spec.reshard {
@@ -261,11 +247,13 @@ impl Live<'_> {
             Ok::<_, Early>(reshared)
         };
         let (ledger, reshared) = tokio::join!(writing.run(duration, run.stop), meanwhile);
-        let (mut ledger, reshared) = (ledger.map_err(failed)?, reshared?);
+        let (mut ledger, reshared) = (ledger?, reshared?);
         let plan = &self.workers.plan;
         let plan = reshared.as_ref().map_or(plan, |reshared| &reshared.next);
-        let last = writing.last_words(&mut ledger, self.inventory, plan).await;
-        let followed = self.followers.finish(&last.map_err(failed)?).await?;
+        let last = writing
+            .last_words(&mut ledger, self.inventory, plan)
+            .await?;
+        let followed = self.followers.finish(&last).await?;
         Ok(Outcomes {
             ledger,
             reshared,
@@ -273,14 +261,13 @@ impl Live<'_> {
         })
     }
 
-    /// Holds what was seen against what was written. Answers the times from a write to its event.
+    /// Holds what was seen against what was written. Answers the times from a write to its event, and whether each write came to
+    /// its worker and to no other.
     fn describe(
         &self,
         outcomes: &Outcomes,
         sharding: &mut Sharding,
-        measured: &mut Measured,
-    ) -> Result<LatencyHistogram, Early> {
-        let run = self.run;
+    ) -> (LatencyHistogram, Result<(), Unproven>) {
         let Outcomes {
             ledger,
             reshared,
@@ -308,9 +295,16 @@ impl Live<'_> {
             events.bytes_max = events.bytes_max.max(worker.log.wire_bytes);
         }
         sharding.events = Some(events);
-        let case = &mut measured.case;
-        case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
-        proven.map_err(|e| Early::Failed(e.to_string()))?;
+        (latency, proven)
+    }
+
+    /// Whether all workers together hold what was written: when they shared anew, and at the end.
+    fn check_states(&self, outcomes: &Outcomes) -> Result<(), Early> {
+        let Outcomes {
+            ledger,
+            reshared,
+            followed,
+        } = outcomes;
         if let Some(reshared) = reshared {
             let then = ledger.result_at(self.inventory, reshared.revision);
             let union = proof::union(reshared.held(), &then);
@@ -320,7 +314,6 @@ impl Live<'_> {
         let result = ledger.result(self.inventory);
         let union = proof::union(held, &result);
         union.map_err(|e| Early::Failed(format!("at the end: {e}")))?;
-        run.note_pace(ledger, &mut measured.case);
-        Ok(latency)
+        Ok(())
     }
 }

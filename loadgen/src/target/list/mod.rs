@@ -79,6 +79,11 @@ pub trait Lister: Send {
         true
     }
 
+    /// Whether it never asks for anything: its rounds pass, and there is nothing to time.
+    fn is_idle(&self) -> bool {
+        false
+    }
+
     /// The node that the latest list asked for, where a row's lists ask for one after the other.
     fn node(&self) -> Option<&str> {
         None
@@ -202,12 +207,12 @@ impl Row {
             (Tier::Etcd, Strategy::UnaryIncremental, "unknown") => Some(format!(
                 "how {program} encodes a unary answer cannot be seen from outside: row `unary` has it, whichever it is"
             )),
-            (Tier::Kube, Strategy::ReadYourWrite, _) if running.etcd.is_none() => {
-                Some("it writes to the etcd behind the API, which is not known".to_owned())
-            }
             (
                 Tier::Kube,
-                Strategy::WatchSharded(_) | Strategy::WatchClientFiltered(_) | Strategy::NoWatches,
+                Strategy::ReadYourWrite
+                | Strategy::WatchSharded(_)
+                | Strategy::WatchClientFiltered(_)
+                | Strategy::NoWatches,
                 _,
             ) if running.etcd.is_none() => {
                 Some("it writes to the etcd behind the API, which is not known".to_owned())

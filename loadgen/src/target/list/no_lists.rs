@@ -14,6 +14,10 @@ impl Lister for NoLists {
         false
     }
 
+    fn is_idle(&self) -> bool {
+        true
+    }
+
     async fn list(
         &mut self,
         _: &mut Check,

@@ -12,7 +12,13 @@ type Measure = (
     fn(&Case, &Sharding) -> Option<f64>,
 );
 
-const OF_LISTS: [Measure; 4] = [
+const MEMORY_OF_A_WORKER: Measure = (
+    "memory of the largest worker",
+    Unit::of_size,
+    |_, shards| shards.worker_memory_max.map(|bytes| bytes as f64),
+);
+
+const OF_LISTS: [Measure; 6] = [
     (
         "server CPU, all workers together",
         Unit::of_time,
@@ -33,9 +39,15 @@ const OF_LISTS: [Measure; 4] = [
     ("CPU of the busiest worker", Unit::of_time, |_, shards| {
         Some(shards.worker_cpu_s_max * 1e3)
     }),
+    MEMORY_OF_A_WORKER,
+    (
+        "server CPU of the dearest shard by itself",
+        Unit::of_time,
+        |_, shards| shards.server_cpu_s_max.map(|s| s * 1e3),
+    ),
 ];
 
-const OF_WATCHES: [Measure; 4] = [
+const OF_WATCHES: [Measure; 6] = [
     (
         "CPU of the Kubernetes tier while objects are written",
         Unit::of_time,
@@ -63,6 +75,10 @@ const OF_WATCHES: [Measure; 4] = [
             synced.p50.or(synced.mean)
         },
     ),
+    MEMORY_OF_A_WORKER,
+    ("CPU of the busiest worker", Unit::of_time, |_, shards| {
+        Some(shards.worker_cpu_s_max * 1e3)
+    }),
 ];
 
 impl Subject<'_> {

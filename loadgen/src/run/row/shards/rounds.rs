@@ -1,0 +1,188 @@
+//! Rounds of all workers at once: one revision, each its shard of it, and all shards together held against what is there.
+
+use std::time::{Duration, Instant};
+
+use super::tally::{Set, Took};
+use crate::pace::closed::{Clients, Done, Job};
+use crate::progress::Counted;
+use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::run::row::lists::served_from;
+use crate::run::row::meter::Meter;
+use crate::run::row::{Early, Measured, RowRun};
+use crate::target::list::Listed;
+use crate::verify::{Expected, Found};
+
+/// What all shards together must be.
+pub(super) enum Union<'r> {
+    /// What was written.
+    Known(Expected),
+    /// What a client sees that asks for everything.
+    Listed(&'r Clients),
+}
+
+/// One kind of round after the other.
+pub(super) struct Rounds<'r> {
+    pub(super) run: &'r RowRun<'r>,
+    pub(super) clients: &'r Clients,
+    pub(super) union: Union<'r>,
+}
+
+impl Rounds<'_> {
+    /// Every worker at once: the time until the last one has its shard, and what each answered.
+    async fn round(&self, job: Job) -> Result<(Duration, Vec<Done>), Early> {
+        let asked = self
+            .run
+            .unless_stopped(self.clients.ask(0, Job::Revision))
+            .await?;
+        let revision = asked.result?.map(|(listed, _)| listed.revision);
+        let pin = Job::Pin(revision.unwrap_or_default());
+        self.run.unless_stopped(self.clients.round(pin)).await?;
+        let done = self.run.unless_stopped(self.clients.round(job)).await?;
+        let last = done.iter().map(|done| done.latency).max();
+        Ok((asked.latency + last.unwrap_or_default(), done))
+    }
+
+    /// Rounds in which every object is checked. Answers their times.
+    pub(super) async fn measured(
+        &self,
+        set: &mut Set,
+        meter: &mut Meter,
+        measured: &mut Measured,
+    ) -> Result<LatencyHistogram, Early> {
+        let run = self.run;
+        let title = format!("{}/{}: listing", run.target.name, run.spec.name());
+        let phase = run
+            .progress
+            .phase(&title, u64::from(run.repeats()), Counted::Lists);
+        meter.reset_peaks();
+        for _ in 0..run.scenario.warmup {
+            for done in self.round(Job::List).await?.1 {
+                done.result?;
+            }
+            meter.end_of_warm_up();
+        }
+        let case_id = measured.case.id();
+        let begun = meter.begin(&case_id).await;
+        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        let mut latency = LatencyHistogram::default();
+        let (start, first) = (run.run_begun.elapsed(), Instant::now());
+        let mut outcome = Ok(());
+        for _ in 0..run.repeats() {
+            meter.reset_peaks();
+            outcome = match self.round(Job::List).await {
+                Ok((time, done)) => {
+                    latency.record(time);
+                    self.take(set, done).await
+                }
+                Err(early) => Err(early),
+            };
+            meter.end_of_round().await;
+            phase.advance(1);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        let duration = first.elapsed();
+        let bytes = set.bytes_of_one();
+        let (figures, client, series) = meter.end(bytes, latency.n()).await;
+        let case = &mut measured.case;
+        measured.series = series;
+        case.served_from = served_from(figures.as_ref());
+        case.server = figures;
+        case.client = Some(client);
+        case.requests = latency.n();
+        case.bytes = bytes;
+        case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
+        case.throughput_bytes_per_s =
+            Some((bytes * latency.n()) as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE));
+        case.verified = set.found.as_ref().map(Found::verified);
+        case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
+        if let Err(Early::Failed(reason)) = &outcome {
+            case.errors = 1;
+            case.error_samples = vec![reason.clone()];
+        }
+        let tagged = |measure: &str, histogram: &LatencyHistogram| TaggedHistogram {
+            measure: measure.to_owned(),
+            case: case_id.clone(),
+            start,
+            duration,
+            histogram: histogram.clone(),
+        };
+        measured.histograms.push(tagged("latency", &latency));
+        outcome?;
+        phase.done(&format!(
+            "{} times by {} workers",
+            latency.n(),
+            set.shards.len()
+        ));
+        Ok(latency)
+    }
+
+    /// Takes what the workers of one round answered.
+    async fn take(&self, set: &mut Set, done: Vec<Done>) -> Result<(), Early> {
+        let mut union = Found::default();
+        let mut revision = None;
+        for (shard, done) in set.shards.iter_mut().zip(done) {
+            let took = Took {
+                latency: done.latency,
+                cpu: done.cpu,
+                memory: done.memory,
+            };
+            let Some((listed, Some(found))) = done.result? else {
+                continue;
+            };
+            if *revision.get_or_insert(listed.revision) != listed.revision {
+                let reason = "workers that asked for one revision were answered with several";
+                return Err(Early::Failed(reason.to_owned()));
+            }
+            shard.take(&listed, &found, took);
+            union.merge(&found);
+        }
+        let listed = Listed {
+            revision: revision.unwrap_or_default(),
+            ..Listed::default()
+        };
+        match &self.union {
+            Union::Known(expected) => {
+                let wrong = union.compare(&listed, expected);
+                wrong.map_err(|e| Early::Failed(format!("all shards together: {e}")))?;
+            }
+            Union::Listed(unsharded) => {
+                unsharded.ask(0, Job::Pin(listed.revision)).await.result?;
+                let whole = self.run.unless_stopped(unsharded.ask(0, Job::List)).await?;
+                let whole = whole.result?.and_then(|(_, found)| found);
+                if whole.as_ref() != Some(&union) {
+                    let whole = whole.unwrap_or_default().fingerprint;
+                    return Err(Early::Failed(format!(
+                        "all shards together are {}, and a list of the same revision is {whole}",
+                        union.fingerprint
+                    )));
+                }
+            }
+        }
+        set.found = Some(union);
+        Ok(())
+    }
+
+    /// The same lists by workers that look at nothing.
+    pub(super) async fn drained(&self, measured: &mut Measured) -> Result<LatencyHistogram, Early> {
+        let mut latency = LatencyHistogram::default();
+        let (start, first) = (self.run.run_begun.elapsed(), Instant::now());
+        for _ in 0..self.run.repeats() {
+            let (time, done) = self.round(Job::Drain).await?;
+            for done in done {
+                done.result?;
+            }
+            latency.record(time);
+        }
+        measured.case.null_sink_ms = Some(latency.quantiles_ms());
+        measured.histograms.push(TaggedHistogram {
+            measure: "null_sink".to_owned(),
+            case: measured.case.id(),
+            start,
+            duration: first.elapsed(),
+            histogram: latency.clone(),
+        });
+        Ok(latency)
+    }
+}

@@ -1,0 +1,104 @@
+//! The part of a row in which objects are written: how it is metered, and rows in which nobody watches meanwhile, the baseline of
+//! those in which somebody does.
+
+use std::time::{Duration, Instant};
+
+use super::meter::Meter;
+use super::{Early, Measured, RowRun};
+use crate::pace::writers::{Ledger, Writing};
+use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::result::{Case, Outcome};
+
+/// How much longer than intended the writing may take: writes that are due are made, however late.
+const LATE: f64 = 1.1;
+
+/// When objects were written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// Since the run began.
+    start: Duration,
+    duration: Duration,
+}
+
+impl RowRun<'_> {
+    /// Writes while nobody watches: what the others' figures have that is not their watches'. Its time is until a write is
+    /// acknowledged.
+    pub(super) async fn unwatched(
+        &self,
+        writing: &Writing,
+        meter: &mut Meter,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let duration = self.writes_for();
+        let work = async |_: &Meter| Ok(writing.run(duration, self.stop).await?);
+        let (span, ledger) = self.while_written(meter, measured, work).await?;
+        let mut latency = LatencyHistogram::default();
+        let writes = ledger.writes.iter();
+        writes.for_each(|done| latency.record(done.took));
+        note_latency(measured, span, latency);
+        self.note_pace(&ledger, &mut measured.case);
+        Ok(())
+    }
+
+    /// Does `work`, which writes, and notes what it cost the servers and us, a write or all together.
+    pub(super) async fn while_written<T: AsRef<Ledger>>(
+        &self,
+        meter: &mut Meter,
+        measured: &mut Measured,
+        work: impl AsyncFnOnce(&Meter) -> Result<T, Early>,
+    ) -> Result<(Span, T), Early> {
+        let begun = meter.begin(&measured.case.id()).await;
+        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        let (start, first) = (self.run_begun.elapsed(), Instant::now());
+        meter.reset_peaks();
+        let done = self.unless_stopped(work(meter)).await.flatten();
+        let duration = first.elapsed();
+        meter.end_of_round().await;
+        let ledger = done.as_ref().map(AsRef::as_ref);
+        let writes = ledger.map_or(0, |ledger| ledger.writes.len() as u64);
+        let (figures, client, series) = meter.end(0, writes).await;
+        measured.series = series;
+        measured.case.server = figures;
+        measured.case.client = Some(client);
+        measured.case.requests = writes;
+        Ok((Span { start, duration }, done?))
+    }
+
+    /// How long objects are written.
+    pub(super) fn writes_for(&self) -> Duration {
+        self.spec.duration.unwrap_or(self.scenario.duration)
+    }
+
+    /// How well the writers kept their pace; a row whose writers did not is invalid.
+    pub(super) fn note_pace(&self, ledger: &Ledger, case: &mut Case) {
+        let per_s = ledger.writes.len() as f64 / ledger.elapsed.as_secs_f64();
+        case.requests_per_s = Some(per_s);
+        if let Some(client) = &mut case.client {
+            client.lag_ms = (ledger.lag.n() > 0).then(|| ledger.lag.quantiles_ms());
+        }
+        let intended = self.writes_for();
+        if ledger.elapsed > intended.mul_f64(LATE) {
+            let reason = format!(
+                "the writers were late: {:.1} s of writes took {:.1} s",
+                intended.as_secs_f64(),
+                ledger.elapsed.as_secs_f64()
+            );
+            case.outcome = Outcome::Invalid { reason };
+        } else {
+            case.valid = true;
+        }
+    }
+}
+
+/// The times of a row in which objects were written.
+pub(super) fn note_latency(measured: &mut Measured, span: Span, latency: LatencyHistogram) {
+    let case = &mut measured.case;
+    case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
+    measured.histograms.push(TaggedHistogram {
+        measure: "latency".to_owned(),
+        case: case.id(),
+        start: span.start,
+        duration: span.duration,
+        histogram: latency,
+    });
+}
