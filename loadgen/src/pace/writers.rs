@@ -135,7 +135,7 @@ impl Writing {
                 version,
                 effect: Effect::Changed,
             };
-            let done = self.write(&mut pen, write).await?;
+            let done = self.write(&mut pen, write, Instant::now()).await?;
             revisions.push(done.revision);
             ledger.writes.push(done);
         }
@@ -178,9 +178,12 @@ impl Writing {
             if due >= duration || stop.is_cancelled() {
                 break;
             }
-            sleep_until((begun + due).into()).await;
-            lag.record(begun.elapsed().saturating_sub(due));
-            done.push(self.write(&mut pen, write).await?);
+            let due = begun + due;
+            let is_late = Instant::now() > due;
+            sleep_until(due.into()).await;
+            lag.record(due.elapsed());
+            let its_begin = if is_late { due } else { Instant::now() };
+            done.push(self.write(&mut pen, write, its_begin).await?);
         }
         Ok((done, lag))
     }
@@ -192,26 +195,36 @@ impl Writing {
         })
     }
 
-    async fn write(&self, pen: &mut Pen, write: Write) -> Result<Acknowledged, WriteError> {
+    /// Writes; the time of it begins at `begun`.
+    async fn write(
+        &self,
+        pen: &mut Pen,
+        write: Write,
+        begun: Instant,
+    ) -> Result<Acknowledged, WriteError> {
         match pen {
-            Pen::Etcd(client) => self.put(client, write).await,
-            Pen::Api(patcher) => self.patch(patcher, write).await,
+            Pen::Etcd(client) => self.put(client, write, begun).await,
+            Pen::Api(patcher) => self.patch(patcher, write, begun).await,
         }
     }
 
-    async fn patch(&self, patcher: &mut Patcher, write: Write) -> Result<Acknowledged, WriteError> {
+    async fn patch(
+        &self,
+        patcher: &mut Patcher,
+        write: Write,
+        begun: Instant,
+    ) -> Result<Acknowledged, WriteError> {
         let key = self.data.key(write.object);
         let place = String::from_utf8_lossy(&key);
         let place = place.split_once('/').map_or("", |(_, place)| place);
         // Another value each time: a patch that changes nothing is not written.
         let value = format!("object-{}-change-{}", write.object, write.version.change);
-        let sent = Instant::now();
         let (key, held) = patcher.patch(place, &value).await?;
         Ok(Acknowledged {
             write,
             revision: held.revision,
-            sent,
-            took: sent.elapsed(),
+            begun,
+            took: begun.elapsed(),
             key,
             entry: Entry {
                 shard_hash: held.shard_hash,
@@ -221,14 +234,18 @@ impl Writing {
         })
     }
 
-    async fn put(&self, client: &Client, write: Write) -> Result<Acknowledged, WriteError> {
+    async fn put(
+        &self,
+        client: &Client,
+        write: Write,
+        begun: Instant,
+    ) -> Result<Acknowledged, WriteError> {
         let key = self.data.key(write.object);
         let mut value = Vec::with_capacity(self.data.value_len(write.object));
         self.data
             .write_version(write.object, write.version, &mut value);
         let entry = Entry::of(self.key, &key, &value)?;
         let stored = [self.root.as_bytes(), &key].concat();
-        let sent = Instant::now();
         let header = if write.effect == Effect::Deleted {
             let request = DeleteRangeRequest {
                 key: stored.into(),
@@ -250,8 +267,8 @@ impl Writing {
         Ok(Acknowledged {
             write,
             revision: header.revision,
-            sent,
-            took: sent.elapsed(),
+            begun,
+            took: begun.elapsed(),
             key: key_hash(&key),
             entry,
         })

@@ -24,8 +24,8 @@ pub struct Written {
     pub key: u64,
     /// Hash of the object's key and bytes.
     pub hash: u64,
-    /// When it was sent.
-    pub sent: Instant,
+    /// When its time begins, as the writers say.
+    pub begun: Instant,
 }
 
 /// How the events contradict the writes.
@@ -102,7 +102,7 @@ pub fn events(
                     if !same {
                         altered.get_or_insert(Unproven::Altered { revision, worker });
                     }
-                    latency.record(event.at.saturating_duration_since(write.sent));
+                    latency.record(event.at.saturating_duration_since(write.begun));
                     counts.delivered += 1;
                     open.remove(&revision);
                 }
@@ -190,7 +190,7 @@ mod tests {
                 worker,
                 key,
                 hash,
-                sent: now,
+                begun: now,
             }
         });
         (written.collect(), seen)

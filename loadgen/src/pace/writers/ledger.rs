@@ -18,8 +18,9 @@ pub struct Acknowledged {
     pub write: Write,
     /// Its revision.
     pub revision: i64,
-    /// When it was sent.
-    pub sent: Instant,
+    /// When its time begins: when it was due, where the lane was still busy with the write before it, so that a slow answer
+    /// counts for all that wait behind it; else when the lane woke, since a late timer is the generator's own.
+    pub begun: Instant,
     /// Until it was acknowledged.
     pub took: Duration,
     /// Hash of its object's key.
@@ -51,7 +52,7 @@ impl Ledger {
                 worker: owner(done.revision, done.entry.shard_hash),
                 key: done.key,
                 hash: done.entry.hash,
-                sent: done.sent,
+                begun: done.begun,
             })
             .collect()
     }
