@@ -186,7 +186,10 @@ mod tests {
         state.compact(45).expect("a revision of the past");
         let (state, roots) = (RwLock::new(state), Mutex::new(roots));
         let (tree, head) = tree_at(&state, &roots, 50).expect("it is kept");
-        let keys = tree.totals(KeyRange::From(b"")).count;
-        assert_eq!((keys, head), (49, 100), "one key for each revision");
+        let keys = tree.cursor(KeyRange::From(b""));
+        let mut revisions: Vec<i64> = keys.map(|record| record.mod_revision()).collect();
+        revisions.sort_unstable();
+        let expected: Vec<i64> = (2..=50).collect();
+        assert_eq!((revisions, head), (expected, 100), "one key per revision");
     }
 }
