@@ -85,7 +85,7 @@ impl ServerFigures {
     pub fn mapped_above_idle(&self) -> Option<u64> {
         let grown = self.rss_file_peak.saturating_sub(self.rss_file_idle?);
         let mapped = grown.min(self.peak_above_idle);
-        (mapped > (self.peak_above_idle / 20).max(1 << 20)).then_some(mapped)
+        (mapped > (self.peak_above_idle / 20).max(4 << 20)).then_some(mapped)
     }
 
     /// Computes what follows from the other fields: growth above idle, per byte in flight, CPU per request.
