@@ -112,11 +112,12 @@ pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: Plan) ->
     let limit = limit.unwrap_or(usize::MAX);
     // In key order one more than the limit: it is sorted with the others before the cut.
     let looked_at = plan.looks_at(count as u64, request.limit) as usize;
-    let mut records: Vec<Record> = tree
-        .cursor(range)
-        .take(looked_at)
-        .filter(|record| !plan.filtered || passes(record, request))
-        .collect();
+    let looked_at = tree.cursor(range).take(looked_at);
+    // Apart, since only without a filter is it known how many come.
+    let mut records: Vec<Record> = match plan.filtered {
+        true => looked_at.filter(|record| passes(record, request)).collect(),
+        false => looked_at.collect(),
+    };
     sort(&mut records, plan);
     let more = records.len() > limit;
     records.truncate(limit);
