@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use kube_api::envelope::MEDIA_TYPE;
 
 use crate::target::kube::connection::refused;
-use crate::target::kube::{Connection, KubeAccess, KubeError, Options};
+use crate::target::kube::{Connection, KubeAccess, KubeError, Options, whole};
 
 /// How often a request is sent at most.
 const ATTEMPTS: u32 = 8;
@@ -133,18 +133,16 @@ impl Client {
             .await?;
         let status = answer.status();
         let asked = retry_after(answer.headers());
-        let broken = |e: &dyn std::fmt::Display| KubeError::Body(e.to_string());
         if *method == Method::DELETE && status.is_success() {
             // Of a collection that is every object that was deleted.
             let mut body = answer.into_body();
             while let Some(frame) = body.frame().await {
-                frame.map_err(|e| broken(&e))?;
+                frame.map_err(|e| KubeError::Body(e.to_string()))?;
             }
             return Ok((status, Bytes::new(), asked));
         }
-        let body = Limited::new(answer.into_body(), LARGEST_BODY);
-        let body = body.collect().await.map_err(|e| broken(&e))?;
-        Ok((status, body.to_bytes(), asked))
+        let body = whole(answer.into_body(), LARGEST_BODY).await?;
+        Ok((status, body, asked))
     }
 }
 

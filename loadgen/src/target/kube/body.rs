@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep_until};
 
@@ -35,6 +35,16 @@ impl ReadPace {
         let took = Duration::from_secs_f64(bytes as f64 / f64::from(self.bytes_per_s.max(1)));
         sleep_until(begun + took).await;
     }
+}
+
+/// An answer's bytes as they came, all of them.
+///
+/// # Errors
+/// [`KubeError::Body`] when it breaks, or is longer than `most` bytes.
+pub async fn whole(incoming: Incoming, most: usize) -> Result<Bytes, KubeError> {
+    let collected = Limited::new(incoming, most).collect().await;
+    let collected = collected.map_err(|e| KubeError::Body(e.to_string()))?;
+    Ok(collected.to_bytes())
 }
 
 /// A body under way. Dropped, it is cancelled (on HTTP/1.1 with its connection).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use etcd_api::loopback;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use workloads::scenario::Http;
 
-use super::body::{Body, ReadPace};
+use super::body::{Body, ReadPace, whole};
 use super::{KubeAccess, KubeError};
 
 /// What an error body is read to, and what of it is shown.
@@ -254,10 +254,7 @@ pub async fn accepted(
     if matches!(status, StatusCode::OK | StatusCode::CREATED) {
         return Ok(response);
     }
-    let body = Limited::new(response.into_body(), ERROR_BYTES)
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes);
+    let body = whole(response.into_body(), ERROR_BYTES).await;
     Err(refused(method, path, status, &body.unwrap_or_default()))
 }
 

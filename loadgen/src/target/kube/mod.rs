@@ -11,7 +11,7 @@ pub mod config;
 pub mod connection;
 
 pub use access::KubeAccess;
-pub use body::Body;
+pub use body::{Body, whole};
 pub use connection::{Connection, Options, accepted};
 
 /// How a request to a Kubernetes API failed.

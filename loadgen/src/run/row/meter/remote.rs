@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use http_body_util::{BodyExt as _, Limited};
 
 use super::changed;
 use crate::result::ServerFigures;
 use crate::sample::MetricsText;
-use crate::target::kube::{Connection, KubeAccess, KubeError, Options, accepted};
+use crate::target::kube::{Connection, KubeAccess, KubeError, Options, accepted, whole};
 
 const PATH: &str = "/metrics";
 /// The page costs the server what a small list does.
@@ -106,10 +105,7 @@ async fn read(connection: &mut Connection) -> Result<Reading, KubeError> {
         .send(Method::GET, PATH, HeaderMap::new(), Bytes::new())
         .await?;
     let answer = accepted(Method::GET, PATH, answer).await?;
-    let page = Limited::new(answer.into_body(), LARGEST_PAGE)
-        .collect()
-        .await;
-    let page = page.map_err(|e| KubeError::Body(e.to_string()))?.to_bytes();
+    let page = whole(answer.into_body(), LARGEST_PAGE).await?;
     let page = MetricsText::new(String::from_utf8_lossy(&page).into_owned());
     Ok(Reading {
         cpu_s: page.sum("process_cpu_seconds_total").unwrap_or_default(),

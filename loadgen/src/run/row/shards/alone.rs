@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::pace::closed::{Clients, Job};
 use crate::progress::Counted;
-use crate::result::Sharding;
+use crate::result::{Sharding, Spread};
 use crate::run::row::meter::Meter;
 use crate::run::row::{Early, RowRun};
 
@@ -128,10 +128,7 @@ impl Alone {
 
 /// The middle value, or the mean of the two; `None` of nothing.
 fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted.len().checked_sub(1)? / 2, sorted.len() / 2);
-    Some(f64::midpoint(sorted[low], sorted[high]))
+    Spread::of(values.iter().copied()).map(|spread| spread.p50)
 }
 
 #[cfg(test)]

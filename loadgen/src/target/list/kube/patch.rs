@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use http_body_util::{BodyExt as _, Limited};
 use kube_api::envelope::{self, MEDIA_TYPE};
 use serde_json::json;
 
@@ -12,7 +11,7 @@ use super::follow::Held;
 use super::frames::LONGEST_FRAME;
 use super::restore::Restore;
 use super::{Kube, not_a_list};
-use crate::target::kube::{KubeError, accepted};
+use crate::target::kube::{accepted, whole};
 
 /// What is patched.
 const ANNOTATION: &str = "loadgen.test/change";
@@ -53,10 +52,7 @@ impl Patcher {
         let connection = &mut self.kube.connection;
         let answer = connection.send(Method::PATCH, &path, headers, body).await?;
         let answer = accepted(Method::PATCH, &path, answer).await?;
-        let broken = |e: Box<dyn std::error::Error + Send + Sync>| KubeError::Body(e.to_string());
-        let body = Limited::new(answer.into_body(), LONGEST_FRAME);
-        let bytes = body.collect().await.map_err(broken)?;
-        let bytes = bytes.to_bytes();
+        let bytes = whole(answer.into_body(), LONGEST_FRAME).await?;
         let object = envelope::open(&bytes).map_err(|e| not_a_list(&e.to_string()))?;
         if memchr::memmem::find(object, value.as_bytes()).is_none() {
             let why = format!("{place} does not have what it was patched with");
