@@ -1,5 +1,6 @@
 //! An object on its way into storage: what the server sets, keeps and refuses in its metadata.
 
+use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kube_api::status::writes::About;
@@ -240,13 +241,12 @@ impl Draft {
         if !self.resource.is_custom() {
             return self.fields.get("spec") != stored.fields.get("spec");
         }
-        let wanted = |fields: &Map<String, Value>| {
-            let mut wanted = fields.clone();
-            wanted.retain(|name, _| {
-                !matches!(&**name, "metadata" | "status" | "kind" | "apiVersion")
-            });
-            wanted
-        };
+        fn wanted(fields: &Map<String, Value>) -> HashMap<&str, &Value> {
+            let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
+            fields
+                .filter(|(name, _)| !matches!(*name, "metadata" | "status" | "kind" | "apiVersion"))
+                .collect()
+        }
         wanted(&self.fields) != wanted(&stored.fields)
     }
 
