@@ -52,14 +52,9 @@ impl Passing {
             if block.is_empty() {
                 break;
             }
-            let mut found = 0;
-            for (bit, object) in block.iter().enumerate() {
-                if self.sieve.selects(object) {
-                    found |= 1 << bit;
-                    totals.count += 1;
-                    totals.weight += object.weight();
-                }
-            }
+            let found = self.sieve.find(block);
+            totals.count += u64::from(found.count_ones());
+            totals.weight += bits(found).map(|bit| block[bit].weight()).sum::<u64>();
             known.push(found);
             let len = block.len();
             objects.pass(len);
@@ -104,19 +99,21 @@ impl Passing {
                 return;
             }
             self.block = block.len();
-            self.found = self.known.next().unwrap_or_else(|| {
-                let bits = block.iter().enumerate();
-                let bits = bits.map(|(bit, object)| u64::from(self.sieve.selects(object)) << bit);
-                bits.fold(0, |found, bit| found | bit)
-            });
+            let found = self.known.next();
+            self.found = found.unwrap_or_else(|| self.sieve.find(block));
             // What will be read of them lies anywhere in memory: fetched one by one, each is waited for.
-            let mut found = self.found;
-            while found != 0 {
-                block[found.trailing_zeros() as usize].touch();
-                found &= found - 1;
-            }
+            bits(self.found).for_each(|bit| block[bit].touch());
         }
     }
+}
+
+/// The bits that are set, from the lowest on.
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = set.trailing_zeros() as usize;
+        set &= set.checked_sub(1)?;
+        Some(lowest)
+    })
 }
 
 /// The objects that are sieved next.

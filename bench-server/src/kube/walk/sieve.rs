@@ -43,8 +43,15 @@ impl Sieve {
         }
     }
 
+    /// Which of up to 64 objects are in the shard, one bit each.
+    pub(super) fn find(&self, objects: &[Object]) -> u64 {
+        let bits = objects.iter().enumerate();
+        let bits = bits.map(|(bit, object)| u64::from(self.selects(object)) << bit);
+        bits.fold(0, |found, bit| found | bit)
+    }
+
     /// Whether an object is in the shard. Its buffer is looked at only on an edge: one object in 2^31 for each range.
-    pub(super) fn selects(&self, object: &Object) -> bool {
+    fn selects(&self, object: &Object) -> bool {
         self.selects_hash(object.hash_high(), || object.uid_hash())
     }
 
