@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::Item;
 use super::node::{Node, child_of};
 
-/// How many leaves before it is read a leaf is fetched: leaves lie anywhere in memory, and what is done with an item in
-/// passing is over before the next leaf has come.
-const FETCHED_AHEAD: usize = 2;
+/// Leaves that are fetched at a time. They lie anywhere in memory, and what is done with an item in passing is over long before
+/// the next leaf has come; a processor waits for several at once in the time of one, but does not look further ahead than some
+/// hundred instructions, so that it must be asked for them together.
+const FETCHED_TOGETHER: usize = 8;
 
 /// The items of an interval of one snapshot, in key order.
 ///
@@ -111,12 +112,14 @@ impl<T: Item> Cursor<T> {
         }
     }
 
+    /// Has the processor fetch the next leaves, where those before have been read.
     fn fetch_ahead(&self) {
         if let Some((branch, at)) = self.branches.last()
             && let Node::Branch(children) = &**branch
-            && let Some(child) = children.get(at + FETCHED_AHEAD)
+            && at.is_multiple_of(FETCHED_TOGETHER)
         {
-            child.node.fetch();
+            let next = children[*at..].iter().take(FETCHED_TOGETHER);
+            next.for_each(|child| child.node.fetch());
         }
     }
 

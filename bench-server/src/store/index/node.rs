@@ -42,9 +42,9 @@ impl<T: Item> Node<T> {
     /// Has the processor fetch a leaf's items, without waiting for them.
     pub(super) fn fetch(&self) {
         if let Self::Leaf(leaf) = self {
-            for item in leaf.items().iter().step_by(FETCHED_STEP) {
-                black_box(item.weight());
-            }
+            let some = leaf.items().iter().step_by(FETCHED_STEP);
+            // One sum is fewer instructions than a value that somebody looks at each time.
+            black_box(some.fold(0, |sum, item| sum ^ item.weight()));
         }
     }
 }
