@@ -10,6 +10,8 @@ pub mod flags;
 pub mod kube;
 pub mod listen;
 pub mod metrics;
+pub mod open_lists;
+
 mod program;
 pub mod store;
 pub mod wire;

@@ -7,6 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::Node;
 use crate::metrics::gauge;
+use crate::open_lists;
 
 /// Reads the store at scrape time, so that requests pay nothing for it.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ impl Collector for StoreCollector {
             "etcd_mvcc_db_total_size_in_bytes",
             "Bytes that the quota is weighed against",
             store.size_bytes() as i64,
-        )
+        )?;
+        const NO_LABELS: [(&str, &str); 0] = [];
+        open_lists::encode(e, &[(NO_LABELS, store.pinned())])
     }
 }

@@ -13,6 +13,7 @@ use tonic::Status;
 
 use super::Node;
 use crate::flags::RangeEncoding;
+use crate::open_lists::OpenList;
 use crate::store::range::{Plan, Selection};
 use crate::store::{Cursor, Record, Shown, Snapshot};
 use crate::wire::body::{FrameSource, ResponseBody};
@@ -88,8 +89,8 @@ struct Answer {
     shown: Shown,
     keys_bytes: u64,
     tail: Vec<u8>,
-    /// Whether reading the keys lazily saves anything.
-    streams: bool,
+    /// What the keys are still to be read from; `None` where they were chosen, and reading them lazily saves nothing.
+    unread: Option<Snapshot>,
 }
 
 impl Answer {
@@ -122,7 +123,7 @@ impl Answer {
                 },
                 shown: Shown::Everything,
                 tail: proto::tail_fields(false, totals.count as i64),
-                streams: true,
+                unread: Some(snapshot),
             });
         }
         // The next pages will ask for this revision.
@@ -139,7 +140,7 @@ impl Answer {
             },
             shown: Shown::Everything,
             tail: proto::tail_fields(true, totals.count as i64),
-            streams: true,
+            unread: Some(snapshot),
         })
     }
 
@@ -165,7 +166,7 @@ impl Answer {
             keys: Keys::Chosen(records.into_iter()),
             shown,
             tail: proto::tail_fields(more, count),
-            streams: false,
+            unread: None,
         }
     }
 
@@ -176,8 +177,11 @@ impl Answer {
         if total <= TARGET_BYTES as u64 {
             return Ok(ResponseBody::unary(self.into_frame(prefix)));
         }
-        if encoding == RangeEncoding::Incremental && self.streams {
-            return Ok(ResponseBody::pulled(UnarySource::new(prefix, self)));
+        if encoding == RangeEncoding::Incremental
+            && let Some(snapshot) = &self.unread
+        {
+            let open = snapshot.open_list();
+            return Ok(ResponseBody::pulled(UnarySource::new(prefix, self, open)));
         }
         if total <= INLINE_BYTES {
             return Ok(ResponseBody::unary(Frame::from(self.into_message()?)));
@@ -224,10 +228,11 @@ struct UnarySource {
     /// Bytes of the message that are not in `frames` yet.
     unread_bytes: u64,
     tail: Vec<u8>,
+    _open: OpenList,
 }
 
 impl UnarySource {
-    fn new(prefix: [u8; grpc::PREFIX_BYTES], answer: Answer) -> Self {
+    fn new(prefix: [u8; grpc::PREFIX_BYTES], answer: Answer, open: OpenList) -> Self {
         let mut frames = FrameBuilder::new(usize::MAX);
         frames.put(&prefix);
         frames.put(&answer.header);
@@ -236,6 +241,7 @@ impl UnarySource {
             keys: answer.keys,
             unread_bytes: answer.keys_bytes + answer.tail.len() as u64,
             tail: answer.tail,
+            _open: open,
         }
     }
 }

@@ -23,6 +23,7 @@ use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResp
 use tonic::Status;
 
 use super::Node;
+use crate::open_lists::OpenList;
 use crate::store::range::Plan;
 use crate::store::{Cursor, Shown, Snapshot};
 use crate::wire::body::{FrameSource, ResponseBody};
@@ -90,6 +91,7 @@ struct ChunkSource {
     /// Whether the first frame is out.
     under_way: bool,
     frames: FrameBuilder,
+    _open: OpenList,
 }
 
 impl ChunkSource {
@@ -112,6 +114,7 @@ impl ChunkSource {
             last: false,
             under_way: false,
             frames: FrameBuilder::new(usize::MAX),
+            _open: snapshot.open_list(),
             snapshot,
         }
     }

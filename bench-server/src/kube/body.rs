@@ -22,6 +22,7 @@ use super::resource::Resource;
 use super::table;
 use super::walk::Walk;
 use super::watch::body::WatchBody;
+use crate::open_lists::OpenList;
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
@@ -43,6 +44,7 @@ pub struct ListBody {
     left: u64,
     started: bool,
     ended: bool,
+    _open: Option<OpenList>,
 }
 
 impl ListBody {
@@ -96,6 +98,7 @@ impl ListBody {
             left: listing.count,
             started: false,
             ended: false,
+            _open: listing.open,
         }
     }
 

@@ -18,6 +18,7 @@ use self::watch::WatchFigures;
 use super::resource::Resource;
 
 pub(crate) mod lists;
+pub(crate) mod open;
 pub(crate) mod requests;
 pub(crate) mod watch;
 

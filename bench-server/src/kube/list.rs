@@ -163,7 +163,10 @@ impl Lister {
             behind: None,
             served: Served::by(ServedFrom::Cache, index),
         };
-        Ok(Some(state.page(plan.from(), limit, &plan.filter).await))
+        let open = cache.open_list(&view);
+        let mut listing = state.page(plan.from(), limit, &plan.filter).await;
+        listing.open = Some(open);
+        Ok(Some(listing))
     }
 }
 

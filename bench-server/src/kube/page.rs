@@ -6,6 +6,7 @@ use kube_api::{ContinueToken, ListMeta};
 use super::figures::lists::Served;
 use super::filter::Filter;
 use super::walk::{Objects, Walk};
+use crate::open_lists::OpenList;
 use crate::store::index::{Item, Tree};
 
 /// Objects that are looked at before others on the same thread get their turn.
@@ -24,6 +25,8 @@ pub struct Listing {
     pub items_len: u64,
     /// Who answered, and what it took.
     pub(crate) served: Served,
+    /// Counts it among the lists that are being sent, where it is read from a cache's state.
+    pub(crate) open: Option<OpenList>,
 }
 
 /// What lies behind a page.
@@ -170,6 +173,7 @@ impl State {
                 returned: count,
                 ..self.served
             },
+            open: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::body::KubeBody;
 use super::call::Call;
 use super::discovery;
 use super::dress::Dress;
+use super::figures::open::OpenListCollector;
 use super::health::{self, Check};
 use super::list::Lister;
 use super::media::{Encoding, Media};
@@ -47,7 +48,10 @@ struct Shared {
 
 impl KubeService {
     /// Serves these resources and this registry.
-    pub fn new(listers: Vec<Lister>, registry: Registry) -> Self {
+    pub fn new(listers: Vec<Lister>, mut registry: Registry) -> Self {
+        let caches = listers.iter().filter_map(|lister| lister.cache.clone());
+        let open = OpenListCollector::new(caches.collect());
+        registry.register_collector(Box::new(open));
         Self {
             shared: Arc::new(Shared {
                 listers,

@@ -181,6 +181,21 @@ impl State {
         self.log.bytes()
     }
 
+    /// Bytes of history of all commits that were ever made up to `revision`, as far as they are not compacted away.
+    pub(super) fn history_bytes_until(&self, revision: i64) -> u64 {
+        let at = usize::try_from(revision + 1 - self.log.first);
+        match at.map(|at| self.log.commits.get(at)) {
+            Ok(Some(next)) => next.before,
+            Ok(None) => self.log.pushed,
+            Err(_) => self.log.dropped,
+        }
+    }
+
+    /// Those of commits that compaction has forgotten.
+    pub(super) fn forgotten_bytes(&self) -> u64 {
+        self.log.dropped
+    }
+
     /// The first revision at or after `from` that is in the log, and commits from there on, at most
     /// `limit`.
     pub(super) fn commits(&self, from: i64, limit: usize) -> (i64, Vec<Commit>) {

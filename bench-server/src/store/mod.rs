@@ -55,6 +55,8 @@ use space::Alarms;
 pub(crate) use txn::check;
 use watch_hub::Hub;
 
+use crate::open_lists::{OpenList, OpenLists, Pinned};
+
 /// A cursor over records: see [`index::Cursor`].
 pub type Cursor = index::Cursor<Record>;
 
@@ -95,6 +97,8 @@ struct Inner {
     hub: Mutex<Hub>,
     /// Copy of `State::compacted`, so that a running list checks it without a lock.
     compacted: AtomicI64,
+    /// Lists that are being sent.
+    open_lists: Arc<OpenLists>,
 }
 
 /// What only writers need, guarded by their lock.
@@ -116,6 +120,7 @@ impl Store {
                 compacted: AtomicI64::new(state.compacted()),
                 state: RwLock::new(state),
                 roots: Mutex::default(),
+                open_lists: Arc::default(),
             }),
         }
     }
@@ -167,6 +172,18 @@ impl Store {
             drop(held);
             drop(gone);
         }
+    }
+
+    /// Counts a list of the state at `revision` among those that are being sent, until what this returns is dropped.
+    fn open_list(&self, revision: i64) -> OpenList {
+        let replaced = self.inner.state.read().history_bytes_until(revision);
+        self.inner.open_lists.open(replaced)
+    }
+
+    /// What lists that are being sent keep in memory beside the history that is kept anyway.
+    pub fn pinned(&self) -> Pinned {
+        let forgotten = self.inner.state.read().forgotten_bytes();
+        self.inner.open_lists.pinned(forgotten)
     }
 
     /// One key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper than

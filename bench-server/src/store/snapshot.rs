@@ -5,6 +5,7 @@ use etcd_api::keys::KeyRange;
 
 use super::index::{Totals, Tree};
 use super::{Cursor, Record, Store};
+use crate::open_lists::OpenList;
 
 /// The keys as they were at one revision. Made and cloned in constant time; holding it blocks
 /// nobody, but keeps what it shows in memory.
@@ -49,6 +50,11 @@ impl Snapshot {
             true => Err(Refusal::Compacted),
             false => Ok(()),
         }
+    }
+
+    /// Counts a list of it among those that are being sent ([`Store::pinned`]), until what this returns is dropped.
+    pub fn open_list(&self) -> OpenList {
+        self.store.open_list(self.revision)
     }
 
     /// One key. O(log n).

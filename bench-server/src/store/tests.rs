@@ -17,6 +17,45 @@ use proptest::prelude::*;
 use super::watch_hub::{Notice, WatchSpec, WatchStream};
 use super::*;
 
+/// A list that nobody reads keeps what compaction takes out of the history, and that alone is told.
+#[test]
+fn an_open_list_keeps_what_was_replaced_since() {
+    let store = Store::new(Config::default());
+    let put = |value: &'static [u8]| {
+        let request = PutRequest {
+            key: b"k".to_vec().into(),
+            value: value.into(),
+            ..Default::default()
+        };
+        store.put(&request).expect("a plain put");
+        let record = store.snapshot().get(b"k").expect("it was put");
+        record.wire_len() as u64
+    };
+    put(b"before the list");
+    let listed = put(b"what is listed");
+    let open = store.snapshot().open_list();
+    let replaced = put(b"what came after it");
+    put(b"the latest");
+    assert_eq!(
+        (store.pinned().lists, store.pinned().bytes),
+        (1, 0),
+        "all of it is history"
+    );
+    let head = store.revision();
+    store.compact(head - 1).expect("a revision of the past");
+    assert_eq!(store.pinned().bytes, listed, "the history begins behind it");
+    let second = store.snapshot().open_list();
+    store.compact(head).expect("a revision of the past");
+    assert_eq!(
+        (store.pinned().lists, store.pinned().bytes),
+        (2, listed + replaced)
+    );
+    drop(open);
+    assert_eq!((store.pinned().lists, store.pinned().bytes), (1, 0));
+    drop(second);
+    assert_eq!(store.pinned(), Default::default());
+}
+
 /// A key and its new value, or none when it is deleted.
 type Write = (Vec<u8>, Option<Vec<u8>>);
 type Keys = BTreeMap<Vec<u8>, KeyValue>;

@@ -15,7 +15,6 @@ use tokio::time::sleep;
 
 use super::fill::{Source, StreamSupport};
 use super::grow::Portion;
-use super::snapshots::Kept;
 use super::{View, WatchCache};
 use crate::kube::object::Object;
 use crate::kube::page::TURN;
@@ -86,10 +85,7 @@ impl WatchCache {
                 }
                 state.inconsistent = finding == Finding::Different;
                 if state.inconsistent {
-                    let kept = Kept {
-                        objects: state.tree.clone(),
-                        uids: state.indexes.uids().cloned(),
-                    };
+                    let kept = state.kept();
                     state.snapshots.reset(state.revision, kept);
                 }
             });

@@ -16,8 +16,9 @@ use super::event::Event;
 use super::fill::{Source, StreamSupport};
 use super::freshness::PATIENCE;
 use super::index::{Indexes, build};
-use super::snapshots::Kept;
 use crate::kube::figures::watch::Stage;
+use crate::kube::object::Object;
+use crate::store::index::Item;
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
@@ -136,15 +137,13 @@ impl WatchCache {
             if filled.revision < state.revision {
                 state.abandoned = state.abandoned.max(state.revision);
             }
-            let kept = Kept {
-                objects: filled.tree.clone(),
-                uids: None,
-            };
-            state.snapshots.reset(filled.revision, kept);
+            state.replaced += state.tree.weight();
             state.ring.reset(filled.revision);
             state.revision = filled.revision;
             state.tree = filled.tree;
             state.indexes = Arc::new(indexes);
+            let kept = state.kept();
+            state.snapshots.reset(filled.revision, kept);
             state.inconsistent = false;
             state.ready = true;
         });
@@ -269,6 +268,7 @@ impl WatchCache {
                     // Deleted, or not readable any more: its old state would be wrong.
                     None => state.tree.remove(key),
                 };
+                state.replaced += old.as_ref().map_or(0, Object::weight);
                 if !state.indexes.is_empty() {
                     Arc::make_mut(&mut state.indexes).change(
                         self.resource,
@@ -287,10 +287,7 @@ impl WatchCache {
             }
             state.revision = revision;
             if self.gates.list_from_cache_snapshot {
-                let kept = Kept {
-                    objects: state.tree.clone(),
-                    uids: state.indexes.uids().cloned(),
-                };
+                let kept = state.kept();
                 state.snapshots.push(revision, kept);
             }
             Batch::Events {

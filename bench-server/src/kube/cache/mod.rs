@@ -36,7 +36,7 @@ use self::freshness::{Freshness, Position};
 use self::hub::{Hub, Interest, Subscription};
 use self::index::{Candidates, Indexes};
 use self::ring::{Ring, TooOld};
-use self::snapshots::Snapshots;
+use self::snapshots::{Kept, Snapshots};
 use super::decode::Decoder;
 use super::figures::Figures;
 use super::filter::Filter;
@@ -44,6 +44,7 @@ use super::gates::FeatureGates;
 use super::object::Object;
 use super::resource::Resource;
 use super::walk::Objects;
+use crate::open_lists::{OpenList, OpenLists, Pinned};
 use crate::store::index::Tree;
 
 /// One resource's cache.
@@ -63,6 +64,8 @@ pub struct WatchCache {
     index_wanted: Notify,
     /// Notified where storage did not say that its progress can be believed.
     progress_doubted: Notify,
+    /// Lists that are being sent.
+    open_lists: Arc<OpenLists>,
     figures: Figures,
     created: Instant,
 }
@@ -78,6 +81,8 @@ struct State {
     /// The highest revision of a history that storage has left, by being restored or restarted empty.
     abandoned: i64,
     tree: Tree<Object>,
+    /// Bytes of objects that were replaced or deleted, ever.
+    replaced: u64,
     indexes: Arc<Indexes>,
     snapshots: Snapshots,
     /// Set by the detector when the cache is not what storage holds: older states are not to be served.
@@ -85,6 +90,17 @@ struct State {
     ring: Ring,
     /// Whether storage can report progress; `None` while it has not said so.
     progress: Option<bool>,
+}
+
+impl State {
+    /// What it holds now, to be kept as an older state.
+    fn kept(&self) -> Kept {
+        Kept {
+            objects: self.tree.clone(),
+            uids: self.indexes.uids().cloned(),
+            replaced: self.replaced,
+        }
+    }
 }
 
 /// Indexes to be built.
@@ -104,6 +120,7 @@ pub struct View {
     /// The objects.
     pub tree: Tree<Object>,
     indexes: Arc<Indexes>,
+    replaced: u64,
     pub(crate) generation: u64,
 }
 
@@ -140,6 +157,7 @@ impl WatchCache {
             wanted: Mutex::default(),
             index_wanted: Notify::new(),
             progress_doubted: Notify::new(),
+            open_lists: Arc::default(),
             figures,
             created: Instant::now(),
         })
@@ -186,8 +204,29 @@ impl WatchCache {
             revision: state.revision,
             tree: state.tree.clone(),
             indexes: state.indexes.clone(),
+            replaced: state.replaced,
             generation: state.generation,
         }
+    }
+
+    /// The resource that it holds.
+    pub(crate) fn resource(&self) -> &'static Resource {
+        self.resource
+    }
+
+    /// Counts a list of `view` among those that are being sent, until what this returns is dropped.
+    pub(crate) fn open_list(&self, view: &View) -> OpenList {
+        self.open_lists.open(view.replaced)
+    }
+
+    /// What lists that are being sent keep in memory beside the older states that are kept anyway.
+    pub(crate) fn pinned(&self) -> Pinned {
+        let freed = {
+            let state = self.state.lock();
+            let oldest = state.snapshots.oldest();
+            oldest.map_or(state.replaced, |kept| kept.replaced)
+        };
+        self.open_lists.pinned(freed)
     }
 
     /// Waits until it is not older than `revision`, three seconds at most.
@@ -213,6 +252,7 @@ impl WatchCache {
             revision,
             tree: kept.objects.clone(),
             indexes: Arc::new(Indexes::of_uids(kept.uids.clone())),
+            replaced: kept.replaced,
             generation: state.generation,
         })
     }

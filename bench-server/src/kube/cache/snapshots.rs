@@ -22,6 +22,8 @@ pub(crate) struct Kept {
     pub(crate) objects: Tree<Object>,
     /// The index that shards are read from, if it was there. Others are kept for the latest state only.
     pub(crate) uids: Option<UidIndex>,
+    /// Bytes of objects that had been replaced or deleted by then, ever.
+    pub(crate) replaced: u64,
 }
 
 /// The states after each revision, oldest first.
@@ -69,6 +71,11 @@ impl Snapshots {
         while self.states.len() > 1 && self.states[0].0 < revision {
             self.states.pop_front();
         }
+    }
+
+    /// The oldest state.
+    pub(crate) fn oldest(&self) -> Option<&Kept> {
+        self.states.front().map(|(.., state)| state)
     }
 
     /// How many are kept.

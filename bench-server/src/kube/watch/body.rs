@@ -27,6 +27,7 @@ use crate::kube::cache::queue::{Queue, Taken};
 use crate::kube::cache::{CatchUp, WatchCache};
 use crate::kube::figures::watch::{Open, WatchFigures};
 use crate::kube::walk::Walk;
+use crate::open_lists::OpenList;
 use crate::wire::frame::Frame;
 
 /// Time between bookmarks.
@@ -52,8 +53,11 @@ pub(crate) enum Feed {
 /// What comes next.
 #[derive(Debug)]
 enum Phase {
-    /// The objects there are.
-    Initial(Walk),
+    /// The objects there are, read from a state that is counted as a list's while they are sent.
+    Initial {
+        objects: Walk,
+        _open: Option<OpenList>,
+    },
     /// What has happened since.
     Behind,
     /// What happens now.
@@ -118,6 +122,7 @@ impl WatchBody {
                 state,
                 revision,
                 feed,
+                open,
             }) => {
                 let phase = match state {
                     // Asked for with a timeout below zero.
@@ -125,7 +130,10 @@ impl WatchBody {
                     Some(objects) => {
                         let end = prefix_end(interest.below().as_bytes());
                         let range = KeyRange::new(interest.below().as_bytes(), &end);
-                        Phase::Initial(objects.walk(range))
+                        Phase::Initial {
+                            objects: objects.walk(range),
+                            _open: open,
+                        }
                     }
                     None => Phase::Behind,
                 };
@@ -192,7 +200,7 @@ impl WatchBody {
     /// Gathers what there is.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let mut out = match &mut self.phase {
-            Phase::Initial(objects) => match objects.is_over() {
+            Phase::Initial { objects, .. } => match objects.is_over() {
                 true => Out::new(),
                 false => self.encoder.many(),
             },
@@ -208,7 +216,7 @@ impl WatchBody {
                 break true;
             }
             match &mut self.phase {
-                Phase::Initial(objects) => {
+                Phase::Initial { objects, .. } => {
                     looked += 1;
                     match objects.next_ref() {
                         Some(object) if self.interest.passes(object) => {

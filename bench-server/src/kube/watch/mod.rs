@@ -32,6 +32,7 @@ use super::filter::Filter;
 use super::form::Form;
 use super::list::{Lister, storage_error};
 use super::walk::Objects;
+use crate::open_lists::OpenList;
 
 /// Where a watch begins: which objects it shows first, and the revision that it follows.
 pub(crate) struct Beginning {
@@ -40,6 +41,8 @@ pub(crate) struct Beginning {
     /// Everything up to here is in that state, or is not to be shown.
     pub(crate) revision: i64,
     pub(crate) feed: Feed,
+    /// Counts the state among those that lists are read from, where it is a cache's.
+    pub(crate) open: Option<OpenList>,
 }
 
 impl Lister {
@@ -132,6 +135,7 @@ impl Lister {
                     state: None,
                     revision,
                     feed: Feed::Cache(cache.clone(), generation),
+                    open: None,
                 });
             }
         };
@@ -139,6 +143,7 @@ impl Lister {
             state: Some(cache.shard(&view, interest.filter()).objects),
             revision: view.revision,
             feed: Feed::Cache(cache.clone(), view.generation),
+            open: Some(cache.open_list(&view)),
         })
     }
 
@@ -161,6 +166,7 @@ impl Lister {
                     state: None,
                     revision,
                     feed,
+                    open: None,
                 });
             }
         };
@@ -180,6 +186,7 @@ impl Lister {
             state: Some(Objects::All(filled.tree)),
             revision: filled.revision,
             feed,
+            open: None,
         })
     }
 
