@@ -90,6 +90,8 @@ impl AllocatorFigures {
 /// Waits until the allocator has given back what it will: its resident bytes did not shrink for
 /// more than its decay time, or five seconds have passed. Idle memory is read after this.
 pub async fn settle() {
+    /// Less is noise, not shrinking. Not a part of the whole: a thousandth of 1.5 GB is more than a list takes.
+    const NOISE_BYTES: usize = 64 * 1024;
     const STEP: Duration = Duration::from_millis(100);
     const STEADY_STEPS: u32 = 12;
     const MOST_STEPS: u32 = 50;
@@ -99,8 +101,7 @@ pub async fn settle() {
         let Some(figures) = AllocatorFigures::read() else {
             return;
         };
-        // Less than 0.1 % is noise, not shrinking.
-        if figures.resident < lowest - lowest / 1000 {
+        if figures.resident < lowest.saturating_sub(NOISE_BYTES) {
             lowest = figures.resident;
             steady = 0;
         } else {

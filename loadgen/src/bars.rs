@@ -12,16 +12,31 @@ const SCHEMA: &str = include_str!("../schema/report.schema.json");
 /// How the path of a median ends; beside it are the smallest and the largest value.
 const MEDIAN: &str = ".p50";
 
+/// The interval in which such a median lies, where it is known.
+const LIKELY: &str = "likely";
+
+/// Figures of a server's peak memory.
+const PEAKS: [&str; 3] = [
+    "server.peak_above_idle",
+    "server.peak_per_listed_byte",
+    "server.rss_peak",
+];
+
 /// Figures of the generator, which hold for rows that do not count, too.
 const OWN_FIGURES: &str = "client.";
 
 /// Holds every bar of a scenario against the first target that has a case for its row, in the order in which targets were
-/// named.
+/// named. A bar is about the scenario's own objects: what somebody has is held against none.
 #[must_use]
 pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
+    let is_ours = |name: &str| {
+        let mut named = report.data_sets.iter().filter(|set| set.name == name);
+        named.any(|set| set.seed.is_some())
+    };
     scenario
         .bars
         .iter()
+        .filter(|spec| is_ours(spec.data_set(scenario)))
         .map(|spec| judged(spec, spec.data_set(scenario), &report.cases))
         .collect()
 }
@@ -33,12 +48,20 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
             targets.push(&case.target);
         }
     }
-    let figure_as = |metric: &str, target: &str, data_set: &str, row: &str| {
-        let case = cases.iter().find(|case| {
+    let case_of = |target: &str, data_set: &str, row: &str| {
+        cases.iter().find(|case| {
             case.target == target
                 && case.data_set == data_set
                 && format!("{}/{}", case.tier, case.row) == row
-        })?;
+        })
+    };
+    let figure_as = |metric: &str, target: &str, data_set: &str, row: &str| {
+        let case = case_of(target, data_set, row)?;
+        // An API tells its memory between lists: its peaks are not known.
+        let by_own_word = case.server.as_ref().is_some_and(|s| s.is_own_word);
+        if by_own_word && PEAKS.contains(&metric) {
+            return None;
+        }
         // What a late generator measured of a target says nothing; how late it was does.
         let is_own = spec.metric.starts_with(OWN_FIGURES);
         let late = matches!(case.outcome, Outcome::Invalid { .. });
@@ -76,6 +99,17 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
     };
     let at_least = spec.at_least.is_some();
     let limit = spec.at_least.or(spec.at_most).unwrap_or(f64::NAN);
+    let keeps = |value: f64| {
+        if at_least {
+            value >= limit
+        } else {
+            value <= limit
+        }
+    };
+    let likely = spec.metric.strip_suffix(MEDIAN).and_then(|group| {
+        let path = format!("{group}.{LIKELY}");
+        interval_of(case_of(target, data_set, &spec.row)?, &path)
+    });
     Bar {
         name: spec.name.clone(),
         source: spec.source.clone(),
@@ -90,12 +124,10 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         range,
         base,
         value,
-        met: value.map(|value| {
-            if at_least {
-                value >= limit
-            } else {
-                value <= limit
-            }
+        met: value.and_then(|value| match likely {
+            // Two ends on two sides: chance decides on which the median was found.
+            Some([lower, upper]) if !spec.has_basis() && keeps(lower) != keeps(upper) => None,
+            _ => Some(keeps(value)),
         }),
         others: targets
             .iter()
@@ -122,6 +154,13 @@ pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
     let json = serde_json::to_value(case).ok()?;
     let value = metric.split('.').try_fold(&json, |at, name| at.get(name))?;
     value.as_f64()
+}
+
+/// The two numbers at a path of a case.
+fn interval_of(case: &Case, metric: &str) -> Option<[f64; 2]> {
+    let json = serde_json::to_value(case).ok()?;
+    let value = metric.split('.').try_fold(&json, |at, name| at.get(name))?;
+    serde_json::from_value(value.clone()).ok()
 }
 
 /// Whether cases have a number at this path, by the published schema.
@@ -190,7 +229,7 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Quantiles, Tier};
+    use crate::result::{Quantiles, Spread, Tier};
 
     const SCENARIO: &str = r#"
 name = "bars"
@@ -257,6 +296,34 @@ seed = 1
             "a row that does not count has no figure"
         );
         assert_eq!(bars[2].others[0].ratio, Some(2.0));
+    }
+
+    #[test]
+    fn a_median_that_may_lie_on_either_side_decides_nothing() {
+        let text = SCENARIO.replace("latency_ms.p50", "checking_ratio.p50");
+        let scenario = Scenario::parse(&text, "bars").expect("a scenario");
+        let mut spec = scenario.bars[0].clone();
+        spec.at_most = Some(1.2);
+        let met = |ratios: &[f64]| {
+            let mut case = case("bench", "stream", Some(1.0));
+            case.checking_ratio = Spread::of(ratios.iter().copied());
+            judged(&spec, "raw", &[case]).met
+        };
+        let around = [0.67, 0.74, 0.76, 0.82, 0.99, 1.20, 1.22, 1.26, 1.29, 2.09];
+        assert_eq!(met(&around), None);
+        assert_eq!(
+            met(&[1.0, 1.1, 1.0, 1.1, 1.0, 1.1, 1.0, 1.1, 1.1, 2.0]),
+            Some(true)
+        );
+        assert_eq!(
+            met(&[1.3, 1.3, 1.3, 1.4, 1.3, 1.3, 1.3, 1.3, 1.3, 0.9]),
+            Some(false)
+        );
+        assert_eq!(
+            met(&[1.1, 1.1, 1.3]),
+            Some(true),
+            "of three there is the median alone"
+        );
     }
 
     #[test]

@@ -159,7 +159,7 @@ fn a_prefix_is_listed_without_writing() {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = loadgen(out.path())
         .args(["run", "--prefix", "/theirs/", "--etcd", &etcd.url()])
-        .args(["--format", "json"])
+        .args(["--format", "json", "--out", "kept"])
         .output()
         .expect("it runs");
     let log = String::from_utf8_lossy(&output.stderr);
@@ -168,6 +168,16 @@ fn a_prefix_is_listed_without_writing() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
     for case in report["cases"].as_array().expect("cases") {
         assert_eq!(case["verified"]["objects"], 100, "{case}");
+    }
+    // Nobody seeded it, and yet it is shown.
+    let mut results = std::fs::read_dir(out.path().join("kept")).expect("a folder");
+    let result = results.next().expect("a result").expect("readable").path();
+    for file in ["README.md", "report.html"] {
+        let text = std::fs::read_to_string(result.join(file)).expect("written");
+        assert!(
+            text.contains("prefix:/theirs/"),
+            "{file} has no such section"
+        );
     }
 }
 

@@ -399,12 +399,12 @@ impl Scenario {
         if overrides.clients.is_some() || overrides.rate.is_some() {
             self.bars.clear();
         }
-        // A limit in time or bytes is about so many objects of that size; a ratio holds for others, too.
+        // A limit is about so many objects of that size, but for a few.
         let is_as_given = |(now, given): (&DataSetSpec, &DataSetSpec)| {
             (now.objects, now.object_size) == (given.objects, given.object_size)
         };
         if !self.data_sets.iter().zip(&given).all(is_as_given) {
-            self.bars.retain(BarSpec::is_ratio);
+            self.bars.retain(BarSpec::is_of_any_size);
         }
         self.forget_bars_of_missing_rows();
         Ok(())

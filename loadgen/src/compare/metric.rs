@@ -5,7 +5,6 @@ use std::fmt;
 use clap::ValueEnum;
 
 use super::significance::{mann_whitney, quantile_interval, size};
-use crate::record::LatencyHistogram;
 use crate::report::quantity::Quantity;
 use crate::result::{Case, Quantiles, SavedResult};
 
@@ -159,12 +158,6 @@ impl Metric {
     }
 }
 
-/// Whether two samples of times are hardly of one population, by the test that comparisons use.
-pub(crate) fn surely_differ(a: &LatencyHistogram, b: &LatencyHistogram) -> bool {
-    let (a, b): (Vec<_>, Vec<_>) = (a.counted_ms().collect(), b.counted_ms().collect());
-    mann_whitney(&a, &b).is_some_and(|p| p < SURE)
-}
-
 /// The probability of complete separation by chance.
 fn clearest(n_a: u64, n_b: u64) -> f64 {
     // 2 / (n_a + n_b over n_a), multiplied out before it can overflow.
@@ -187,27 +180,6 @@ mod tests {
         assert!(clearest(5, 5) < SURE);
         assert!(clearest(4, 4) > SURE);
         assert!(clearest(1_000_000, 1_000_000) < SURE);
-    }
-
-    #[test]
-    fn a_difference_takes_more_than_a_median_and_more_than_three_values() {
-        let of_ms = |values: &[u64]| {
-            let mut histogram = LatencyHistogram::default();
-            for &ms in values {
-                histogram.record(std::time::Duration::from_millis(ms));
-            }
-            histogram
-        };
-        let low = [100, 101, 102, 103, 104];
-        assert!(surely_differ(
-            &of_ms(&low),
-            &of_ms(&[120, 121, 122, 123, 124])
-        ));
-        assert!(!surely_differ(
-            &of_ms(&low),
-            &of_ms(&[101, 102, 120, 121, 122])
-        ));
-        assert!(!surely_differ(&of_ms(&low[..3]), &of_ms(&[500, 501, 502])));
     }
 
     #[test]

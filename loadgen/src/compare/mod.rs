@@ -18,7 +18,6 @@ use crate::result::{Case, FolderError, Report, SavedResult};
 
 use metric::Evidence;
 pub use metric::Metric;
-pub(crate) use metric::surely_differ;
 
 /// Changes below this are not called changes when no threshold is given.
 const NOTABLE: f64 = 0.05;

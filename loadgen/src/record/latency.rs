@@ -65,9 +65,16 @@ impl LatencyHistogram {
     /// The distribution in milliseconds, with null for every quantile that so few values cannot carry.
     #[must_use]
     pub fn quantiles_ms(&self) -> Quantiles {
+        self.quantiles_of_ms(self.n())
+    }
+
+    /// The same of values that come in groups, as the events of one put at all its watchers do: a quantile needs as many
+    /// groups as it would need values, since what holds one value of a group up holds the others up, too.
+    #[must_use]
+    pub fn quantiles_of_ms(&self, groups: u64) -> Quantiles {
         let n = self.n();
         let quantile = |q: f64| {
-            (n >= quantile_needs(q))
+            (groups.min(n) >= quantile_needs(q))
                 .then(|| self.histogram_ns.value_at_quantile(q) as f64 / NS_PER_MS)
         };
         let if_any = |value: f64| (n > 0).then_some(value / NS_PER_MS);
@@ -140,6 +147,18 @@ mod tests {
             (found - expected).abs() <= expected * 0.001,
             "{found} is not within three digits of {expected}"
         );
+    }
+
+    #[test]
+    fn values_that_come_together_are_one() {
+        let histogram = of_ms(1..=10_000);
+        assert!(histogram.quantiles_ms().p99.is_some());
+        let of_groups = histogram.quantiles_of_ms(100);
+        assert!(
+            of_groups.p90.is_some() && of_groups.p99.is_none(),
+            "{of_groups:?}"
+        );
+        assert_eq!(of_groups.n, 10_000);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub struct BarRow {
     pub met: Option<bool>,
 }
 
+/// What is said where a limit lies within what a figure may be.
+const UNDECIDED: &str = "undecided";
+
 /// Cells before this one are words, the others numbers.
 pub const FIRST_NUMBER: usize = 2;
 
@@ -81,6 +84,7 @@ fn row(bar: &Bar) -> BarRow {
     let met = match bar.met {
         Some(true) => "yes",
         Some(false) => "NO",
+        None if bar.value.is_some() => UNDECIDED,
         None => ABSENT,
     };
     let mut cells = vec![
@@ -155,6 +159,8 @@ mod tests {
             ratio: None,
         };
         let cells = row(&bar).cells;
-        assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "–", "–"]);
+        assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "undecided", "–"]);
+        bar.value = None;
+        assert_eq!(row(&bar).cells[4], "–");
     }
 }

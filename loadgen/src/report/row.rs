@@ -100,6 +100,9 @@ fn encoding(case: &Case) -> String {
         .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
 }
 
+/// A part of the machine's CPU from which on it is told that others had it.
+const DISTURBED: f64 = 0.05;
+
 /// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
@@ -154,15 +157,24 @@ pub fn warnings(case: &Case) -> Vec<String> {
             Quantity::Count(case.requests)
         ));
     }
+    let others = case.client.as_ref().and_then(|c| c.others_cpu_part);
+    if let Some(part) = others.filter(|&part| part > DISTURBED) {
+        notes.push(format!(
+            "disturbed: {:.0} % of the machine's CPU went to other processes meanwhile",
+            part * 100.0
+        ));
+    }
     if case.client_limited {
         let drained = case
             .null_sink_ms
             .as_ref()
             .and_then(|quantiles| quantiles.p50);
-        notes.push(format!(
-            "client-limited: {} without checking",
-            milliseconds(drained)
-        ));
+        let mut note = format!("client-limited: {} without checking", milliseconds(drained));
+        if let Some(Spread { min, p50, max, .. }) = case.checking_ratio {
+            let [min, p50, max] = [min, p50, max].map(Quantity::PerByte);
+            note.push_str(&format!(", by turns {p50} ({min} … {max})"));
+        }
+        notes.push(note);
     }
     if let Some(clamped) = case
         .latency_ms
@@ -268,7 +280,7 @@ fn pace(case: &Case) -> Option<String> {
 
 /// What a list takes beside its bytes alone, by turns.
 fn beside_its_bytes(of: &Yardstick) -> String {
-    let Spread { min, p50, max } = of.time_ratio;
+    let Spread { min, p50, max, .. } = of.time_ratio;
     let how = if of.checked { "checked" } else { "drained" };
     let cpu = of
         .server_cpu_ratio

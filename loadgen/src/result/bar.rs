@@ -36,7 +36,8 @@ pub struct Bar {
     pub base: Option<f64>,
     /// What is held against the limit: the figure, or figure over base.
     pub value: Option<f64>,
-    /// Whether the limit is kept; null without a value.
+    /// Whether the limit is kept; null without a value, and where the limit lies within what the value may be: the interval
+    /// of a median of rounds.
     pub met: Option<bool>,
     /// The same figure of the other targets.
     pub others: Vec<OtherTarget>,

@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use workloads::strategy::Tier;
 
-use super::{ServerFigures, Sharding, Yardstick};
+use super::{ServerFigures, Sharding, Spread, Yardstick};
 
-/// How far the checking client may be above the null sink's median before a row counts as limited by the client.
+/// How far a checked list may be above the drained one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
+/// Rounds below which nothing is said of it.
+const LEAST_ROUNDS: u64 = 3;
 
 /// One strategy on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +78,10 @@ pub struct Case {
     pub requests_per_s: Option<f64>,
     /// The same list drained by a client that checks nothing.
     pub null_sink_ms: Option<Quantiles>,
+    /// Time of a checked list over that of a drained one, by turns: one value for each round. Null in results from before
+    /// they were taken so.
+    #[serde(default)]
+    pub checking_ratio: Option<Spread>,
     /// The list by turns with its bytes as one body without meaning; null where the row does not want it, or the target sends
     /// no such body.
     #[serde(default)]
@@ -130,6 +136,7 @@ impl Case {
             service_ms: None,
             requests_per_s: None,
             null_sink_ms: None,
+            checking_ratio: None,
             yardstick: None,
             first_chunk_ms: None,
             chunks: None,
@@ -142,14 +149,15 @@ impl Case {
         }
     }
 
-    /// Sets `client_limited`: true when checking adds more than 10 % to draining, by the medians, and the two samples
-    /// `surely_differ`; a few lists scatter by more than that.
-    pub fn mark_client_limited(&mut self, surely_differ: bool) {
-        let median = |quantiles: &Option<Quantiles>| quantiles.as_ref().and_then(|q| q.p50);
-        self.client_limited = match (median(&self.latency_ms), median(&self.null_sink_ms)) {
-            (Some(checked), Some(drained)) => surely_differ && checked > drained * CLIENT_LIMIT,
-            _ => false,
-        };
+    /// Sets `client_limited`: true when checking adds more than 10 % to draining, and not by chance: in each of three to five
+    /// rounds; of more, by the lower end of where the median of their ratios lies.
+    pub fn mark_client_limited(&mut self) {
+        let rounds = self.null_sink_ms.as_ref().map_or(0, |drained| drained.n);
+        self.client_limited = rounds >= LEAST_ROUNDS
+            && self.checking_ratio.is_some_and(|ratio| {
+                let lowest = ratio.likely.map_or(ratio.min, |[lower, _]| lower);
+                lowest > CLIENT_LIMIT
+            });
     }
 
     /// True when the row has numbers that may be ranked against others.
@@ -314,6 +322,10 @@ pub struct ClientFigures {
     pub stall_ms: Option<f64>,
     /// How late requests were sent after their intended time; null in a closed loop, which intends none.
     pub lag_ms: Option<Quantiles>,
+    /// CPU time of that phase that neither generator nor servers had – other processes had it, or the machine's host kept it –
+    /// as a part of all that the cores could give. Null where the servers are not ours, and of less than half a second.
+    #[serde(default)]
+    pub others_cpu_part: Option<f64>,
 }
 
 /// What one list was found to hold, computed from what was received.
@@ -324,7 +336,8 @@ pub struct Verified {
     pub objects: u64,
     /// Keys and values received, in bytes.
     pub bytes: u64,
-    /// Fingerprint of the keys and values, in hexadecimal, to be held against [`super::DataSet::fingerprint`].
+    /// Fingerprint of the keys and values, in hexadecimal, to be held against [`super::DataSet::fingerprint`] where the whole set
+    /// was asked for.
     pub fingerprint: String,
 }
 
@@ -332,32 +345,24 @@ pub struct Verified {
 mod tests {
     use super::*;
 
-    fn median(p50: f64) -> Option<Quantiles> {
-        Some(Quantiles {
-            n: 5,
-            p50: Some(p50),
-            ..Quantiles::default()
-        })
-    }
-
     #[test]
     fn a_row_is_client_limited_when_checking_adds_more_than_a_tenth() {
-        let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
-        case.latency_ms = median(112.0);
-        case.null_sink_ms = median(100.0);
-        case.mark_client_limited(true);
-        assert!(case.client_limited);
-        case.mark_client_limited(false);
-        assert!(!case.client_limited, "it may be chance");
-        case.latency_ms = median(109.0);
-        case.mark_client_limited(true);
-        assert!(!case.client_limited);
-        case.null_sink_ms = None;
-        case.mark_client_limited(true);
-        assert!(
-            !case.client_limited,
-            "without a null sink nothing can be said"
-        );
+        let limited = |ratios: &[f64]| {
+            let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+            case.null_sink_ms = Some(Quantiles {
+                n: ratios.len() as u64,
+                ..Quantiles::default()
+            });
+            case.checking_ratio = Spread::of(ratios.iter().copied());
+            case.mark_client_limited();
+            case.client_limited
+        };
+        assert!(limited(&[1.12, 1.3, 1.2]));
+        assert!(!limited(&[1.09, 1.3, 1.2]), "it may be chance");
+        assert!(!limited(&[1.3, 1.3]), "of two rounds nothing is said");
+        assert!(!limited(&[]), "without a null sink nothing can be said");
+        let one_disturbed = [1.2, 1.2, 1.2, 1.3, 1.3, 1.3, 1.2, 1.2, 1.2, 0.4];
+        assert!(limited(&one_disturbed), "a median of many holds");
     }
 
     #[test]

@@ -257,19 +257,32 @@ impl Run<'_> {
         {
             self.report.environment.servers.push(setup);
         }
-        if let Some(data_set) = data_set
-            && !self
-                .report
-                .data_sets
-                .iter()
-                .any(|d| d.name == data_set.name)
-        {
-            self.report.data_sets.push(data_set);
-        }
+        self.listed(data_set, &case);
         self.report.interrupted |= case.outcome == Outcome::Interrupted;
         self.report.cases.push(case);
         self.histograms.extend(histograms);
         self.series.extend(series);
+    }
+
+    /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its rows and their reasons are shown
+    /// below it.
+    fn listed(&mut self, seeded: Option<result::DataSet>, case: &Case) {
+        let of = |verified: &result::Verified| (verified.objects, verified.bytes);
+        let (objects, bytes) = case.verified.as_ref().map_or((0, 0), of);
+        let listed = seeded.unwrap_or_else(|| result::DataSet {
+            name: case.data_set.clone(),
+            objects,
+            bytes,
+            ..result::DataSet::default()
+        });
+        let known = &mut self.report.data_sets;
+        match known.iter_mut().find(|known| known.name == listed.name) {
+            None => known.push(listed),
+            Some(known) if known.fingerprint.is_none() && listed.objects > known.objects => {
+                *known = listed;
+            }
+            Some(_) => {}
+        }
     }
 
     fn finish(mut self, failure: Option<Failure>) -> Finished {

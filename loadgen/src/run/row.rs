@@ -1,7 +1,8 @@
 //! One row, phase by phase: start, probe, can this machine hold it, seed, settle, and then what its strategy's shape says.
 //! Whatever ends it early, what was measured until then is in the case.
 //!
-//! - [`lists`]: whole lists in rounds, the null sink, first objects; [`yardstick`]: by turns with their bytes without meaning
+//! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: by turns
+//!   with their bytes without meaning
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
 //!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop
@@ -37,6 +38,7 @@ use meter::Meter;
 
 mod beside;
 mod delivery;
+mod drained;
 mod lists;
 mod meter;
 mod requests;
@@ -298,7 +300,7 @@ impl RowRun<'_> {
         let stored = measured.data_set.as_ref().map(|data| data.bytes);
         let meter = self.unless_stopped(Meter::settled(running, stored)).await?;
         let mut meter = meter.map_err(|e| Early::Failed(e.to_string()))?;
-        if self.spec.every.is_some() {
+        if self.spec.every.is_some() || self.spec.read_per_s.is_some() {
             meter.ask_seldom();
         }
         if let Some(reason) = meter.unmetered() {

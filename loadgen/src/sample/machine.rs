@@ -1,9 +1,10 @@
 //! The machine that a run is made on: what it is, and how much memory and disk it has left.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
-use procfs::{CpuInfo, Current as _, Meminfo};
+use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, Meminfo};
 use sysinfo::System;
 
 use crate::result::{Disk, Environment};
@@ -25,6 +26,15 @@ pub enum MachineError {
         /// What the kernel said.
         source: nix::Error,
     },
+}
+
+/// CPU time that all processes of this machine have used since it was started, and what was kept from it by others on its
+/// host; `None` where the kernel does not say. Within the kernel's ticks of 10 ms on each core; interrupts are nobody's.
+#[must_use]
+pub fn cpu_used() -> Option<Duration> {
+    let total = KernelStats::current().ok()?.total;
+    let ms = total.user_ms() + total.nice_ms() + total.system_ms() + total.steal_ms().unwrap_or(0);
+    Some(Duration::from_millis(ms))
 }
 
 /// Everything about machine and program that can be known before a run; servers, client and disk are the driver's to fill in.

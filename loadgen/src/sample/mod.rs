@@ -6,7 +6,7 @@ mod metrics;
 mod process;
 mod sampler;
 
-pub use machine::{MachineError, disk, environment, free_disk_bytes, free_memory_bytes};
+pub use machine::{MachineError, cpu_used, disk, environment, free_disk_bytes, free_memory_bytes};
 pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText};
 pub use process::{Memory, Process, ProcessError, thread_cpu};
 pub use sampler::{SAMPLE_EVERY, Sampler, Watched};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loadgen::record::{LatencyHistogram, Sample, Series, TaggedHistogram};
 use loadgen::result::{
     Bar, Case, ClientFigures, DataSet, Environment, OtherTarget, Outcome, Quantiles, Report,
-    SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
+    SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Spread, Tier, Verified,
 };
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -172,7 +172,8 @@ pub(crate) fn result(speed: f64) -> SavedResult {
         p50: Some(505.0),
         ..Quantiles::default()
     });
-    limited.mark_client_limited(true);
+    limited.checking_ratio = Spread::of([1.2, 1.3, 1.25, 1.2, 1.3]);
+    limited.mark_client_limited();
     let spoiled = &mut result.report.cases[6];
     spoiled.valid = false;
     spoiled.outcome = Outcome::Invalid {
@@ -272,6 +273,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         cpu_s: sketch.list_ms * 5.0 / 2e3,
         rss_peak: 30 << 20,
         cpu_s_per_request: None,
+        others_cpu_part: None,
         stall_ms: None,
         lag_ms: None,
     });

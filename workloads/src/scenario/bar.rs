@@ -55,9 +55,10 @@ impl BarSpec {
             .unwrap_or(&scenario.data_sets[0].name)
     }
 
-    /// True when what is held against the limit is a ratio, which holds for any number of objects.
-    pub(super) fn is_ratio(&self) -> bool {
-        self.has_basis() || self.metric.starts_with(YARDSTICK)
+    /// True when the limit holds for any number of objects: of the same list from another server. What two ways to list are to
+    /// each other, or a list to its bytes, depends on how much there is.
+    pub(super) fn is_of_any_size(&self) -> bool {
+        self.of_target.is_some()
     }
 
     /// True when the limit is a factor of another figure.

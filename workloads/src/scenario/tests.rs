@@ -186,7 +186,10 @@ fn rows_have_options_backgrounds_and_bars() {
     ];
     assert_eq!(names, expected);
     let bar = &scenario.bars[0];
-    assert_eq!((bar.data_set(&scenario), bar.is_ratio()), ("raw", true));
+    assert_eq!(
+        (bar.data_set(&scenario), bar.is_of_any_size()),
+        ("raw", false)
+    );
     let again = Scenario::parse(&scenario.to_toml(), "again").expect("its own output");
     assert_eq!(again, scenario);
 }
@@ -263,9 +266,9 @@ fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
     assert!(scenario.bars.is_empty());
 
     let mut pods = Scenario::named(DEFAULT).expect("built in");
-    let ratios = pods.bars.iter().filter(|bar| bar.is_ratio()).count();
-    assert!(0 < ratios && ratios < pods.bars.len());
-    for (objects, left) in [(150_000, pods.bars.len()), (10_000, ratios)] {
+    let of_any_size = pods.bars.iter().filter(|bar| bar.is_of_any_size()).count();
+    assert!(0 < of_any_size && of_any_size < pods.bars.len());
+    for (objects, left) in [(150_000, pods.bars.len()), (10_000, of_any_size)] {
         let overrides = Overrides {
             objects: std::num::NonZeroU64::new(objects),
             ..Overrides::default()

@@ -108,17 +108,22 @@ impl RowRun<'_> {
         measured.case.server = figures;
         measured.case.client = Some(client);
         measured.case.requests = requests;
-        let histogram = created.close().await;
+        let received = created.close().await;
+        match received {
+            // Also of puts before the one that failed.
+            Ok(histogram) => {
+                measured.case.latency_ms = Some(histogram.quantiles_of_ms(requests));
+                measured.histograms.push(TaggedHistogram {
+                    measure: "latency".to_owned(),
+                    case: case_id,
+                    start,
+                    duration,
+                    histogram,
+                });
+            }
+            Err(error) => outcome = outcome.and(Err(failed(error))),
+        }
         outcome?;
-        let histogram = histogram.map_err(failed)?;
-        measured.case.latency_ms = Some(histogram.quantiles_ms());
-        measured.histograms.push(TaggedHistogram {
-            measure: "latency".to_owned(),
-            case: case_id,
-            start,
-            duration,
-            histogram,
-        });
         measured.case.valid = true;
         phase.done(&format!("{requests} puts to {watchers} watchers"));
         Ok(())

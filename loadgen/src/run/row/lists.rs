@@ -7,7 +7,6 @@ use workloads::Tier;
 
 use super::meter::Meter;
 use super::{Early, Measured, RowRun};
-use crate::compare::surely_differ;
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::Counted;
 use crate::record::{LatencyHistogram, TaggedHistogram};
@@ -19,6 +18,8 @@ use crate::verify::Found;
 
 /// Error texts that a case keeps.
 const KEPT_ERRORS: usize = 5;
+/// An apiserver gives a request a minute. A list that is ended sooner was not too slow.
+const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
 /// How long the first-object phase may take: a server that builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
 /// The same while other loads run, which it waits for.
@@ -38,20 +39,23 @@ impl RowRun<'_> {
         let clients = self.unless_stopped(clients).await??;
         let mut meter = self.settled(running, measured).await?;
         let case_id = measured.case.id();
-        let checked = self.rounds(&clients, &mut meter, running, measured).await?;
+        let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;
         measured.case.valid = true;
-        let Some(checked) = checked else {
-            return Ok(());
-        };
-        if self.spec.read_per_s.is_some() {
-            // Its time is the reader's own, whoever looks at what it reads.
+        // The time of a slow reader is its own, whoever looks at what it reads.
+        if !is_timed || self.spec.read_per_s.is_some() {
             return Ok(());
         }
         // Who looks at no object does the same again, and lists at a pace are not to be held against lists without one.
         if measured.case.verified.is_some() && self.spec.every.is_none() {
-            let drained = self.null_sink(&clients, &case_id, measured).await?;
-            let sure = surely_differ(&checked, &drained);
-            measured.case.mark_client_limited(sure);
+            let list = async |job| {
+                let mut times = Vec::new();
+                for done in self.unless_stopped(clients.round(job)).await? {
+                    done.result?;
+                    times.push(done.latency);
+                }
+                Ok(times)
+            };
+            self.drained(measured, list).await?;
         }
         self.yardstick(&clients, row, running, &meter, measured)
             .await?;
@@ -64,15 +68,15 @@ impl RowRun<'_> {
         own.unwrap_or(self.scenario.repeats)
     }
 
-    /// Lists in rounds, every object checked. Answers their times; `None` of clients that listed nothing, whose time says
-    /// nothing and would be the foot of every chart of times.
+    /// Lists in rounds, every object checked. Answers whether they have times: that of clients which listed nothing says
+    /// nothing, and would be the foot of every chart of times.
     async fn rounds(
         &self,
         clients: &Clients,
         meter: &mut Meter,
         running: &mut Running,
         measured: &mut Measured,
-    ) -> Result<Option<LatencyHistogram>, Early> {
+    ) -> Result<bool, Early> {
         let total = u64::from(self.repeats()) * u64::from(self.clients());
         let title = format!("{}/{}: listing", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, total, Counted::Lists);
@@ -143,40 +147,22 @@ impl RowRun<'_> {
             )));
         }
         phase.done(&format!("{} lists", lists.requests));
-        Ok(is_timed.then_some(lists.latency))
+        Ok(is_timed)
     }
 
-    /// Why a slow reader cannot have its list: the server gives a request so much time, and no more.
+    /// Why a slow reader cannot have its list: the server gives a request so much time, and no more. Whatever else went wrong
+    /// is a failure, and so is an end that comes sooner.
     fn too_slow(&self, lists: &Lists) -> Option<String> {
         let (after, bytes) = lists.cut_off?;
+        if lists.cut_offs < lists.errors || after < LEAST_REQUEST_TIME {
+            return None;
+        }
         let per_second = Quantity::bytes(self.spec.read_per_s?.0.into());
         Some(format!(
             "the server ended the list after {:.0} s, with {} of it read at {per_second} a second",
             after.as_secs_f64(),
             Quantity::bytes(bytes)
         ))
-    }
-
-    /// The same lists by clients that look at nothing. Answers their times.
-    async fn null_sink(
-        &self,
-        clients: &Clients,
-        case_id: &str,
-        measured: &mut Measured,
-    ) -> Result<LatencyHistogram, Early> {
-        let mut lists = Lists::new();
-        for _ in 0..self.repeats() {
-            let done = self.unless_stopped(clients.round(Job::Drain)).await?;
-            for done in done {
-                lists.latency.record(done.latency);
-                done.result?;
-            }
-        }
-        let elapsed = lists.begun.elapsed();
-        measured.case.null_sink_ms = Some(lists.latency.quantiles_ms());
-        let tagged = lists.tagged("null_sink", case_id, self.run_begun, elapsed);
-        measured.histograms.push(tagged);
-        Ok(lists.latency)
     }
 
     /// Lists cancelled after their first object: as many as the scenario wants, or as the time allows.
@@ -223,6 +209,8 @@ struct Lists {
     found: Option<Found>,
     /// When the latest list that the server ended was ended, and how many bytes of it had come.
     cut_off: Option<(Duration, u64)>,
+    /// How many were.
+    cut_offs: u64,
 }
 
 impl Lists {
@@ -237,6 +225,7 @@ impl Lists {
             chunks: None,
             found: None,
             cut_off: None,
+            cut_offs: 0,
         }
     }
 
@@ -254,6 +243,7 @@ impl Lists {
                 Err(error) => {
                     if let ListError::CutOff { bytes, .. } = error {
                         self.cut_off = Some((done.latency, bytes));
+                        self.cut_offs += 1;
                     }
                     self.errors += 1;
                     *self.error_counts.entry(error.to_string()).or_default() += 1;

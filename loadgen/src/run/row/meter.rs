@@ -13,14 +13,14 @@ use crate::record::{Sample, Series};
 use crate::result::{ClientFigures, ServerFigures, TierFigures};
 use crate::sample::{
     AllocatedWatch, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY, Sampler,
-    Watched,
+    Watched, cpu_used,
 };
 use crate::target::Running;
 use remote::Remote;
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
-/// The same where lists are far apart: five pages a second would be most of what such a server does.
+/// The same where lists are far apart or slow: five pages a second would be most of what such a server does.
 const ASK_SELDOM: Duration = Duration::from_secs(2);
 /// A server that has no settle page is idle when it stops shrinking for a second, or after this.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
@@ -28,6 +28,8 @@ const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 4 << 20;
 /// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data set's.
 const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
+/// The kernel counts in ticks: of a shorter phase they tell nothing.
+const LEAST_TOLD: Duration = Duration::from_millis(500);
 /// The generator's own series.
 const OWN_SERIES: &str = "loadgen";
 
@@ -51,6 +53,8 @@ pub(super) struct Meter {
     unmetered: Option<String>,
     own: Process,
     own_cpu_before: Duration,
+    /// When the measured phase began, and what all of this machine had used then.
+    begun: Option<(Instant, Duration)>,
     figures: ServerFigures,
     stored_bytes: Option<u64>,
     ask_allocated_every: Duration,
@@ -109,6 +113,7 @@ impl Meter {
             unmetered,
             own: Process::own()?,
             own_cpu_before: Duration::ZERO,
+            begun: None,
             figures,
             stored_bytes,
             ask_allocated_every: ASK_ALLOCATED_EVERY,
@@ -116,7 +121,7 @@ impl Meter {
         })
     }
 
-    /// Asks seldom what is allocated, since lists come at a pace and the servers rest in between.
+    /// Asks seldom what is allocated, since lists come or are read at a pace and the servers rest in between.
     pub(super) fn ask_seldom(&mut self) {
         self.ask_allocated_every = ASK_SELDOM;
     }
@@ -186,6 +191,7 @@ impl Meter {
         });
         self.own.reset_peak().ok();
         self.own_cpu_before = self.own.cpu()?;
+        self.begun = cpu_used().map(|used| (Instant::now(), used));
         if let Some(remote) = &mut self.remote {
             remote.begin().await;
         }
@@ -202,13 +208,16 @@ impl Meter {
         requests: u64,
     ) -> (Option<ServerFigures>, ClientFigures, Vec<Series>) {
         let own_cpu = self.own.cpu().unwrap_or_default();
-        let own_cpu_s = own_cpu.saturating_sub(self.own_cpu_before).as_secs_f64();
-        let client = ClientFigures {
+        let own_cpu = own_cpu.saturating_sub(self.own_cpu_before);
+        let own_cpu_s = own_cpu.as_secs_f64();
+        let all_cpu = cpu_used();
+        let mut client = ClientFigures {
             cpu_s: own_cpu_s,
             cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
             stall_ms: None,
             rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
             lag_ms: None,
+            others_cpu_part: None,
         };
         for server in &mut self.servers {
             let cpu = server.process.cpu().unwrap_or(server.cpu_before);
@@ -217,6 +226,9 @@ impl Meter {
             figures.cpu_s_per_request = (requests > 0).then(|| figures.cpu_s / requests as f64);
             figures.peak_above_idle = figures.rss_peak.saturating_sub(figures.rss_idle);
             self.figures.cpu_s += figures.cpu_s;
+        }
+        if !self.servers.is_empty() {
+            client.others_cpu_part = self.others(own_cpu_s + self.figures.cpu_s, all_cpu);
         }
         let series = match self.sampler.take() {
             Some(sampler) => sampler.stop().0,
@@ -237,8 +249,21 @@ impl Meter {
         }
         self.note_tiers().await;
         self.note_series_peaks(&series);
+        self.lower_idle(&series);
         self.figures.settle(in_flight, requests);
         (Some(self.figures.clone()), client, series)
+    }
+
+    /// What neither we nor the servers had of the machine, as a part of what it could give.
+    fn others(&self, ours_s: f64, all: Option<Duration>) -> Option<f64> {
+        let (begun, before) = self.begun?;
+        let elapsed = begun.elapsed();
+        if elapsed < LEAST_TOLD {
+            return None;
+        }
+        let cores = std::thread::available_parallelism().ok()?.get();
+        let all_s = all?.saturating_sub(before).as_secs_f64();
+        Some((all_s - ours_s).max(0.0) / (elapsed.as_secs_f64() * cores as f64))
     }
 
     /// Each process by itself, and what the Kubernetes tier's keeps when it has settled again.
@@ -272,6 +297,33 @@ impl Meter {
             allocated = allocated.zip(highest).map(|(sum, bytes)| sum + bytes);
         }
         self.figures.allocated_peak = allocated.filter(|_| self.figures.allocated_idle.is_some());
+    }
+
+    /// A server that has settled may give back some more while it is measured, and what it holds then would be hidden below
+    /// that: idle is the lowest that was seen.
+    fn lower_idle(&mut self, series: &[Series]) {
+        let servers = || series.iter().filter(|series| series.process != OWN_SERIES);
+        if servers().count() != self.servers.len() {
+            return;
+        }
+        let lowest = |of: fn(&Sample) -> Option<u64>| {
+            let each = servers().map(|series| series.samples.iter().filter_map(of).min());
+            each.sum::<Option<u64>>()
+        };
+        let figures = &mut self.figures;
+        if let Some(lowest) = lowest(|sample| Some(sample.rss)) {
+            let lower = figures.rss_idle.saturating_sub(lowest);
+            figures.rss_idle -= lower;
+            for above in &mut figures.peaks_above_idle {
+                *above += lower;
+            }
+        }
+        let allocated = figures
+            .allocated_idle
+            .zip(lowest(|sample| sample.allocated));
+        if let Some((idle, lowest)) = allocated {
+            figures.allocated_idle = Some(idle.min(lowest));
+        }
     }
 
     fn peak(&mut self) -> u64 {

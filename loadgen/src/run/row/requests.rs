@@ -86,16 +86,14 @@ impl RowRun<'_> {
         begun.map_err(|e| Early::Failed(e.to_string()))?;
         meter.reset_peaks();
         let start = self.run_begun.elapsed();
-        let tally = self
-            .unless_stopped(callers.run(pace, duration, &never))
-            .await;
+        // Stopped, it comes back with what there was until then.
+        let tally = callers.run(pace, duration, self.stop).await;
         meter.end_of_round().await;
-        let requests = tally.as_ref().map_or(0, |tally| tally.requests);
+        let requests = tally.requests;
         let (figures, client, series) = meter.end(0, requests).await;
         measured.series = series;
         measured.case.server = figures;
         measured.case.client = Some(client);
-        let tally = tally?;
         phase.done(&format!("{requests} requests"));
         describe(&mut measured.case, &tally);
         let saved = [
@@ -113,6 +111,9 @@ impl RowRun<'_> {
                     histogram: histogram.clone(),
                 });
             }
+        }
+        if self.stop.is_cancelled() {
+            return Err(Early::Interrupted);
         }
         if let Some(reason) = measured.case.error_samples.first() {
             return Err(Early::Failed(format!(

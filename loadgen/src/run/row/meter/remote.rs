@@ -107,11 +107,14 @@ async fn read(connection: &mut Connection) -> Result<Reading, KubeError> {
     let answer = accepted(Method::GET, PATH, answer).await?;
     let page = whole(answer.into_body(), LARGEST_PAGE).await?;
     let page = MetricsText::new(String::from_utf8_lossy(&page).into_owned());
+    // A page without them is no page of zeros.
+    let figure = |name: &str| {
+        let missing = || KubeError::Body(format!("{PATH} has no {name}"));
+        page.sum(name).ok_or_else(missing)
+    };
     Ok(Reading {
-        cpu_s: page.sum("process_cpu_seconds_total").unwrap_or_default(),
-        rss: page
-            .sum("process_resident_memory_bytes")
-            .unwrap_or_default() as u64,
+        cpu_s: figure("process_cpu_seconds_total")?,
+        rss: figure("process_resident_memory_bytes")? as u64,
         allocated: page.allocated(),
         counters: page.totals(),
     })

@@ -42,13 +42,13 @@ impl Rounds<'_> {
         Ok((asked.latency + last.unwrap_or_default(), done))
     }
 
-    /// Rounds in which every object is checked. Answers their times.
+    /// Rounds in which every object is checked.
     pub(super) async fn measured(
         &self,
         set: &mut Set,
         meter: &mut Meter,
         measured: &mut Measured,
-    ) -> Result<LatencyHistogram, Early> {
+    ) -> Result<(), Early> {
         let run = self.run;
         let title = format!("{}/{}: listing", run.target.name, run.spec.name());
         let phase = run
@@ -67,12 +67,13 @@ impl Rounds<'_> {
         let mut latency = LatencyHistogram::default();
         let (start, first) = (run.run_begun.elapsed(), Instant::now());
         let mut outcome = Ok(());
+        let mut unions = Vec::new();
         for _ in 0..run.repeats() {
             meter.reset_peaks();
             outcome = match self.round(Job::List).await {
                 Ok((time, done)) => {
                     latency.record(time);
-                    self.take(set, done).await
+                    take(set, done).map(|union| unions.push(union))
                 }
                 Err(early) => Err(early),
             };
@@ -85,6 +86,11 @@ impl Rounds<'_> {
         let duration = first.elapsed();
         let bytes = set.bytes_of_one();
         let (figures, client, series) = meter.end(bytes, latency.n()).await;
+        // Only now: a list of everything to compare with is no part of what shards cost.
+        for (listed, union) in unions {
+            outcome = outcome.and(self.compare(&listed, &union).await);
+            set.found = Some(union);
+        }
         let case = &mut measured.case;
         measured.series = series;
         case.served_from = served_from(figures.as_ref());
@@ -115,74 +121,65 @@ impl Rounds<'_> {
             latency.n(),
             set.shards.len()
         ));
-        Ok(latency)
+        Ok(())
     }
 
-    /// Takes what the workers of one round answered.
-    async fn take(&self, set: &mut Set, done: Vec<Done>) -> Result<(), Early> {
-        let mut union = Found::default();
-        let mut revision = None;
-        for (shard, done) in set.shards.iter_mut().zip(done) {
-            let took = Took {
-                latency: done.latency,
-                cpu: done.cpu,
-                memory: done.memory,
-            };
-            let Some((listed, Some(found))) = done.result? else {
-                continue;
-            };
-            if *revision.get_or_insert(listed.revision) != listed.revision {
-                let reason = "workers that asked for one revision were answered with several";
-                return Err(Early::Failed(reason.to_owned()));
-            }
-            shard.take(&listed, &found, took);
-            union.merge(&found);
-        }
-        let listed = Listed {
-            revision: revision.unwrap_or_default(),
-            ..Listed::default()
-        };
+    /// Holds all shards of a round together against everything.
+    async fn compare(&self, listed: &Listed, union: &Found) -> Result<(), Early> {
         match &self.union {
             Union::Known(expected) => {
-                let wrong = union.compare(&listed, expected);
-                wrong.map_err(|e| Early::Failed(format!("all shards together: {e}")))?;
+                let wrong = union.compare(listed, expected);
+                wrong.map_err(|e| Early::Failed(format!("all shards together: {e}")))
             }
             Union::Listed(unsharded) => {
                 unsharded.ask(0, Job::Pin(listed.revision)).await.result?;
                 let whole = self.run.unless_stopped(unsharded.ask(0, Job::List)).await?;
                 let whole = whole.result?.and_then(|(_, found)| found);
-                if whole.as_ref() != Some(&union) {
+                if whole.as_ref() != Some(union) {
                     let whole = whole.unwrap_or_default().fingerprint;
                     return Err(Early::Failed(format!(
                         "all shards together are {}, and a list of the same revision is {whole}",
                         union.fingerprint
                     )));
                 }
+                Ok(())
             }
         }
-        set.found = Some(union);
-        Ok(())
     }
 
-    /// The same lists by workers that look at nothing.
-    pub(super) async fn drained(&self, measured: &mut Measured) -> Result<LatencyHistogram, Early> {
-        let mut latency = LatencyHistogram::default();
-        let (start, first) = (self.run.run_begun.elapsed(), Instant::now());
-        for _ in 0..self.run.repeats() {
-            let (time, done) = self.round(Job::Drain).await?;
-            for done in done {
-                done.result?;
-            }
-            latency.record(time);
+    /// One round, checked or drained, and its time.
+    pub(super) async fn timed(&self, job: Job) -> Result<Duration, Early> {
+        let (time, done) = self.round(job).await?;
+        for done in done {
+            done.result?;
         }
-        measured.case.null_sink_ms = Some(latency.quantiles_ms());
-        measured.histograms.push(TaggedHistogram {
-            measure: "null_sink".to_owned(),
-            case: measured.case.id(),
-            start,
-            duration: first.elapsed(),
-            histogram: latency.clone(),
-        });
-        Ok(latency)
+        Ok(time)
     }
+}
+
+/// Takes what the workers of one round answered; answers what that is together.
+fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Found), Early> {
+    let mut union = Found::default();
+    let mut revision = None;
+    for (shard, done) in set.shards.iter_mut().zip(done) {
+        let took = Took {
+            latency: done.latency,
+            cpu: done.cpu,
+            memory: done.memory,
+        };
+        let Some((listed, Some(found))) = done.result? else {
+            continue;
+        };
+        if *revision.get_or_insert(listed.revision) != listed.revision {
+            let reason = "workers that asked for one revision were answered with several";
+            return Err(Early::Failed(reason.to_owned()));
+        }
+        shard.take(&listed, &found, took);
+        union.merge(&found);
+    }
+    let listed = Listed {
+        revision: revision.unwrap_or_default(),
+        ..Listed::default()
+    };
+    Ok((listed, union))
 }

@@ -1,0 +1,51 @@
+//! Lists by turns checked and drained: what checking costs the client, told within one round. Lists that follow each other on a
+//! machine change with it by more than checking does.
+
+use std::time::{Duration, Instant};
+
+use super::{Early, Measured, RowRun};
+use crate::pace::closed::Job;
+use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::result::Spread;
+
+impl RowRun<'_> {
+    /// As many rounds of one checked and one drained list as were measured, the order alternating; `list` does one of them and
+    /// answers what each client took. The measured phase is over: none of it is in the row's own figures.
+    pub(super) async fn drained(
+        &self,
+        measured: &mut Measured,
+        mut list: impl AsyncFnMut(Job) -> Result<Vec<Duration>, Early>,
+    ) -> Result<(), Early> {
+        let (start, begun) = (self.run_begun.elapsed(), Instant::now());
+        let mut drained = LatencyHistogram::default();
+        let mut ratios = Vec::new();
+        for number in 0..self.repeats() {
+            let (checks, drains) = if number % 2 == 0 {
+                let checks = list(Job::List).await?;
+                (checks, list(Job::Drain).await?)
+            } else {
+                let drains = list(Job::Drain).await?;
+                (list(Job::List).await?, drains)
+            };
+            drains.iter().for_each(|&time| drained.record(time));
+            ratios.push(slowest(&checks) / slowest(&drains));
+        }
+        let case = &mut measured.case;
+        case.null_sink_ms = Some(drained.quantiles_ms());
+        case.checking_ratio = Spread::of(ratios);
+        case.mark_client_limited();
+        measured.histograms.push(TaggedHistogram {
+            measure: "null_sink".to_owned(),
+            case: measured.case.id(),
+            start,
+            duration: begun.elapsed(),
+            histogram: drained,
+        });
+        Ok(())
+    }
+}
+
+/// Seconds until the last client of a round was done.
+fn slowest(times: &[Duration]) -> f64 {
+    times.iter().max().map_or(0.0, Duration::as_secs_f64)
+}
