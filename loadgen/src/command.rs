@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::probe::{self, Verdict};
 use crate::progress::Progress;
 use crate::report::{self, terminal};
-use crate::result::{Report, ResultFolder, folder_name};
+use crate::result::{Report, ResultFolder, SavedResult, folder_name};
 use crate::run::{self, Finished, Plan};
 use crate::sample;
 use crate::target::guard::become_guarded;
@@ -45,36 +45,44 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         for scenario in &plan.scenarios {
             let environment = sample::environment(shown_command(std::env::args()));
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
-            let folder = ResultFolder::create(&args.out, &name).map_err(Failure::usage)?;
+            let folder = ResultFolder::create(&args.out, &name)
+                .map_err(|error| Failure::usage(error).beside(exit))?;
             let Finished {
                 result,
                 exit: ended,
                 failure,
             } = run::run(&plan, scenario, environment, &progress, &stop).await;
-            if result.report.cases.is_empty() {
-                folder.discard().map_err(Failure::usage)?;
-            } else {
-                let (path, failures) = report::publish(&result, folder).map_err(Failure::usage)?;
-                for failure in failures {
-                    progress.say(&format!("not drawn: {failure}"));
-                }
-                progress.say(&format!("result: {}", path.display()));
-            }
-            match show(&mut out, args.format, &result.report) {
-                // What is measured is kept in its folder, so a reader who has seen enough ends nothing.
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-                shown => shown?,
-            }
-            if let Some(failure) = failure {
-                return Err(failure);
-            }
             exit = exit.and(ended);
+            // Shown first: where it cannot be saved, the table is all that is left of the run.
+            let shown = match show(&mut out, args.format, &result.report) {
+                // What is measured is kept in its folder, so a reader who has seen enough ends nothing.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+                shown => shown,
+            };
+            let saved = save(&result, folder, &progress);
+            let errors = [failure, shown.err().map(Failure::from), saved.err()];
+            if let Some(failure) = errors.into_iter().flatten().reduce(Failure::and) {
+                return Err(failure.beside(exit));
+            }
             if stop.is_cancelled() {
                 break;
             }
         }
         Ok(exit)
     })
+}
+
+/// Saves a result, if anything was measured, and says where.
+fn save(result: &SavedResult, folder: ResultFolder, progress: &Progress) -> Result<(), Failure> {
+    if result.report.cases.is_empty() {
+        return folder.discard().map_err(Failure::usage);
+    }
+    let (path, failures) = report::publish(result, folder).map_err(Failure::usage)?;
+    for failure in failures {
+        progress.say(&format!("not drawn: {failure}"));
+    }
+    progress.say(&format!("result: {}", path.display()));
+    Ok(())
 }
 
 /// Writes a result in the form that was asked for.

@@ -70,6 +70,24 @@ impl Failure {
         }
     }
 
+    /// The same error where the rest of the command came to `other`: the worse of both ends is the whole's ([`Exit::and`]).
+    #[must_use]
+    pub fn beside(self, other: Exit) -> Self {
+        Self {
+            exit: self.exit.and(other),
+            cause: self.cause,
+        }
+    }
+
+    /// Both errors, in one line.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            exit: self.exit.and(other.exit),
+            cause: anyhow::anyhow!("{self}; {other}"),
+        }
+    }
+
     /// True when nobody reads our output any more, which is how `loadgen … | head` ends: a success.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
@@ -129,6 +147,19 @@ mod tests {
         assert_eq!(Exit::Done.and(Exit::Invalid), Exit::Invalid);
         assert_eq!(Exit::TargetFailed.and(Exit::Invalid), Exit::TargetFailed);
         assert_eq!(Exit::TargetFailed.and(Exit::Interrupted), Exit::Interrupted);
+    }
+
+    #[test]
+    fn an_error_makes_no_failed_or_interrupted_run_a_wrong_command_line() {
+        let left = || Failure::usage(anyhow::anyhow!("keys are left"));
+        assert_eq!(left().beside(Exit::Done).exit, Exit::Usage);
+        assert_eq!(left().beside(Exit::Invalid).exit, Exit::Usage);
+        assert_eq!(left().beside(Exit::TargetFailed).exit, Exit::TargetFailed);
+        assert_eq!(left().beside(Exit::Interrupted).exit, Exit::Interrupted);
+        let full = Failure::usage(anyhow::anyhow!("disk full"));
+        let both = left().beside(Exit::TargetFailed).and(full);
+        assert_eq!(both.to_string(), "keys are left; disk full");
+        assert_eq!(both.exit, Exit::TargetFailed);
     }
 
     #[test]

@@ -151,6 +151,51 @@ fn an_endpoint_that_holds_keys_is_only_read() {
 }
 
 #[test]
+fn a_failed_clean_up_hides_no_reason() {
+    let etcd = FakeEtcd::start(Fault::RefuseWrites);
+    let (code, _, log) = run(&etcd, "stream", &[]);
+    assert_eq!(code, Some(2), "{log}");
+    let errors: Vec<_> = log.lines().filter(|l| l.starts_with("error:")).collect();
+    assert_eq!(errors.len(), 1, "{log}");
+    assert!(
+        errors[0].contains("seeding: ") && errors[0].contains("keys may be left below /loadgen/"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_failed_row_is_not_made_a_wrong_command_line_by_a_failed_clean_up() {
+    let etcd = FakeEtcd::start(Fault::KeepKeys);
+    let (code, report, log) = run(&etcd, "stream", &[]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("keys may be left below /loadgen/"), "{log}");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    assert_eq!(report["cases"][0]["outcome"]["state"], "failed");
+    assert_eq!(report["interrupted"], false, "every row has been measured");
+}
+
+#[test]
+fn a_table_that_cannot_be_printed_is_saved_all_the_same() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let output = std::process::Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
+        .args(["run", "pods-150k", "--objects", "100", "--repeats", "1"])
+        .args(["--etcd", &etcd.url(), "--strategies", "stream"])
+        .args(["--out", "kept"])
+        .current_dir(out.path())
+        .stdout(full.expect("the kernel has it"))
+        .stderr(Stdio::piped())
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{log}");
+    assert!(log.contains("error: cannot write the output"), "{log}");
+    let kept = std::fs::read_dir(out.path().join("kept")).expect("a result");
+    assert_eq!(kept.count(), 1, "{log}");
+}
+
+#[test]
 fn a_prefix_is_listed_without_writing() {
     let etcd = FakeEtcd::start(Fault::None);
     for i in 0..100 {

@@ -35,12 +35,13 @@ pub struct Finished {
     pub result: SavedResult,
     /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`] or [`Exit::Interrupted`].
     pub exit: Exit,
-    /// Why the rest was not measured: a foreign endpoint could not be reached, or refused to be written to or cleaned up.
+    /// Why the rest was not measured, or what is left behind: a foreign endpoint could not be reached, or refused to be
+    /// written to or cleaned up.
     pub failure: Option<Failure>,
 }
 
 /// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint cannot be used, what was
-/// measured up to then is answered, marked. A target that fails while it is measured is a failed row. Servers that were
+/// measured up to then is answered; marked as interrupted only where it was stopped. A target that fails while it is measured is a failed row. Servers that were
 /// started are gone when this returns, or when its future is dropped.
 pub async fn run(
     plan: &Plan,
@@ -138,7 +139,8 @@ impl Run<'_> {
             };
             self.row(target, tier, spec, source, None).await;
         }
-        seeded.clean_up(self.plan.keep_data, self.progress).await
+        let deleted = seeded.clean_up(self.plan.keep_data, self.progress).await;
+        deleted.map_err(|left| unusable(target, left))
     }
 
     /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed whatever happens.
@@ -286,7 +288,7 @@ impl Run<'_> {
     }
 
     fn finish(mut self, failure: Option<Failure>) -> Finished {
-        self.report.interrupted |= failure.is_some();
+        self.report.interrupted |= failure.is_some() && self.stop.is_cancelled();
         self.report.elapsed_s = self.begun.elapsed().as_secs_f64();
         if self.report.environment.disk.is_none()
             && self

@@ -42,6 +42,10 @@ pub(crate) enum Fault {
     LosePuts,
     /// Puts are acknowledged at the revision that was there before.
     StalePuts,
+    /// Transactions are refused.
+    RefuseWrites,
+    /// The last object is missing, and deletes are refused.
+    KeepKeys,
     /// A watcher gets every event twice, the next one of its stream none.
     TellTwice,
     /// A watcher gets no event of the first put.
@@ -214,7 +218,7 @@ impl Service {
 
 fn spoil(fault: Fault, kvs: &mut Vec<KeyValue>) {
     match fault {
-        Fault::DropLast => {
+        Fault::DropLast | Fault::KeepKeys => {
             kvs.pop();
         }
         Fault::SwapTwo => kvs.swap(0, 1),
@@ -278,12 +282,18 @@ impl Kv for Service {
         let mut state = self.state.lock().expect("no panic holds it");
         let mut responses = Vec::new();
         let mut before = None;
+        if self.fault == Fault::RefuseWrites {
+            return Err(Status::unavailable("etcdserver: no leader"));
+        }
         for op in request.into_inner().success {
             let answer = match op.request {
                 Some(Op::RequestPut(put)) => {
                     before.get_or_insert_with(|| state.keys.clone());
                     state.put(&put);
                     Answer::ResponsePut(pb::PutResponse::default())
+                }
+                Some(Op::RequestDeleteRange(_)) if self.fault == Fault::KeepKeys => {
+                    return Err(Status::permission_denied("etcdserver: permission denied"));
                 }
                 Some(Op::RequestDeleteRange(delete)) => {
                     state.writes += 1;

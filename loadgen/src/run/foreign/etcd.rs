@@ -86,22 +86,26 @@ impl Seeded {
                 Ok(Some(seeded))
             }
             Some(Err(error)) => {
-                seeded.clean_up(false, progress).await?;
-                Err(bad(&error))
+                let left = seeded.clean_up(false, progress).await.err();
+                let left = left.map(|left| format!("; {left}")).unwrap_or_default();
+                Err(bad(&format!("seeding: {error}{left}")))
             }
-            None => {
-                seeded.clean_up(false, progress).await?;
-                Ok(None)
-            }
+            None => match seeded.clean_up(false, progress).await {
+                Ok(()) => Ok(None),
+                Err(left) => Err(bad(&left)),
+            },
         }
     }
 
     /// Deletes exactly what was written, unless it shall stay. Not to be interrupted: it is what an interruption waits for.
+    ///
+    /// # Errors
+    /// One line that names what may be left.
     pub(in crate::run) async fn clean_up(
         self,
         keep: bool,
         progress: &Progress,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), String> {
         if keep {
             progress.say(&format!(
                 "{}: left below {} as asked",
@@ -114,12 +118,8 @@ impl Seeded {
         let title = format!("deleting from {}", self.target.name);
         let phase = progress.phase(&title, sent, Counted::Objects);
         let deleted = unseed(&self.config, &self.data, &self.root, &slices, &phase).await;
-        let deleted = deleted.map_err(|error| {
-            unusable(
-                &self.target,
-                format!("keys may be left below {}: {error}", self.root),
-            )
-        })?;
+        let deleted =
+            deleted.map_err(|error| format!("keys may be left below {}: {error}", self.root))?;
         let bytes = stored_bytes(&self.data, &self.root) / self.data.len() * deleted;
         phase.done(&left_behind(deleted, bytes));
         Ok(())
