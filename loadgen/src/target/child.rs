@@ -199,7 +199,9 @@ impl ChildServer {
         }
     }
 
-    fn last_lines(&self) -> String {
+    /// The last lines of its log, or `none`.
+    #[must_use]
+    pub fn last_lines(&self) -> String {
         let log = self.log.lock();
         if log.is_empty() {
             return "none".to_owned();

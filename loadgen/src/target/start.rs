@@ -42,12 +42,17 @@ pub enum StartError {
     #[error(transparent)]
     Endpoint(#[from] EtcdError),
     /// The HTTP tier answers, but its cache does not get ready.
-    #[error("the cache behind {url} is not filled after {} s: {reason}", CACHE_WITHIN.as_secs())]
+    #[error(
+        "the cache behind {url} is not filled after {} s: {reason}; its last lines: {log}",
+        CACHE_WITHIN.as_secs()
+    )]
     Cache {
         /// Where it listens.
         url: String,
         /// What `/readyz` answered last.
         reason: String,
+        /// The last lines of its log.
+        log: String,
     },
     /// The Kubernetes API could not be reached.
     #[error(transparent)]
@@ -312,7 +317,7 @@ impl Running {
         let mut child = guarded("kube", &self.own_program, &self.own_program, &args)?;
         let url = child.ready_line("ready kube=", READY_WITHIN).await?;
         let url = url.trim_end_matches('/').to_owned();
-        cache_filled(&url).await?;
+        cache_filled(&url, &mut child).await?;
         self.kube_url = Some(url);
         self.setup.flags.push("+".to_owned());
         self.setup.flags.extend(shown(&args));
@@ -444,19 +449,48 @@ fn shown(args: &[OsString]) -> Vec<String> {
         .collect()
 }
 
-/// Waits until an HTTP tier says that its cache is filled.
-async fn cache_filled(url: &str) -> Result<(), StartError> {
+/// Waits until an HTTP tier says that its cache is filled, or is dead.
+async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartError> {
     let begun = Instant::now();
-    let not_filled = |reason: String| StartError::Cache {
+    let not_filled = |reason: String, child: &ChildServer| StartError::Cache {
         url: url.to_owned(),
         reason,
+        log: child.last_lines(),
     };
-    let mut client = MetricsClient::new(url).map_err(|e| not_filled(e.to_string()))?;
+    let mut client = MetricsClient::new(url).map_err(|e| not_filled(e.to_string(), child))?;
     loop {
-        match client.text(Method::GET, "/readyz").await {
-            Ok(_) => return Ok(()),
-            Err(e) if begun.elapsed() > CACHE_WITHIN => return Err(not_filled(e.to_string())),
-            Err(_) => tokio::time::sleep(READY_STEP).await,
+        let Err(error) = client.text(Method::GET, "/readyz").await else {
+            return Ok(());
+        };
+        if let Some(death) = child.died().await {
+            return Err(ChildError::Died(death).into());
         }
+        if begun.elapsed() > CACHE_WITHIN {
+            return Err(not_filled(error.to_string(), child));
+        }
+        tokio::time::sleep(READY_STEP).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_tier_that_dies_while_its_cache_fills_is_told_with_its_last_words() {
+        let args = words(&["-c", "echo no room for the cache >&2; exit 3"]);
+        let mut child = ChildServer::spawn("kube", Path::new("/bin/sh"), &args).expect("a shell");
+        let nobody = free_url().expect("a free port");
+        let error = cache_filled(&nobody, &mut child).await;
+        let error = error.expect_err("it never gets ready");
+        assert!(
+            matches!(&error, StartError::Child(ChildError::Died(_))),
+            "{error}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains("exit status: 3") && text.contains("no room for the cache"),
+            "{text}"
+        );
     }
 }
