@@ -19,6 +19,7 @@ use crate::run::{self, Finished, Plan};
 use crate::sample;
 use crate::target::guard::become_guarded;
 use crate::target::kube::KubeAccess;
+use crate::target::silence::in_time;
 use crate::target::{Launcher, TargetSpec};
 
 /// `loadgen run`.
@@ -180,9 +181,9 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
             }
             probe::probe(&config).await
         };
-        let findings = findings.await.map_err(Failure::usage);
+        let findings = in_time(findings).await;
         running.stop().await;
-        findings
+        findings.map_err(|error| Failure::usage(anyhow::anyhow!("{target}: {error}")))
     })?;
     let mut out = std::io::stdout();
     for finding in &findings {

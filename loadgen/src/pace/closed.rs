@@ -202,7 +202,8 @@ fn client(
         }
     };
     runtime.block_on(async {
-        let mut lister = match row.connect(reach).await {
+        let lister = timeout(LIST_WITHIN, row.connect(reach)).await;
+        let mut lister = match lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN))) {
             Ok(lister) => lister,
             Err(error) => {
                 connected.send(Err(error)).ok();
@@ -225,7 +226,8 @@ fn client(
 }
 
 async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
-    if let Err(error) = lister.before().await {
+    let ready = timeout(LIST_WITHIN, lister.before()).await;
+    if let Err(error) = ready.unwrap_or(Err(ListError::Slow(LIST_WITHIN))) {
         return Done::failed(error);
     }
     let cpu_before = thread_cpu();

@@ -13,7 +13,7 @@ mod row;
 pub use plan::{Plan, Target, connect_config};
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use anyhow::anyhow;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,7 @@ use crate::progress::Progress;
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Environment, Outcome, Report, SCHEMA_VERSION, SavedResult};
 use crate::target::TargetSpec;
+use crate::target::silence::ANSWERS_WITHIN;
 use foreign::{InNamespaces, Seeded};
 use row::{Measured, RowRun, Source};
 
@@ -373,9 +374,6 @@ fn described(data: &DataSet, fingerprint: &workloads::Fingerprint) -> result::Da
         fingerprint: Some(fingerprint.to_string()),
     }
 }
-
-/// How long an endpoint that is not ours may take to answer before anything is measured.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a foreign endpoint answers when it is first looked at. One that takes connections and says nothing is refused.
 async fn answered<T>(

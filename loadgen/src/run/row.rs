@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcd_api::error::Error as EtcdError;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
 use workloads::{DataSet, Kind, RowSpec, Scenario, Selector, Shape, Strategy, Tier};
@@ -33,6 +34,7 @@ use crate::seed::{Written, seed};
 use crate::target::Running;
 use crate::target::kube::Options;
 use crate::target::list::{Asks, ListError, Reach, Row};
+use crate::target::silence::ANSWERS_WITHIN;
 use crate::verify::Expected;
 use meter::Meter;
 
@@ -442,7 +444,9 @@ impl RowRun<'_> {
             let mut lister = row.connect(&reach).await?;
             lister.first_object().await
         };
-        match self.unless_stopped(probe).await? {
+        let probe = timeout(ANSWERS_WITHIN, probe);
+        let probed = self.unless_stopped(probe).await?;
+        match probed.unwrap_or(Err(ListError::Slow(ANSWERS_WITHIN))) {
             // Only RangeStream can be unknown to an etcd.
             Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(Early::NotApplicable(
                 format!("{} has no RangeStream: {text}", running.setup.program),

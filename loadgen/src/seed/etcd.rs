@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use workloads::{DataSet, Fingerprint};
 
 use crate::progress::Phase;
+use crate::target::silence::in_time;
 use crate::verify::Expected;
 
 /// Connections that write.
@@ -45,7 +46,7 @@ impl Written {
 /// Writes every object of `data` below `root`. Dropping the future stops writing.
 ///
 /// # Errors
-/// The first error of any connection.
+/// The first error of any connection; a transaction without an answer within 30 s is one.
 pub async fn seed(
     config: &ClientConfig,
     data: &Arc<DataSet>,
@@ -56,7 +57,7 @@ pub async fn seed(
     let next = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
     for _ in 0..CONNECTIONS {
-        let client = Client::connect(config.clone()).await?;
+        let client = in_time(Client::connect(config.clone())).await?;
         for _ in 0..IN_FLIGHT {
             let writer = Writer {
                 client: client.clone(),
@@ -88,7 +89,7 @@ pub async fn seed(
 /// Deletes the objects of these slices, key by key: nothing else that may be below `root` by now. Answers how many were there.
 ///
 /// # Errors
-/// The first error; what remains is for the caller to name.
+/// The first error, or transaction without an answer within 30 s; what remains is for the caller to name.
 pub async fn unseed(
     config: &ClientConfig,
     data: &DataSet,
@@ -96,7 +97,7 @@ pub async fn unseed(
     slices: &[Range<u64>],
     phase: &Phase,
 ) -> Result<u64, EtcdError> {
-    let client = Client::connect(config.clone()).await?;
+    let client = in_time(Client::connect(config.clone())).await?;
     let mut deleted = 0;
     for slice in slices {
         let mut from = slice.start;
@@ -109,7 +110,8 @@ pub async fn unseed(
                 })
             });
             let before = deleted;
-            let response = client.kv().txn(transaction(ops)).await?.into_inner();
+            let response = in_time(client.kv().txn(transaction(ops))).await?;
+            let response = response.into_inner();
             for op in response.responses {
                 use etcd_api::proto::etcdserverpb::response_op::Response;
                 if let Some(Response::ResponseDeleteRange(response)) = op.response {
@@ -216,7 +218,7 @@ impl Writer {
         });
         let request = transaction(ops);
         self.written.note(slice.clone());
-        let response = self.client.kv().txn(request).await?.into_inner();
+        let response = in_time(self.client.kv().txn(request)).await?.into_inner();
         part.fingerprint.merge(&fingerprint);
         let revision = response.header.map_or(0, |header| header.revision);
         // One transaction is one revision, so the sum of its objects' hashes is all that is needed.

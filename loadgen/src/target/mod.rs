@@ -4,6 +4,7 @@
 //! - [`child`]: a server process that never outlives us
 //! - [`guard`]: why it does not
 //! - [`start`]: fresh servers for a row: ours, an etcd binary, or connections to what is there
+//! - [`silence`]: how long any of them may say nothing
 //! - [`kube`]: a client of a Kubernetes API
 //! - [`list`]: the ways to list, one file each, behind one trait
 //! - [`call`]: small requests and the checks of their answers
@@ -14,6 +15,7 @@ pub mod child;
 pub mod guard;
 pub mod kube;
 pub mod list;
+pub mod silence;
 pub mod spec;
 pub mod start;
 pub mod watch;

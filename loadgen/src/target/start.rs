@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
-use etcd_api::proto::etcdserverpb::StatusRequest;
+use etcd_api::proto::etcdserverpb::{StatusRequest, StatusResponse};
 use futures::future::select_all;
 use http::Method;
 use kube_api::envelope::MEDIA_TYPE;
@@ -19,6 +19,7 @@ use workloads::strategy::Strategy;
 use super::child::{ChildError, ChildServer, Death};
 use super::kube::config::Context;
 use super::kube::{Connection, KubeAccess, KubeError, Options};
+use super::silence::{ANSWERS_WITHIN, in_time};
 use super::{TargetSpec, guard};
 use crate::result::ServerSetup;
 use crate::sample::MetricsClient;
@@ -109,8 +110,9 @@ impl Launcher {
             TargetSpec::Etcd(endpoints) => self.connect(endpoints).await,
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => {
                 let (url, kube_access) = self.kube_of(target)?;
-                let version = kube_version(&url, &kube_access).await;
-                let version = version.map(|version| format!(" {version}"));
+                let version = kube_version(&url, &kube_access);
+                let version = tokio::time::timeout(ANSWERS_WITHIN, version).await;
+                let version = version.ok().flatten().map(|version| format!(" {version}"));
                 Ok(Running {
                     etcd: None,
                     kube_url: Some(url.trim_end_matches('/').to_owned()),
@@ -183,7 +185,7 @@ impl Launcher {
         let mut child = guarded("etcd", &self.own_program, &self.own_program, &args)?;
         let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
         let config = ClientConfig::new(&url)?;
-        let version = status_version(&config).await?;
+        let version = in_time(status(&config)).await?.version;
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
@@ -270,9 +272,7 @@ impl Launcher {
             endpoints: ClientConfig::new(endpoints)?.endpoints,
             ..self.connect.clone()
         };
-        let client = Client::connect(config.clone()).await?;
-        let status = client.maintenance().status(StatusRequest {}).await;
-        let status = status.map_err(EtcdError::from)?.into_inner();
+        let status = in_time(status(&config)).await?;
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
@@ -392,10 +392,10 @@ fn guarded(
     ChildServer::spawn(name, own_program, &guard::arguments(program, args))
 }
 
-async fn status_version(config: &ClientConfig) -> Result<String, EtcdError> {
+async fn status(config: &ClientConfig) -> Result<StatusResponse, EtcdError> {
     let client = Client::connect(config.clone()).await?;
     let status = client.maintenance().status(StatusRequest {}).await?;
-    Ok(status.into_inner().version)
+    Ok(status.into_inner())
 }
 
 /// What a Kubernetes API says that it is; `None` when it does not.
@@ -417,8 +417,10 @@ async fn until_answering(
 ) -> Result<String, StartError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
-        if let Ok(version) = status_version(config).await {
-            return Ok(version);
+        // One that takes the connection and then says nothing is late, too.
+        let left = deadline.saturating_duration_since(Instant::now());
+        if let Ok(Ok(status)) = tokio::time::timeout(left, status(config)).await {
+            return Ok(status.version);
         }
         if let Some(death) = child.died().await {
             return Err(ChildError::Died(death).into());

@@ -13,6 +13,7 @@ use crate::progress::Counted;
 use crate::record::TaggedHistogram;
 use crate::target::Running;
 use crate::target::list::Reach;
+use crate::target::silence::in_time;
 use crate::target::watch::{Deliveries, Watched, Watchers};
 
 /// Watchers where a row does not say.
@@ -49,7 +50,8 @@ impl RowRun<'_> {
         let phase = self
             .progress
             .phase(&title, u64::from(repeats), Counted::Lists);
-        let client = self.unless_stopped(Client::connect(config.clone())).await?;
+        let client = self.unless_stopped(in_time(Client::connect(config.clone())));
+        let client = client.await?;
         let client = client.map_err(failed)?;
         let put = async |number: u32| -> Result<(), EtcdError> {
             let request = PutRequest {
