@@ -11,7 +11,7 @@ use workloads::{Scenario, Strategy};
 use crate::cli::{CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, shown_command};
 use crate::compare;
 use crate::exit::{Exit, Failure};
-use crate::probe::{self, Verdict};
+use crate::probe::{self, Finding, Verdict};
 use crate::progress::Progress;
 use crate::report::{self, terminal};
 use crate::result::{Report, ResultFolder, SavedResult, folder_name};
@@ -20,6 +20,7 @@ use crate::sample;
 use crate::target::guard::become_guarded;
 use crate::target::kube::KubeAccess;
 use crate::target::silence::in_time;
+use crate::target::start::folders_left;
 use crate::target::{Launcher, TargetSpec};
 
 /// `loadgen run`.
@@ -40,8 +41,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         .context("cannot start a runtime")
         .map_err(Failure::usage)?;
     runtime.block_on(async {
-        let stop = stop_on_signals()?;
         let progress = Progress::new();
+        let stop = stop_on_signals(&progress)?;
         let mut exit = Exit::Done;
         for scenario in &plan.scenarios {
             let environment = sample::environment(shown_command(std::env::args()));
@@ -167,24 +168,12 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
         .context("cannot start a runtime")
         .map_err(Failure::usage)?;
     let findings = runtime.block_on(async {
-        let running = launcher.start(&target, Strategy::Stream).await;
-        let running = running.map_err(Failure::usage)?;
-        let config = running.etcd.clone().ok_or_else(|| {
-            Failure::usage(anyhow::anyhow!(
-                "`{target}` is a Kubernetes API; only an etcd can be probed"
-            ))
-        })?;
-        let findings = async {
-            if target.is_started() {
-                // An empty server has no second page to look at.
-                probe::furnish(&config).await?;
-            }
-            probe::probe(&config).await
-        };
-        let findings = in_time(findings).await;
-        running.stop().await;
-        findings.map_err(|error| Failure::usage(anyhow::anyhow!("{target}: {error}")))
+        let stop = stop_on_signals(&Progress::new())?;
+        probed(&launcher, &target, &stop).await
     })?;
+    let Some(findings) = findings else {
+        return Ok(Exit::Interrupted);
+    };
     let mut out = std::io::stdout();
     for finding in &findings {
         writeln!(out, "{finding}")?;
@@ -199,14 +188,45 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
     })
 }
 
+/// What a probe of the target finds; `None` when stopped meanwhile. A server that was started for it is gone then.
+async fn probed(
+    launcher: &Launcher,
+    target: &TargetSpec,
+    stop: &CancellationToken,
+) -> Result<Option<Vec<Finding>>, Failure> {
+    let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow::anyhow!("{target}: {error}"));
+    let running = tokio::select! {
+        running = launcher.start(target, Strategy::Stream) => running.map_err(|e| bad(&e))?,
+        () = stop.cancelled() => return Ok(None),
+    };
+    let Some(config) = running.etcd.clone() else {
+        let reason = "is a Kubernetes API; only an etcd can be probed";
+        return Err(Failure::usage(anyhow::anyhow!("`{target}` {reason}")));
+    };
+    let findings = async {
+        if target.is_started() {
+            // An empty server has no second page to look at.
+            probe::furnish(&config).await?;
+        }
+        probe::probe(&config).await
+    };
+    let findings = tokio::select! {
+        findings = in_time(findings) => Some(findings),
+        () = stop.cancelled() => None,
+    };
+    running.stop().await;
+    findings.transpose().map_err(|e| bad(&e))
+}
+
 /// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint that does not answer
 /// could else hold it, and its clean-up, for ever.
-fn stop_on_signals() -> Result<CancellationToken, Failure> {
+fn stop_on_signals(progress: &Progress) -> Result<CancellationToken, Failure> {
     let failed = |error| Failure::usage(anyhow::Error::new(error).context("signal handler"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let stop = CancellationToken::new();
     let cancelled = stop.clone();
+    let progress = progress.clone();
     let mut signalled = async move || {
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -215,11 +235,17 @@ fn stop_on_signals() -> Result<CancellationToken, Failure> {
     };
     tokio::spawn(async move {
         signalled().await;
+        progress.say(
+            "stopping: keeping what was measured and cleaning up; press Ctrl-C again to leave at once",
+        );
         cancelled.cancel();
         signalled().await;
         eprintln!(
             "stopped at once: what was written to an endpoint that is not ours may be left there"
         );
+        for folder in folders_left() {
+            eprintln!("left behind: {}", folder.display());
+        }
         std::process::exit(Exit::Interrupted as i32);
     });
     Ok(stop)

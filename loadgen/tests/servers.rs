@@ -96,6 +96,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_leaves_no_server() {
     let log = rest(stderr);
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130), "{log}");
+    assert!(log.contains("press Ctrl-C again"), "{log}");
     assert!(
         !Path::new("/proc").join(&server).exists(),
         "the server is gone"

@@ -220,7 +220,9 @@ impl Launcher {
                 .any(|text| String::from_utf8_lossy(text).contains(flag))
         };
         let no_fsync = !fsync && knows("--unsafe-no-fsync");
-        let folder = tempfile::Builder::new().prefix("loadgen-etcd-").tempdir()?;
+        let folder = tempfile::Builder::new()
+            .prefix(&folder_prefix())
+            .tempdir()?;
         let (client_url, peer_url) = (free_url()?, free_url()?);
         let quota = QUOTA_BYTES.to_string();
         let cluster = format!("default={peer_url}");
@@ -382,6 +384,23 @@ impl Running {
     }
 }
 
+/// Data folders of servers of this process that are there: what it leaves when it ends without dropping its [`Running`].
+#[must_use]
+pub fn folders_left() -> Vec<PathBuf> {
+    let prefix = folder_prefix();
+    let entries = std::fs::read_dir(std::env::temp_dir());
+    let entries = entries.into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// How the names of our servers' data folders begin.
+fn folder_prefix() -> String {
+    format!("loadgen-etcd-{}-", std::process::id())
+}
+
 /// Starts a server that dies with us.
 fn guarded(
     name: &str,
@@ -477,6 +496,13 @@ async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartErr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_data_folder_that_stays_is_found_by_its_name() {
+        let folder = tempfile::Builder::new().prefix(&folder_prefix()).tempdir();
+        let folder = folder.expect("a temporary folder");
+        assert!(folders_left().contains(&folder.path().to_owned()));
+    }
 
     #[tokio::test]
     async fn a_tier_that_dies_while_its_cache_fills_is_told_with_its_last_words() {
