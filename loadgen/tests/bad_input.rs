@@ -105,6 +105,19 @@ fn contradictions_are_refused() {
 }
 
 #[test]
+fn a_run_that_could_measure_nothing_is_refused() {
+    let kube = ["run", "--kube", "http://127.0.0.1:1"];
+    // Raw values cannot be loaded into a Kubernetes API, and its keys have no prefix.
+    for (more, scenario) in [
+        (["stream-shapes", "--seed-data"], "`stream-shapes`"),
+        (["--prefix", "/a"], "`prefix`"),
+    ] {
+        let args = [&kube[..], &more].concat();
+        assert_refused(&args, &[scenario, "can measure nothing", "127.0.0.1:1"]);
+    }
+}
+
+#[test]
 fn an_out_folder_that_is_a_file_is_refused() {
     let folder = folder();
     fs::write(folder.path().join("taken"), "").expect("a file");

@@ -146,7 +146,7 @@ impl Run<'_> {
 
     /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed whatever happens.
     async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
-        if let Some(reason) = plan::needs_kubernetes(data, Tier::Kube) {
+        if let Some(reason) = plan::needs_kubernetes(data.spec().kind, Tier::Kube) {
             self.progress.say(&format!("{target}: {reason}"));
             return Ok(());
         }

@@ -92,6 +92,7 @@ impl Plan {
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
             check_bars(scenario)?;
+            check_measures(scenario, &targets, args.seed_data)?;
         }
         Ok(Self {
             scenarios,
@@ -143,7 +144,7 @@ impl Plan {
         data: &DataSet,
         scenario: &Scenario,
     ) -> String {
-        if let Some(reason) = target.lacks(tier).or_else(|| needs_kubernetes(data, tier)) {
+        if let Some(reason) = never(target, tier, data.spec().kind, self.seed_data) {
             return format!("{name}: N/A: {reason}");
         }
         if let Some(prefix) = &self.prefix {
@@ -199,9 +200,40 @@ impl Plan {
 }
 
 /// Why a tier cannot serve a data set; `None` when it can.
-pub(super) fn needs_kubernetes(data: &DataSet, tier: Tier) -> Option<&'static str> {
-    (tier == Tier::Kube && !data.spec().kind.is_kubernetes())
+pub(super) fn needs_kubernetes(kind: Kind, tier: Tier) -> Option<&'static str> {
+    (tier == Tier::Kube && !kind.is_kubernetes())
         .then_some("the Kubernetes tier serves Kubernetes objects, and these are raw values")
+}
+
+/// Why a target can never have a row of that tier and data set; `None` when it may. An API that is only read is asked for
+/// what it holds, whatever the data set would be.
+fn never(target: &TargetSpec, tier: Tier, kind: Kind, seed_data: bool) -> Option<&'static str> {
+    let is_loaded = target.is_started() || seed_data;
+    let of_data = || needs_kubernetes(kind, tier).filter(|_| is_loaded);
+    target.lacks(tier).or_else(of_data)
+}
+
+/// Whether there is any row that may be measured: a run without one would end well and have nothing to show.
+fn check_measures(scenario: &Scenario, targets: &[Target], seed_data: bool) -> Result<(), Failure> {
+    let mut reasons = Vec::new();
+    for target in targets {
+        for spec in &scenario.data_sets {
+            for (tier, _) in scenario.rows.all() {
+                let Some(reason) = never(&target.spec, tier, spec.kind, seed_data) else {
+                    return Ok(());
+                };
+                let reason = format!("{target}: {reason}");
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+        }
+    }
+    Err(Failure::usage(anyhow!(
+        "scenario `{}` can measure nothing: {}",
+        scenario.name,
+        reasons.join("; ")
+    )))
 }
 
 fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {

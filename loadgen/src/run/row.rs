@@ -192,7 +192,8 @@ impl RowRun<'_> {
     fn check_possible(&self) -> Result<(), Early> {
         let data = self.data();
         let lacks = self.target.spec.lacks(self.tier);
-        let lacks = lacks.or_else(|| data.and_then(|data| needs_kubernetes(data, self.tier)));
+        let lacks =
+            lacks.or_else(|| data.and_then(|data| needs_kubernetes(data.spec().kind, self.tier)));
         if let Some(reason) = lacks {
             return Err(Early::NotApplicable(reason.to_owned()));
         }
