@@ -127,20 +127,44 @@ fn an_out_folder_that_is_a_file_is_refused() {
     assert!(log.contains("taken"), "{log}");
 }
 
-#[test]
-fn a_dry_run_says_what_it_would_do_and_needs() {
+/// What `loadgen run --dry-run` prints with these arguments. It must do nothing.
+fn dry_run(more: &[&str]) -> String {
     let folder = folder();
     let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
     let output = command
         .current_dir(folder.path())
         .args(["run", "--dry-run", "--objects", "1000"])
+        .args(more)
         .output()
         .expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
+    text
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_do_and_needs() {
+    let text = dry_run(&[]);
     assert!(text.contains("bench/etcd/stream: 1000 objects"), "{text}");
     assert!(text.contains("MiB of memory"), "{text}");
-    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0);
+}
+
+#[test]
+fn a_dry_run_promises_only_what_the_run_does() {
+    let etcd = ["--etcd", "http://127.0.0.1:1"];
+    let text = dry_run(&etcd);
+    assert!(text.contains("removes them after"), "{text}");
+    assert!(
+        text.contains("refused where it already holds a key"),
+        "{text}"
+    );
+    let text = dry_run(&[&etcd[..], &["--seed-data", "--keep-data"]].concat());
+    assert!(text.contains("leaves them there"), "{text}");
+    assert!(
+        !text.contains("removes") && !text.contains("refused"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -150,11 +150,15 @@ impl Plan {
         if let Some(prefix) = &self.prefix {
             return format!("{name}: reads what is below {prefix}");
         }
+        let after = match self.keep_data {
+            true => "leaves them there",
+            false => "removes them after",
+        };
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target {
             return match self.seed_data {
                 false => format!("{name}: reads what is there, in all namespaces"),
                 true => format!(
-                    "{name}: writes {} objects into {} namespaces loadgen-{}-…, removes them after",
+                    "{name}: writes {} objects into {} namespaces loadgen-{}-…, {after}",
                     data.len(),
                     data.namespaces(),
                     self.run_id
@@ -163,8 +167,13 @@ impl Plan {
         }
         if !target.is_started() {
             let root = self.foreign_root(data);
+            // Nobody has asked the endpoint yet.
+            let unless = match self.seed_data {
+                true => "",
+                false => "; refused where it already holds a key (--seed-data allows it)",
+            };
             return format!(
-                "{name}: writes {} objects below {root}, deletes them after",
+                "{name}: writes {} objects below {root}, {after}{unless}",
                 data.len()
             );
         }
