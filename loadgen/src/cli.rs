@@ -12,11 +12,22 @@ use crate::compare::Metric;
 use crate::exit::Exit;
 use crate::target::guard;
 
+/// The environment variable that says what is logged.
+pub const LOG_VARIABLE: &str = "LOADGEN_LOG";
+
+/// What stands below the options: how the program may end, and what it reads besides them.
+fn after_help() -> String {
+    format!(
+        "{}\n\nEnvironment:\n  {LOG_VARIABLE}  what is logged to standard error: a level (off, error, warn, info, debug, trace) or a filter\n               such as h2=debug [default: warn]",
+        Exit::HELP
+    )
+}
+
 /// Measures what it costs to list large sets of objects from etcd and Kubernetes.
 ///
 /// Without a command: `loadgen run pods-150k`.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "loadgen", version, after_help = Exit::HELP)]
+#[command(name = "loadgen", version, after_help = after_help())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -38,7 +49,7 @@ impl Cli {
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
     /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
-    #[command(after_help = Exit::HELP)]
+    #[command(after_help = after_help())]
     Run(Box<RunArgs>),
     /// Says what an endpoint honours of what listing leans on; only reads. Exit code 1 when it breaks the contract.
     Probe(ProbeArgs),

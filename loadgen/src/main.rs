@@ -4,10 +4,11 @@ use std::io::IsTerminal as _;
 use std::iter;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use clap::Parser as _;
-use loadgen::cli::{Cli, Command};
+use loadgen::cli::{Cli, Command, LOG_VARIABLE};
 use loadgen::command;
-use loadgen::exit::Exit;
+use loadgen::exit::{Exit, Failure};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -18,8 +19,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let command = Cli::parse().into_command();
-    if !matches!(command, Command::Serve(_) | Command::Guard(_)) {
-        start_logging();
+    if !matches!(command, Command::Serve(_) | Command::Guard(_))
+        && let Err(failure) = start_logging()
+    {
+        eprintln!("error: {failure}");
+        return failure.exit.into();
     }
     let ended = match command {
         Command::Run(args) => command::run(&args),
@@ -44,15 +48,31 @@ fn main() -> ExitCode {
 }
 
 /// Logs go to standard error, where bars are; by default only what is wrong. `LOADGEN_LOG` takes a level or a filter.
-fn start_logging() {
+fn start_logging() -> Result<(), Failure> {
+    let asked = std::env::var_os(LOG_VARIABLE).unwrap_or_default();
+    let asked = asked.to_string_lossy();
+    let refused = |why: String| Failure::usage(anyhow!("{LOG_VARIABLE}=`{asked}`: {why}"));
+    // A misspelt level would be taken for a module, and everything of all others silenced.
+    let mut words = asked.split(',').map(str::trim);
+    if let Some(word) = words.find(|word| is_bare(word) && word.parse::<LevelFilter>().is_err()) {
+        return Err(refused(format!(
+            "`{word}` is none of off, error, warn, info, debug, trace; one module's level is asked for as h2=debug"
+        )));
+    }
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::WARN.into())
-        .with_env_var("LOADGEN_LOG")
-        .from_env_lossy();
+        .parse(&*asked)
+        .map_err(|error| refused(error.to_string()))?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(colours)
         .init();
+    Ok(())
+}
+
+/// Whether a part of a filter is a word by itself.
+fn is_bare(part: &str) -> bool {
+    !part.is_empty() && !part.contains(['=', '[', ':'])
 }

@@ -65,6 +65,7 @@ fn help_tells_the_exit_codes_and_only_what_is_built() {
         "compare ",
         "serve ",
         "130  interrupted",
+        "LOADGEN_LOG  what is logged",
     ] {
         assert!(help.contains(line), "`{line}` is missing: {help}");
     }
@@ -73,6 +74,29 @@ fn help_tells_the_exit_codes_and_only_what_is_built() {
         serve.contains("--listen-client-urls"),
         "the server's own help: {serve}"
     );
+}
+
+#[test]
+fn a_misspelt_log_level_is_refused() {
+    let scenarios = |asked: &str| {
+        Command::new(env!("CARGO_BIN_EXE_loadgen"))
+            .arg("scenarios")
+            .env("LOADGEN_LOG", asked)
+            .output()
+            .expect("the program starts")
+    };
+    for asked in ["vebrose", "h2=warn,ifno"] {
+        let output = scenarios(asked);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{asked}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.starts_with("error: LOADGEN_LOG="), "{error}");
+    }
+    for asked in ["", "INFO", "off", "warn,h2=debug", "loadgen::run=trace"] {
+        let output = scenarios(asked);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{asked}: {error}");
+    }
 }
 
 #[test]
