@@ -15,6 +15,14 @@ pub enum Counted {
     Objects,
     /// Whole lists.
     Lists,
+    /// Rounds, in which every worker has its turn.
+    Rounds,
+    /// Puts that must reach watchers.
+    Puts,
+    /// Small requests: their time ends them, so there is no number that they could be held against.
+    Requests,
+    /// Writes of objects that are watched: likewise.
+    Writes,
     /// Namespaces removed.
     Namespaces,
 }
@@ -113,12 +121,17 @@ impl Phase {
 }
 
 fn style(counted: Counted) -> ProgressStyle {
+    let bar = "{bar:28.cyan} {human_pos}/{human_len}";
     let count = match counted {
-        Counted::Objects => "{human_pos}/{human_len} objects, {per_sec}",
-        Counted::Lists => "{human_pos}/{human_len} lists",
-        Counted::Namespaces => "{human_pos}/{human_len} namespaces",
+        Counted::Objects => format!("{bar} objects, {{per_sec}}"),
+        Counted::Lists => format!("{bar} lists"),
+        Counted::Rounds => format!("{bar} rounds"),
+        Counted::Puts => format!("{bar} puts"),
+        Counted::Requests => "requests".to_owned(),
+        Counted::Writes => "writes".to_owned(),
+        Counted::Namespaces => format!("{bar} namespaces"),
     };
-    let template = format!("{{spinner}} {{msg:<40!}} {{bar:28.cyan}} {count} {{elapsed}}");
+    let template = format!("{{spinner}} {{msg:<40!}} {count} {{elapsed}}");
     ProgressStyle::with_template(&template).expect("the template is constant but for its count")
 }
 
@@ -128,7 +141,15 @@ mod tests {
 
     #[test]
     fn every_template_is_well_formed_and_counts() {
-        for counted in [Counted::Objects, Counted::Lists, Counted::Namespaces] {
+        for counted in [
+            Counted::Objects,
+            Counted::Lists,
+            Counted::Rounds,
+            Counted::Puts,
+            Counted::Requests,
+            Counted::Writes,
+            Counted::Namespaces,
+        ] {
             let phase = Progress::silent().phase("seeding", 10, counted);
             phase.advance(4);
             phase.clone().advance(3);

@@ -49,7 +49,7 @@ impl RowRun<'_> {
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let phase = self
             .progress
-            .phase(&title, u64::from(repeats), Counted::Lists);
+            .phase(&title, u64::from(repeats), Counted::Puts);
         let client = self.unless_stopped(in_time(Client::connect(config.clone())));
         let client = client.await?;
         let client = client.map_err(failed)?;

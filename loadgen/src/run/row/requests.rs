@@ -81,7 +81,7 @@ impl RowRun<'_> {
 
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let title = format!("{}/{}", self.target.name, self.spec.name());
-        let phase = self.progress.phase(&title, 1, Counted::Lists);
+        let phase = self.progress.phase(&title, 1, Counted::Requests);
         let begun = meter.begin(&case_id).await;
         begun.map_err(|e| Early::Failed(e.to_string()))?;
         meter.reset_peaks();

@@ -125,7 +125,7 @@ impl RowRun<'_> {
         let rounds = self.scenario.warmup + self.repeats();
         let phase = self
             .progress
-            .phase(&title, u64::from(rounds), Counted::Lists);
+            .phase(&title, u64::from(rounds), Counted::Rounds);
         let (start, first) = (self.run_begun.elapsed(), Instant::now());
         let mut latency = LatencyHistogram::default();
         let mut cpu = Duration::ZERO;
@@ -219,7 +219,7 @@ impl Live<'_> {
     ) -> Result<(), Early> {
         let run = self.run;
         let title = format!("{}/{}: writing", run.target.name, run.spec.name());
-        let phase = run.progress.phase(&title, 1, Counted::Lists);
+        let phase = run.progress.phase(&title, 1, Counted::Writes);
         let work = async |meter: &Meter| self.written(meter).await;
         let (span, outcomes) = run.while_written(meter, measured, work).await?;
         phase.done(&format!("{} writes", outcomes.ledger.writes.len()));

@@ -49,7 +49,7 @@ impl Turns<'_> {
         let title = format!("{}/{}: one by one", run.target.name, run.spec.name());
         let phase = run
             .progress
-            .phase(&title, u64::from(MOST_ROUNDS), Counted::Lists);
+            .phase(&title, u64::from(MOST_ROUNDS), Counted::Rounds);
         let mut rounds = 0;
         while rounds < MOST_ROUNDS && (rounds < run.repeats() || !alone.is_enough()) {
             self.pin().await?;

@@ -53,7 +53,7 @@ impl Rounds<'_> {
         let title = format!("{}/{}: listing", run.target.name, run.spec.name());
         let phase = run
             .progress
-            .phase(&title, u64::from(run.repeats()), Counted::Lists);
+            .phase(&title, u64::from(run.repeats()), Counted::Rounds);
         meter.reset_peaks();
         for _ in 0..run.scenario.warmup {
             for done in self.round(Job::List).await?.1 {
