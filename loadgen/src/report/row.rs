@@ -125,6 +125,13 @@ pub fn notes(case: &Case) -> Vec<String> {
             ));
         }
     }
+    if case.server.is_none() && case.outcome == Outcome::Measured {
+        // Of every server that was started there are figures.
+        notes.push(
+            "memory and CPU of the server are not known: it was there already and does not tell them"
+                .to_owned(),
+        );
+    }
     notes.extend(case.yardstick.as_ref().map(beside_its_bytes));
     for load in &case.beside {
         notes.push(format!(
@@ -338,6 +345,18 @@ mod tests {
     }
 
     #[test]
+    fn a_measured_row_without_figures_of_its_server_says_why() {
+        let case = Case::new("pods", "etcd", Tier::Etcd, "stream", Outcome::Measured);
+        assert!(
+            notes(&case)
+                .iter()
+                .any(|note| note.contains("was there already and does not tell")),
+            "{:?}",
+            notes(&case)
+        );
+    }
+
+    #[test]
     fn what_limits_a_row_is_said_beside_it() {
         let mut case = Case::new("pods", "bench", Tier::Kube, "cached", Outcome::Measured);
         case.clients = 5;
@@ -346,6 +365,7 @@ mod tests {
         case.requests = 25;
         case.errors = 2;
         case.client_limited = true;
+        case.server = Some(ServerFigures::default());
         case.null_sink_ms = Some(Quantiles {
             n: 3,
             p50: Some(700.0),

@@ -278,7 +278,11 @@ impl Launcher {
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
-            kube_access: KubeAccess::default(),
+            // What its metrics page is read with; a token is for Kubernetes APIs alone.
+            kube_access: KubeAccess {
+                authorization: None,
+                ..self.kube_access.clone()
+            },
             setup: ServerSetup {
                 program: format!("etcd {}", status.version),
                 quota_bytes: u64::try_from(status.db_size_quota).ok().filter(|&q| q > 0),

@@ -1,6 +1,6 @@
 //! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
 //!
-//! - [`remote`]: the same of an API that is not ours, by its own word
+//! - [`remote`]: the same of a server that is not ours, by its own word
 
 mod remote;
 
@@ -47,7 +47,7 @@ struct Metered {
 /// The meter of one row.
 pub(super) struct Meter {
     servers: Vec<Metered>,
-    /// An API that is not ours and tells its figures; then there are no `servers`.
+    /// A server that is not ours and tells its figures; then there are no `servers`.
     remote: Option<Remote>,
     /// Why it does not.
     unmetered: Option<String>,
@@ -82,8 +82,8 @@ impl Meter {
                 figures: TierFigures::default(),
             });
         }
-        let (remote, unmetered) = match (&running.kube_url, running.processes()) {
-            (Some(url), []) => match Remote::open(url, &running.kube_access).await {
+        let (remote, unmetered) = match running.processes() {
+            [] => match Remote::open(running).await {
                 Ok(remote) => (Some(remote), None),
                 Err(error) => (None, Some(error.to_string())),
             },

@@ -1,4 +1,4 @@
-//! A Kubernetes API that is not ours: what it costs is what its `/metrics` says.
+//! A server that is not ours, an etcd or a Kubernetes API: what it costs is what its `/metrics` says.
 //!
 //! That page has the memory as it is when it is asked for, and the CPU time of everything that the server does, whoever asks for it,
 //! the page itself among it (some 10 ms). So it is fetched between lists, and not more than once a second: peaks within a list are not seen.
@@ -8,19 +8,23 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use tokio::time::timeout;
 
 use super::changed;
 use crate::result::ServerFigures;
 use crate::sample::MetricsText;
-use crate::target::kube::{Connection, KubeAccess, KubeError, Options, accepted, whole};
+use crate::target::Running;
+use crate::target::kube::{Connection, KubeError, Options, accepted, whole};
 
 const PATH: &str = "/metrics";
 /// The page costs the server what a small list does.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long it may take to come.
+const PAGE_WITHIN: Duration = Duration::from_secs(10);
 /// A page beyond this is not read to its end; a large cluster's has some 20 MiB.
 const LARGEST_PAGE: usize = 128 << 20;
 
-/// The meter of one API for one row.
+/// The meter of one server for one row.
 pub(super) struct Remote {
     connection: Connection,
     looked: Instant,
@@ -41,12 +45,22 @@ struct Reading {
 }
 
 impl Remote {
-    /// Asks the API at `url` for its figures, which are those at rest.
+    /// Asks an endpoint that is there for its figures, which are those at rest.
     ///
     /// # Errors
     /// [`KubeError`] when it does not tell them: with 403 where who asks may not read metrics.
-    pub(super) async fn open(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
-        let mut connection = Connection::new(url, access.clone(), Options::default())?;
+    pub(super) async fn open(running: &Running) -> Result<Self, KubeError> {
+        let etcd = running.etcd.iter().flat_map(|config| &config.endpoints);
+        let urls = running.kube_url.iter().cloned();
+        let urls: Vec<_> = urls.chain(etcd.map(ToString::to_string)).collect();
+        let url = urls.first().map_or("", String::as_str);
+        if urls.len() > 1 {
+            return Err(KubeError::Url {
+                url: url.to_owned(),
+                reason: "is one of several endpoints, and nobody knows which of them does the work",
+            });
+        }
+        let mut connection = Connection::new(url, running.kube_access.clone(), Options::default())?;
         let idle = read(&mut connection).await?;
         Ok(Self {
             connection,
@@ -73,7 +87,7 @@ impl Remote {
         }
     }
 
-    /// The figures since [`Self::begin`]; `None` when the API has ceased to tell them.
+    /// The figures since [`Self::begin`]; `None` when the server has ceased to tell them.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64) -> Option<ServerFigures> {
         let end = self.look().await?;
         let mut figures = ServerFigures {
@@ -101,21 +115,34 @@ impl Remote {
 }
 
 async fn read(connection: &mut Connection) -> Result<Reading, KubeError> {
+    let page = match timeout(PAGE_WITHIN, page(connection)).await {
+        Ok(page) => page?,
+        Err(_) => {
+            connection.cancel();
+            let within = PAGE_WITHIN.as_secs();
+            return Err(KubeError::Body(format!("no {PATH} within {within} s")));
+        }
+    };
+    // Where it is not told, zero would be taken for what it is.
+    let told = |name: &str| {
+        let missing = || KubeError::Body(format!("{PATH} has no {name}"));
+        page.sum(name).ok_or_else(missing)
+    };
+    Ok(Reading {
+        cpu_s: told("process_cpu_seconds_total")?,
+        rss: told("process_resident_memory_bytes")? as u64,
+        allocated: page.allocated(),
+        counters: page.totals(),
+    })
+}
+
+async fn page(connection: &mut Connection) -> Result<MetricsText, KubeError> {
     let answer = connection
         .send(Method::GET, PATH, HeaderMap::new(), Bytes::new())
         .await?;
     let answer = accepted(Method::GET, PATH, answer).await?;
     let page = whole(answer.into_body(), LARGEST_PAGE).await?;
-    let page = MetricsText::new(String::from_utf8_lossy(&page).into_owned());
-    // A page without them is no page of zeros.
-    let figure = |name: &str| {
-        let missing = || KubeError::Body(format!("{PATH} has no {name}"));
-        page.sum(name).ok_or_else(missing)
-    };
-    Ok(Reading {
-        cpu_s: figure("process_cpu_seconds_total")?,
-        rss: figure("process_resident_memory_bytes")? as u64,
-        allocated: page.allocated(),
-        counters: page.totals(),
-    })
+    Ok(MetricsText::new(
+        String::from_utf8_lossy(&page).into_owned(),
+    ))
 }
