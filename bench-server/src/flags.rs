@@ -7,12 +7,19 @@ use clap::{Args, Parser, ValueEnum};
 
 pub use crate::kube::tier::{FeatureGates, KubeFlags};
 
+/// The codes as the help lists them.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  stopped by SIGINT or SIGTERM
+  1  a part of the server failed
+  2  wrong usage, or the server cannot be started";
+
 /// A server that shows how cheap a list can be: etcd's API over an in-memory store, or the
 /// Kubernetes list API in front of any etcd.
 ///
 /// Prints `ready etcd=URL` (or `ready kube=URL`) on standard output once it accepts connections.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "bench-server", version)]
+#[command(name = "bench-server", version, after_help = EXIT_CODES)]
 pub struct Flags {
     /// The etcd tier.
     #[command(flatten)]

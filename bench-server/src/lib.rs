@@ -14,6 +14,7 @@ pub mod open_lists;
 
 mod program;
 pub mod store;
+pub mod tasks;
 pub mod wire;
 
 pub use program::run;

@@ -1,4 +1,4 @@
-//! The server as a program: settings, start, announce, wait for a signal, stop.
+//! The server as a program: settings, start, announce, wait for a signal or a failure, stop.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -7,17 +7,28 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
+use futures::future::OptionFuture;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::embedded::EmbeddedEtcd;
 use crate::etcd::tier::EtcdTier;
 use crate::flags::Flags;
 use crate::kube::tier::{Backend, KubeTier};
+use crate::tasks::TaskEnded;
 
-/// Exit code of a usage error, an address in use or an unusable certificate.
+/// Exit code of a usage error, an address in use, an unusable certificate or an etcd that cannot be reached.
 const EXIT_USAGE: u8 = 2;
 
-/// Runs the server with `args` (the first is the program's name) until SIGINT or SIGTERM.
+/// Why a server that ran stops.
+enum Stop {
+    /// It was told to.
+    Signal,
+    /// It would serve what grows old.
+    Failed(TaskEnded),
+}
+
+/// Runs the server with `args` (the first is the program's name) until SIGINT or SIGTERM, or until one of its tasks has
+/// failed, which is exit code 1.
 ///
 /// Prints `ready etcd=URL[,URL]` (or `ready kube=…`) on standard output once it accepts connections.
 pub fn run<I, T>(args: I) -> ExitCode
@@ -38,7 +49,11 @@ where
         }
     };
     match runtime.block_on(serve(flags)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Stop::Signal) => ExitCode::SUCCESS,
+        Ok(Stop::Failed(ended)) => {
+            eprintln!("error: {ended}; the server stops, since it cannot go on without");
+            ExitCode::FAILURE
+        }
         Err(e) => {
             eprintln!("error: {e:#}");
             ExitCode::from(EXIT_USAGE)
@@ -46,7 +61,7 @@ where
     }
 }
 
-async fn serve(flags: Flags) -> anyhow::Result<()> {
+async fn serve(flags: Flags) -> anyhow::Result<Stop> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let (serves_etcd, serves_kube) = (
@@ -84,12 +99,14 @@ async fn serve(flags: Flags) -> anyhow::Result<()> {
         announce("kube", &tier.urls)?;
         kube = Some(tier);
     }
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    drop((kube, etcd));
-    Ok(())
+    let etcd_ended = OptionFuture::from(etcd.as_mut().map(EtcdTier::ended));
+    let kube_ended = OptionFuture::from(kube.as_mut().map(KubeTier::ended));
+    Ok(tokio::select! {
+        _ = interrupt.recv() => Stop::Signal,
+        _ = terminate.recv() => Stop::Signal,
+        Some(ended) = etcd_ended => Stop::Failed(ended),
+        Some(ended) = kube_ended => Stop::Failed(ended),
+    })
 }
 
 /// Ends with a usage error.

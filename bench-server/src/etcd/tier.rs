@@ -8,7 +8,6 @@ use etcd_api::proto::etcdserverpb::lease_server::LeaseServer;
 use etcd_api::proto::etcdserverpb::maintenance_server::MaintenanceServer;
 use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
 use etcd_api::proto::health::health_server::HealthServer;
-use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use super::auth::AuthService;
@@ -23,6 +22,7 @@ use crate::flags::{CommonFlags, EtcdFlags};
 use crate::listen::{Bound, ListenError, TlsFiles, Workers};
 use crate::metrics;
 use crate::store::{self, Store};
+use crate::tasks::{TaskEnded, Tasks};
 
 /// Why the tier did not start.
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +50,8 @@ pub struct EtcdTier {
     pub urls: Vec<String>,
     /// The node behind them.
     pub node: Arc<Node>,
-    /// Accept loops and the store's clockwork; dropped first.
-    _tasks: JoinSet<()>,
+    /// Accept loops and the store's clockwork.
+    tasks: Tasks,
 }
 
 impl EtcdTier {
@@ -85,22 +85,27 @@ impl EtcdTier {
         let node = Arc::new(Node::new(store, flags, advertised));
         let service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
         let workers = Arc::new(Workers::start(common.worker_threads, common.gather_writes)?);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(clockwork::expire_leases(node.store.clone()));
+        let mut tasks = Tasks::default();
+        let expiry = clockwork::expire_leases(node.store.clone());
+        tasks.spawn("the expiry of leases", expiry);
         if let Some(retention) = retention {
-            tasks.spawn(clockwork::compact(node.clone(), retention));
+            let compaction = clockwork::compact(node.clone(), retention);
+            tasks.spawn("automatic compaction", compaction);
         }
         for listener in bound {
-            tasks.spawn(listener.accept(workers.clone(), service.clone()));
+            let name = format!("the listener on {}", listener.url);
+            tasks.spawn(name, listener.accept(workers.clone(), service.clone()));
         }
         for listener in metrics_bound {
-            tasks.spawn(listener.accept(workers.clone(), service.plain_only()));
+            let name = format!("the listener on {}", listener.url);
+            tasks.spawn(name, listener.accept(workers.clone(), service.plain_only()));
         }
-        Ok(Self {
-            urls,
-            node,
-            _tasks: tasks,
-        })
+        Ok(Self { urls, node, tasks })
+    }
+
+    /// Waits until something has ended that the tier needs; for ever while all is well.
+    pub async fn ended(&mut self) -> TaskEnded {
+        self.tasks.ended().await
     }
 }
 

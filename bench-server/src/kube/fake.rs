@@ -34,6 +34,8 @@ struct Inner {
     silent: AtomicBool,
     /// Every call fails as unreachable.
     down: AtomicBool,
+    /// Every call panics.
+    broken: AtomicBool,
     /// What `features` says about progress.
     has_progress: AtomicBool,
     /// `features` fails, and nothing else.
@@ -75,6 +77,7 @@ impl Default for FakeEtcd {
             no_stream: AtomicBool::new(false),
             silent: AtomicBool::new(false),
             down: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             has_progress: AtomicBool::new(true),
             no_features: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
@@ -237,6 +240,10 @@ impl FakeEtcd {
         self.0.down.store(down, Ordering::SeqCst);
     }
 
+    pub(crate) fn set_broken(&self, broken: bool) {
+        self.0.broken.store(broken, Ordering::SeqCst);
+    }
+
     pub(crate) fn set_has_progress(&self, has_progress: bool) {
         self.0.has_progress.store(has_progress, Ordering::SeqCst);
     }
@@ -302,6 +309,7 @@ impl FakeEtcd {
     }
 
     fn up(&self) -> Result<(), Error> {
+        assert!(!self.0.broken.load(Ordering::SeqCst), "this fake is broken");
         match self.0.down.load(Ordering::SeqCst) {
             true => Err(Error::Unreachable {
                 endpoint: "fake".into(),

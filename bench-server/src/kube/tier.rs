@@ -7,7 +7,6 @@ use clap::{ArgAction, Args, ValueEnum};
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::{Client, kubernetes::KubernetesClient};
 use etcd_api::kubernetes::KubernetesEtcd;
-use tokio::task::JoinSet;
 
 use super::cache::WatchCache;
 use super::cache::fill::StreamSupport;
@@ -20,6 +19,7 @@ use super::service::KubeService;
 use crate::flags::{CommonFlags, parse_duration};
 use crate::listen::{Bound, ListenError, TlsFiles, Workers};
 use crate::metrics;
+use crate::tasks::{TaskEnded, Tasks};
 
 /// Flags of the Kubernetes tier.
 #[derive(Debug, Clone, Args)]
@@ -120,7 +120,8 @@ pub struct KubeTier {
     pub urls: Vec<String>,
     /// What they serve.
     pub service: KubeService,
-    _tasks: JoinSet<()>,
+    /// Accept loops, caches, compaction.
+    tasks: Tasks,
 }
 
 impl KubeTier {
@@ -154,7 +155,7 @@ impl KubeTier {
         let figures = Figures::new(&mut registry);
         let gates = flags.feature_gates;
         let streams = Arc::new(StreamSupport::new(gates.etcd_range_stream));
-        let mut tasks = JoinSet::new();
+        let mut tasks = Tasks::default();
         let listers = RESOURCES
             .iter()
             .map(|resource| {
@@ -163,7 +164,8 @@ impl KubeTier {
                     .watch_cache
                     .then(|| WatchCache::new(resource, prefix.clone(), gates, figures.clone()));
                 if let Some(cache) = &cache {
-                    tasks.spawn(cache.clone().run(backend.clone(), streams.clone()));
+                    let kept = cache.clone().run(backend.clone(), streams.clone());
+                    tasks.spawn(format!("the watch cache of {}", resource.name), kept);
                 }
                 Lister {
                     resource,
@@ -177,18 +179,24 @@ impl KubeTier {
             })
             .collect();
         if let Some(interval) = flags.compaction_interval() {
-            tasks.spawn(compaction::run(backend.clone(), interval));
+            tasks.spawn("compaction", compaction::run(backend.clone(), interval));
         }
         let service = KubeService::new(listers, registry);
         let urls = bound.iter().map(|bound| bound.url.clone()).collect();
         let workers = Arc::new(Workers::start(common.worker_threads, common.gather_writes)?);
         for listener in bound {
-            tasks.spawn(listener.accept(workers.clone(), service.clone()));
+            let name = format!("the listener on {}", listener.url);
+            tasks.spawn(name, listener.accept(workers.clone(), service.clone()));
         }
         Ok(Self {
             urls,
             service,
-            _tasks: tasks,
+            tasks,
         })
+    }
+
+    /// Waits until something has ended that the tier needs; for ever while all is well.
+    pub async fn ended(&mut self) -> TaskEnded {
+        self.tasks.ended().await
     }
 }

@@ -69,7 +69,7 @@ impl WatchCache {
             if let Err(error) = ended
                 && error.is_panic()
             {
-                // A cache without one of its parts would be wrong in silence.
+                // A cache without one of its parts would be wrong in silence. The tier tells of the panic.
                 std::panic::resume_unwind(error.into_panic());
             }
         }

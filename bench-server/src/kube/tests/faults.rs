@@ -27,6 +27,22 @@ async fn a_storage_without_streams_fills_the_cache_in_pages() {
     assert_eq!(gated.lists().0, 0);
 }
 
+/// A panic once ended a cache alone: its tier went on serving what it had held then.
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_panics_is_told_by_the_tier() {
+    let etcd = FakeEtcd::default();
+    let mut tier = ready(&etcd, &[]).await;
+    etcd.set_broken(true);
+    etcd.break_watches(|| WatchError::Canceled("connection lost".into()));
+    let ended = tokio::time::timeout(Duration::from_secs(600), tier.ended()).await;
+    let ended = ended.expect("it is told").to_string();
+    assert!(
+        ended.starts_with("the watch cache of ")
+            && ended.ends_with(" panicked: this fake is broken"),
+        "{ended}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_seen_whole() {
     let etcd = FakeEtcd::default();
