@@ -21,6 +21,10 @@ use crate::listen::{Bound, ListenError, TlsFiles, Workers};
 use crate::metrics;
 use crate::tasks::{TaskEnded, Tasks};
 
+/// Time between pings to etcd while something is asked of it, which a watch always does: an apiserver's. An etcd that is
+/// stopped says nothing, and its watches would be waited for while caches grow old.
+const ETCD_PINGS: Duration = Duration::from_secs(30);
+
 /// Flags of the Kubernetes tier.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Kubernetes tier")]
@@ -134,6 +138,7 @@ impl KubeTier {
         config.tls.ca.clone_from(&flags.etcd_cafile);
         config.tls.cert.clone_from(&flags.etcd_certfile);
         config.tls.key.clone_from(&flags.etcd_keyfile);
+        config.keep_alive = Some(ETCD_PINGS);
         let backend = Arc::new(KubernetesClient::new(Client::connect(config).await?));
         Self::start_over(backend, flags, common).await
     }

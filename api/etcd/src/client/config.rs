@@ -11,6 +11,7 @@ use http::Uri;
 use tokio_rustls::rustls;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
+use super::keep_alive::ANSWER_WITHIN;
 use crate::error::Error;
 use crate::pem::{PemError, certificates, private_key};
 
@@ -103,7 +104,8 @@ pub struct ClientConfig {
     pub tls: TlsFiles,
     /// Who to authenticate as; nobody by default.
     pub user: Option<User>,
-    /// HTTP/2 pings while a request is in flight, at least [`MIN_KEEP_ALIVE`] apart; none by default.
+    /// HTTP/2 pings while a request is in flight, at least [`MIN_KEEP_ALIVE`] apart; none by default. A connection without an
+    /// answer for 10 s is dropped, which fails what is open on it. Those of [`super::calls`] send none.
     pub keep_alive: Option<Duration>,
     /// Time allowed for one connection attempt. Default 5 s.
     pub connect_timeout: Duration,
@@ -148,7 +150,9 @@ impl ClientConfig {
             .max_frame_size(self.http2.max_frame_bytes)
             .keep_alive_while_idle(false);
         if let Some(interval) = self.keep_alive_checked()? {
-            endpoint = endpoint.http2_keep_alive_interval(interval);
+            endpoint = endpoint
+                .http2_keep_alive_interval(interval)
+                .keep_alive_timeout(ANSWER_WITHIN);
         }
         if is_tls(uri) {
             let mut tls = ClientTlsConfig::new()

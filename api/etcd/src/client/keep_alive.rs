@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use h2::{Ping, PingPong};
 
-/// How long an answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long an answer may take, on every connection: an apiserver's timeout.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Counts the requests of a connection that are in flight.
 #[derive(Debug, Clone, Default)]
@@ -47,5 +47,54 @@ pub(super) async fn pings(
             Ok(Err(_)) => return "closed under a ping",
             Err(_) => return "no answer to a ping",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::client::config::ClientConfig;
+    use crate::client::raw_list::{ListRpc, RawConnection};
+    use crate::proto::etcdserverpb::{RangeRequest, WatchRequest};
+
+    const INTERVAL: Duration = Duration::from_secs(30);
+    const NOTICED_WITHIN: Duration = INTERVAL.saturating_add(ANSWER_WITHIN.saturating_mul(2));
+
+    /// A server that is stopped: the system takes connections for it, and nobody answers.
+    async fn frozen() -> (TcpListener, ClientConfig) {
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a loopback port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let mut config = ClientConfig::new(&address.to_string()).expect("an address");
+        config.keep_alive = Some(INTERVAL);
+        (listener, config)
+    }
+
+    /// Such a watch was once waited for as long as the server was stopped.
+    #[tokio::test]
+    async fn a_watch_of_a_server_that_is_stopped_fails() {
+        let (_listener, config) = frozen().await;
+        let client = Client::connect(config).await.expect("it is taken");
+        tokio::time::pause();
+        let mut watches = client.watch();
+        let watch = watches.watch(tokio_stream::pending::<WatchRequest>());
+        let watch = timeout(NOTICED_WITHIN, watch).await;
+        assert!(watch.expect("it is noticed").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_list_of_a_server_that_is_stopped_fails() {
+        let (_listener, config) = frozen().await;
+        let connection = RawConnection::connect(&config, None).await;
+        let connection = connection.expect("it is taken");
+        tokio::time::pause();
+        let request = RangeRequest::default();
+        let list = connection.open(ListRpc::Range, &request);
+        let list = timeout(NOTICED_WITHIN, list).await;
+        assert!(list.expect("it is noticed").is_err());
     }
 }
