@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use tracing_subscriber::EnvFilter;
 
 pub use crate::kube::tier::{FeatureGates, KubeFlags};
 
@@ -35,8 +36,9 @@ pub struct Flags {
 /// Flags that both tiers have.
 #[derive(Debug, Clone, Args)]
 pub struct CommonFlags {
-    /// Log level or filter (error, warn, info, debug, trace); logs go to standard error.
-    #[arg(long, default_value = "info", env = "BENCH_SERVER_LOG")]
+    /// Log level (off, error, warn, info, debug, trace), or a filter like bench_server=debug; logs go to standard
+    /// error.
+    #[arg(long, default_value = "info", env = "BENCH_SERVER_LOG", value_parser = parse_log_filter)]
     pub log_level: String,
 
     /// Threads that serve connections; 0 means one per core.
@@ -194,6 +196,31 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|e| e.to_string())
 }
 
+/// Reads what `EnvFilter` takes, but for a word alone: that is a level here and never the name of a target, since a mistyped
+/// level would turn off every log.
+fn parse_log_filter(text: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    // etcd's levels above error, at which nothing is logged here.
+    if ["dpanic", "panic", "fatal"].contains(&text) {
+        return Ok("off".to_owned());
+    }
+    let is_level = |word: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word));
+    let unknown = text.split(',').find(|word| {
+        let names_target = word.contains(['=', '[']);
+        !names_target && !word.is_empty() && !is_level(word)
+    });
+    if let Some(word) = unknown {
+        let levels = LEVELS.join(", ");
+        return Err(format!(
+            "`{word}` is none of {levels}, nor a filter like bench_server=debug"
+        ));
+    }
+    match EnvFilter::try_new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// A period of progress notifications as etcd takes it (`api/v3rpc/watch.go`, `NewWatchServer`).
 fn parse_progress_interval(text: &str) -> Result<Duration, String> {
     const DEFAULT: Duration = Duration::from_secs(600);
@@ -207,6 +234,34 @@ fn parse_progress_interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        let read = |text| {
+            let line = ["bench-server", "--log-level", text];
+            Flags::try_parse_from(line).map(|flags| flags.common.log_level)
+        };
+        for good in [
+            "warn",
+            "INFO",
+            "off",
+            "info,hyper=warn",
+            "bench_server::kube=debug",
+            "[span]=trace",
+        ] {
+            assert_eq!(read(good).expect("a filter"), good);
+        }
+        assert_eq!(read("panic").expect("a level of etcd's"), "off");
+        for (bad, told) in [
+            ("wran", "`wran` is none of off, error, warn"),
+            ("info,hyper", "`hyper` is none of"),
+            ("hyper=wran", "expected one of"),
+        ] {
+            let error = read(bad).expect_err(bad);
+            assert_eq!(error.exit_code(), 2, "{bad}");
+            assert!(error.to_string().contains(told), "{bad}: {error}");
+        }
+    }
 
     #[test]
     fn progress_comes_as_often_as_from_etcd_with_the_same_flag() {

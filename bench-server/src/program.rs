@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use futures::future::OptionFuture;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 use crate::embedded::EmbeddedEtcd;
 use crate::etcd::tier::EtcdTier;
@@ -125,13 +126,9 @@ fn announce(tier: &str, urls: &[String]) -> anyhow::Result<()> {
     }
 }
 
-fn start_logging(level: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_new(level).unwrap_or_else(|e| {
-        eprintln!("warning: --log-level {level:?}: {e}; using info");
-        tracing_subscriber::EnvFilter::new("info")
-    });
+fn start_logging(filter: &str) {
     let set = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(EnvFilter::new(filter))
         .with_writer(std::io::stderr)
         .try_init();
     if set.is_err() {
