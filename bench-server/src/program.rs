@@ -102,12 +102,14 @@ async fn serve(flags: Flags) -> anyhow::Result<Stop> {
     }
     let etcd_ended = OptionFuture::from(etcd.as_mut().map(EtcdTier::ended));
     let kube_ended = OptionFuture::from(kube.as_mut().map(KubeTier::ended));
-    Ok(tokio::select! {
-        _ = interrupt.recv() => Stop::Signal,
-        _ = terminate.recv() => Stop::Signal,
-        Some(ended) = etcd_ended => Stop::Failed(ended),
-        Some(ended) = kube_ended => Stop::Failed(ended),
-    })
+    let signal = tokio::select! {
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+        Some(ended) = etcd_ended => return Ok(Stop::Failed(ended)),
+        Some(ended) = kube_ended => return Ok(Stop::Failed(ended)),
+    };
+    tracing::info!("stopping on {signal}");
+    Ok(Stop::Signal)
 }
 
 /// Ends with a usage error.
@@ -117,10 +119,12 @@ fn usage(message: &str) -> ! {
         .exit()
 }
 
-/// Tells a parent process that connections are accepted. A closed pipe is no error.
+/// Tells the log and a parent process that connections are accepted. A closed pipe is no error.
 fn announce(tier: &str, urls: &[String]) -> anyhow::Result<()> {
+    let urls = urls.join(",");
+    tracing::info!("the {tier} tier listens on {urls}");
     let mut out = std::io::stdout().lock();
-    match writeln!(out, "ready {tier}={}", urls.join(",")).and_then(|()| out.flush()) {
+    match writeln!(out, "ready {tier}={urls}").and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),
     }

@@ -40,6 +40,19 @@ impl Collector for StoreCollector {
         )?;
         gauge(
             e,
+            "etcd_server_quota_backend_bytes",
+            "Most bytes that are stored; negative is no limit",
+            store.reported_quota(),
+        )?;
+        // Memory is given back at compaction: what is taken is in use.
+        gauge(
+            e,
+            "etcd_mvcc_db_total_size_in_use_in_bytes",
+            "Bytes that are in use",
+            store.size_bytes() as i64,
+        )?;
+        gauge(
+            e,
             "etcd_mvcc_db_total_size_in_bytes",
             "Bytes that the quota is weighed against",
             store.size_bytes() as i64,

@@ -84,10 +84,13 @@ impl Maintenance for MaintenanceService {
                 alarms
             }
             (Ok(AlarmAction::Activate), Ok(asked)) if here && asked != AlarmType::None => {
-                store.raise_alarm(asked);
+                if store.raise_alarm(asked) {
+                    tracing::warn!("{} raised by a client", asked.as_str_name());
+                }
                 vec![asked]
             }
             (Ok(AlarmAction::Deactivate), Ok(asked)) if here && store.clear_alarm(asked) => {
+                tracing::info!("{} disarmed", asked.as_str_name());
                 vec![asked]
             }
             _ => Vec::new(),

@@ -7,6 +7,7 @@
 
 mod first_bytes;
 mod gather;
+mod handshakes;
 mod time_limit;
 mod tls;
 mod url;
@@ -120,8 +121,8 @@ impl Bound {
     pub async fn accept<H: Handler>(self, workers: Arc<Workers<H>>, handler: H) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let tls = self.tls.as_ref().map(|t| t.0.clone());
+                Ok((stream, peer)) => {
+                    let tls = self.tls.as_ref().map(|t| (t.0.clone(), peer));
                     workers.hand_over(stream, tls, handler.clone());
                 }
                 Err(e) => {

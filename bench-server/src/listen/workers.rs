@@ -1,5 +1,7 @@
 //! Worker threads: one current-thread runtime each, connections handed out in turn.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use super::Handler;
 use super::first_bytes::FirstBytes;
 use super::gather::gathered;
+use super::handshakes::FailedHandshakes;
 use super::time_limit::{Limited, Streams};
 use super::tls;
 
@@ -35,8 +38,11 @@ const IDLE: Duration = Duration::from_secs(90);
 /// for the head of a request.
 const FIRST_WORD: Duration = Duration::from_secs(32);
 
+/// How to shake hands, and with whom.
+type Tls = (TlsAcceptor, SocketAddr);
+
 /// A connection on its way to a worker, with what answers it.
-type Connection<H> = (std::net::TcpStream, Option<TlsAcceptor>, H);
+type Connection<H> = (std::net::TcpStream, Option<Tls>, H);
 
 /// The threads that serve connections. Dropping it ends them and their connections.
 #[derive(Debug)]
@@ -56,14 +62,16 @@ impl<H: Handler> Workers<H> {
             n => n,
         };
         let mut queues = Vec::with_capacity(threads);
+        let failed = Arc::new(FailedHandshakes::default());
         for index in 0..threads {
             let (queue, connections) = mpsc::unbounded_channel();
+            let failed = failed.clone();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
             std::thread::Builder::new()
                 .name(format!("conn-{index}"))
-                .spawn(move || runtime.block_on(serve_queue(connections, gather)))?;
+                .spawn(move || runtime.block_on(serve_queue(connections, gather, failed)))?;
             queues.push(queue);
         }
         Ok(Self {
@@ -72,8 +80,8 @@ impl<H: Handler> Workers<H> {
         })
     }
 
-    /// Gives a connection to the next worker, to be answered by `handler`.
-    pub fn hand_over(&self, stream: TcpStream, tls: Option<TlsAcceptor>, handler: H) {
+    /// Gives a connection to the next worker, to be answered by `handler`; `tls` is how to shake hands first, and with whom.
+    pub fn hand_over(&self, stream: TcpStream, tls: Option<(TlsAcceptor, SocketAddr)>, handler: H) {
         // Nagle would hold back the last packet of every small response.
         if let Err(e) = stream.set_nodelay(true) {
             tracing::debug!("connection lost before it was served: {e}");
@@ -95,8 +103,13 @@ impl<H: Handler> Workers<H> {
 }
 
 /// Serves what arrives until the queue's sender is dropped.
-async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H>>, gather: bool) {
+async fn serve_queue<H: Handler>(
+    mut queue: mpsc::UnboundedReceiver<Connection<H>>,
+    gather: bool,
+    failed: Arc<FailedHandshakes>,
+) {
     while let Some((stream, tls, handler)) = queue.recv().await {
+        let failed = failed.clone();
         tokio::spawn(async move {
             let stream = match TcpStream::from_std(stream) {
                 Ok(stream) => stream,
@@ -107,12 +120,14 @@ async fn serve_queue<H: Handler>(mut queue: mpsc::UnboundedReceiver<Connection<H
             };
             match tls {
                 None => serve_connection(stream, gather, handler).await,
-                Some(acceptor) => match timeout(FIRST_WORD, tls::accept(&acceptor, stream)).await {
-                    // Above the session, so that what is gathered becomes one record, and not each of its parts.
-                    Ok(Ok(stream)) => serve_connection(stream, gather, handler).await,
-                    Ok(Err(e)) => tracing::debug!("TLS handshake failed: {e}"),
-                    Err(e) => tracing::debug!("TLS handshake took too long: {e}"),
-                },
+                Some((acceptor, peer)) => {
+                    match timeout(FIRST_WORD, tls::accept(&acceptor, stream)).await {
+                        // Above the session, so that what is gathered becomes one record, and not each of its parts.
+                        Ok(Ok(stream)) => serve_connection(stream, gather, handler).await,
+                        Ok(Err(e)) => failed.tell(peer, e),
+                        Err(_) => failed.tell(peer, "it took too long"),
+                    }
+                }
             }
         });
     }

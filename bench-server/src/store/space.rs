@@ -85,13 +85,20 @@ impl Store {
         if writer.alarms.0.contains(&AlarmType::Nospace) {
             return Err(Refusal::NoSpace);
         }
-        match self.quota_bytes() {
-            Some(quota) if self.size_bytes() + cost >= quota => {
-                writer.alarms.0.insert(AlarmType::Nospace);
-                Err(Refusal::NoSpace)
-            }
-            _ => Ok(()),
+        let Some(quota) = self.quota_bytes() else {
+            return Ok(());
+        };
+        let stored = self.size_bytes();
+        if stored + cost < quota {
+            return Ok(());
         }
+        writer.alarms.0.insert(AlarmType::Nospace);
+        // Once, and not for each of the writes that are refused from now on.
+        tracing::warn!(
+            "quota of {quota} bytes reached ({stored} bytes stored): NOSPACE raised, writes are refused until it is \
+             disarmed"
+        );
+        Err(Refusal::NoSpace)
     }
 }
 

@@ -162,11 +162,18 @@ async fn alarms_stop_writes(t: Target) {
 
 async fn a_negative_quota_is_reported_as_it_is(t: Target) {
     assert_eq!(status(&t).await.db_size_quota, -5);
+    let quota = figure(&t, "etcd_server_quota_backend_bytes").await;
+    assert_eq!(quota, Some(-5.0));
     t.set("k", "v").await;
 }
 
 async fn quota_raises_the_alarm(t: Target) {
     assert_eq!(status(&t).await.db_size_quota, 4_194_304);
+    let quota = figure(&t, "etcd_server_quota_backend_bytes").await;
+    assert_eq!(quota, Some(4_194_304.0));
+    let size = figure(&t, "etcd_mvcc_db_total_size_in_bytes").await;
+    let used = figure(&t, "etcd_mvcc_db_total_size_in_use_in_bytes").await;
+    assert!(Some(0.0) < used && used <= size, "{used:?} of {size:?}");
     // etcd looks at the size of its file, which lags behind by what it has not committed yet.
     let most = if t.peer.is_bench() { 4 } else { 63 };
     let mut refused = None;
@@ -471,6 +478,18 @@ async fn get(t: &Target, path: &str) -> (String, String) {
         head.lines().next().unwrap_or_default().to_owned(),
         body.to_owned(),
     )
+}
+
+/// What `/metrics` has under a name without labels.
+async fn figure(t: &Target, name: &str) -> Option<f64> {
+    let (_, body) = get(t, "/metrics").await;
+    // etcd sends it in chunks, each behind a line with its size.
+    let text: String = match body.starts_with('#') {
+        true => body,
+        false => body.split("\r\n").skip(1).step_by(2).collect(),
+    };
+    let figure = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+    text.lines().find_map(figure)
 }
 
 async fn http_paths(t: Target) {
