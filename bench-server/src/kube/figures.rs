@@ -369,35 +369,51 @@ impl Figures {
             .inc();
     }
 
-    /// The cache as it stands after a change.
-    pub(crate) fn cache(
+    /// The gauges of a resource's cache.
+    pub(crate) fn cache(&self, resource: &Resource) -> CacheFigures {
+        let label = ByResource::of(resource);
+        let gauge = |family: &Family<ByResource, Gauge>| family.get_or_create(&label).clone();
+        CacheFigures {
+            resource_version: gauge(&self.resource_version),
+            cached_objects: gauge(&self.cached_objects),
+            stored_objects: gauge(&self.stored_objects),
+            cached_bytes: gauge(&self.cached_bytes),
+            size_estimate: gauge(&self.size_estimate),
+            snapshots: gauge(&self.snapshots),
+            ring_capacity: self.watch.ring_capacity(resource),
+        }
+    }
+}
+
+/// The gauges of one cache, looked up once: every write sets all of them, and readers wait meanwhile.
+#[derive(Debug)]
+pub(crate) struct CacheFigures {
+    resource_version: Gauge,
+    cached_objects: Gauge,
+    stored_objects: Gauge,
+    cached_bytes: Gauge,
+    size_estimate: Gauge,
+    snapshots: Gauge,
+    ring_capacity: Gauge,
+}
+
+impl CacheFigures {
+    /// The cache as it stands after a change. Seven stores.
+    pub(crate) fn set(
         &self,
-        resource: &Resource,
         revision: i64,
         objects: u64,
         bytes: u64,
         snapshots: usize,
         ring_capacity: usize,
     ) {
-        self.watch.ring_capacity(resource, ring_capacity);
-        self.size_estimate
-            .get_or_create(&ByResource::of(resource))
-            .set(bytes as i64);
-        self.resource_version
-            .get_or_create(&ByResource::of(resource))
-            .set(revision);
-        self.cached_objects
-            .get_or_create(&ByResource::of(resource))
-            .set(objects as i64);
-        self.stored_objects
-            .get_or_create(&ByResource::of(resource))
-            .set(objects as i64);
-        self.cached_bytes
-            .get_or_create(&ByResource::of(resource))
-            .set(bytes as i64);
-        self.snapshots
-            .get_or_create(&ByResource::of(resource))
-            .set(snapshots as i64);
+        self.resource_version.set(revision);
+        self.cached_objects.set(objects as i64);
+        self.stored_objects.set(objects as i64);
+        self.cached_bytes.set(bytes as i64);
+        self.size_estimate.set(bytes as i64);
+        self.snapshots.set(snapshots as i64);
+        self.ring_capacity.set(ring_capacity as i64);
     }
 }
 

@@ -38,7 +38,7 @@ use self::index::{Candidates, Indexes};
 use self::ring::{Ring, TooOld};
 use self::snapshots::{Kept, Snapshots};
 use super::decode::Decoder;
-use super::figures::Figures;
+use super::figures::{CacheFigures, Figures};
 use super::filter::Filter;
 use super::gates::FeatureGates;
 use super::object::Object;
@@ -57,6 +57,8 @@ pub struct WatchCache {
     gates: FeatureGates,
     /// Held to clone or replace the tree's root, never while filtering or encoding.
     state: Mutex<State>,
+    /// What the state is told as; set while it is held, so that the last change is what is told.
+    gauges: CacheFigures,
     freshness: Freshness,
     hub: Arc<Hub>,
     /// Indexes that would have helped and are not there.
@@ -152,6 +154,7 @@ impl WatchCache {
             stream_key: format!("cache/{}", resource.name),
             gates,
             state: Mutex::default(),
+            gauges: figures.cache(resource),
             freshness: Freshness::default(),
             hub: Hub::new(resource),
             wanted: Mutex::default(),
@@ -362,8 +365,7 @@ impl WatchCache {
         let (position, answer) = {
             let mut state = self.state.lock();
             let answer = change(&mut state);
-            self.figures.cache(
-                self.resource,
+            self.gauges.set(
                 state.revision,
                 state.tree.len(),
                 state.tree.weight(),

@@ -159,10 +159,10 @@ impl WatchFigures {
         figures
     }
 
-    pub(super) fn ring_capacity(&self, resource: &Resource, capacity: usize) {
+    pub(super) fn ring_capacity(&self, resource: &Resource) -> Gauge {
         self.capacity
             .get_or_create(&ByResource::of(resource))
-            .set(capacity as i64);
+            .clone()
     }
 
     pub(crate) fn ring_resized(&self, resource: &Resource, resized: Resized) {
