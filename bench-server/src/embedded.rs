@@ -21,18 +21,16 @@ use etcd_api::kubernetes::{
 use etcd_api::proto::etcdserverpb::TxnRequest;
 use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
-use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
 use crate::etcd::clockwork;
 use crate::etcd::watch::spec;
 use crate::store::watch_hub::{Delivery, Notice, WatchStream};
 use crate::store::{Cursor, Record, Snapshot, Store};
+use crate::wire::frame::COPY_BELOW_BYTES;
 
 /// A batch of a streamed list ends with the record that brings it to this size.
 const BATCH_BYTES: usize = 256 * 1024;
-/// Records below this size are copied into a run, others are pointed at (`wire/` does the same).
-const COPY_BELOW: usize = 2 * 1024;
 
 /// Storage in this process. Clones share it.
 #[derive(Clone)]
@@ -42,23 +40,16 @@ pub struct EmbeddedEtcd {
     progress_interval: Duration,
     /// Watches by stream key, for manual progress. The watches themselves own the streams.
     streams: Arc<Mutex<HashMap<String, Vec<Weak<WatchStream>>>>>,
-    /// Lets leases expire; ends with the last clone.
-    _clockwork: Arc<JoinSet<()>>,
 }
 
 impl EmbeddedEtcd {
-    /// The interface over `store`. Starts the task that lets its leases expire.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub fn start(store: Store, progress_interval: Duration) -> Self {
-        let mut clockwork = JoinSet::new();
-        clockwork.spawn(clockwork::expire_leases(store.clone()));
+    /// The interface over `store`, whose leases expire where its owner runs [`clockwork::expire_leases`], as the etcd tier
+    /// does.
+    pub fn new(store: Store, progress_interval: Duration) -> Self {
         Self {
             store,
             progress_interval,
             streams: Arc::default(),
-            _clockwork: Arc::new(clockwork),
         }
     }
 
@@ -249,7 +240,7 @@ impl List {
         {
             self.left -= 1;
             bytes += record.wire_len();
-            if record.wire_len() < COPY_BELOW {
+            if record.wire_len() < COPY_BELOW_BYTES {
                 let pieces = record.wire().into_iter();
                 pieces.for_each(|piece| run.extend_from_slice(piece));
                 continue;

@@ -92,7 +92,7 @@ async fn serve(flags: Flags) -> anyhow::Result<Stop> {
         let tier = match &etcd {
             Some(tier) if embedded => {
                 let store = tier.node.store.clone();
-                let backend = EmbeddedEtcd::start(store, tier.node.progress_notify_interval);
+                let backend = EmbeddedEtcd::new(store, tier.node.progress_notify_interval);
                 KubeTier::start_over(Arc::new(backend), &flags.kube, &flags.common).await?
             }
             _ => KubeTier::start(&flags.kube, &flags.common).await?,

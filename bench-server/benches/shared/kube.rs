@@ -27,7 +27,7 @@ pub(crate) async fn serve(store: Store, resources: &[&str], gates: FeatureGates)
         "embedded",
     ]);
     flags.kube.feature_gates = gates;
-    let backend = EmbeddedEtcd::start(store, Duration::from_secs(600));
+    let backend = EmbeddedEtcd::new(store, Duration::from_secs(600));
     let common = CommonFlags {
         worker_threads: 1,
         ..flags.common

@@ -80,7 +80,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_two_compacts_at_each_turn() {
-        let backend = EmbeddedEtcd::start(Store::new(Config::default()), DEFAULT_INTERVAL);
+        let backend = EmbeddedEtcd::new(Store::new(Config::default()), DEFAULT_INTERVAL);
         let write = |key: &'static [u8]| {
             let backend = backend.clone();
             async move {

@@ -52,7 +52,7 @@ async fn the_embedded_store() {
     run_all(|| async {
         let store = Store::new(Config::default());
         let storage: Arc<dyn KubernetesEtcd> =
-            Arc::new(EmbeddedEtcd::start(store, PROGRESS_INTERVAL));
+            Arc::new(EmbeddedEtcd::new(store, PROGRESS_INTERVAL));
         (storage, None)
     })
     .await;
