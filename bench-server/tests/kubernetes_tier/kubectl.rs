@@ -81,10 +81,9 @@ impl<'s> Kubectl<'s> {
     /// Standard output of a command that must succeed without a word on standard error.
     async fn ok(&self, arguments: &[&str], input: &str) -> String {
         let (success, out, err) = self.run(arguments, input).await;
-        assert!(
-            success && err.is_empty(),
-            "kubectl {arguments:?}: {err}{out}"
-        );
+        // Its library may note the end of a watch that it has cancelled itself, by chance.
+        let silent = err.lines().all(|line| line.contains("context canceled"));
+        assert!(success && silent, "kubectl {arguments:?}: {err}{out}");
         out
     }
 
