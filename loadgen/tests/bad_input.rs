@@ -118,6 +118,14 @@ fn a_run_that_could_measure_nothing_is_refused() {
 }
 
 #[test]
+fn a_dry_run_knows_the_rows_that_are_not_for_other_peoples_servers() {
+    let text = dry_run(&["watchers", "--etcd", "http://127.0.0.1:1"]);
+    let fan_out = text.lines().find(|line| line.contains("/fan-out/"));
+    let fan_out = fan_out.expect("the scenario has it");
+    assert!(fan_out.contains("N/A: it writes keys"), "{fan_out}");
+}
+
+#[test]
 fn an_out_folder_that_is_a_file_is_refused() {
     let folder = folder();
     fs::write(folder.path().join("taken"), "").expect("a file");

@@ -1,6 +1,7 @@
 //! Runs scenarios: data set by data set, target by target, row by row.
 //!
 //! - [`plan`]: what was asked for, checked before anything starts
+//! - [`possible`]: whether a target can have a row at all
 //! - [`needs`]: whether this machine can hold a row
 //! - [`row`]: one row, phase by phase
 //! - [`foreign`]: seeding and cleaning up on endpoints that are not ours
@@ -8,6 +9,7 @@
 mod foreign;
 mod needs;
 mod plan;
+mod possible;
 mod row;
 
 pub use plan::{Plan, Target, connect_config};
@@ -146,7 +148,7 @@ impl Run<'_> {
 
     /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed whatever happens.
     async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
-        if let Some(reason) = plan::needs_kubernetes(data.spec().kind, Tier::Kube) {
+        if let Some(reason) = possible::needs_kubernetes(data.spec().kind, Tier::Kube) {
             self.progress.say(&format!("{target}: {reason}"));
             return Ok(());
         }

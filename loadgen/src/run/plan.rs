@@ -10,6 +10,7 @@ use etcd_api::client::config::{ClientConfig, TlsFiles, User};
 use workloads::{DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
 
 use super::needs::Needs;
+use super::possible::{loaded, measures_something, never};
 use crate::bars;
 use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
@@ -92,7 +93,7 @@ impl Plan {
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
             check_bars(scenario)?;
-            check_measures(scenario, &targets, args.seed_data)?;
+            measures_something(scenario, &targets, args.seed_data)?;
         }
         Ok(Self {
             scenarios,
@@ -144,7 +145,8 @@ impl Plan {
         data: &DataSet,
         scenario: &Scenario,
     ) -> String {
-        if let Some(reason) = never(target, tier, data.spec().kind, self.seed_data) {
+        let loaded = loaded(target, self.seed_data, data.spec().kind);
+        if let Some(reason) = never(target, scenario, tier, row, loaded) {
             return format!("{name}: N/A: {reason}");
         }
         if let Some(prefix) = &self.prefix {
@@ -206,43 +208,6 @@ impl Plan {
             allocator: "jemalloc".to_owned(),
         }
     }
-}
-
-/// Why a tier cannot serve a data set; `None` when it can.
-pub(super) fn needs_kubernetes(kind: Kind, tier: Tier) -> Option<&'static str> {
-    (tier == Tier::Kube && !kind.is_kubernetes())
-        .then_some("the Kubernetes tier serves Kubernetes objects, and these are raw values")
-}
-
-/// Why a target can never have a row of that tier and data set; `None` when it may. An API that is only read is asked for
-/// what it holds, whatever the data set would be.
-fn never(target: &TargetSpec, tier: Tier, kind: Kind, seed_data: bool) -> Option<&'static str> {
-    let is_loaded = target.is_started() || seed_data;
-    let of_data = || needs_kubernetes(kind, tier).filter(|_| is_loaded);
-    target.lacks(tier).or_else(of_data)
-}
-
-/// Whether there is any row that may be measured: a run without one would end well and have nothing to show.
-fn check_measures(scenario: &Scenario, targets: &[Target], seed_data: bool) -> Result<(), Failure> {
-    let mut reasons = Vec::new();
-    for target in targets {
-        for spec in &scenario.data_sets {
-            for (tier, _) in scenario.rows.all() {
-                let Some(reason) = never(&target.spec, tier, spec.kind, seed_data) else {
-                    return Ok(());
-                };
-                let reason = format!("{target}: {reason}");
-                if !reasons.contains(&reason) {
-                    reasons.push(reason);
-                }
-            }
-        }
-    }
-    Err(Failure::usage(anyhow!(
-        "scenario `{}` can measure nothing: {}",
-        scenario.name,
-        reasons.join("; ")
-    )))
 }
 
 fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {

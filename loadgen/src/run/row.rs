@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use etcd_api::error::Error as EtcdError;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use workloads::scenario::{Background, Keys};
+use workloads::scenario::Background;
 use workloads::{DataSet, Kind, RowSpec, Scenario, Selector, Shape, Strategy, Tier};
 
 use super::needs::Needs;
-use super::plan::needs_kubernetes;
+use super::possible::never;
 use super::{Plan, Target, described};
 use crate::pace::closed::Verifier;
 use crate::pace::writers::WriteError;
@@ -190,29 +190,17 @@ impl RowRun<'_> {
 
     /// What can be said before anything is started.
     fn check_possible(&self) -> Result<(), Early> {
-        let data = self.data();
-        let lacks = self.target.spec.lacks(self.tier);
-        let lacks =
-            lacks.or_else(|| data.and_then(|data| needs_kubernetes(data.spec().kind, self.tier)));
-        if let Some(reason) = lacks {
-            return Err(Early::NotApplicable(reason.to_owned()));
+        let loaded = self.data().map(|data| data.spec().kind);
+        match never(
+            &self.target.spec,
+            self.scenario,
+            self.tier,
+            self.spec,
+            loaded,
+        ) {
+            Some(reason) => Err(Early::NotApplicable(reason.to_owned())),
+            None => Ok(()),
         }
-        if !self.target.spec.is_started() && self.writes_what_stays() {
-            let reason = "it writes keys that nobody would delete: only on servers that we start";
-            return Err(Early::NotApplicable(reason.to_owned()));
-        }
-        if !self.spec.server.is_empty() && !self.target.spec.is_started() {
-            let reason = "its server's flags are not ours to change";
-            return Err(Early::NotApplicable(reason.to_owned()));
-        }
-        Ok(())
-    }
-
-    /// True when the row writes more than the objects of its data set, which are deleted from an endpoint that is not ours.
-    fn writes_what_stays(&self) -> bool {
-        let writer =
-            |load: &Background| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere;
-        self.strategy().shape() == Shape::Delivery || self.backgrounds().any(writer)
     }
 
     /// Whether this machine holds the row. What the target cannot do at all is found out before, so that a row is N/A for
