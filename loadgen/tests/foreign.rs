@@ -1,5 +1,8 @@
 //! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data is left alone.
 
+#[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
+#[path = "support/served.rs"]
+mod served;
 mod support;
 #[path = "foreign/watchers.rs"]
 mod watchers;
@@ -7,6 +10,7 @@ mod watchers;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
+use served::Served;
 use support::{FakeEtcd, Fault, loadgen};
 
 const EVERY_WAY: &str = "unary,stream,paged:40";
@@ -224,6 +228,24 @@ fn a_prefix_is_listed_without_writing() {
             "{file} has no such section"
         );
     }
+}
+
+#[test]
+fn an_etcd_that_is_there_is_asked_what_it_costs() {
+    let etcd = Served::etcd();
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let output = loadgen(out.path())
+        .args(["run", "pods-150k", "--objects", "100", "--repeats", "1"])
+        .args(["--etcd", &etcd.url, "--strategies", "stream"])
+        .args(["--format", "json"])
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let server = &report["cases"][0]["server"];
+    assert_eq!(server["is_own_word"], true, "{log}");
+    assert!(server["rss_idle"].as_u64() > Some(0), "{server}");
 }
 
 #[test]
