@@ -18,7 +18,7 @@ pub const LOG_VARIABLE: &str = "LOADGEN_LOG";
 /// What stands below the options: how the program may end, and what it reads besides them.
 fn after_help() -> String {
     format!(
-        "{}\n\nEnvironment:\n  {LOG_VARIABLE}  what is logged to standard error: a level (off, error, warn, info, debug, trace) or a filter\n               such as h2=debug [default: warn]",
+        "{}\n\nEnvironment:\n  {LOG_VARIABLE}  what is logged to standard error: off, error, warn (the default), info,\n               debug, trace, or a filter such as h2=debug",
         Exit::HELP
     )
 }
