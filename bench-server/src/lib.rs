@@ -11,7 +11,6 @@ pub mod kube;
 pub mod listen;
 pub mod metrics;
 pub mod open_lists;
-
 mod program;
 pub mod store;
 pub mod tasks;

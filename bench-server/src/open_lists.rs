@@ -14,15 +14,8 @@ use tokio::time::Instant;
 /// The lists that are open. Opening and closing one cost a lock and O(log n) of them.
 #[derive(Debug, Default)]
 pub struct OpenLists {
-    open: Mutex<Open>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    /// Lists ever opened.
-    opened: u64,
-    /// Those that are not over, in the order they were opened.
-    lists: BTreeMap<u64, Begun>,
+    /// In the order they were opened.
+    open: Mutex<BTreeMap<u64, Begun>>,
 }
 
 #[derive(Debug)]
@@ -54,10 +47,9 @@ impl OpenLists {
     /// Opens a list of a state at which `replaced` bytes had ever been replaced.
     pub fn open(self: &Arc<Self>, replaced: u64) -> OpenList {
         let mut open = self.open.lock();
-        let list = open.opened;
-        open.opened += 1;
+        let list = open.last_key_value().map_or(0, |(last, _)| last + 1);
         let at = Instant::now();
-        open.lists.insert(list, Begun { at, replaced });
+        open.insert(list, Begun { at, replaced });
         OpenList {
             lists: self.clone(),
             list,
@@ -68,10 +60,10 @@ impl OpenLists {
     /// O(open lists).
     pub fn pinned(&self, freed: u64) -> Pinned {
         let open = self.open.lock();
-        let mut lists = open.lists.values();
+        let mut lists = open.values();
         let bytes = lists.clone().map(|list| list.replaced).min();
         Pinned {
-            lists: open.lists.len(),
+            lists: open.len(),
             oldest: lists
                 .next()
                 .map_or(Duration::ZERO, |list| list.at.elapsed()),
@@ -82,7 +74,7 @@ impl OpenLists {
 
 impl Drop for OpenList {
     fn drop(&mut self) {
-        self.lists.open.lock().lists.remove(&self.list);
+        self.lists.open.lock().remove(&self.list);
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a scenario's bars and a run's cases to what the report shows: figure, limit, met or not, and the others' figures.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workloads::{BarSpec, Scenario};
 
@@ -108,7 +109,7 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
     };
     let likely = spec.metric.strip_suffix(MEDIAN).and_then(|group| {
         let path = format!("{group}.{LIKELY}");
-        interval_of(case_of(target, data_set, &spec.row)?, &path)
+        value_at::<[f64; 2]>(case_of(target, data_set, &spec.row)?, &path)
     });
     Bar {
         name: spec.name.clone(),
@@ -151,15 +152,13 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
 /// The number at a path of a case, as `report.json` has it.
 #[must_use]
 pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
-    let json = serde_json::to_value(case).ok()?;
-    let value = metric.split('.').try_fold(&json, |at, name| at.get(name))?;
-    value.as_f64()
+    value_at(case, metric)
 }
 
-/// The two numbers at a path of a case.
-fn interval_of(case: &Case, metric: &str) -> Option<[f64; 2]> {
+/// What `report.json` has at a path of a case.
+fn value_at<T: DeserializeOwned>(case: &Case, path: &str) -> Option<T> {
     let json = serde_json::to_value(case).ok()?;
-    let value = metric.split('.').try_fold(&json, |at, name| at.get(name))?;
+    let value = path.split('.').try_fold(&json, |at, name| at.get(name))?;
     serde_json::from_value(value.clone()).ok()
 }
 

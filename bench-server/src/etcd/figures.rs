@@ -25,6 +25,7 @@ impl StoreCollector {
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let store = &self.node.store;
+        let size = store.size_bytes() as i64;
         let e = &mut encoder;
         gauge(
             e,
@@ -49,13 +50,13 @@ impl Collector for StoreCollector {
             e,
             "etcd_mvcc_db_total_size_in_use_in_bytes",
             "Bytes that are in use",
-            store.size_bytes() as i64,
+            size,
         )?;
         gauge(
             e,
             "etcd_mvcc_db_total_size_in_bytes",
             "Bytes that the quota is weighed against",
-            store.size_bytes() as i64,
+            size,
         )?;
         const NO_LABELS: [(&str, &str); 0] = [];
         open_lists::encode(e, &[(NO_LABELS, store.pinned())])

@@ -9,7 +9,7 @@ use super::{ServerFigures, Sharding, Spread, Yardstick};
 /// How far a checked list may be above the drained one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
 /// Rounds below which nothing is said of it.
-const LEAST_ROUNDS: u64 = 3;
+const LEAST_ROUNDS: usize = 3;
 
 /// One strategy on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,11 +149,12 @@ impl Case {
         }
     }
 
-    /// Sets `client_limited`: true when checking adds more than 10 % to draining, and not by chance: in each of three to five
-    /// rounds; of more, by the lower end of where the median of their ratios lies.
-    pub fn mark_client_limited(&mut self) {
-        let rounds = self.null_sink_ms.as_ref().map_or(0, |drained| drained.n);
-        self.client_limited = rounds >= LEAST_ROUNDS
+    /// Takes what a checked list took over a drained one in each round. The row is `client_limited` when checking adds more
+    /// than 10 %, and not by chance: in each of three to five rounds; of more, by the lower end of where the median of their
+    /// ratios lies.
+    pub fn mark_client_limited(&mut self, ratios: &[f64]) {
+        self.checking_ratio = Spread::of(ratios.iter().copied());
+        self.client_limited = ratios.len() >= LEAST_ROUNDS
             && self.checking_ratio.is_some_and(|ratio| {
                 let lowest = ratio.likely.map_or(ratio.min, |[lower, _]| lower);
                 lowest > CLIENT_LIMIT
@@ -349,12 +350,12 @@ mod tests {
     fn a_row_is_client_limited_when_checking_adds_more_than_a_tenth() {
         let limited = |ratios: &[f64]| {
             let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+            // Of five clients in each round, which are no rounds.
             case.null_sink_ms = Some(Quantiles {
-                n: ratios.len() as u64,
+                n: 5 * ratios.len() as u64,
                 ..Quantiles::default()
             });
-            case.checking_ratio = Spread::of(ratios.iter().copied());
-            case.mark_client_limited();
+            case.mark_client_limited(ratios);
             case.client_limited
         };
         assert!(limited(&[1.12, 1.3, 1.2]));

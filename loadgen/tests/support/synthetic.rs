@@ -5,7 +5,7 @@ use std::time::Duration;
 use loadgen::record::{LatencyHistogram, Sample, Series, TaggedHistogram};
 use loadgen::result::{
     Bar, Case, ClientFigures, DataSet, Environment, OtherTarget, Outcome, Quantiles, Report,
-    SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Spread, Tier, Verified,
+    SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
 };
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -172,8 +172,7 @@ pub(crate) fn result(speed: f64) -> SavedResult {
         p50: Some(505.0),
         ..Quantiles::default()
     });
-    limited.checking_ratio = Spread::of([1.2, 1.3, 1.25, 1.2, 1.3]);
-    limited.mark_client_limited();
+    limited.mark_client_limited(&[1.2, 1.3, 1.25, 1.2, 1.3]);
     let spoiled = &mut result.report.cases[6];
     spoiled.valid = false;
     spoiled.outcome = Outcome::Invalid {

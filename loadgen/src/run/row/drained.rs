@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::Job;
 use crate::record::{LatencyHistogram, TaggedHistogram};
-use crate::result::Spread;
 
 impl RowRun<'_> {
     /// As many rounds of one checked and one drained list as were measured, the order alternating; `list` does one of them and
@@ -14,26 +13,19 @@ impl RowRun<'_> {
     pub(super) async fn drained(
         &self,
         measured: &mut Measured,
-        mut list: impl AsyncFnMut(Job) -> Result<Vec<Duration>, Early>,
+        list: impl AsyncFn(Job) -> Result<Vec<Duration>, Early>,
     ) -> Result<(), Early> {
         let (start, begun) = (self.run_begun.elapsed(), Instant::now());
         let mut drained = LatencyHistogram::default();
         let mut ratios = Vec::new();
         for number in 0..self.repeats() {
-            let (checks, drains) = if number % 2 == 0 {
-                let checks = list(Job::List).await?;
-                (checks, list(Job::Drain).await?)
-            } else {
-                let drains = list(Job::Drain).await?;
-                (list(Job::List).await?, drains)
-            };
+            let (checks, drains) = by_turns(number, list(Job::List), list(Job::Drain)).await?;
             drains.iter().for_each(|&time| drained.record(time));
             ratios.push(slowest(&checks) / slowest(&drains));
         }
         let case = &mut measured.case;
         case.null_sink_ms = Some(drained.quantiles_ms());
-        case.checking_ratio = Spread::of(ratios);
-        case.mark_client_limited();
+        case.mark_client_limited(&ratios);
         measured.histograms.push(TaggedHistogram {
             measure: "null_sink".to_owned(),
             case: measured.case.id(),
@@ -42,6 +34,21 @@ impl RowRun<'_> {
             histogram: drained,
         });
         Ok(())
+    }
+}
+
+/// Both, one after the other: in every second round the latter comes first.
+pub(super) async fn by_turns<A, B>(
+    round: u32,
+    one: impl Future<Output = Result<A, Early>>,
+    other: impl Future<Output = Result<B, Early>>,
+) -> Result<(A, B), Early> {
+    if round.is_multiple_of(2) {
+        let one = one.await?;
+        Ok((one, other.await?))
+    } else {
+        let other = other.await?;
+        Ok((one.await?, other))
     }
 }
 

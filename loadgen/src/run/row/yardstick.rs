@@ -3,6 +3,7 @@
 
 use workloads::scenario::Yardstick as Reading;
 
+use super::drained::by_turns;
 use super::meter::Meter;
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::{Clients, Job};
@@ -40,24 +41,12 @@ impl RowRun<'_> {
         let phase = self.progress.phase(&title, ROUNDS.into(), Counted::Lists);
         let mut rounds = Vec::new();
         for number in 0..ROUNDS {
-            let list_first = number % 2 == 0;
             let of = |job| self.transfer(clients, meter, job);
-            rounds.push(if list_first {
-                let list = of(list).await?;
-                let body = of(Job::Opaque(bytes)).await?;
-                YardstickRound {
-                    list_first,
-                    list,
-                    body,
-                }
-            } else {
-                let body = of(Job::Opaque(bytes)).await?;
-                let list = of(list).await?;
-                YardstickRound {
-                    list_first,
-                    list,
-                    body,
-                }
+            let (list, body) = by_turns(number, of(list), of(Job::Opaque(bytes))).await?;
+            rounds.push(YardstickRound {
+                list_first: number.is_multiple_of(2),
+                list,
+                body,
             });
             phase.advance(1);
         }

@@ -88,7 +88,11 @@ impl Rounds<'_> {
         let (figures, client, series) = meter.end(bytes, latency.n()).await;
         // Only now: a list of everything to compare with is no part of what shards cost.
         for (listed, union) in unions {
-            outcome = outcome.and(self.compare(&listed, &union).await);
+            let compared = self.compare(&listed, &union).await;
+            if compared.is_err() {
+                outcome = outcome.and(compared);
+                break;
+            }
             set.found = Some(union);
         }
         let case = &mut measured.case;
