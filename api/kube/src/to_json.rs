@@ -10,6 +10,7 @@
 //!   wires; [`compare`]: what another one has different
 
 mod compare;
+mod course;
 mod escape;
 mod message;
 mod series;

@@ -9,7 +9,7 @@ use super::{ServerFigures, Sharding, Spread, Yardstick};
 /// How far a checked list may be above the drained one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
 /// Rounds below which nothing is said of it.
-const LEAST_ROUNDS: usize = 3;
+pub const LEAST_ROUNDS: usize = 3;
 
 /// One strategy on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,9 @@ mod shards;
 mod yardstick;
 
 pub use bar::{Bar, OtherTarget};
-pub use case::{Beside, Case, ClientFigures, Outcome, Quantiles, ServedFrom, Verified};
+pub use case::{
+    Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, Quantiles, ServedFrom, Verified,
+};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
 pub use server::{ServerFigures, TierFigures};

@@ -3,8 +3,11 @@
 //! Two objects whose fields come in the same order, message by message, are shown alike except for values that
 //! differ. Where the order differs inside of a message, that message is the value that differs.
 
+use std::ops::Range;
+
+use super::course::Course;
 use super::trace::{Fragment, Fragments, Link};
-use super::value::{entry, is_zero};
+use super::value::{is_left_out, key_of};
 use crate::protobuf::{Field as Found, Fields, Wire};
 use crate::schema::{Field, Kind, Rule};
 
@@ -30,18 +33,30 @@ pub(super) struct Known {
     pub(super) json: Vec<u8>,
     pub(super) fragments: Fragments,
     pub(super) first: Link,
+    /// What was different in the object that was compared last, in the order of the text.
+    pub(super) patches: Vec<Patch>,
+    /// Where that was found.
+    pub(super) course: Course,
 }
 
 impl Known {
-    /// Fills `patches` with what is different in `other`, in the order of the text. False when that is too much for
-    /// the rest to be worth it, or at the top, where nothing else could be written instead. Costs a pass over the
-    /// bytes that are equal, and some thirty instructions for each value that is not.
-    pub(super) fn differences(&self, other: &[u8], patches: &mut Vec<Patch>) -> bool {
-        patches.clear();
+    /// Fills `patches` with what is different in `other`; where some object was different before, this one may be the same. False
+    /// when too much is different for the rest to be worth it, or at the top, where nothing else could be written instead.
+    ///
+    /// Costs a pass over the bytes that are equal, and some thirty instructions for each value that is not. Where objects differ in
+    /// the places in which the one before did, it is half of that; to find out is worth it in a series only, not for a pair.
+    pub(super) fn differences(&mut self, other: &[u8], is_series: bool) -> bool {
+        if self.course.follow(&self.wire, other, &mut self.patches) {
+            return true;
+        }
+        self.patches.clear();
+        self.course.clear();
         let mut comparison = Comparison {
-            known: self,
+            known: &self.wire,
+            fragments: &self.fragments,
             other,
-            patches,
+            patches: &mut self.patches,
+            course: &mut self.course,
             left: LENT,
             // No two places are so far apart: nothing is known to be equal.
             equal: Equal {
@@ -49,7 +64,13 @@ impl Known {
                 end: 0,
             },
         };
-        comparison.message(self.first, 0, 0, other.len()).is_ok()
+        let is_alike = comparison.message(self.first, 0, 0, other.len()).is_ok();
+        if is_alike && is_series {
+            self.course.finish(&mut self.fragments, &self.patches);
+        } else {
+            self.course.clear();
+        }
+        is_alike
     }
 }
 
@@ -70,15 +91,17 @@ struct Equal {
 }
 
 struct Comparison<'a> {
-    known: &'a Known,
+    known: &'a [u8],
+    fragments: &'a Fragments,
     other: &'a [u8],
     patches: &'a mut Vec<Patch>,
+    course: &'a mut Course,
     /// What was earned by equal fragments and not yet paid for different ones.
     left: i64,
     equal: Equal,
 }
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
     /// The fields of a message, which lie from `known` on in the known object, and from `other` to `end`.
     fn message(
         &mut self,
@@ -87,19 +110,22 @@ impl Comparison<'_> {
         mut other: usize,
         end: usize,
     ) -> Result<(), Unlike> {
-        let fragments = &self.known.fragments;
+        let fragments = self.fragments;
         let mut next = first;
         loop {
-            // What is equal is passed over.
+            // What is equal is passed over, but for what was different before and may soon be again.
             let (equal_until, from) = (self.equal_until(known, other), known);
             let (mut fragment, mut passed) = (fragments.get(next), 0);
-            while let Some(equal) = fragment.filter(|it| it.end as usize <= equal_until) {
+            while let Some(equal) =
+                fragment.filter(|it| it.end as usize <= equal_until && !it.varies)
+            {
                 known = equal.end as usize;
                 passed += equal.count;
                 next = equal.next;
                 fragment = fragments.get(next);
             }
             other += known - from;
+            self.course.equal(from, known);
             self.left += i64::from(passed);
             let Some(fragment) = fragment else {
                 break;
@@ -112,7 +138,9 @@ impl Comparison<'_> {
                 Some(row) if u32::from(row.number) == found.number => {
                     self.value(next, fragment, row, known, found)?;
                 }
-                None if Some(found.number) == self.known_field(known).map(|it| it.number) => {}
+                None if Some(found.number) == self.known_field(known).map(|it| it.number) => {
+                    self.course.unshown(found.number);
+                }
                 _ => return Err(Unlike::Shape),
             }
             other = found.end;
@@ -126,8 +154,17 @@ impl Comparison<'_> {
     }
 
     /// The field that begins at this place of the known object.
-    fn known_field(&self, at: usize) -> Option<Found<'_>> {
-        Fields::from(&self.known.wire, at).next()?.ok()
+    fn known_field(&self, at: usize) -> Option<Found<'a>> {
+        Fields::from(self.known, at).next()?.ok()
+    }
+
+    /// Where a part of the known object lies in it; a key that is not written lies nowhere.
+    fn place(&self, part: &[u8]) -> Range<u32> {
+        let start = match part {
+            [] => 0,
+            _ => part.as_ptr().addr() - self.known.as_ptr().addr(),
+        };
+        start as u32..(start + part.len()) as u32
     }
 
     /// A field that differs.
@@ -141,10 +178,10 @@ impl Comparison<'_> {
     ) -> Result<(), Unlike> {
         let is_inline = row.rule == Rule::Inline;
         // What JSON leaves out in one of them is not in the other's place.
-        let is_shown = !(row.rule == Rule::OmitZero && is_zero(row.kind, found.wire));
-        if !is_inline && (!is_shown || fragment.json.is_empty()) {
+        if !is_inline && (is_left_out(row, found.wire) || fragment.json.is_empty()) {
             return Err(Unlike::Shape);
         }
+        let mut known_key = None;
         match (row.kind, found.wire) {
             (Kind::Object(message), Wire::Bytes(other)) => {
                 let Some((known, Wire::Bytes(inside))) =
@@ -155,12 +192,16 @@ impl Comparison<'_> {
                 let known = known - inside.len();
                 let (patches, left) = (self.patches.len(), self.left);
                 let other = found.end - other.len();
+                self.course.enter(link, found.number);
                 match self.message(fragment.first, known, other, found.end) {
                     Err(Unlike::Shape) if !is_inline => {
                         self.patches.truncate(patches);
                         self.left = left;
+                        // The next object may well have the usual shape again.
+                        self.course.lose();
                     }
                     result => {
+                        self.course.leave();
                         // JSON shows the others in the order of the wire.
                         if !message.is_orderly() {
                             let place = |patch: &Patch| patch.fragment;
@@ -173,10 +214,12 @@ impl Comparison<'_> {
             (Kind::Object(_), _) => return Err(Unlike::Shape),
             (Kind::MapStr | Kind::MapBytes | Kind::MapQuantity, other) => {
                 // Another key may have another place.
-                let key = |wire| entry(wire).ok().map(|(key, _)| key);
-                let known = self.known_field(known).and_then(|field| key(field.wire));
-                if known.is_none() || known != key(other) {
-                    return Err(Unlike::Shape);
+                let key = self.known_field(known).and_then(|field| key_of(field.wire));
+                match key {
+                    Some(known) if key_of(other) == Some(known) => {
+                        known_key = Some(self.place(known))
+                    }
+                    _ => return Err(Unlike::Shape),
                 }
             }
             _ => {}
@@ -185,6 +228,7 @@ impl Comparison<'_> {
         if self.left < 0 {
             return Err(Unlike::TooMuch);
         }
+        self.course.value(link, row, known_key);
         self.patches.push(Patch {
             fragment: link,
             field: found.start as u32,
@@ -197,7 +241,7 @@ impl Comparison<'_> {
     fn equal_until(&mut self, known: usize, other: usize) -> usize {
         let shift = other.wrapping_sub(known);
         if shift != self.equal.shift || known > self.equal.end {
-            let common = common_prefix(&self.known.wire[known..], &self.other[other..]);
+            let common = common_prefix(&self.known[known..], &self.other[other..]);
             let end = known + common;
             self.equal = Equal { shift, end };
         }

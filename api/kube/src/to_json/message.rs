@@ -4,7 +4,7 @@ use super::ToJsonError;
 use super::text::Text;
 use super::tidy::tidied;
 use super::trace::Trace;
-use super::value::{is_zero, zero};
+use super::value::{is_left_out, zero};
 use crate::protobuf::Fields;
 use crate::schema::{Field, Kind, Message, Rule};
 
@@ -89,7 +89,7 @@ impl<'o, T: Trace> Writer<'o, T> {
             if position < next {
                 return Ok(false);
             }
-            if row.rule == Rule::OmitZero && is_zero(row.kind, found.wire) {
+            if is_left_out(row, found.wire) {
                 self.unshown(&fields, Some(row));
                 continue;
             }
@@ -130,7 +130,7 @@ impl<'o, T: Trace> Writer<'o, T> {
             if present & 1 << position != 0 {
                 return Ok(false);
             }
-            if row.rule == Rule::OmitZero && is_zero(row.kind, found.wire) {
+            if is_left_out(row, found.wire) {
                 self.unshown(&fields, Some(row));
                 continue;
             }

@@ -4,7 +4,7 @@
 //! same in all of them byte for byte. One of them is kept with its text; of the others only what differs is
 //! written, and the text between is copied.
 
-use super::compare::{Known, Patch};
+use super::compare::Known;
 use super::message::Writer;
 use super::trace::{Tracer, Untraced};
 use super::{ToJsonError, to_json};
@@ -32,7 +32,6 @@ pub struct JsonSeries {
     /// What the next object is compared with, when `is_known`.
     known: Known,
     is_known: bool,
-    patches: Vec<Patch>,
     /// Objects that are still to be passed over.
     pass: u32,
     in_vain: u32,
@@ -48,7 +47,6 @@ impl JsonSeries {
             head: head.into(),
             known: Known::default(),
             is_known: false,
-            patches: Vec::new(),
             // Many a series has one object only.
             pass: 1,
             in_vain: 0,
@@ -66,9 +64,9 @@ impl JsonSeries {
             return to_json(self.message, object, &self.head, out);
         }
         if self.is_known {
-            if self.known.differences(object, &mut self.patches) {
+            if self.known.differences(object, self.helped) {
                 let before = out.len();
-                if self.known.put_patched(object, &self.patches, out) {
+                if self.known.put_patched(object, out) {
                     self.helped = true;
                     return Ok(());
                 }
@@ -106,6 +104,7 @@ impl JsonSeries {
         match (&written, known.fragments.finish()) {
             (Ok(()), Some(first)) => {
                 known.first = first;
+                known.course.clear();
                 known.wire.clear();
                 known.wire.extend_from_slice(object);
                 known.json.clear();
@@ -119,12 +118,12 @@ impl JsonSeries {
 }
 
 impl Known {
-    /// Appends its text with the values of `object` where `patches` say so; false when one of them is none of
+    /// Appends its text with the values of `object` where the patches say so; false when one of them is none of
     /// its kind, and then what was appended means nothing.
-    fn put_patched(&self, object: &[u8], patches: &[Patch], out: &mut Vec<u8>) -> bool {
+    fn put_patched(&self, object: &[u8], out: &mut Vec<u8>) -> bool {
         let mut writer = Writer::new(out, Untraced);
         let mut copied = 0;
-        for patch in patches {
+        for patch in &self.patches {
             let fragment = self.fragments.get(patch.fragment);
             let found = Fields::from(object, patch.field as usize).next();
             let (Some(fragment), Some(Ok(found))) = (fragment, found) else {

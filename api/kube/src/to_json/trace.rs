@@ -50,6 +50,8 @@ pub(super) struct Fragment {
     pub(super) next: Link,
     /// Fragments in it, itself among them.
     pub(super) count: u32,
+    /// Whether some object had another value here, or in it.
+    pub(super) varies: bool,
 }
 
 /// The place of a fragment, [`END`] for none.
@@ -79,6 +81,11 @@ impl Fragments {
 
     pub(super) fn get(&self, at: Link) -> Option<&Fragment> {
         self.all.get(at as usize)
+    }
+
+    /// Notes that some object has another value there.
+    pub(super) fn vary(&mut self, at: Link) {
+        self.all[at as usize].varies = true;
     }
 
     /// The first fragment of the object itself; none when it was not seen whole.
@@ -151,6 +158,7 @@ impl Trace for Tracer<'_> {
             first,
             next: END,
             count: inside + 1,
+            varies: false,
         });
     }
 

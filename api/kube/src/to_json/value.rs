@@ -184,9 +184,21 @@ fn single_field(message: &[u8], number: u32) -> Result<Option<Wire<'_>>, ToJsonE
     Ok(found)
 }
 
+/// The key of a map's entry.
+#[inline]
+pub(super) fn key_of(field: Wire<'_>) -> Option<&[u8]> {
+    entry(field).ok().map(|(key, _)| key)
+}
+
+/// Whether JSON does not show a field with this value.
+#[inline]
+pub(super) fn is_left_out(row: &Field, wire: Wire<'_>) -> bool {
+    row.rule == Rule::OmitZero && is_zero(row.kind, wire)
+}
+
 /// Whether JSON leaves the value out under [`Rule::OmitZero`].
 #[inline]
-pub(super) fn is_zero(kind: Kind, wire: Wire<'_>) -> bool {
+fn is_zero(kind: Kind, wire: Wire<'_>) -> bool {
     match (kind, wire) {
         (Kind::Str | Kind::Time | Kind::MicroTime, Wire::Bytes(bytes)) => bytes.is_empty(),
         (Kind::Bool | Kind::Int | Kind::Int32, Wire::Varint(value)) => value == 0,

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::Job;
 use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::result::LEAST_ROUNDS;
 
 impl RowRun<'_> {
     /// As many rounds of one checked and one drained list as were measured, the order alternating; `list` does one of them and
-    /// answers what each client took. The measured phase is over: none of it is in the row's own figures.
+    /// answers what each client took. Below [`LEAST_ROUNDS`], which say nothing of checking, drained lists only. The measured
+    /// phase is over: none of it is in the row's own figures.
     pub(super) async fn drained(
         &self,
         measured: &mut Measured,
@@ -18,10 +20,16 @@ impl RowRun<'_> {
         let (start, begun) = (self.run_begun.elapsed(), Instant::now());
         let mut drained = LatencyHistogram::default();
         let mut ratios = Vec::new();
+        let says_something = self.repeats() as usize >= LEAST_ROUNDS;
         for number in 0..self.repeats() {
-            let (checks, drains) = by_turns(number, list(Job::List), list(Job::Drain)).await?;
+            let drains = if says_something {
+                let (checks, drains) = by_turns(number, list(Job::List), list(Job::Drain)).await?;
+                ratios.push(slowest(&checks) / slowest(&drains));
+                drains
+            } else {
+                list(Job::Drain).await?
+            };
             drains.iter().for_each(|&time| drained.record(time));
-            ratios.push(slowest(&checks) / slowest(&drains));
         }
         let case = &mut measured.case;
         case.null_sink_ms = Some(drained.quantiles_ms());

@@ -88,6 +88,49 @@ fn a_long_object_is_not_kept() {
     assert!(kept(&series(&[pod.clone(), pod.clone(), pod])).is_none());
 }
 
+/// A pod with these labels, the keys that are empty not written.
+fn labelled(labels: &[(&str, &str)]) -> Vec<u8> {
+    let mut metadata = Vec::new();
+    put_bytes(&mut metadata, 1, b"name");
+    for (key, value) in labels {
+        let mut entry = Vec::new();
+        if !key.is_empty() {
+            put_bytes(&mut entry, 1, key.as_bytes());
+        }
+        put_bytes(&mut entry, 2, value.as_bytes());
+        put_bytes(&mut metadata, 11, &entry);
+    }
+    let mut pod = Vec::new();
+    put_bytes(&mut pod, 1, &metadata);
+    pod
+}
+
+#[test]
+fn another_key_is_never_written_in_the_place_of_one() {
+    let keys = ["", "", "", "a", "a", "b", "", "b", "b", "b"];
+    let objects = keys.iter().enumerate().map(|(i, key)| {
+        let value = ["one", "two", "three"][i % 3];
+        labelled(&[(key, value), ("c", value), ("d", "same")])
+    });
+    series(&objects.collect::<Vec<_>>());
+}
+
+#[test]
+fn neighbours_take_the_course_of_those_before_them() {
+    let pods = pods(0..100);
+    let mut series = series(&pods[..20]);
+    let mut out = Vec::new();
+    // What of the way was not known yet is known soon.
+    let followed = pods[20..].iter().filter(|pod| {
+        let mut course = std::mem::take(&mut series.known.course);
+        let known = course.follow(&series.known.wire, pod, &mut series.known.patches);
+        series.known.course = course;
+        series.put(pod, &mut out).expect("a pod");
+        known
+    });
+    assert!(followed.count() > 70);
+}
+
 /// What is done to a field.
 #[derive(Debug, Clone, Copy)]
 enum Edit {
