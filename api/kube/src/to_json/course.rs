@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::compare::Patch;
 use super::trace::{Fragments, Link};
 use super::value::{is_left_out, key_of};
-use crate::protobuf::{Fields, Wire};
+use crate::protobuf::Fields;
 use crate::schema::Field;
 
 /// What comes next in an object.
@@ -14,12 +14,19 @@ use crate::schema::Field;
 enum Step {
     /// Whole fields that are as in the known object, from one place there to another.
     Equal(Range<u32>),
-    /// A message with this number, whose fields come next.
-    Enter { fragment: Link, number: u32 },
-    /// The end of that message.
+    /// A field with this number.
+    Field(u32, Role),
+    /// The end of the message that was entered last.
     Leave,
-    /// A field with this number, which JSON does not show.
-    Unshown { number: u32 },
+}
+
+/// What a field is that is not known to be equal.
+#[derive(Debug)]
+enum Role {
+    /// A message, whose fields come next.
+    Message(Link),
+    /// Not shown in JSON.
+    Unshown,
     /// A value to be written.
     Value {
         fragment: Link,
@@ -57,7 +64,8 @@ impl Course {
     }
 
     pub(super) fn enter(&mut self, fragment: Link, number: u32) {
-        self.steps.push(Step::Enter { fragment, number });
+        self.steps
+            .push(Step::Field(number, Role::Message(fragment)));
     }
 
     pub(super) fn leave(&mut self) {
@@ -65,16 +73,17 @@ impl Course {
     }
 
     pub(super) fn unshown(&mut self, number: u32) {
-        self.steps.push(Step::Unshown { number });
+        self.steps.push(Step::Field(number, Role::Unshown));
     }
 
     pub(super) fn value(&mut self, fragment: Link, row: &'static Field, key: Option<Range<u32>>) {
-        self.steps.push(Step::Value {
+        let role = Role::Value {
             fragment,
             row,
             key,
             patch: 0,
-        });
+        };
+        self.steps.push(Step::Field(row.number.into(), role));
     }
 
     /// A message was left in the middle, to be written whole.
@@ -87,19 +96,21 @@ impl Course {
     pub(super) fn finish(&mut self, fragments: &mut Fragments, patches: &[Patch]) {
         for step in &mut self.steps {
             match step {
-                Step::Enter { fragment, .. } => fragments.vary(*fragment),
-                Step::Value {
-                    fragment, patch, ..
-                } => {
+                Step::Field(_, Role::Message(fragment)) => fragments.vary(*fragment),
+                Step::Field(
+                    _,
+                    Role::Value {
+                        fragment, patch, ..
+                    },
+                ) => {
                     fragments.vary(*fragment);
-                    let place = patches.binary_search_by_key(fragment, |patch| patch.fragment);
-                    match place {
+                    match patches.binary_search_by_key(fragment, |patch| patch.fragment) {
                         Ok(place) => *patch = place as u32,
-                        // One whose message was then written whole.
+                        // Its message was then written whole.
                         Err(_) => self.is_lost = true,
                     }
                 }
-                Step::Equal(_) | Step::Leave | Step::Unshown { .. } => {}
+                Step::Field(_, Role::Unshown) | Step::Equal(_) | Step::Leave => {}
             }
         }
         if self.is_lost {
@@ -119,24 +130,41 @@ impl Course {
         self.ends.clear();
         let (mut at, mut end) = (0, other.len());
         let known = |range: &Range<u32>| &known[range.start as usize..range.end as usize];
-        // The field with this number that comes next in the present message.
-        let field = |at: usize, end: usize, number: u32| {
-            let found = Fields::from(&other[..end], at).next()?.ok()?;
-            (found.number == number).then_some(found)
-        };
         for step in &self.steps {
-            match step {
+            let (number, role) = match step {
                 Step::Equal(range) => {
                     let equal = known(range);
                     if other[at..end].get(..equal.len())? != equal {
                         return None;
                     }
                     at += equal.len();
+                    continue;
                 }
-                Step::Value {
+                Step::Field(number, role) => (*number, role),
+                Step::Leave => {
+                    if at != end {
+                        return None;
+                    }
+                    end = self.ends.pop()?;
+                    continue;
+                }
+            };
+            let found = Fields::from(&other[..end], at).next()?.ok()?;
+            if found.number != number {
+                return None;
+            }
+            at = found.end;
+            match role {
+                Role::Message(_) => {
+                    let inside = found.wire.bytes()?;
+                    self.ends.push(end);
+                    end = found.end;
+                    at -= inside.len();
+                }
+                Role::Unshown => {}
+                Role::Value {
                     row, key, patch, ..
                 } => {
-                    let found = field(at, end, u32::from(row.number))?;
                     if is_left_out(row, found.wire) {
                         return None;
                     }
@@ -146,24 +174,7 @@ impl Course {
                         return None;
                     }
                     patches[*patch as usize].field = found.start as u32;
-                    at = found.end;
                 }
-                Step::Enter { number, .. } => {
-                    let found = field(at, end, *number)?;
-                    let Wire::Bytes(inside) = found.wire else {
-                        return None;
-                    };
-                    self.ends.push(end);
-                    end = found.end;
-                    at = end - inside.len();
-                }
-                Step::Leave => {
-                    if at != end {
-                        return None;
-                    }
-                    end = self.ends.pop()?;
-                }
-                Step::Unshown { number } => at = field(at, end, *number)?.end,
             }
         }
         (at == end).then_some(())
