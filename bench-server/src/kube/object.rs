@@ -29,9 +29,6 @@ const TOUCHED_PAGES: usize = 8;
 pub struct Object {
     buffer: Bytes,
     key_len: u32,
-    /// The higher half of the hash, so that most objects of other shards are passed over without a look at
-    /// their buffers.
-    hash_high: u32,
 }
 
 /// A stored value that is no object.
@@ -83,8 +80,7 @@ impl Object {
         };
         let item = ListItem::new(object, version)?;
         let mut buffer = Vec::with_capacity(HASH + key.len() + item.len());
-        let hash = fnv1a_64(item.uid());
-        buffer.extend_from_slice(&hash.to_le_bytes());
+        buffer.extend_from_slice(&fnv1a_64(item.uid()).to_le_bytes());
         buffer.extend_from_slice(key);
         item.write(&mut buffer);
         let buffer = Bytes::from(buffer);
@@ -94,7 +90,6 @@ impl Object {
         Ok(Self {
             buffer,
             key_len: key.len() as u32,
-            hash_high: (hash >> 32) as u32,
         })
     }
 
@@ -120,11 +115,6 @@ impl Object {
         self.buffer
             .first_chunk()
             .map_or(0, |hash| u64::from_le_bytes(*hash))
-    }
-
-    /// The higher half of [`Self::uid_hash`], without a look at the buffer.
-    pub(crate) fn hash_high(&self) -> u32 {
-        self.hash_high
     }
 
     /// Has the processor fetch what sending the object reads first, without waiting for it: its own fetching ahead ends with
@@ -182,6 +172,10 @@ impl Object {
 }
 
 impl Item for Object {
+    /// The higher half of [`Object::uid_hash`], by which most objects of other shards are passed over without a look
+    /// at them or their buffers.
+    type Tag = u32;
+
     fn key(&self) -> &[u8] {
         Object::key(self)
     }
@@ -189,6 +183,10 @@ impl Item for Object {
     /// Bytes in a list, so that the tree's sums are the lengths of protobuf lists.
     fn weight(&self) -> u64 {
         (self.buffer.len() - self.item_at()) as u64
+    }
+
+    fn tag(&self) -> u32 {
+        (self.uid_hash() >> 32) as u32
     }
 }
 

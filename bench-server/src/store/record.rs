@@ -226,6 +226,8 @@ impl Record {
 // === impl Record: what the index needs ===
 
 impl super::index::Item for Record {
+    type Tag = ();
+
     fn key(&self) -> &[u8] {
         Record::key(self)
     }
@@ -233,6 +235,8 @@ impl super::index::Item for Record {
     fn weight(&self) -> u64 {
         self.wire_len() as u64
     }
+
+    fn tag(&self) {}
 }
 
 impl fmt::Debug for Record {

@@ -73,6 +73,8 @@ struct Bucket {
 }
 
 impl Item for Bucket {
+    type Tag = ();
+
     fn key(&self) -> &[u8] {
         &self.value
     }
@@ -81,6 +83,8 @@ impl Item for Bucket {
     fn weight(&self) -> u64 {
         self.objects.len()
     }
+
+    fn tag(&self) {}
 }
 
 /// The objects by the values of one field or label.

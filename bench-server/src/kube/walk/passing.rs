@@ -1,20 +1,17 @@
-//! The objects of a shard in a tree of all: the others are passed over by the half of the hash that lies beside
-//! their pointers in the leaves, so that their own memory is not touched.
+//! The objects of a shard in a tree of all: the others are passed over by the halves of their hashes, which lie side
+//! by side in the leaves, so that their own memory is not touched.
 
 use std::sync::Arc;
 use std::vec;
 
 use kube_api::ShardSelector;
 
-use super::sieve::Sieve;
+use super::sieve::{BLOCK, Sieve, bits};
 use crate::kube::object::Object;
 use crate::store::index::{Cursor, Item, Totals};
 
 /// Objects that are passed before others on the same thread get their turn: some tenth of a millisecond.
 const TURN: usize = 32_768;
-
-/// Objects that are sieved at a time: one bit each.
-const BLOCK: usize = u64::BITS as usize;
 
 /// Reads a shard of uids. One or two nanoseconds for each object of others.
 #[derive(Debug, Clone)]
@@ -48,11 +45,10 @@ impl Passing {
         let mut objects = self.objects.clone();
         let (mut totals, mut known, mut passed) = (Totals::default(), Vec::new(), 0);
         loop {
-            let block = block(&mut objects);
+            let (block, found) = sieved(&mut objects, &self.sieve);
             if block.is_empty() {
                 break;
             }
-            let found = self.sieve.find(block);
             totals.count += u64::from(found.count_ones());
             totals.weight += bits(found).map(|bit| block[bit].weight()).sum::<u64>();
             known.push(found);
@@ -94,30 +90,29 @@ impl Passing {
     fn find(&mut self) {
         while self.found == 0 {
             self.objects.pass(std::mem::take(&mut self.block));
-            let block = block(&mut self.objects);
+            let (block, found) = match self.known.next() {
+                Some(found) => (block(self.objects.upcoming()), found),
+                None => sieved(&mut self.objects, &self.sieve),
+            };
             if block.is_empty() {
                 return;
             }
-            self.block = block.len();
-            let found = self.known.next();
-            self.found = found.unwrap_or_else(|| self.sieve.find(block));
+            (self.block, self.found) = (block.len(), found);
             // What will be read of them lies anywhere in memory: fetched one by one, each is waited for.
-            bits(self.found).for_each(|bit| block[bit].touch());
+            bits(found).for_each(|bit| block[bit].touch());
         }
     }
 }
 
-/// The bits that are set, from the lowest on.
-fn bits(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lowest = set.trailing_zeros() as usize;
-        set &= set.checked_sub(1)?;
-        Some(lowest)
-    })
+/// The next block of objects, and which of them are in the shard.
+fn sieved<'o>(objects: &'o mut Cursor<Object>, sieve: &Sieve) -> (&'o [Object], u64) {
+    let (halves, objects) = objects.upcoming_tagged();
+    let (halves, objects) = (block(halves), block(objects));
+    let found = sieve.find(halves, |at| objects[at].uid_hash());
+    (objects, found)
 }
 
-/// The objects that are sieved next.
-fn block(objects: &mut Cursor<Object>) -> &[Object] {
-    let upcoming = objects.upcoming();
+/// As many of what comes next as are sieved at a time.
+fn block<E>(upcoming: &[E]) -> &[E] {
     &upcoming[..upcoming.len().min(BLOCK)]
 }

@@ -11,7 +11,7 @@ const FILLED: usize = FANOUT - FANOUT / 8;
 
 /// Builds a [`Tree`] from items in ascending order. O(1) per item, amortised.
 #[derive(Debug)]
-pub struct Builder<T> {
+pub struct Builder<T: Item> {
     /// The leaf that is being filled, and what separates it from the one before.
     leaf: Vec<T>,
     low: Arc<[u8]>,
@@ -20,7 +20,7 @@ pub struct Builder<T> {
     totals: Totals,
 }
 
-impl<T> Default for Builder<T> {
+impl<T: Item> Default for Builder<T> {
     fn default() -> Self {
         Self {
             leaf: Vec::new(),

@@ -16,7 +16,7 @@ const FETCHED_TOGETHER: usize = 8;
 /// threads; cloning it costs one reference count per level. It knows how many items are left, and
 /// so compares no keys on its way.
 #[derive(Debug, Clone)]
-pub struct Cursor<T> {
+pub struct Cursor<T: Item> {
     /// Branches from the root down, each with the child that the path takes.
     branches: Vec<(Arc<Node<T>>, usize)>,
     leaf: Arc<Node<T>>,
@@ -62,7 +62,7 @@ impl<T: Item> Cursor<T> {
             return None;
         }
         if self.at == self.leaf_len() {
-            self.next_leaf();
+            self.next_leaf(Node::fetch);
         }
         match &*self.leaf {
             Node::Leaf(leaf) => leaf.items().get(self.at),
@@ -84,21 +84,35 @@ impl<T: Item> Cursor<T> {
 
     /// The next items as far as they lie side by side, without taking them; none at the end.
     pub fn upcoming(&mut self) -> &[T] {
-        if self.peek().is_none() {
-            return &[];
+        self.stretch(Node::fetch).1
+    }
+
+    /// The same, after their tags. Of the leaves behind them the tags are fetched then, and not the items.
+    pub fn upcoming_tagged(&mut self) -> (&[T::Tag], &[T]) {
+        self.stretch(Node::fetch_tags)
+    }
+
+    /// Tags and items that are left of the leaf, or of the next one. `fetch` is for leaves that will be read.
+    fn stretch(&mut self, fetch: impl Fn(&Node<T>)) -> (&[T::Tag], &[T]) {
+        if self.remaining > 0 && self.at == self.leaf_len() {
+            self.next_leaf(fetch);
         }
         let left = usize::try_from(self.remaining).unwrap_or(usize::MAX);
         match &*self.leaf {
             Node::Leaf(leaf) => {
-                let items = &leaf.items()[self.at..];
-                &items[..items.len().min(left)]
+                let end = leaf.items().len().min(self.at.saturating_add(left));
+                (&leaf.tags()[self.at..end], &leaf.items()[self.at..end])
             }
-            Node::Branch(_) => &[],
+            Node::Branch(_) => (&[], &[]),
         }
     }
 
     /// Passes over so many of [`Self::upcoming`], or all of them.
     pub fn pass(&mut self, items: usize) {
+        // Who reads on says what is fetched with the next leaf.
+        if items == 0 {
+            return;
+        }
         let items = items.min(self.upcoming().len());
         self.remaining -= items as u64;
         self.at += items;
@@ -112,19 +126,19 @@ impl<T: Item> Cursor<T> {
         }
     }
 
-    /// Has the processor fetch the next leaves, where those before have been read.
-    fn fetch_ahead(&self) {
+    /// Has the processor fetch what is read of the next leaves, where those before have been read.
+    fn fetch_ahead(&self, fetch: impl Fn(&Node<T>)) {
         if let Some((branch, at)) = self.branches.last()
             && let Node::Branch(children) = &**branch
             && at.is_multiple_of(FETCHED_TOGETHER)
         {
             let next = children[*at..].iter().take(FETCHED_TOGETHER);
-            next.for_each(|child| child.node.fetch());
+            next.for_each(|child| fetch(&child.node));
         }
     }
 
     /// Climbs to the nearest branch with a child to the right, and down its left edge.
-    fn next_leaf(&mut self) {
+    fn next_leaf(&mut self, fetch: impl Fn(&Node<T>)) {
         while let Some((branch, at)) = self.branches.pop() {
             let Node::Branch(children) = &*branch else {
                 unreachable!("only branches are on the path");
@@ -140,7 +154,7 @@ impl<T: Item> Cursor<T> {
             }
             self.leaf = node;
             self.at = 0;
-            self.fetch_ahead();
+            self.fetch_ahead(fetch);
             return;
         }
         unreachable!("the remaining count ends the walk before the tree does")

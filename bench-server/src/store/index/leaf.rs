@@ -1,28 +1,31 @@
-//! A leaf: items in key order, and for each a piece of its key that lies beside the others'.
+//! A leaf: items in key order, and for each a piece of its key and its tag, which lie beside the others'.
 //!
 //! Items are pointers, so comparing keys means fetching a distant cache line per step of a search.
 //! The pieces, eight bytes after the prefix that all keys of the leaf have in common, settle nearly
-//! every step within the leaf itself.
+//! every step within the leaf itself. What a tag is good for is the items' own matter ([`Item::Tag`]).
 
 use std::cmp::Ordering;
 
 use super::Item;
 
-/// Items of a leaf and the pieces of their keys.
+/// Items of a leaf, the pieces of their keys and their tags.
 #[derive(Debug, Clone)]
-pub(super) struct Leaf<T> {
+pub(super) struct Leaf<T: Item> {
     items: Vec<T>,
     /// Piece `i` is [`piece`] of the key of item `i`.
     pieces: Vec<u64>,
+    /// Tag `i` is that of item `i`.
+    tags: Vec<T::Tag>,
     /// Bytes that every key here begins with alike; there may be more of them.
     common: usize,
 }
 
-impl<T> Default for Leaf<T> {
+impl<T: Item> Default for Leaf<T> {
     fn default() -> Self {
         Self {
             items: Vec::new(),
             pieces: Vec::new(),
+            tags: Vec::new(),
             common: 0,
         }
     }
@@ -51,15 +54,22 @@ impl<T: Item> Leaf<T> {
     pub(super) fn of(items: Vec<T>) -> Self {
         let mut leaf = Self {
             pieces: Vec::with_capacity(items.capacity()),
+            tags: Vec::with_capacity(items.capacity()),
             items,
             common: 0,
         };
+        leaf.tags.extend(leaf.items.iter().map(Item::tag));
         leaf.measure();
         leaf
     }
 
     pub(super) fn items(&self) -> &[T] {
         &self.items
+    }
+
+    /// The items' tags, in the same order.
+    pub(super) fn tags(&self) -> &[T::Tag] {
+        &self.tags
     }
 
     /// Takes the items out.
@@ -87,6 +97,7 @@ impl<T: Item> Leaf<T> {
 
     /// Puts an item in the place of the one that has its key.
     pub(super) fn replace(&mut self, at: usize, item: T) -> T {
+        self.tags[at] = item.tag();
         std::mem::replace(&mut self.items[at], item)
     }
 
@@ -98,6 +109,7 @@ impl<T: Item> Leaf<T> {
             _ => self.common,
         };
         super::node::insert_at(&mut self.pieces, at, piece(item.key(), self.common));
+        super::node::insert_at(&mut self.tags, at, item.tag());
         super::node::insert_at(&mut self.items, at, item);
         if shared < self.common || self.items.len() == 1 {
             self.measure();
@@ -107,6 +119,7 @@ impl<T: Item> Leaf<T> {
     /// Removes an item. What the others have in common stays true.
     pub(super) fn remove(&mut self, at: usize) -> T {
         self.pieces.remove(at);
+        self.tags.remove(at);
         self.items.remove(at)
     }
 
@@ -114,12 +127,15 @@ impl<T: Item> Leaf<T> {
     pub(super) fn split_off(&mut self, at: usize) -> Vec<T> {
         let right = self.items.split_off(at);
         self.items.shrink_to(super::node::FANOUT);
+        self.tags.truncate(at);
+        self.tags.shrink_to(super::node::FANOUT);
         self.measure();
         right
     }
 
     /// Appends items that follow its own in order.
     pub(super) fn extend(&mut self, items: Vec<T>) {
+        self.tags.extend(items.iter().map(Item::tag));
         self.items.extend(items);
         self.measure();
     }

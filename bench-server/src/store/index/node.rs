@@ -13,9 +13,11 @@ pub(super) const FANOUT: usize = 64;
 const SPARSE: usize = FANOUT / 4;
 /// Of so many items of a leaf one is fetched; what lies between comes with it, or by the processor's own foresight.
 const FETCHED_STEP: usize = 8;
+/// What comes with one byte that is fetched.
+const LINE_BYTES: usize = 64;
 
 #[derive(Debug, Clone)]
-pub(super) enum Node<T> {
+pub(super) enum Node<T: Item> {
     /// Items in key order.
     Leaf(Leaf<T>),
     /// At least one child, in key order.
@@ -23,7 +25,7 @@ pub(super) enum Node<T> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Child<T> {
+pub(super) struct Child<T: Item> {
     /// Every key below is at least this; every key below the child before is less. Meaningless
     /// (never read) in a branch's first child.
     pub(super) low: Arc<[u8]>,
@@ -47,10 +49,20 @@ impl<T: Item> Node<T> {
             black_box(some.fold(0, |sum, item| sum ^ item.weight()));
         }
     }
+
+    /// The same of the items' tags, for who looks at few items or none.
+    pub(super) fn fetch_tags(&self) {
+        if let Self::Leaf(leaf) = self {
+            let in_a_line = LINE_BYTES / size_of::<T::Tag>().clamp(1, LINE_BYTES);
+            leaf.tags().iter().step_by(in_a_line).for_each(|tag| {
+                black_box(*tag);
+            });
+        }
+    }
 }
 
 /// The child whose interval holds `key`.
-pub(super) fn child_of<T>(children: &[Child<T>], key: &[u8]) -> usize {
+pub(super) fn child_of<T: Item>(children: &[Child<T>], key: &[u8]) -> usize {
     children[1..].partition_point(|child| &*child.low <= key)
 }
 

@@ -10,6 +10,9 @@ use super::*;
 struct Pair(Vec<u8>, u64);
 
 impl Item for Pair {
+    /// The weight, so that what replaces an item has another tag.
+    type Tag = u64;
+
     fn key(&self) -> &[u8] {
         &self.0
     }
@@ -17,11 +20,15 @@ impl Item for Pair {
     fn weight(&self) -> u64 {
         self.1
     }
+
+    fn tag(&self) -> u64 {
+        self.1
+    }
 }
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
-/// Every promise of the structure: equal depth, sizes, order, bounds, totals.
+/// Every promise of the structure: equal depth, sizes, order, bounds, tags, totals.
 fn check(tree: &Tree<Pair>) {
     fn walk(node: &Node<Pair>, low: &[u8], high: Option<&[u8]>, top: bool) -> (usize, Totals) {
         match node {
@@ -35,6 +42,8 @@ fn check(tree: &Tree<Pair>) {
                     assert!(high.is_none_or(|high| item.key() < high), "an item above");
                     assert!(leaf.search(item.key()).is_ok(), "an item that is not found");
                 }
+                let tags = items.iter().map(Item::tag);
+                assert!(tags.eq(leaf.tags().iter().copied()), "another item's tag");
                 (1, node::totals_of(node))
             }
             Node::Branch(children) => {
@@ -135,6 +144,21 @@ fn apply(tree: &mut Tree<Pair>, model: &mut Model, step: Step) {
     }
 }
 
+/// What a cursor shows beside its tags, of which half is passed at a time.
+fn by_tags(mut cursor: Cursor<Pair>) -> Vec<Pair> {
+    let mut passed = Vec::new();
+    loop {
+        let (tags, items) = cursor.upcoming_tagged();
+        assert!(items.iter().map(Item::tag).eq(tags.iter().copied()));
+        let some = items.len().div_ceil(2);
+        if some == 0 {
+            return passed;
+        }
+        passed.extend_from_slice(&items[..some]);
+        cursor.pass(some);
+    }
+}
+
 #[test]
 fn trees_of_every_height_are_built() {
     for count in [
@@ -182,6 +206,7 @@ proptest! {
                 let expected: Vec<_> = model.iter().filter(|(k, _)| range.contains(k)).collect();
                 let cursor = tree.cursor(range);
                 prop_assert_eq!(cursor.remaining(), expected.len() as u64);
+                prop_assert_eq!(by_tags(cursor.clone()), cursor.clone().collect::<Vec<_>>());
                 let found: Vec<_> = cursor.collect();
                 prop_assert!(found.iter().map(|p| (&p.0, &p.1)).eq(expected.iter().copied()));
                 let weight = expected.iter().map(|(_, w)| **w).sum::<u64>();
@@ -214,12 +239,16 @@ fn a_removed_item_is_released_by_the_tree() {
     #[derive(Debug, Clone)]
     struct Counted(Arc<Vec<u8>>);
     impl Item for Counted {
+        type Tag = ();
+
         fn key(&self) -> &[u8] {
             &self.0
         }
         fn weight(&self) -> u64 {
             1
         }
+
+        fn tag(&self) {}
     }
     let keys: Vec<_> = (0..1000u32)
         .map(|i| Arc::new(i.to_be_bytes().to_vec()))

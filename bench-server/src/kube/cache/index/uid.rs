@@ -22,6 +22,8 @@ const BUCKETS: usize = 256;
 pub(crate) struct ByUid(pub(crate) Object);
 
 impl Item for ByUid {
+    type Tag = ();
+
     fn key(&self) -> &[u8] {
         self.0.bucket_and_key()
     }
@@ -29,6 +31,8 @@ impl Item for ByUid {
     fn weight(&self) -> u64 {
         self.0.weight()
     }
+
+    fn tag(&self) {}
 }
 
 /// All objects in this order. Cloned in constant time.
