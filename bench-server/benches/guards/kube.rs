@@ -137,7 +137,7 @@ fn list(served: Served) -> (Served, usize) {
 }
 
 // Pods of five workloads.
-#[library_benchmark(config = at_most(46_300_000))]
+#[library_benchmark(config = at_most(36_000_000))]
 #[bench::of_500_pods(setup = cached)]
 fn list_json(served: Served) -> (Served, usize) {
     let bytes = served.list(black_box("resourceVersion=0"), Encoding::Json);
