@@ -7,7 +7,7 @@
 //! - [`message`]: the fields of a message; [`value`]: what is in them; [`tidy`]: messages in another order
 //! - [`text`]: the text being written; [`escape`]: what is escaped in it
 //! - [`series`]: many objects, of which neighbours are alike; [`trace`]: where an object's fields lie on both
-//!   wires; [`compare`]: what another one has different
+//!   wires; [`compare`]: what another one has different; [`course`]: the way to that, taken again through the next
 
 mod compare;
 mod course;

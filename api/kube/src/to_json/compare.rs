@@ -65,6 +65,8 @@ impl Known {
             },
         };
         let is_alike = comparison.message(self.first, 0, 0, other.len()).is_ok();
+        // JSON shows the fields of some messages in another order than they come.
+        self.patches.sort_unstable_by_key(|patch| patch.fragment);
         if is_alike && is_series {
             self.course.finish(&mut self.fragments, &self.patches);
         } else {
@@ -136,7 +138,8 @@ impl<'a> Comparison<'a> {
             };
             match fragment.row {
                 Some(row) if u32::from(row.number) == found.number => {
-                    self.value(next, fragment, row, known, found)?;
+                    let differs = fragment.end as usize > equal_until;
+                    self.value(next, fragment, row, known, found, differs)?;
                 }
                 None if Some(found.number) == self.known_field(known).map(|it| it.number) => {
                     self.course.unshown(found.number);
@@ -167,7 +170,7 @@ impl<'a> Comparison<'a> {
         start as u32..(start + part.len()) as u32
     }
 
-    /// A field that differs.
+    /// A field that differs, or once did.
     fn value(
         &mut self,
         link: Link,
@@ -175,6 +178,7 @@ impl<'a> Comparison<'a> {
         row: &'static Field,
         known: usize,
         found: Found<'_>,
+        differs: bool,
     ) -> Result<(), Unlike> {
         let is_inline = row.rule == Rule::Inline;
         // What JSON leaves out in one of them is not in the other's place.
@@ -183,7 +187,7 @@ impl<'a> Comparison<'a> {
         }
         let mut known_key = None;
         match (row.kind, found.wire) {
-            (Kind::Object(message), Wire::Bytes(other)) => {
+            (Kind::Object(_), Wire::Bytes(other)) => {
                 let Some((known, Wire::Bytes(inside))) =
                     self.known_field(known).map(|field| (field.end, field.wire))
                 else {
@@ -202,11 +206,6 @@ impl<'a> Comparison<'a> {
                     }
                     result => {
                         self.course.leave();
-                        // JSON shows the others in the order of the wire.
-                        if !message.is_orderly() {
-                            let place = |patch: &Patch| patch.fragment;
-                            self.patches[patches..].sort_unstable_by_key(place);
-                        }
                         return result;
                     }
                 }
@@ -224,7 +223,9 @@ impl<'a> Comparison<'a> {
             }
             _ => {}
         }
-        self.left -= PRICE * i64::from(fragment.count);
+        if differs {
+            self.left -= PRICE * i64::from(fragment.count);
+        }
         if self.left < 0 {
             return Err(Unlike::TooMuch);
         }

@@ -10,6 +10,13 @@ use super::value::{is_left_out, key_of};
 use crate::protobuf::Fields;
 use crate::schema::Field;
 
+/// Values longer than this are fetched when they are found, and read when they are written. The processor fetches ahead by itself
+/// for a comparison that goes on through memory; what that leaps over is waited for line by line, half a microsecond for 1 KB.
+const LONG_BYTES: usize = 256;
+
+/// Bytes that come from memory together.
+const LINE_BYTES: usize = 64;
+
 /// What comes next in an object.
 #[derive(Debug)]
 enum Step {
@@ -24,7 +31,7 @@ enum Step {
 /// What a field is that is not known to be equal.
 #[derive(Debug)]
 enum Role {
-    /// A message, whose fields come next.
+    /// A message, whose fields come next; in the known object it is this fragment.
     Message(Link),
     /// Not shown in JSON.
     Unshown,
@@ -47,20 +54,6 @@ pub(super) struct Course {
     is_lost: bool,
     /// Ends of the messages that were entered.
     ends: Vec<usize>,
-}
-
-/// Values longer than this are fetched when they are found, and read when they are written. The processor fetches ahead by itself
-/// for a comparison that goes on through memory; what that leaps over is waited for line by line, half a microsecond for 1 KB.
-const LONG_BYTES: usize = 256;
-
-/// Bytes that come from memory together.
-const LINE_BYTES: usize = 64;
-
-/// Has the processor fetch these bytes, all lines at once.
-fn fetch(bytes: &[u8]) {
-    let lines = bytes.iter().step_by(LINE_BYTES);
-    // One sum is fewer instructions than a value that somebody looks at each time.
-    black_box(lines.fold(0, |sum, first| sum ^ first));
 }
 
 impl Course {
@@ -106,30 +99,27 @@ impl Course {
         self.is_lost = true;
     }
 
-    /// The objects were alike but for `patches`. From now on whatever was different counts as different, so that
-    /// objects which agree with the known one by chance take the same course.
+    /// All of the object was noted, and `patches` are what is different in it, in the order of the text. From now on whatever was
+    /// different counts as different, so that objects which agree with the known one by chance take the same course.
     pub(super) fn finish(&mut self, fragments: &mut Fragments, patches: &[Patch]) {
-        for step in &mut self.steps {
-            match step {
-                Step::Field(_, Role::Message(fragment)) => fragments.vary(*fragment),
-                Step::Field(
-                    _,
-                    Role::Value {
-                        fragment, patch, ..
-                    },
-                ) => {
-                    fragments.vary(*fragment);
-                    match patches.binary_search_by_key(fragment, |patch| patch.fragment) {
-                        Ok(place) => *patch = place as u32,
-                        // Its message was then written whole.
-                        Err(_) => self.is_lost = true,
-                    }
-                }
-                Step::Field(_, Role::Unshown) | Step::Equal(_) | Step::Leave => {}
+        for step in &self.steps {
+            if let Step::Field(_, Role::Message(fragment) | Role::Value { fragment, .. }) = step {
+                fragments.vary(*fragment);
             }
         }
         if self.is_lost {
-            self.clear();
+            return self.clear();
+        }
+        for step in &mut self.steps {
+            if let Step::Field(
+                _,
+                Role::Value {
+                    fragment, patch, ..
+                },
+            ) = step
+            {
+                *patch = patches.partition_point(|patch| patch.fragment < *fragment) as u32;
+            }
         }
     }
 
@@ -138,17 +128,18 @@ impl Course {
     /// Takes it through `other` and notes in `patches` where the values lie. False when `other` is not like that,
     /// and then what is in `patches` means nothing.
     pub(super) fn follow(&mut self, known: &[u8], other: &[u8], patches: &mut [Patch]) -> bool {
-        !self.steps.is_empty() && self.steps_lead(known, other, patches).is_some()
+        !self.steps.is_empty() && self.lead(known, other, patches).is_some()
     }
 
-    fn steps_lead(&mut self, known: &[u8], other: &[u8], patches: &mut [Patch]) -> Option<()> {
+    /// None where they lead elsewhere.
+    fn lead(&mut self, known: &[u8], other: &[u8], patches: &mut [Patch]) -> Option<()> {
         self.ends.clear();
         let (mut at, mut end) = (0, other.len());
-        let known = |range: &Range<u32>| &known[range.start as usize..range.end as usize];
+        let part = |range: &Range<u32>| &known[range.start as usize..range.end as usize];
         for step in &self.steps {
             let (number, role) = match step {
                 Step::Equal(range) => {
-                    let equal = known(range);
+                    let equal = part(range);
                     if other[at..end].get(..equal.len())? != equal {
                         return None;
                     }
@@ -184,7 +175,7 @@ impl Course {
                         return None;
                     }
                     if let Some(key) = key
-                        && key_of(found.wire)? != known(key)
+                        && key_of(found.wire)? != part(key)
                     {
                         return None;
                     }
@@ -197,4 +188,10 @@ impl Course {
         }
         (at == end).then_some(())
     }
+}
+
+/// Has the processor fetch these bytes, all lines at once.
+fn fetch(bytes: &[u8]) {
+    let lines = bytes.iter().step_by(LINE_BYTES).chain(bytes.last());
+    black_box(lines.fold(0, |sum, first| sum ^ first));
 }

@@ -10,10 +10,10 @@ use super::sieve::{BLOCK, Sieve, bits};
 use crate::kube::object::Object;
 use crate::store::index::{Cursor, Item, Totals};
 
-/// Objects that are passed before others on the same thread get their turn: some tenth of a millisecond.
+/// Objects that are passed before others on the same thread get their turn: a quarter of a millisecond where leaves lie anywhere in memory.
 const TURN: usize = 32_768;
 
-/// Reads a shard of uids. One or two nanoseconds for each object of others.
+/// Reads a shard of uids. Some seven nanoseconds for each object of others, which is waiting for leaves; a sixth of one where they are at hand.
 #[derive(Debug, Clone)]
 pub(crate) struct Passing {
     objects: Cursor<Object>,
@@ -90,8 +90,10 @@ impl Passing {
     fn find(&mut self) {
         while self.found == 0 {
             self.objects.pass(std::mem::take(&mut self.block));
+            // Some of these are read, so that it is the items that are fetched with the next leaf.
+            let upcoming = block(self.objects.upcoming());
             let (block, found) = match self.known.next() {
-                Some(found) => (block(self.objects.upcoming()), found),
+                Some(found) => (upcoming, found),
                 None => sieved(&mut self.objects, &self.sieve),
             };
             if block.is_empty() {

@@ -53,6 +53,7 @@ impl Sieve {
     /// Which objects of a block are in the shard, one bit each, by the halves of their hashes. `whole` gives an object's
     /// whole hash, and is asked only on an edge: for one object in 2^31 for each range.
     pub(super) fn find(&self, halves: &[u32], whole: impl Fn(usize) -> u64) -> u64 {
+        debug_assert!(halves.len() <= BLOCK, "a bit for each");
         let (inside, on_edge) = if self.inside.len() + self.edges.len() <= FEW {
             let each = self.inside.iter();
             let inside = each.map(|&(first, last)| {

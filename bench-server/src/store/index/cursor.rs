@@ -84,16 +84,16 @@ impl<T: Item> Cursor<T> {
 
     /// The next items as far as they lie side by side, without taking them; none at the end.
     pub fn upcoming(&mut self) -> &[T] {
-        self.stretch(Node::fetch).1
+        self.rest_of_leaf(Node::fetch).1
     }
 
-    /// The same, after their tags. Of the leaves behind them the tags are fetched then, and not the items.
+    /// Their tags, and the items. Of the leaves that follow, the tags are fetched and not the items.
     pub fn upcoming_tagged(&mut self) -> (&[T::Tag], &[T]) {
-        self.stretch(Node::fetch_tags)
+        self.rest_of_leaf(Node::fetch_tags)
     }
 
     /// Tags and items that are left of the leaf, or of the next one. `fetch` is for leaves that will be read.
-    fn stretch(&mut self, fetch: impl Fn(&Node<T>)) -> (&[T::Tag], &[T]) {
+    fn rest_of_leaf(&mut self, fetch: impl Fn(&Node<T>)) -> (&[T::Tag], &[T]) {
         if self.remaining > 0 && self.at == self.leaf_len() {
             self.next_leaf(fetch);
         }
@@ -109,13 +109,11 @@ impl<T: Item> Cursor<T> {
 
     /// Passes over so many of [`Self::upcoming`], or all of them.
     pub fn pass(&mut self, items: usize) {
-        // Who reads on says what is fetched with the next leaf.
-        if items == 0 {
-            return;
-        }
-        let items = items.min(self.upcoming().len());
-        self.remaining -= items as u64;
-        self.at += items;
+        // Not into the next leaf: who reads on says what is fetched with that.
+        let here = (self.leaf_len() - self.at) as u64;
+        let items = self.remaining.min(here).min(items as u64);
+        self.remaining -= items;
+        self.at += items as usize;
     }
 
     #[inline]

@@ -54,6 +54,7 @@ impl<T: Item> Node<T> {
     pub(super) fn fetch_tags(&self) {
         if let Self::Leaf(leaf) = self {
             let in_a_line = LINE_BYTES / size_of::<T::Tag>().clamp(1, LINE_BYTES);
+            // They are four, of whatever type.
             leaf.tags().iter().step_by(in_a_line).for_each(|tag| {
                 black_box(*tag);
             });

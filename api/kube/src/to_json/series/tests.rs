@@ -122,9 +122,7 @@ fn neighbours_take_the_course_of_those_before_them() {
     let mut out = Vec::new();
     // What of the way was not known yet is known soon.
     let followed = pods[20..].iter().filter(|pod| {
-        let mut course = std::mem::take(&mut series.known.course);
-        let known = course.follow(&series.known.wire, pod, &mut series.known.patches);
-        series.known.course = course;
+        let known = follows(&mut series, pod);
         series.put(pod, &mut out).expect("a pod");
         known
     });
@@ -218,31 +216,71 @@ static PODS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| pods(0..12));
 /// Fields of a pod, those in its messages among them.
 const FIELDS: usize = 400;
 
+/// These behind pods of one workload, and three such before each next one: so each is first compared with a way that is known.
+fn between_neighbours(objects: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
+    let pods = |n| PODS.iter().cycle().take(n).cloned();
+    let mut all: Vec<_> = pods(8).collect();
+    for object in objects {
+        all.push(object);
+        all.extend(pods(3));
+    }
+    all
+}
+
+/// Whether the series knows a way that leads through the object.
+fn follows(series: &mut JsonSeries, object: &[u8]) -> bool {
+    let known = &mut series.known;
+    known.course.follow(&known.wire, object, &mut known.patches)
+}
+
+#[test]
+fn a_way_is_known_where_damage_and_edits_are_tried() {
+    let mut series = series(&between_neighbours(std::iter::empty()));
+    assert!(PODS.iter().all(|pod| follows(&mut series, pod)));
+}
+
+#[test]
+fn what_stands_behind_the_last_field_is_not_passed_over() {
+    let mut failed = Vec::new();
+    put_bytes(&mut failed, 1, b"Failed");
+    let mut pod = PODS[5].clone();
+    put_bytes(&mut pod, 3, &failed);
+    series(&between_neighbours(std::iter::once(pod)));
+}
+
+#[test]
+fn every_edit_of_every_field_is_shown_as_that_object_by_itself() {
+    for edit in EDITS {
+        let edited = (0..FIELDS).map(|at| edited(Some(&POD), &PODS[5], &mut Some(at), edit));
+        series(&between_neighbours(edited));
+    }
+}
+
 proptest! {
     #[test]
     fn neighbours_that_differ_anywhere_are_shown_as_each_by_itself(
         edits in prop::collection::vec((0..PODS.len(), prop::collection::vec((0..FIELDS, select(&EDITS[..])), 0..4)), 3..8),
     ) {
-        let objects: Vec<_> = edits.iter().map(|(pod, edits)| {
+        let edited = edits.iter().map(|(pod, edits)| {
             edits.iter().fold(PODS[*pod].clone(), |pod, (at, edit)| {
                 edited(Some(&POD), &pod, &mut Some(*at), *edit)
             })
-        }).collect();
-        series(&objects);
+        });
+        series(&between_neighbours(edited));
     }
 
     #[test]
     fn damaged_neighbours_are_refused_or_shown_as_each_by_itself(
         damage in prop::collection::vec((any::<Index>(), any::<u8>(), any::<bool>(), any::<Index>()), 3..8),
     ) {
-        let objects: Vec<_> = PODS[..3].iter().cloned().chain(damage.into_iter().zip(PODS[3..].iter().cloned()).map(|((at, byte, cut, end), mut pod)| {
+        let damaged = damage.into_iter().zip(PODS[3..].iter().cloned()).map(|((at, byte, cut, end), mut pod)| {
             let at = at.index(pod.len());
             pod[at] = byte;
             if cut {
                 pod.truncate(end.index(pod.len()));
             }
             pod
-        })).collect();
-        series(&objects);
+        });
+        series(&between_neighbours(damaged));
     }
 }
