@@ -65,8 +65,10 @@ impl Known {
             },
         };
         let is_alike = comparison.message(self.first, 0, 0, other.len()).is_ok();
-        // JSON shows the fields of some messages in another order than they come.
-        self.patches.sort_unstable_by_key(|patch| patch.fragment);
+        if is_alike {
+            // JSON shows the fields of some messages in another order than they come.
+            self.patches.sort_unstable_by_key(|patch| patch.fragment);
+        }
         if is_alike && is_series {
             self.course.finish(&mut self.fragments, &self.patches);
         } else {

@@ -102,24 +102,23 @@ impl Course {
     /// All of the object was noted, and `patches` are what is different in it, in the order of the text. From now on whatever was
     /// different counts as different, so that objects which agree with the known one by chance take the same course.
     pub(super) fn finish(&mut self, fragments: &mut Fragments, patches: &[Patch]) {
-        for step in &self.steps {
-            if let Step::Field(_, Role::Message(fragment) | Role::Value { fragment, .. }) = step {
-                fragments.vary(*fragment);
+        for step in &mut self.steps {
+            match step {
+                Step::Field(_, Role::Message(fragment)) => fragments.vary(*fragment),
+                Step::Field(
+                    _,
+                    Role::Value {
+                        fragment, patch, ..
+                    },
+                ) => {
+                    fragments.vary(*fragment);
+                    *patch = patches.partition_point(|patch| patch.fragment < *fragment) as u32;
+                }
+                Step::Equal(_) | Step::Field(_, Role::Unshown) | Step::Leave => {}
             }
         }
         if self.is_lost {
-            return self.clear();
-        }
-        for step in &mut self.steps {
-            if let Step::Field(
-                _,
-                Role::Value {
-                    fragment, patch, ..
-                },
-            ) = step
-            {
-                *patch = patches.partition_point(|patch| patch.fragment < *fragment) as u32;
-            }
+            self.clear();
         }
     }
 

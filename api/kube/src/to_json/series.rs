@@ -104,7 +104,6 @@ impl JsonSeries {
         match (&written, known.fragments.finish()) {
             (Ok(()), Some(first)) => {
                 known.first = first;
-                known.course.clear();
                 known.wire.clear();
                 known.wire.extend_from_slice(object);
                 known.json.clear();

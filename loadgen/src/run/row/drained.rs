@@ -23,7 +23,9 @@ impl RowRun<'_> {
         let says_something = self.repeats() as usize >= LEAST_ROUNDS;
         for number in 0..self.repeats() {
             let drains = if says_something {
-                let (checks, drains) = by_turns(number, list(Job::List), list(Job::Drain)).await?;
+                let checks_first = number.is_multiple_of(2);
+                let (checks, drains) =
+                    by_turns(checks_first, list(Job::List), list(Job::Drain)).await?;
                 ratios.push(slowest(&checks) / slowest(&drains));
                 drains
             } else {
@@ -45,13 +47,13 @@ impl RowRun<'_> {
     }
 }
 
-/// Both, one after the other: in every second round the latter comes first.
+/// Both, one after the other.
 pub(super) async fn by_turns<A, B>(
-    round: u32,
+    one_first: bool,
     one: impl Future<Output = Result<A, Early>>,
     other: impl Future<Output = Result<B, Early>>,
 ) -> Result<(A, B), Early> {
-    if round.is_multiple_of(2) {
+    if one_first {
         let one = one.await?;
         Ok((one, other.await?))
     } else {

@@ -42,9 +42,10 @@ impl RowRun<'_> {
         let mut rounds = Vec::new();
         for number in 0..ROUNDS {
             let of = |job| self.transfer(clients, meter, job);
-            let (list, body) = by_turns(number, of(list), of(Job::Opaque(bytes))).await?;
+            let list_first = number.is_multiple_of(2);
+            let (list, body) = by_turns(list_first, of(list), of(Job::Opaque(bytes))).await?;
             rounds.push(YardstickRound {
-                list_first: number.is_multiple_of(2),
+                list_first,
                 list,
                 body,
             });
