@@ -1,5 +1,7 @@
 //! Compact JSON indented as it passes by, for people who look at it with curl: two spaces a level, as Go does.
 
+use memchr::memchr2;
+
 /// Where the text is.
 #[derive(Debug, Default)]
 pub(crate) struct Indenter {
@@ -15,17 +17,15 @@ impl Indenter {
     /// (the newline behind a list) is dropped.
     pub(crate) fn push(&mut self, json: &[u8], out: &mut Vec<u8>) {
         out.reserve(2 * json.len());
-        for &byte in json {
+        let mut rest = json;
+        loop {
             if self.in_string {
-                out.push(byte);
-                match byte {
-                    _ if self.escaped => self.escaped = false,
-                    b'\\' => self.escaped = true,
-                    b'"' => self.in_string = false,
-                    _ => {}
-                }
-                continue;
+                rest = self.string(rest, out);
             }
+            let Some((&byte, behind)) = rest.split_first() else {
+                return;
+            };
+            rest = behind;
             match byte {
                 b' ' | b'\n' | b'\r' | b'\t' => continue,
                 b'}' | b']' => {
@@ -53,6 +53,26 @@ impl Indenter {
                 _ => {}
             }
         }
+    }
+
+    /// Appends what is left of a string; what comes behind it.
+    fn string<'j>(&mut self, json: &'j [u8], out: &mut Vec<u8>) -> &'j [u8] {
+        let mut end = 0;
+        while self.in_string && end < json.len() {
+            if std::mem::take(&mut self.escaped) {
+                end += 1;
+                continue;
+            }
+            let Some(found) = memchr2(b'"', b'\\', &json[end..]) else {
+                end = json.len();
+                break;
+            };
+            end += found + 1;
+            self.escaped = json[end - 1] == b'\\';
+            self.in_string = self.escaped;
+        }
+        out.extend_from_slice(&json[..end]);
+        &json[end..]
     }
 
     fn line(&self, out: &mut Vec<u8>) {
