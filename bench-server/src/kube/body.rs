@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use kube_api::list;
 
+use super::ahead::AheadBody;
 use super::dress::DressedList;
 use super::form::{Form, Items};
 use super::media::{Encoding, Shape};
@@ -28,6 +29,9 @@ use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(super) const OVERSHOOT: usize = 32 * 1024;
 
+/// A list of objects that weigh more is several frames in whatever form, and worth the while of another thread.
+const LONG_BYTES: u64 = 1024 * 1024;
+
 /// A list that is being sent.
 #[derive(Debug)]
 pub struct ListBody {
@@ -42,6 +46,7 @@ pub struct ListBody {
     frames: FrameBuilder,
     items: Walk,
     left: u64,
+    is_long: bool,
     started: bool,
     ended: bool,
     _open: Option<OpenList>,
@@ -96,6 +101,7 @@ impl ListBody {
             frames: FrameBuilder::new(listing.items_len as usize),
             items: listing.items,
             left: listing.count,
+            is_long: listing.items_len > LONG_BYTES,
             started: false,
             ended: false,
             _open: listing.open,
@@ -107,13 +113,18 @@ impl ListBody {
         if self.is_over() {
             return None;
         }
-        Some(match (self.form.encoding, self.form.shape) {
-            (Encoding::Protobuf, Shape::Whole) => self.shared_frame(),
-            _ => self.encoded_frame(),
+        Some(match self.is_shared() {
+            true => self.shared_frame(),
+            false => self.encoded_frame(),
         })
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether objects are sent as they lie in the cache.
+    fn is_shared(&self) -> bool {
+        (self.form.encoding, self.form.shape) == (Encoding::Protobuf, Shape::Whole)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
         self.ended && self.frames.is_empty()
     }
 
@@ -123,8 +134,7 @@ impl ListBody {
         while !self.frames.is_full() && !self.ended {
             match next_item(&mut self.left, &mut self.items) {
                 Some(object) => {
-                    let item = object.item();
-                    self.frames.put_shared(item);
+                    self.frames.put_part(object.item());
                 }
                 None => {
                     self.frames.put(&self.tail);
@@ -181,6 +191,8 @@ pub enum KubeBody {
     Full(Option<Bytes>),
     /// A list.
     List(Box<ListBody>),
+    /// A long list whose objects are encoded for it.
+    Ahead(Box<AheadBody>),
     /// A list for people, or compressed.
     Dressed(Box<DressedList>),
     /// Objects as one body that is no list.
@@ -193,6 +205,14 @@ impl KubeBody {
     /// A whole body.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Self::Full(Some(bytes.into()))
+    }
+
+    /// A list as it is.
+    pub fn list(list: ListBody) -> Self {
+        match list.is_long && !list.is_shared() {
+            true => Self::Ahead(AheadBody::new(list).into()),
+            false => Self::List(list.into()),
+        }
     }
 }
 
@@ -207,6 +227,7 @@ impl Body for KubeBody {
         let frame = match &mut *self {
             Self::Full(bytes) => bytes.take().map(Frame::from),
             Self::List(list) => list.next_frame(),
+            Self::Ahead(list) => ready!(list.poll_next(context)),
             Self::Dressed(list) => list.next_frame(),
             Self::Opaque(opaque) => opaque.next_frame(),
             Self::Watch(watch) => return Pin::new(watch.as_mut()).poll_frame(context),
@@ -218,6 +239,7 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => bytes.is_none(),
             Self::List(list) => list.is_over(),
+            Self::Ahead(list) => list.is_over(),
             Self::Dressed(_) => false,
             Self::Opaque(opaque) => opaque.unread_bytes() == 0,
             Self::Watch(watch) => watch.is_end_stream(),
@@ -228,9 +250,11 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             // Streamed, as upstream does it: no Content-Length.
-            Self::List(_) | Self::Dressed(_) | Self::Opaque(_) | Self::Watch(_) => {
-                SizeHint::default()
-            }
+            Self::List(_)
+            | Self::Ahead(_)
+            | Self::Dressed(_)
+            | Self::Opaque(_)
+            | Self::Watch(_) => SizeHint::default(),
         }
     }
 }

@@ -145,7 +145,7 @@ impl Call<'_> {
     async fn listed(&self, form: Form, listing: Listing) -> Response<KubeBody> {
         let body = ListBody::new(self.lister.resource, form, listing).await;
         let (body, compressed) = match self.dress == Dress::default() {
-            true => (KubeBody::List(Box::new(body)), false),
+            true => (KubeBody::list(body), false),
             false => {
                 let body = DressedList::new(body, self.dress);
                 let compressed = body.is_compressed();

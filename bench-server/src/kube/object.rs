@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::hint::black_box;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use kube_api::custom::{CustomError, custom_from_json};
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::hash::fnv1a_64;
@@ -12,6 +12,7 @@ use kube_api::{ListItem, Metadata, item_object};
 
 use super::resource::Resource;
 use crate::store::index::Item;
+use crate::wire::part::Part;
 
 /// Bytes of the hash that a buffer begins with.
 const HASH: usize = size_of::<u64>();
@@ -21,13 +22,13 @@ const PAGE_BYTES: usize = 4 << 10;
 const TOUCHED_PAGES: usize = 8;
 
 /// One object: the hash of its uid, its key below the resource's prefix, and its encoding as a field of a list
-/// with `resourceVersion` put in. All lie in one exact allocation; cloning costs a reference count.
+/// with `resourceVersion` put in. All lie in one exact allocation, behind the reference count that cloning costs.
 ///
 /// The hash lies with its lowest byte first, so that its highest one is next to the key: both together are
 /// the key of the index that shards are read from, and nothing is kept twice for it.
 #[derive(Clone)]
 pub struct Object {
-    buffer: Bytes,
+    buffer: Arc<[u8]>,
     key_len: u32,
 }
 
@@ -47,7 +48,8 @@ pub enum DecodeError {
 
 impl Object {
     /// Reads a stored value: enveloped protobuf, or JSON for a custom resource. One that is not stored, at
-    /// revision 0, is shown without a version. Costs one allocation and one copy of the value; JSON is parsed.
+    /// revision 0, is shown without a version. Costs one allocation and two copies of the value, the second out of the
+    /// processor's cache; JSON is parsed.
     ///
     /// # Errors
     /// The value is no such object.
@@ -83,12 +85,8 @@ impl Object {
         buffer.extend_from_slice(&fnv1a_64(item.uid()).to_le_bytes());
         buffer.extend_from_slice(key);
         item.write(&mut buffer);
-        let buffer = Bytes::from(buffer);
-        // The first clone allocates the shared count; made now, it is part of the memory at rest and not
-        // of the first list.
-        drop(buffer.clone());
         Ok(Self {
-            buffer,
+            buffer: buffer.into(),
             key_len: key.len() as u32,
         })
     }
@@ -120,7 +118,7 @@ impl Object {
     /// Has the processor fetch what sending the object reads first, without waiting for it: its own fetching ahead ends with
     /// each page of memory.
     pub(crate) fn touch(&self) {
-        black_box(self.buffer.is_unique());
+        black_box(Arc::strong_count(&self.buffer));
         let pages = self.buffer.iter().step_by(PAGE_BYTES).take(TOUCHED_PAGES);
         // One sum is fewer instructions than a value that somebody looks at each time.
         black_box(pages.fold(0, |sum, first| sum ^ first));
@@ -156,13 +154,14 @@ impl Object {
     }
 
     /// The object as a field of a list: tag, length, object.
-    pub fn item(&self) -> Bytes {
-        self.buffer.slice(self.item_at()..)
+    pub fn item(&self) -> Part<'_> {
+        Part::new(&self.buffer, self.item_at()..self.buffer.len())
     }
 
-    /// The encoded object alone, sharing the buffer.
-    pub fn encoded_bytes(&self) -> Bytes {
-        self.buffer.slice_ref(self.encoded())
+    /// The encoded object alone, as a part of the buffer, of which it is the end.
+    pub fn encoded_part(&self) -> Part<'_> {
+        let start = self.buffer.len() - self.encoded().len();
+        Part::new(&self.buffer, start..self.buffer.len())
     }
 
     /// The encoded object alone: protobuf, or what [`kube_api::custom`] makes of a custom object.

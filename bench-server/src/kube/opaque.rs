@@ -46,7 +46,7 @@ impl OpaqueBody {
             let mut item = object.item();
             item.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= item.len() as u64;
-            self.frames.put_shared(item);
+            self.frames.put_part(item);
         }
         (!self.frames.is_empty()).then(|| self.frames.take_frame())
     }

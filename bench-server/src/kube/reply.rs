@@ -50,7 +50,9 @@ impl Reply {
         request.answered(response.status());
         response.map(|body| Self {
             limit: match &body {
-                KubeBody::List(_) | KubeBody::Dressed(_) => TimeLimit::set(until),
+                KubeBody::List(_) | KubeBody::Ahead(_) | KubeBody::Dressed(_) => {
+                    TimeLimit::set(until)
+                }
                 KubeBody::Watch(watch) => TimeLimit::set(watch.deadline() + LAST_READ),
                 KubeBody::Full(_) | KubeBody::Opaque(_) => None,
             },

@@ -9,9 +9,12 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
+use super::part::Part;
 use super::run::Run;
 use super::stopwatch::Stopwatch;
 use crate::store::{Record, Shown};
@@ -28,6 +31,8 @@ pub const COPY_BELOW_BYTES: usize = 4 * 1024;
 enum Piece {
     /// Copied or made for this response.
     Run(Bytes),
+    /// A part of a shared buffer.
+    Part(Arc<[u8]>, Range<usize>),
     /// Where the store keeps it.
     Stored(Record),
     /// The second piece of a stored record that has two.
@@ -38,6 +43,7 @@ impl Piece {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Run(bytes) => bytes,
+            Self::Part(buffer, range) => &buffer[range.clone()],
             Self::Stored(record) => record.wire()[0],
             Self::StoredTail(record) => record.wire()[1],
         }
@@ -250,6 +256,18 @@ impl FrameBuilder {
             self.close_run();
             self.frame.remaining += bytes.len();
             self.frame.pieces.push_back(Piece::Run(bytes));
+        }
+    }
+
+    /// Appends a part of a buffer: copied when small, pointed at when large.
+    pub fn put_part(&mut self, part: Part<'_>) {
+        if part.len() < COPY_BELOW_BYTES {
+            self.put(&part);
+        } else {
+            self.close_run();
+            self.frame.remaining += part.len();
+            let piece = Piece::Part(part.buffer.clone(), part.range);
+            self.frame.pieces.push_back(piece);
         }
     }
 

@@ -2,6 +2,7 @@
 //! frames to HTTP/2 one at a time.
 //!
 //! - [`frame`]: the body's data type, a rope of stored records and copied runs
+//! - [`part`]: a part of a shared buffer, as a frame points at it
 //! - `run`: the buffers that runs are copied into
 //! - [`proto`]: the few protobuf fields that are written by hand around stored records
 //! - [`stopwatch`]: from a request's head to the first write of its list
@@ -11,6 +12,7 @@
 pub mod body;
 pub mod frame;
 pub mod grpc;
+pub mod part;
 pub mod proto;
 mod run;
 pub mod stopwatch;

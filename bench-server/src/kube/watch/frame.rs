@@ -80,11 +80,11 @@ impl EventEncoder {
     pub(super) fn event(&mut self, out: &mut Out, event_type: EventType, object: &Object) {
         if (self.form.encoding, self.form.shape) == (Encoding::Protobuf, Shape::Whole) {
             let (api_version, kind) = (self.resource.api_version, self.resource.kind);
-            let raw = object.encoded_bytes();
+            let raw = object.encoded_part();
             let sealed = envelope::sealed_len(api_version, kind, raw.len());
             put_event_head(out.text(), event_type.as_str(), sealed);
             envelope::put_head(out.text(), api_version, kind, raw.len());
-            out.shared(raw);
+            out.part(raw);
             out.text().extend_from_slice(envelope::TAIL);
             return;
         }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::kube::body::OVERSHOOT;
 use crate::wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
+use crate::wire::part::Part;
 
 /// Gathers events until the connection takes them.
 #[derive(Debug)]
@@ -42,6 +43,16 @@ impl Out {
         }
         self.close_text();
         self.pieces.put_shared(bytes);
+    }
+
+    /// The same of a part of a buffer.
+    pub(super) fn part(&mut self, part: Part<'_>) {
+        if part.len() < COPY_BELOW_BYTES {
+            self.text.extend_from_slice(&part);
+            return;
+        }
+        self.close_text();
+        self.pieces.put_part(part);
     }
 
     pub(super) fn is_empty(&self) -> bool {
