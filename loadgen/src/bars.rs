@@ -346,6 +346,7 @@ seed = 1
             "shards.server_cpu_part_max",
             "shards.events.dropped",
             "yardstick.time_ratio.p50",
+            "yardstick.list_server_cpu_ms.p50",
             "yardstick.server_cpu_ratio.max",
         ] {
             assert!(is_metric(metric), "{metric}");

@@ -292,11 +292,13 @@ fn beside_its_bytes(of: &Yardstick) -> String {
     let cpu = of
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));
+    let list_cpu = of.list_server_cpu_ms.map(|cpu| cpu.p50);
     format!(
-        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}; list over body in a round: {} ({} … {}), of server CPU {}",
+        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}",
         of.rounds.len(),
         milliseconds(Some(of.list_ms.p50)),
         milliseconds(Some(of.body_ms.p50)),
+        milliseconds(list_cpu),
         Quantity::PerByte(p50),
         Quantity::PerByte(min),
         Quantity::PerByte(max),

@@ -17,6 +17,9 @@ pub struct Yardstick {
     pub list_ms: Spread,
     /// Time of a body.
     pub body_ms: Spread,
+    /// CPU time of all servers during a list; null where none of them is ours.
+    #[serde(default)]
+    pub list_server_cpu_ms: Option<Spread>,
     /// Time of a round's list over that of its body.
     pub time_ratio: Spread,
     /// The same of the servers' CPU time; null where none of them is ours.
@@ -77,11 +80,14 @@ impl Yardstick {
             Some(round.list.server_cpu_ms? / body)
         });
         let server_cpu: Option<Vec<f64>> = server_cpu.collect();
+        let lists = rounds.iter().map(|round| round.list.server_cpu_ms);
+        let lists: Option<Vec<f64>> = lists.collect();
         Some(Self {
             checked,
             body_bytes,
             list_ms: each(|round| round.list.ms)?,
             body_ms: each(|round| round.body.ms)?,
+            list_server_cpu_ms: lists.and_then(Spread::of),
             time_ratio: each(|round| round.list.ms / round.body.ms)?,
             server_cpu_ratio: server_cpu.and_then(Spread::of),
             client_cpu_ratio: each(|round| round.list.client_cpu_ms / round.body.client_cpu_ms)?,
@@ -161,14 +167,18 @@ mod tests {
         assert_eq!(yardstick.server_cpu_ratio, Some(ratio));
         assert_eq!(yardstick.client_cpu_ratio, ratio);
         assert_eq!(yardstick.body_ms.p50, 150.0);
+        let cpu = yardstick.list_server_cpu_ms.expect("of each round");
+        assert_eq!((cpu.min, cpu.p50, cpu.max), (52.5, 82.5, 115.0));
     }
 
     #[test]
     fn a_server_that_is_not_ours_has_no_ratio_of_cpu() {
         let mut rounds = vec![round(1.0, 1.0), round(1.0, 1.0)];
         rounds[1].body.server_cpu_ms = None;
+        rounds[1].list.server_cpu_ms = None;
         let yardstick = Yardstick::of(false, 1, rounds).expect("rounds");
         assert_eq!(yardstick.server_cpu_ratio, None);
+        assert_eq!(yardstick.list_server_cpu_ms, None);
         assert_eq!(Yardstick::of(false, 1, Vec::new()), None);
     }
 
