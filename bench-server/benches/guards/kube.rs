@@ -57,6 +57,7 @@ impl Served {
         self.runtime.block_on(async {
             let listing = lister.list("", &options).await.expect("a list");
             let body = ListBody::new(lister.resource, form(encoding), listing).await;
+            // Made on one thread, however long it is: what is counted is the work.
             let mut body = Box::pin(KubeBody::List(Box::new(body)));
             let mut bytes = 0;
             while let Some(frame) = next(&mut body).await {

@@ -29,7 +29,7 @@ use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(super) const OVERSHOOT: usize = 32 * 1024;
 
-/// A list of objects that weigh more is several frames in whatever form, and worth the while of another thread.
+/// A list whose objects weigh more may be worth the while of another thread: it is some frames of whole objects.
 const LONG_BYTES: u64 = 1024 * 1024;
 
 /// A list that is being sent.

@@ -347,7 +347,16 @@ mod tests {
         {
             let bytes = vec![i as u8; len];
             expected.extend_from_slice(&bytes);
-            builder.put_shared(Bytes::from(bytes));
+            match i % 2 {
+                0 => builder.put_shared(Bytes::from(bytes)),
+                _ => {
+                    // More lies around the part than it shows.
+                    let buffer = [&[0xff][..], &bytes, &[0xff]].concat().into();
+                    let mut part = Part::new(&buffer, 1..buffer.len());
+                    part.truncate(len);
+                    builder.put_part(part);
+                }
+            }
             while builder.is_full() {
                 let frame = builder.take_frame();
                 assert_eq!(frame.remaining(), 10_000);
