@@ -25,6 +25,9 @@ const SHOWN_CHARS: usize = 300;
 const WINDOW_BYTES: u32 = 8 << 20;
 const SLOW_WINDOW_BYTES: u32 = 256 << 10;
 const MAX_FRAME_BYTES: u32 = 256 << 10;
+/// Cancelled streams whose late frames are expected on a connection; h2 remembers fifty by itself, takes frames of others for
+/// faults, and closes the connection after a thousand of those.
+const CANCELLED_REMEMBERED: usize = 10_000;
 
 /// How a client speaks and reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -231,6 +234,9 @@ impl Connection {
                     .initial_stream_window_size(window)
                     .initial_connection_window_size(window)
                     .max_frame_size(MAX_FRAME_BYTES)
+                    // A cancelled list goes on arriving until the server hears of it: as in the client of etcd's API.
+                    .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
+                    .max_local_error_reset_streams(None)
                     .handshake(io)
                     .await
                     .map_err(|e| lost(&e))?;
