@@ -253,9 +253,7 @@ impl FrameBuilder {
         if bytes.len() < COPY_BELOW_BYTES {
             self.put(&bytes);
         } else {
-            self.close_run();
-            self.frame.remaining += bytes.len();
-            self.frame.pieces.push_back(Piece::Run(bytes));
+            self.point_at(Piece::Run(bytes));
         }
     }
 
@@ -264,11 +262,14 @@ impl FrameBuilder {
         if part.len() < COPY_BELOW_BYTES {
             self.put(&part);
         } else {
-            self.close_run();
-            self.frame.remaining += part.len();
-            let piece = Piece::Part(part.buffer.clone(), part.range);
-            self.frame.pieces.push_back(piece);
+            self.point_at(Piece::Part(part.buffer.clone(), part.range));
         }
+    }
+
+    fn point_at(&mut self, piece: Piece) {
+        self.close_run();
+        self.frame.remaining += piece.as_slice().len();
+        self.frame.pieces.push_back(piece);
     }
 
     /// A frame of exactly the target's size when that much is there, else all there is; what is

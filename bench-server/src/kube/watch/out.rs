@@ -37,22 +37,26 @@ impl Out {
 
     /// Appends a buffer: copied when it is small, pointed at when it is large.
     pub(super) fn shared(&mut self, bytes: Bytes) {
-        if bytes.len() < COPY_BELOW_BYTES {
-            self.text.extend_from_slice(&bytes);
-            return;
+        if let Some(pieces) = self.unless_small(&bytes) {
+            pieces.put_shared(bytes);
         }
-        self.close_text();
-        self.pieces.put_shared(bytes);
     }
 
     /// The same of a part of a buffer.
     pub(super) fn part(&mut self, part: Part<'_>) {
-        if part.len() < COPY_BELOW_BYTES {
-            self.text.extend_from_slice(&part);
-            return;
+        if let Some(pieces) = self.unless_small(&part) {
+            pieces.put_part(part);
+        }
+    }
+
+    /// Copies what is small; where larger ones are to be put.
+    fn unless_small(&mut self, bytes: &[u8]) -> Option<&mut FrameBuilder> {
+        if bytes.len() < COPY_BELOW_BYTES {
+            self.text.extend_from_slice(bytes);
+            return None;
         }
         self.close_text();
-        self.pieces.put_part(part);
+        Some(&mut self.pieces)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use etcd_api::client::raw_list::CANCELLED_REMEMBERED;
 use etcd_api::loopback;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
@@ -25,9 +26,6 @@ const SHOWN_CHARS: usize = 300;
 const WINDOW_BYTES: u32 = 8 << 20;
 const SLOW_WINDOW_BYTES: u32 = 256 << 10;
 const MAX_FRAME_BYTES: u32 = 256 << 10;
-/// Cancelled streams whose late frames are expected on a connection; h2 remembers fifty by itself, takes frames of others for
-/// faults, and closes the connection after a thousand of those.
-const CANCELLED_REMEMBERED: usize = 10_000;
 
 /// How a client speaks and reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -234,7 +232,7 @@ impl Connection {
                     .initial_stream_window_size(window)
                     .initial_connection_window_size(window)
                     .max_frame_size(MAX_FRAME_BYTES)
-                    // A cancelled list goes on arriving until the server hears of it: as in the client of etcd's API.
+                    // For the reason that connections to etcd have it.
                     .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
                     .max_local_error_reset_streams(None)
                     .handshake(io)
