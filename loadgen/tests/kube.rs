@@ -119,6 +119,39 @@ fn every_way_of_asking_gives_what_was_seeded() {
     );
 }
 
+/// Frames of a list that its client gave up arrive late, and h2 takes those for faults of the server until it has had enough.
+#[test]
+fn a_connection_survives_hundreds_of_lists_that_were_given_up() {
+    let folder = folder();
+    let scenario = r#"
+name = "given-up"
+summary = "lists that nobody reads to their end"
+repeats = 1
+first_chunk_streams = 400
+
+[rows]
+kube = [{ strategy = "cached", http = "h2" }]
+
+[[data_set]]
+name = "pods"
+kind = "pods"
+objects = 600
+namespaces = 3
+nodes = 4
+seed = 1
+"#;
+    fs::write(folder.path().join("given-up.toml"), scenario).expect("a writable folder");
+    let run = loadgen(folder.path())
+        .args(["run", "./given-up.toml"])
+        .assert();
+    let output = run.get_output();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    let case = &report(folder.path())["cases"][0];
+    assert_eq!(case["outcome"]["state"], "measured", "{log}");
+    assert_eq!(case["first_chunk_ms"]["n"], 400, "{case}");
+}
+
 /// Runs one strategy against a server that holds pods and has this fault; exit code and what was said.
 fn against(fault: Fault, strategy: &str) -> (Option<i32>, String) {
     let folder = folder();
