@@ -145,7 +145,7 @@ fn list_json(served: Served) -> (Served, usize) {
     (served, bytes)
 }
 
-#[library_benchmark(config = at_most(1_190_000))]
+#[library_benchmark(config = at_most(865_000))]
 #[bench::of_a_label_that_nothing_has(setup = without_index)]
 fn select(served: Served) -> (Served, usize) {
     let query = "resourceVersion=0&labelSelector=team%3Dnobody";

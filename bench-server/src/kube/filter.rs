@@ -142,6 +142,11 @@ impl Filter {
         self.labels.demands()
     }
 
+    /// Whether it looks at labels.
+    pub(crate) fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
     /// Whether it selects the object. Costs a walk over the metadata up to the labels, and one jump per part
     /// of a field's path.
     pub(crate) fn matches(&self, object: &Object) -> bool {
@@ -235,11 +240,76 @@ fn label<'o>(metadata: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
             return None;
         }
         if field.number == LABELS {
-            let entry = field.wire.bytes()?;
-            if find_bytes(entry, 1).ok()?.unwrap_or_default() == key {
-                return Some(find_bytes(entry, 2).ok()?.unwrap_or_default());
+            let (found, value) = label_entry(field.wire.bytes()?)?;
+            if found == key {
+                return Some(value);
             }
         }
     }
     None
+}
+
+/// Key and value of an entry. Nearly all are two short fields, which are cut apart without a loop.
+#[inline]
+fn label_entry(entry: &[u8]) -> Option<(&[u8], &[u8])> {
+    if let Some((key, rest)) = short_field(entry, 1)
+        && let Some((value, [])) = short_field(rest, 2)
+    {
+        return Some((key, value));
+    }
+    let field = |number| Some(find_bytes(entry, number).ok()?.unwrap_or_default());
+    Some((field(1)?, field(2)?))
+}
+
+/// The field that `message` begins with, where it has this number and fewer than 128 bytes, and what is behind it.
+#[inline]
+fn short_field(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
+    match message {
+        [tag, length @ 0..0x80, rest @ ..] if *tag == number << 3 | 2 => {
+            rest.split_at_checked(usize::from(*length))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_api::protobuf::put_bytes;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Text of a label, or of an annotation, which may be longer.
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof!["[a-z./]{0,8}", "[a-z]{126,130}"]
+    }
+
+    /// Fields of an entry: key and value in either order, absent, or twice.
+    fn entry() -> impl Strategy<Value = Vec<(u32, String)>> {
+        prop_oneof![
+            (text(), text()).prop_map(|(key, value)| vec![(1, key), (2, value)]),
+            vec((1_u32..4, text()), 0..4),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn an_entry_is_cut_apart_as_field_by_field(fields in entry()) {
+            let mut encoded = Vec::new();
+            for (number, text) in &fields {
+                put_bytes(&mut encoded, *number, text.as_bytes());
+            }
+            let first = |number| {
+                let found = fields.iter().find(|(field, _)| *field == number);
+                found.map_or(&b""[..], |(_, text)| text.as_bytes())
+            };
+            prop_assert_eq!(label_entry(&encoded), Some((first(1), first(2))));
+        }
+
+        #[test]
+        fn any_bytes_are_an_entry_or_none(bytes in vec(any::<u8>(), 0..20)) {
+            label_entry(&bytes);
+        }
+    }
 }

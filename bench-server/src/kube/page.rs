@@ -122,8 +122,14 @@ impl State {
     ) -> Listing {
         let mut selected = Tree::default();
         let mut walk = self.objects.walk(range);
-        let (mut behind, mut looked) = (None, 0_u64);
-        while let Some(object) = walk.next_ref() {
+        let (mut behind, mut looked, mut touched) = (None, 0_u64, 0_u64);
+        loop {
+            if looked >= touched && filter.has_labels() {
+                touched = looked + walk.touch_labels() as u64;
+            }
+            let Some(object) = walk.next_ref() else {
+                break;
+            };
             looked += 1;
             if filter.matches(object) {
                 let last = object.clone();

@@ -24,6 +24,9 @@ use super::cache::index::uid::UidIndex;
 use super::object::Object;
 use crate::store::index::{Cursor, Totals, Tree};
 
+/// Objects whose labels are fetched at a time, some lines each: about what a processor asks memory for at once.
+const TOUCHED_TOGETHER: usize = 16;
+
 /// Objects in key order.
 #[derive(Debug, Clone)]
 pub struct Walk(Kind);
@@ -45,6 +48,18 @@ impl Walk {
             Kind::Merge(merge) => merge.next_ref(),
             Kind::Namespaces(namespaces) => namespaces.next_ref(),
         }
+    }
+
+    /// Has the processor fetch the labels of some of the next objects, all at once: they lie anywhere in memory, and looking at
+    /// them one by one is waiting for each. Answers of how many; none where that is not known beforehand.
+    pub(crate) fn touch_labels(&mut self) -> usize {
+        let Kind::Tree(cursor) = &mut self.0 else {
+            return 0;
+        };
+        let next = cursor.upcoming();
+        let next = &next[..next.len().min(TOUCHED_TOGETHER)];
+        next.iter().for_each(Object::touch_labels);
+        next.len()
     }
 
     /// Whether no object is left.
