@@ -53,7 +53,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
                 result,
                 exit: ended,
                 failure,
-            } = run::run(&plan, scenario, environment, &progress, &stop).await;
+            } = run::run(&plan, scenario, environment, &folder, &progress, &stop).await;
             exit = exit.and(ended);
             // Shown first: where it cannot be saved, the table is all that is left of the run.
             let shown = match show(&mut out, args.format, &result.report) {

@@ -33,19 +33,26 @@ fn what_is_saved_is_loaded() {
 fn an_unfinished_folder_is_no_result() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     let folder = ResultFolder::create(parent.path(), "a").expect("a fresh name");
-    folder
-        .write(&synthetic::result(1.0))
-        .expect("a writable folder");
     let partial = folder.path().to_owned();
+    let empty = SavedResult::load(&partial);
+    assert!(matches!(empty, Err(FolderError::Partial(_))), "{empty:?}");
+    for _ in 0..2 {
+        folder
+            .write(&synthetic::result(1.0))
+            .expect("a writable folder");
+    }
     drop(folder);
     assert!(
         !parent.path().join("a").exists(),
         "the name is only given to what is finished"
     );
-    assert!(matches!(
-        SavedResult::load(&partial),
-        Err(FolderError::Partial(_))
-    ));
+    let kept = SavedResult::load(&partial);
+    assert!(matches!(kept, Err(FolderError::Unfinished(_))), "{kept:?}");
+    let named = parent.path().join("a");
+    std::fs::rename(&partial, &named).expect("a free name");
+    SavedResult::load(&named).expect("what was measured can be read");
+    let files = std::fs::read_dir(&named).expect("a folder").count();
+    assert_eq!(files, 4, "nothing but the raw data is left");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,28 +11,9 @@ use tempfile::TempDir;
 
 /// A run that would go on for long, caught while it lists; its server's process number.
 fn started(folder: &Path) -> (Child, BufReader<ChildStderr>, String) {
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
-        .args([
-            "run",
-            "pods-150k",
-            "--objects",
-            "500",
-            "--strategies",
-            "stream",
-        ])
-        .args(["--repeats", "100000"])
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut line = String::new();
-    while !line.contains("listing") {
-        line.clear();
-        let read = stderr.read_line(&mut line).expect("it is text");
-        assert!(read > 0, "it ended before it listed anything");
-    }
+    let few = ["pods-150k", "--objects", "500", "--strategies", "stream"];
+    let arguments = [&few[..], &["--repeats", "100000"]].concat();
+    let (child, stderr) = caught(folder, &arguments, "listing");
     // Whichever thread started the server is its parent's task.
     let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs");
     let servers: String = tasks
@@ -45,6 +26,34 @@ fn started(folder: &Path) -> (Child, BufReader<ChildStderr>, String) {
         .expect("it has a server")
         .to_owned();
     (child, stderr, server)
+}
+
+/// A run that has come to what it calls `phase`.
+fn caught(folder: &Path, arguments: &[&str], phase: &str) -> (Child, BufReader<ChildStderr>) {
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
+        .arg("run")
+        .args(arguments)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    while !line.contains(phase) {
+        line.clear();
+        let read = stderr.read_line(&mut line).expect("it is text");
+        assert!(read > 0, "it ended before it came to {phase:?}");
+    }
+    (child, stderr)
+}
+
+/// The only result in a folder, finished or not.
+fn only_result(folder: &Path) -> PathBuf {
+    let results = fs::read_dir(folder.join("scratch")).expect("a result was saved");
+    let results: Vec<_> = results.flatten().map(|entry| entry.path()).collect();
+    assert_eq!(results.len(), 1, "{results:?}");
+    results[0].clone()
 }
 
 fn signal(name: &str, pid: &str) {
@@ -89,6 +98,48 @@ fn a_killed_generator_leaves_no_server() {
 }
 
 #[test]
+fn a_killed_generator_has_lost_no_row_that_it_measured() {
+    let folder = folder();
+    let scenario = r#"
+name = "two"
+summary = "a row that ends and one that does not"
+repeats = 2
+duration = "600s"
+
+[rows]
+etcd = ["stream", "put"]
+
+[[data_set]]
+name = "few"
+kind = "raw"
+objects = 300
+object_size = 1_000
+seed = 1
+"#;
+    fs::write(folder.path().join("two.toml"), scenario).expect("a writable folder");
+    let (mut child, _stderr) = caught(folder.path(), &["two.toml"], "bench/put: seeding");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let left = only_result(folder.path());
+    let report = |result: &Path| {
+        let mut loadgen = assert_cmd::Command::cargo_bin("loadgen").expect("it is built");
+        let asserted = loadgen.arg("report").arg(result).assert();
+        let output = asserted.get_output();
+        let said = [&output.stdout[..], &output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = report(&left);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("rename the folder"), "{said}");
+    let named = left.with_extension("");
+    fs::rename(&left, &named).expect("a free name");
+    let (code, said) = report(&named);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stream") && !said.contains("put"), "{said}");
+}
+
+#[test]
 fn an_interrupted_run_keeps_what_it_measured_and_leaves_no_server() {
     let folder = folder();
     let (mut child, stderr, server) = started(folder.path());
@@ -101,10 +152,8 @@ fn an_interrupted_run_keeps_what_it_measured_and_leaves_no_server() {
         !Path::new("/proc").join(&server).exists(),
         "the server is gone"
     );
-    let results = fs::read_dir(folder.path().join("scratch")).expect("a result was saved");
-    let results: Vec<_> = results.flatten().map(|entry| entry.path()).collect();
-    assert_eq!(results.len(), 1, "{results:?}");
-    let report = fs::read(results[0].join("report.json")).expect("a report");
+    let result = only_result(folder.path());
+    let report = fs::read(result.join("report.json")).expect("a report");
     let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
     assert_eq!(report["interrupted"], true);
     assert_eq!(report["cases"][0]["outcome"]["state"], "interrupted");

@@ -35,9 +35,12 @@ pub enum FolderError {
     /// There is a result of that name already.
     #[error("{} exists already: results are never overwritten, choose another --out", .0.display())]
     Exists(PathBuf),
-    /// The folder is there but was never finished.
+    /// The folder is there but was never finished, nor any row of it.
     #[error("{} is what an unfinished run left behind, not a result", .0.display())]
     Partial(PathBuf),
+    /// The folder is there and has rows, but was never finished; a run may still be at it.
+    #[error("{} is what an unfinished run left behind: if it runs no more, rename the folder without `{PARTIAL}` to read the rows that it measured", .0.display())]
+    Unfinished(PathBuf),
     /// The folder holds no report.
     #[error("{} is not a result: it holds no {REPORT_FILE}", .0.display())]
     NoReport(PathBuf),
@@ -120,7 +123,8 @@ impl ResultFolder {
         &self.partial
     }
 
-    /// Writes the raw data.
+    /// Writes the raw data, over what was written before: each file is whole at any moment, and the report, the last of
+    /// them, tells of nothing that the others do not have.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -202,7 +206,11 @@ impl SavedResult {
             .trim_end_matches('/')
             .ends_with(PARTIAL)
         {
-            return Err(FolderError::Partial(folder.to_owned()));
+            let path = folder.to_owned();
+            return Err(match folder.join(REPORT_FILE).exists() {
+                true => FolderError::Unfinished(path),
+                false => FolderError::Partial(path),
+            });
         }
         let path = folder.join(REPORT_FILE);
         let json = fs::read(&path).map_err(|source| match source.kind() {
@@ -273,9 +281,11 @@ fn write_file(
     path: &Path,
     fill: impl FnOnce(&Path, &mut BufWriter<File>) -> Result<(), FolderError>,
 ) -> Result<(), FolderError> {
-    let mut file = BufWriter::new(File::create(path).map_err(at(path))?);
+    let new = path.with_added_extension("new");
+    let mut file = BufWriter::new(File::create(&new).map_err(at(&new))?);
     fill(path, &mut file)?;
-    file.flush().map_err(at(path))
+    file.flush().map_err(at(&new))?;
+    fs::rename(&new, path).map_err(at(path))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> FolderError {

@@ -24,8 +24,9 @@ use workloads::{DataSet, RowSpec, Scenario, Tier};
 use crate::bars;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
-use crate::record::{Series, TaggedHistogram};
-use crate::result::{self, Case, Environment, Outcome, Report, SCHEMA_VERSION, SavedResult};
+use crate::result::{
+    self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
+};
 use crate::target::TargetSpec;
 use crate::target::silence::ANSWERS_WITHIN;
 use foreign::{InNamespaces, Seeded};
@@ -45,36 +46,43 @@ pub struct Finished {
 
 /// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint cannot be used, what was
 /// measured up to then is answered; marked as interrupted only where it was stopped. A target that fails while it is measured is a failed row. Servers that were
-/// started are gone when this returns, or when its future is dropped.
+/// started are gone when this returns, or when its future is dropped. After each row everything so far is written to `folder`,
+/// marked as interrupted: a run that is killed has lost the row that it was in.
 pub async fn run(
     plan: &Plan,
     scenario: &Scenario,
     environment: Environment,
+    folder: &ResultFolder,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Finished {
+    let report = Report {
+        schema_version: SCHEMA_VERSION,
+        scenario: scenario.name.clone(),
+        started: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        elapsed_s: 0.0,
+        interrupted: false,
+        environment: Environment {
+            client: plan.client_settings(),
+            ..environment
+        },
+        data_sets: Vec::new(),
+        cases: Vec::new(),
+        bars: Vec::new(),
+    };
     let mut run = Run {
         plan,
         scenario,
+        folder,
         progress,
         stop,
         begun: Instant::now(),
-        report: Report {
-            schema_version: SCHEMA_VERSION,
-            scenario: scenario.name.clone(),
-            started: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-            elapsed_s: 0.0,
-            interrupted: false,
-            environment: Environment {
-                client: plan.client_settings(),
-                ..environment
-            },
-            data_sets: Vec::new(),
-            cases: Vec::new(),
-            bars: Vec::new(),
+        result: SavedResult {
+            report,
+            histograms: Vec::new(),
+            series: Vec::new(),
+            scenario_toml: scenario.to_toml(),
         },
-        histograms: Vec::new(),
-        series: Vec::new(),
         loads: 0,
     };
     let failure = run.all().await.err();
@@ -85,12 +93,11 @@ pub async fn run(
 struct Run<'a> {
     plan: &'a Plan,
     scenario: &'a Scenario,
+    folder: &'a ResultFolder,
     progress: &'a Progress,
     stop: &'a CancellationToken,
     begun: Instant,
-    report: Report,
-    histograms: Vec<TaggedHistogram>,
-    series: Vec<Series>,
+    result: SavedResult,
     /// Data sets that were loaded through a Kubernetes API so far.
     loads: usize,
 }
@@ -131,7 +138,7 @@ impl Run<'_> {
         }
         let seeded = Seeded::create(self.plan, target, data, self.progress, self.stop);
         let Some(seeded) = seeded.await? else {
-            self.report.interrupted = true;
+            self.result.report.interrupted = true;
             return Ok(());
         };
         for (tier, spec) in self.scenario.rows.all() {
@@ -160,7 +167,7 @@ impl Run<'_> {
         let nth = self.loads;
         let made = InNamespaces::create(plan, target, data, nth, progress, self.stop).await?;
         let Some((namespaces, loaded)) = made else {
-            self.report.interrupted = true;
+            self.result.report.interrupted = true;
             return Ok(());
         };
         for (tier, spec) in self.scenario.rows.all() {
@@ -193,7 +200,7 @@ impl Run<'_> {
         tokio::select! {
             reached = answered(target, reach) => reached.map(|()| true),
             () = self.stop.cancelled() => {
-                self.report.interrupted = true;
+                self.result.report.interrupted = true;
                 Ok(false)
             }
         }
@@ -220,7 +227,7 @@ impl Run<'_> {
         name: Option<&str>,
     ) {
         if self.stop.is_cancelled() {
-            self.report.interrupted = true;
+            self.result.report.interrupted = true;
             return;
         }
         let data_set = match (&source, name) {
@@ -256,17 +263,34 @@ impl Run<'_> {
         } = run.measure().await;
         self.progress.say(&one_line(&case));
         if let Some(setup) = setup
-            && !self.report.environment.servers.iter().any(|s| {
+            && !self.result.report.environment.servers.iter().any(|s| {
                 s.target == setup.target && without_ports(&s.flags) == without_ports(&setup.flags)
             })
         {
-            self.report.environment.servers.push(setup);
+            self.result.report.environment.servers.push(setup);
         }
         self.listed(data_set, &case);
-        self.report.interrupted |= case.outcome == Outcome::Interrupted;
-        self.report.cases.push(case);
-        self.histograms.extend(histograms);
-        self.series.extend(series);
+        self.result.report.interrupted |= case.outcome == Outcome::Interrupted;
+        self.result.report.cases.push(case);
+        self.result.histograms.extend(histograms);
+        self.result.series.extend(series);
+        self.keep();
+    }
+
+    /// Writes what there is so far; nobody may come to write the rest.
+    fn keep(&mut self) {
+        self.judge();
+        let interrupted = std::mem::replace(&mut self.result.report.interrupted, true);
+        if let Err(error) = self.folder.write(&self.result) {
+            self.progress.say(&format!("not kept so far: {error}"));
+        }
+        self.result.report.interrupted = interrupted;
+    }
+
+    fn judge(&mut self) {
+        let report = &mut self.result.report;
+        report.elapsed_s = self.begun.elapsed().as_secs_f64();
+        report.bars = bars::judge(self.scenario, report);
     }
 
     /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its rows and their reasons are shown
@@ -280,7 +304,7 @@ impl Run<'_> {
             bytes,
             ..result::DataSet::default()
         });
-        let known = &mut self.report.data_sets;
+        let known = &mut self.result.report.data_sets;
         match known.iter_mut().find(|known| known.name == listed.name) {
             None => known.push(listed),
             Some(known) if known.fingerprint.is_none() && listed.objects > known.objects => {
@@ -291,20 +315,19 @@ impl Run<'_> {
     }
 
     fn finish(mut self, failure: Option<Failure>) -> Finished {
-        self.report.interrupted |= failure.is_some() && self.stop.is_cancelled();
-        self.report.elapsed_s = self.begun.elapsed().as_secs_f64();
-        if self.report.environment.disk.is_none()
+        self.result.report.interrupted |= failure.is_some() && self.stop.is_cancelled();
+        if self.result.report.environment.disk.is_none()
             && self
                 .plan
                 .targets
                 .iter()
                 .any(|t| matches!(t.spec, TargetSpec::EtcdBinary { .. }))
         {
-            self.report.environment.disk = crate::sample::disk(&std::env::temp_dir()).ok();
+            self.result.report.environment.disk = crate::sample::disk(&std::env::temp_dir()).ok();
         }
-        self.report.bars = bars::judge(self.scenario, &self.report);
+        self.judge();
         let mut exit = Exit::Done;
-        for case in &self.report.cases {
+        for case in &self.result.report.cases {
             exit = exit.and(match case.outcome {
                 Outcome::Failed { .. } => Exit::TargetFailed,
                 Outcome::Invalid { .. } => Exit::Invalid,
@@ -315,12 +338,7 @@ impl Run<'_> {
             exit = Exit::Interrupted;
         }
         Finished {
-            result: SavedResult {
-                scenario_toml: self.scenario.to_toml(),
-                report: self.report,
-                histograms: self.histograms,
-                series: self.series,
-            },
+            result: self.result,
             exit,
             failure,
         }
