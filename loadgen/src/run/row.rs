@@ -9,7 +9,7 @@
 //! - [`requests`]: small requests, in a closed or an open loop
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
-//! - [`meter`]: memory, CPU and counters meanwhile
+//! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use crate::pace::writers::WriteError;
 use crate::progress::Progress;
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Outcome, ServerSetup};
+use crate::sample::ProcessError;
 use crate::target::Running;
 use crate::target::list::{ListError, Reach};
 use meter::Meter;
@@ -39,6 +40,7 @@ mod selection;
 mod sharded_watch;
 mod shards;
 mod source;
+mod times;
 mod writing;
 mod yardstick;
 
@@ -86,6 +88,12 @@ impl From<ListError> for Early {
 impl From<WriteError> for Early {
     fn from(error: WriteError) -> Self {
         Self::Failed(format!("writing: {error}"))
+    }
+}
+
+impl From<ProcessError> for Early {
+    fn from(error: ProcessError) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 
@@ -219,8 +227,9 @@ impl RowRun<'_> {
             return Ok(meter);
         }
         let stored = measured.data_set.as_ref().map(|data| data.bytes);
-        let meter = self.unless_stopped(Meter::settled(running, stored)).await?;
-        let mut meter = meter.map_err(|e| Early::Failed(e.to_string()))?;
+        let mut meter = self
+            .unless_stopped(Meter::settled(running, stored))
+            .await??;
         if self.spec.every.is_some() || self.spec.read_per_s.is_some() {
             meter.ask_seldom();
         }
