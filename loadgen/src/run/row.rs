@@ -1,6 +1,7 @@
 //! One row, phase by phase: start, probe, can this machine hold it, seed, settle, and then what its strategy's shape says.
 //! Whatever ends it early, what was measured until then is in the case.
 //!
+//! - [`source`]: where its objects come from; [`selection`]: which of them it selects; [`refusal`]: why it cannot be had
 //! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: by turns
 //!   with their bytes without meaning
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
@@ -8,78 +9,43 @@
 //! - [`requests`]: small requests, in a closed or an open loop
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
-//! - [`meter`]: memory, CPU and counters meanwhile
+//! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use etcd_api::error::Error as EtcdError;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Background;
-use workloads::{DataSet, Kind, RowSpec, Scenario, Selector, Shape, Strategy, Tier};
+use workloads::{RowSpec, Scenario, Shape, Strategy, Tier};
 
-use super::needs::Needs;
-use super::possible::never;
-use super::{Plan, Target, described};
-use crate::pace::closed::Verifier;
+use super::{Plan, Target};
 use crate::pace::writers::WriteError;
-use crate::progress::{Counted, Progress};
+use crate::progress::Progress;
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Outcome, ServerSetup};
-use crate::sample;
-use crate::seed::kube::Loaded;
-use crate::seed::{Written, seed};
+use crate::sample::ProcessError;
 use crate::target::Running;
-use crate::target::kube::Options;
-use crate::target::list::{Asks, ListError, Reach, Row};
-use crate::target::silence::ANSWERS_WITHIN;
-use crate::verify::Expected;
+use crate::target::list::{ListError, Reach};
 use meter::Meter;
+pub(super) use source::{Source, resource_there};
 
 mod beside;
 mod delivery;
 mod drained;
 mod lists;
 mod meter;
+mod refusal;
 mod requests;
 mod resharding;
+mod selection;
 mod sharded_watch;
 mod shards;
+mod source;
+mod times;
 mod writing;
 mod yardstick;
 
 /// How long after a failed list its server may be found dead.
 const DEATH_WITHIN: Duration = Duration::from_millis(500);
-/// Where data sets go on servers that we start: where an apiserver would look for them.
-const OWN_ROOT: &str = "/registry/";
-
-/// Where a row's objects come from.
-#[derive(Debug, Clone)]
-pub(super) enum Source {
-    /// Fresh servers are seeded for this row alone.
-    Fresh(Arc<DataSet>),
-    /// An endpoint that was seeded for all its rows.
-    Seeded {
-        data: Arc<DataSet>,
-        root: String,
-        expected: Expected,
-    },
-    /// A Kubernetes API into which it was loaded for all its rows.
-    Loaded(Arc<Loaded>),
-    /// Whatever is there.
-    There { prefix: String },
-}
-
-/// What is listed of an API that is there: what the scenario's data set would be.
-pub(super) fn resource_there(scenario: &Scenario, data_set: &str) -> &'static str {
-    let mut specs = scenario.data_sets.iter();
-    match specs.find(|spec| spec.name == data_set) {
-        Some(spec) if spec.kind == Kind::ConfigMaps => "configmaps/",
-        _ => "pods/",
-    }
-}
 
 /// A row to be run.
 pub(super) struct RowRun<'a> {
@@ -122,6 +88,12 @@ impl From<ListError> for Early {
 impl From<WriteError> for Early {
     fn from(error: WriteError) -> Self {
         Self::Failed(format!("writing: {error}"))
+    }
+}
+
+impl From<ProcessError> for Early {
+    fn from(error: ProcessError) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 
@@ -186,40 +158,6 @@ impl RowRun<'_> {
         };
         running.stop().await;
         outcome
-    }
-
-    /// What can be said before anything is started.
-    fn check_possible(&self) -> Result<(), Early> {
-        let loaded = self.data().map(|data| data.spec().kind);
-        match never(
-            &self.target.spec,
-            self.scenario,
-            self.tier,
-            self.spec,
-            loaded,
-        ) {
-            Some(reason) => Err(Early::NotApplicable(reason.to_owned())),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether this machine holds the row. What the target cannot do at all is found out before, so that a row is N/A for
-    /// the reason that more memory would not change.
-    fn check_fits(&self) -> Result<(), Early> {
-        let Source::Fresh(data) = &self.source else {
-            return Ok(());
-        };
-        let workers = self.strategy().workers();
-        let clients = workers.map_or(self.clients(), std::num::NonZeroU32::get);
-        let target = &self.target.spec;
-        let needs = Needs::of(target, self.tier, self.strategy(), data, clients);
-        // A kernel that does not tell what is free does not stop anybody.
-        let memory = sample::free_memory_bytes().unwrap_or(u64::MAX);
-        let disk = sample::free_disk_bytes(&std::env::temp_dir()).unwrap_or(u64::MAX);
-        match needs.refuse(memory, disk, data.len()) {
-            Some(reason) => Err(Early::NotApplicable(reason)),
-            None => Ok(()),
-        }
     }
 
     async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), Early> {
@@ -289,8 +227,9 @@ impl RowRun<'_> {
             return Ok(meter);
         }
         let stored = measured.data_set.as_ref().map(|data| data.bytes);
-        let meter = self.unless_stopped(Meter::settled(running, stored)).await?;
-        let mut meter = meter.map_err(|e| Early::Failed(e.to_string()))?;
+        let mut meter = self
+            .unless_stopped(Meter::settled(running, stored))
+            .await??;
         if self.spec.every.is_some() || self.spec.read_per_s.is_some() {
             meter.ask_seldom();
         }
@@ -320,15 +259,6 @@ impl RowRun<'_> {
         self.spec.connections.map_or(1, std::num::NonZeroU32::get)
     }
 
-    /// The data set, where it is ours.
-    fn data(&self) -> Option<&Arc<DataSet>> {
-        match &self.source {
-            Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
-            Source::Loaded(loaded) => Some(loaded.data()),
-            Source::There { .. } => None,
-        }
-    }
-
     /// How this row's clients reach the target.
     fn reach(&self, running: &Running) -> Reach {
         let mut reach = Reach::from(running);
@@ -336,168 +266,6 @@ impl RowRun<'_> {
             etcd.http2.max_frame_bytes = frame.0;
         }
         reach
-    }
-
-    fn row(&self) -> Row {
-        let (prefix, resource) = match &self.source {
-            Source::Fresh(data) => (format!("{OWN_ROOT}{}", data.prefix()), data.prefix()),
-            Source::Seeded { data, root, .. } => {
-                (format!("{root}{}", data.prefix()), data.prefix())
-            }
-            Source::Loaded(loaded) => {
-                let data = loaded.data();
-                (format!("{OWN_ROOT}{}", data.prefix()), data.prefix())
-            }
-            Source::There { prefix } => (
-                prefix.clone(),
-                resource_there(self.scenario, &self.data_set),
-            ),
-        };
-        let mut asks = Asks::new(
-            self.spec.media.unwrap_or_default(),
-            Options {
-                http: self.spec.http.unwrap_or_default(),
-                gzip: self.spec.gzip,
-                read_per_s: self.spec.read_per_s.map(|size| size.0),
-            },
-        );
-        if let Source::Loaded(loaded) = &self.source {
-            asks.namespace.clone_from(&loaded.only_namespace);
-            asks.own_namespaces = Some(loaded.names_begin.clone());
-        }
-        Row {
-            tier: self.tier,
-            strategy: self.strategy(),
-            prefix,
-            resource: resource.trim_end_matches('/').to_owned(),
-            asks,
-        }
-    }
-
-    /// Narrows what is expected to what a selector selects; the nodes that lists ask for in turn, where it has one.
-    async fn select(
-        &self,
-        selector: Selector,
-        verifier: &mut Verifier,
-    ) -> Result<Arc<[String]>, Early> {
-        if let Source::Loaded(loaded) = &self.source {
-            return self.select_loaded(loaded, selector, verifier).await;
-        }
-        let (Source::Fresh(data) | Source::Seeded { data, .. }) = &self.source else {
-            if selector.is_per_node() {
-                let reason = "whose nodes these are is known only of data that was seeded";
-                return Err(Early::NotApplicable(reason.to_owned()));
-            }
-            return Ok(Arc::default());
-        };
-        let data = Arc::clone(data);
-        let selected = tokio::task::spawn_blocking(move || selector.select(&data));
-        let selected = self.unless_stopped(selected).await?;
-        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
-        if let Some(expected) = &mut verifier.expected {
-            expected.fingerprint = selected.all;
-            expected.revisions = None;
-        }
-        let mut nodes: Vec<String> = selected.by_node.keys().cloned().collect();
-        nodes.sort();
-        verifier.by_node = selected.by_node;
-        Ok(nodes.into())
-    }
-
-    /// Likewise of what was loaded through an API: labels are kept there, fields are the server's.
-    async fn select_loaded(
-        &self,
-        loaded: &Arc<Loaded>,
-        selector: Selector,
-        verifier: &mut Verifier,
-    ) -> Result<Arc<[String]>, Early> {
-        if selector.is_field() {
-            let reason = "a pod that is loaded is on no node, and its fields are the server's to fill: only labels can be selected by";
-            return Err(Early::NotApplicable(reason.to_owned()));
-        }
-        let loaded = Arc::clone(loaded);
-        let selected = tokio::task::spawn_blocking(move || loaded.select(selector));
-        let selected = self.unless_stopped(selected).await?;
-        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
-        if let Some(expected) = &mut verifier.expected {
-            expected.fingerprint = selected;
-            expected.revisions = None;
-        }
-        Ok(Arc::default())
-    }
-
-    /// Whether the target knows the call, before anything is written to it for nothing.
-    async fn probe(&self, row: &Row, running: &Running) -> Result<(), Early> {
-        let reach = Reach::from(running);
-        let probe = async {
-            let mut lister = row.connect(&reach).await?;
-            lister.first_object().await
-        };
-        let probe = timeout(ANSWERS_WITHIN, probe);
-        let probed = self.unless_stopped(probe).await?;
-        match probed.unwrap_or(Err(ListError::Slow(ANSWERS_WITHIN))) {
-            // Only RangeStream can be unknown to an etcd.
-            Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(Early::NotApplicable(
-                format!("{} has no RangeStream: {text}", running.setup.program),
-            )),
-            other => Ok(other?),
-        }
-    }
-
-    /// Seeds fresh servers; answers against what lists are checked.
-    async fn load(&self, running: &Running, measured: &mut Measured) -> Result<Verifier, Early> {
-        match &self.source {
-            Source::Fresh(data) => {
-                let config = running.etcd.as_ref();
-                let config = config.ok_or_else(|| Early::Failed("nothing to seed".to_owned()))?;
-                let title = format!("{}/{}: seeding", self.target.name, self.spec.name());
-                let phase = self.progress.phase(&title, data.len(), Counted::Objects);
-                let written = Arc::new(Written::default());
-                let begun = Instant::now();
-                let seeded = seed(config, data, OWN_ROOT, &written, &phase);
-                let expected = self.unless_stopped(seeded).await?;
-                let expected = expected.map_err(|e| Early::Failed(format!("seeding: {e}")))?;
-                let seed_s = begun.elapsed().as_secs_f64();
-                measured.case.seed_s = Some(seed_s);
-                phase.done(&format!("{seed_s:.1} s"));
-                measured.data_set = Some(described(data, &expected.fingerprint));
-                Ok(Verifier {
-                    root: OWN_ROOT.to_owned(),
-                    expected: Some(expected),
-                    by_node: HashMap::new(),
-                    latest: Arc::default(),
-                })
-            }
-            Source::Seeded {
-                data,
-                root,
-                expected,
-            } => {
-                measured.data_set = Some(described(data, &expected.fingerprint));
-                Ok(Verifier {
-                    root: root.clone(),
-                    expected: Some(expected.clone()),
-                    by_node: HashMap::new(),
-                    latest: Arc::default(),
-                })
-            }
-            Source::Loaded(loaded) => {
-                let expected = &loaded.expected;
-                measured.data_set = Some(described(loaded.data(), &expected.fingerprint));
-                Ok(Verifier {
-                    root: OWN_ROOT.to_owned(),
-                    expected: Some(expected.clone()),
-                    by_node: HashMap::new(),
-                    latest: Arc::default(),
-                })
-            }
-            Source::There { .. } => Ok(Verifier {
-                root: String::new(),
-                expected: None,
-                by_node: HashMap::new(),
-                latest: Arc::default(),
-            }),
-        }
     }
 
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, Early> {

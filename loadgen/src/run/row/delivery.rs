@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use super::{Early, Measured, RowRun};
 use crate::progress::Counted;
-use crate::record::TaggedHistogram;
 use crate::target::Running;
 use crate::target::list::Reach;
 use crate::target::silence::in_time;
@@ -84,11 +83,8 @@ impl RowRun<'_> {
             self.unless_stopped(put(number)).await?.map_err(failed)?;
         }
         meter.end_of_warm_up();
-        let case_id = measured.case.id();
-        let begun = meter.begin(&case_id).await;
-        begun.map_err(|e| Early::Failed(e.to_string()))?;
-        let start = self.run_begun.elapsed();
-        let first = Instant::now();
+        meter.begin(&measured.case.id()).await?;
+        let begun = Instant::now();
         let mut outcome = Ok(());
         let mut requests = 0;
         for number in warm_up..warm_up + repeats {
@@ -104,24 +100,15 @@ impl RowRun<'_> {
             requests += 1;
             phase.advance(1);
         }
-        let duration = first.elapsed();
-        let (figures, client, series) = meter.end(0, requests).await;
-        measured.series = series;
-        measured.case.server = figures;
-        measured.case.client = Some(client);
+        let span = self.since(begun);
+        meter.end(0, requests, measured).await;
         measured.case.requests = requests;
         let received = created.close().await;
         match received {
             // Also of puts before the one that failed.
             Ok(histogram) => {
                 measured.case.latency_ms = Some(histogram.quantiles_of_ms(requests));
-                measured.histograms.push(TaggedHistogram {
-                    measure: "latency".to_owned(),
-                    case: case_id,
-                    start,
-                    duration,
-                    histogram,
-                });
+                measured.keep("latency", span, histogram);
             }
             Err(error) => outcome = outcome.and(Err(failed(error))),
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::Job;
-use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::record::LatencyHistogram;
 use crate::result::LEAST_ROUNDS;
 
 impl RowRun<'_> {
@@ -17,7 +17,7 @@ impl RowRun<'_> {
         measured: &mut Measured,
         list: impl AsyncFn(Job) -> Result<Vec<Duration>, Early>,
     ) -> Result<(), Early> {
-        let (start, begun) = (self.run_begun.elapsed(), Instant::now());
+        let begun = Instant::now();
         let mut drained = LatencyHistogram::default();
         let mut ratios = Vec::new();
         let says_something = self.repeats() as usize >= LEAST_ROUNDS;
@@ -36,13 +36,7 @@ impl RowRun<'_> {
         let case = &mut measured.case;
         case.null_sink_ms = Some(drained.quantiles_ms());
         case.mark_client_limited(&ratios);
-        measured.histograms.push(TaggedHistogram {
-            measure: "null_sink".to_owned(),
-            case: measured.case.id(),
-            start,
-            duration: begun.elapsed(),
-            histogram: drained,
-        });
+        measured.keep("null_sink", self.since(begun), drained);
         Ok(())
     }
 }

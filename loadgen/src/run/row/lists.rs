@@ -9,7 +9,7 @@ use super::meter::Meter;
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::Counted;
-use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::record::LatencyHistogram;
 use crate::report::quantity::Quantity;
 use crate::result::{self, Case, ServedFrom};
 use crate::target::Running;
@@ -38,7 +38,6 @@ impl RowRun<'_> {
         let clients = Clients::connect(self.clients(), row, reach, verifier);
         let clients = self.unless_stopped(clients).await??;
         let mut meter = self.settled(running, measured).await?;
-        let case_id = measured.case.id();
         let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;
         measured.case.valid = true;
         // The time of a slow reader is its own, whoever looks at what it reads.
@@ -59,7 +58,7 @@ impl RowRun<'_> {
         }
         self.yardstick(&clients, row, running, &meter, measured)
             .await?;
-        self.first_objects(&clients, &case_id, measured).await
+        self.first_objects(&clients, measured).await
     }
 
     /// Measured rounds.
@@ -89,9 +88,7 @@ impl RowRun<'_> {
             meter.end_of_warm_up();
         }
 
-        let case_id = measured.case.id();
-        let begun = meter.begin(&case_id).await;
-        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        meter.begin(&measured.case.id()).await?;
         let mut lists = Lists::new();
         let mut early = Ok(());
         let mut due = tokio::time::Instant::now();
@@ -117,20 +114,16 @@ impl RowRun<'_> {
                 break;
             }
         }
-        let elapsed = lists.begun.elapsed();
+        let span = self.since(lists.begun);
         let in_flight = lists.bytes_of_one() * u64::from(self.clients());
-        let (figures, client, series) = meter.end(in_flight, lists.requests).await;
-        measured.series = series;
-        measured.case.server = figures;
-        measured.case.client = Some(client);
+        meter.end(in_flight, lists.requests, measured).await;
         if self.tier == Tier::Kube {
             measured.case.served_from = served_from(measured.case.server.as_ref());
         }
-        lists.describe(&mut measured.case, elapsed);
+        lists.describe(&mut measured.case, span.duration);
         let is_timed = lists.latency.n() > 0;
         if is_timed {
-            let latency = lists.tagged("latency", &case_id, self.run_begun, elapsed);
-            measured.histograms.push(latency);
+            measured.keep("latency", span, lists.latency.clone());
         }
         early?;
         if let Some(reason) = self.too_slow(&lists)
@@ -166,12 +159,7 @@ impl RowRun<'_> {
     }
 
     /// Lists cancelled after their first object: as many as the scenario wants, or as the time allows.
-    async fn first_objects(
-        &self,
-        clients: &Clients,
-        case_id: &str,
-        measured: &mut Measured,
-    ) -> Result<(), Early> {
+    async fn first_objects(&self, clients: &Clients, measured: &mut Measured) -> Result<(), Early> {
         let wanted = u64::from(self.scenario.first_chunk_streams);
         if wanted == 0 {
             return Ok(());
@@ -189,10 +177,9 @@ impl RowRun<'_> {
                 done.result?;
             }
         }
-        let elapsed = lists.begun.elapsed();
+        let span = self.since(lists.begun);
         measured.case.first_chunk_ms = Some(lists.latency.quantiles_ms());
-        let tagged = lists.tagged("first_chunk", case_id, self.run_begun, elapsed);
-        measured.histograms.push(tagged);
+        measured.keep("first_chunk", span, lists.latency);
         Ok(())
     }
 }
@@ -271,22 +258,6 @@ impl Lists {
         errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
         let texts = errors.into_iter().take(KEPT_ERRORS);
         case.error_samples = texts.map(|(text, _)| text.clone()).collect();
-    }
-
-    fn tagged(
-        &self,
-        measure: &str,
-        case: &str,
-        run_begun: Instant,
-        duration: Duration,
-    ) -> TaggedHistogram {
-        TaggedHistogram {
-            measure: measure.to_owned(),
-            case: case.to_owned(),
-            start: self.begun.saturating_duration_since(run_begun),
-            duration,
-            histogram: self.latency.clone(),
-        }
     }
 }
 

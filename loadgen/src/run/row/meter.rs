@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 
+use super::Measured;
 use crate::record::{Sample, Series};
 use crate::result::{ClientFigures, ServerFigures, TierFigures};
 use crate::sample::{
@@ -200,9 +201,16 @@ impl Meter {
         Ok(())
     }
 
-    /// Ends the measured phase; `None` for the server where none is ours. `in_flight` are the bytes of the lists that ran
-    /// at the same time.
-    pub(super) async fn end(
+    /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that ran at the same time.
+    pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
+        let (server, client, series) = self.cost(in_flight, requests).await;
+        measured.case.server = server;
+        measured.case.client = Some(client);
+        measured.series = series;
+    }
+
+    /// Stops sampling and answers what the phase cost; `None` for the server where none is ours.
+    async fn cost(
         &mut self,
         in_flight: u64,
         requests: u64,

@@ -8,11 +8,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
+use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::pace::calls::{Callers, Pace, Tally};
 use crate::pace::closed::{Clients, Job, Verifier};
 use crate::progress::Counted;
-use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::record::LatencyHistogram;
 use crate::result::{Case, Outcome, Quantiles};
 use crate::target::Running;
 use crate::target::call::Calls;
@@ -65,7 +66,6 @@ impl RowRun<'_> {
         };
 
         let mut meter = self.settled(running, measured).await?;
-        let case_id = measured.case.id();
         let never = CancellationToken::new();
         meter.reset_peaks();
         let warm_up = callers.run(pace, WARM_UP, &never);
@@ -82,20 +82,20 @@ impl RowRun<'_> {
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, 1, Counted::Requests);
-        let begun = meter.begin(&case_id).await;
-        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        meter.begin(&measured.case.id()).await?;
         meter.reset_peaks();
         let start = self.run_begun.elapsed();
         // Stopped, it comes back with what there was until then.
         let tally = callers.run(pace, duration, self.stop).await;
         meter.end_of_round().await;
         let requests = tally.requests;
-        let (figures, client, series) = meter.end(0, requests).await;
-        measured.series = series;
-        measured.case.server = figures;
-        measured.case.client = Some(client);
+        meter.end(0, requests, measured).await;
         phase.done(&format!("{requests} requests"));
         describe(&mut measured.case, &tally);
+        let span = Span {
+            start,
+            duration: tally.elapsed,
+        };
         let saved = [
             ("latency", &tally.latency),
             ("service", &tally.service),
@@ -103,13 +103,7 @@ impl RowRun<'_> {
         ];
         for (measure, histogram) in saved {
             if histogram.n() > 0 {
-                measured.histograms.push(TaggedHistogram {
-                    measure: measure.to_owned(),
-                    case: case_id.clone(),
-                    start,
-                    duration: tally.elapsed,
-                    histogram: histogram.clone(),
-                });
+                measured.keep(measure, span, histogram.clone());
             }
         }
         if self.stop.is_cancelled() {

@@ -12,13 +12,12 @@ use workloads::scenario::Writes;
 use super::meter::Meter;
 use super::resharding::Reshared;
 use super::shards::{Workers, summarise};
-use super::writing::note_latency;
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::Verifier;
 use crate::pace::followers::{Followed, Followers, Synced};
 use crate::pace::writers::{Ledger, Writing};
 use crate::progress::Counted;
-use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::record::LatencyHistogram;
 use crate::result::Sharding;
 use crate::shards::Inventory;
 use crate::shards::proof::{self, Unproven};
@@ -126,7 +125,7 @@ impl RowRun<'_> {
         let phase = self
             .progress
             .phase(&title, u64::from(rounds), Counted::Rounds);
-        let (start, first) = (self.run_begun.elapsed(), Instant::now());
+        let begun = Instant::now();
         let mut latency = LatencyHistogram::default();
         let mut cpu = Duration::ZERO;
         meter.reset_peaks();
@@ -157,13 +156,7 @@ impl RowRun<'_> {
         sharding.synced_ms = Some(latency.quantiles_ms());
         let each = cpu.as_secs_f64() / latency.n().max(1) as f64;
         sharding.sync_server_cpu_s = meter.cpu().map(|_| each);
-        measured.histograms.push(TaggedHistogram {
-            measure: "synced".to_owned(),
-            case: measured.case.id(),
-            start,
-            duration: first.elapsed(),
-            histogram: latency,
-        });
+        measured.keep("synced", self.since(begun), latency);
         phase.done(&format!("{rounds} times by {} workers", sharding.workers));
         Ok(())
     }
@@ -224,7 +217,7 @@ impl Live<'_> {
         let (span, outcomes) = run.while_written(meter, measured, work).await?;
         phase.done(&format!("{} writes", outcomes.ledger.writes.len()));
         let (latency, proven) = self.describe(&outcomes, sharding);
-        note_latency(measured, span, latency);
+        measured.keep_latency(span, latency);
         proven.map_err(|e| Early::Failed(e.to_string()))?;
         self.check_states(&outcomes)?;
         run.note_pace(&outcomes.ledger, &mut measured.case);

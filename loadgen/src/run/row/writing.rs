@@ -4,21 +4,14 @@
 use std::time::{Duration, Instant};
 
 use super::meter::Meter;
+use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::pace::writers::{Ledger, Writing};
-use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::record::LatencyHistogram;
 use crate::result::{Case, Outcome};
 
 /// How much longer than intended the writing may take: writes that are due are made, however late.
 const LATE: f64 = 1.1;
-
-/// When objects were written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
-    /// Since the run began.
-    start: Duration,
-    duration: Duration,
-}
 
 impl RowRun<'_> {
     /// Writes while nobody watches: what the others' figures have that is not their watches'. Its time is until a write is
@@ -35,7 +28,7 @@ impl RowRun<'_> {
         let mut latency = LatencyHistogram::default();
         let writes = ledger.writes.iter();
         writes.for_each(|done| latency.record(done.took));
-        note_latency(measured, span, latency);
+        measured.keep_latency(span, latency);
         self.note_pace(&ledger, &mut measured.case);
         Ok(())
     }
@@ -47,21 +40,17 @@ impl RowRun<'_> {
         measured: &mut Measured,
         work: impl AsyncFnOnce(&Meter) -> Result<T, Early>,
     ) -> Result<(Span, T), Early> {
-        let begun = meter.begin(&measured.case.id()).await;
-        begun.map_err(|e| Early::Failed(e.to_string()))?;
-        let (start, first) = (self.run_begun.elapsed(), Instant::now());
+        meter.begin(&measured.case.id()).await?;
+        let begun = Instant::now();
         meter.reset_peaks();
         let done = self.unless_stopped(work(meter)).await.flatten();
-        let duration = first.elapsed();
+        let span = self.since(begun);
         meter.end_of_round().await;
         let ledger = done.as_ref().map(AsRef::as_ref);
         let writes = ledger.map_or(0, |ledger| ledger.writes.len() as u64);
-        let (figures, client, series) = meter.end(0, writes).await;
-        measured.series = series;
-        measured.case.server = figures;
-        measured.case.client = Some(client);
+        meter.end(0, writes, measured).await;
         measured.case.requests = writes;
-        Ok((Span { start, duration }, done?))
+        Ok((span, done?))
     }
 
     /// How long objects are written.
@@ -88,17 +77,4 @@ impl RowRun<'_> {
             case.valid = true;
         }
     }
-}
-
-/// The times of a row in which objects were written.
-pub(super) fn note_latency(measured: &mut Measured, span: Span, latency: LatencyHistogram) {
-    let case = &mut measured.case;
-    case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
-    measured.histograms.push(TaggedHistogram {
-        measure: "latency".to_owned(),
-        case: case.id(),
-        start: span.start,
-        duration: span.duration,
-        histogram: latency,
-    });
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::tally::{Set, Took};
 use crate::pace::closed::{Clients, Done, Job};
 use crate::progress::Counted;
-use crate::record::{LatencyHistogram, TaggedHistogram};
+use crate::record::LatencyHistogram;
 use crate::run::row::lists::served_from;
 use crate::run::row::meter::Meter;
 use crate::run::row::{Early, Measured, RowRun};
@@ -61,11 +61,9 @@ impl Rounds<'_> {
             }
             meter.end_of_warm_up();
         }
-        let case_id = measured.case.id();
-        let begun = meter.begin(&case_id).await;
-        begun.map_err(|e| Early::Failed(e.to_string()))?;
+        meter.begin(&measured.case.id()).await?;
         let mut latency = LatencyHistogram::default();
-        let (start, first) = (run.run_begun.elapsed(), Instant::now());
+        let begun = Instant::now();
         let mut outcome = Ok(());
         let mut unions = Vec::new();
         for _ in 0..run.repeats() {
@@ -83,9 +81,9 @@ impl Rounds<'_> {
                 break;
             }
         }
-        let duration = first.elapsed();
-        let bytes = set.bytes_of_one();
-        let (figures, client, series) = meter.end(bytes, latency.n()).await;
+        let span = run.since(begun);
+        let (bytes, rounds) = (set.bytes_of_one(), latency.n());
+        meter.end(bytes, rounds, measured).await;
         // Only now: a list of everything to compare with is no part of what shards cost.
         for (listed, union) in unions {
             let compared = self.compare(&listed, &union).await;
@@ -96,35 +94,20 @@ impl Rounds<'_> {
             set.found = Some(union);
         }
         let case = &mut measured.case;
-        measured.series = series;
-        case.served_from = served_from(figures.as_ref());
-        case.server = figures;
-        case.client = Some(client);
-        case.requests = latency.n();
+        case.served_from = served_from(case.server.as_ref());
+        case.requests = rounds;
         case.bytes = bytes;
-        case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
         case.throughput_bytes_per_s =
-            Some((bytes * latency.n()) as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE));
+            Some((bytes * rounds) as f64 / span.duration.as_secs_f64().max(f64::MIN_POSITIVE));
         case.verified = set.found.as_ref().map(Found::verified);
         case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
         if let Err(Early::Failed(reason)) = &outcome {
             case.errors = 1;
             case.error_samples = vec![reason.clone()];
         }
-        let tagged = |measure: &str, histogram: &LatencyHistogram| TaggedHistogram {
-            measure: measure.to_owned(),
-            case: case_id.clone(),
-            start,
-            duration,
-            histogram: histogram.clone(),
-        };
-        measured.histograms.push(tagged("latency", &latency));
+        measured.keep_latency(span, latency);
         outcome?;
-        phase.done(&format!(
-            "{} times by {} workers",
-            latency.n(),
-            set.shards.len()
-        ));
+        phase.done(&format!("{rounds} times by {} workers", set.shards.len()));
         Ok(())
     }
 

@@ -16,8 +16,9 @@ use workloads::writes::Effect;
 
 use super::super::{ListError, Reach, Row};
 use super::frames::{Event, Frames};
+use super::request::WATCH_LIST;
 use super::restore::{Restore, Stored};
-use super::{Kube, ROOT, WATCH_LIST, not_a_list};
+use super::{Kube, ROOT, not_a_list};
 use crate::sample::heap;
 use crate::target::kube::Body;
 use crate::verify::Wrong;

@@ -5,8 +5,9 @@ use memchr::{memchr2, memmem};
 use serde::Deserialize;
 
 use super::frames::LONGEST_FRAME;
+use super::not_a_list;
+use super::pages::Page;
 use super::restore::Restore;
-use super::{Page, not_a_list};
 use crate::verify::{Check, Wrong};
 
 /// What stands between a list's metadata and its first item.

@@ -7,8 +7,9 @@ use kube_api::envelope;
 use kube_api::protobuf::{Fields, find_bytes, get_varint};
 
 use super::frames::LONGEST_FRAME;
+use super::not_a_list;
+use super::pages::Page;
 use super::restore::{Restore, Sink};
-use super::{Page, not_a_list};
 use crate::verify::Wrong;
 
 /// Where in the body the next unit stands.

@@ -23,7 +23,7 @@ use crate::verify::{Check, Wrong};
 
 /// What items of earlier lists came to, by their place in the list. Shared by the clients of a row.
 #[derive(Debug, Clone, Default)]
-pub(in crate::target) struct Memo(Arc<RwLock<Vec<Known>>>);
+pub(super) struct Memo(Arc<RwLock<Vec<Known>>>);
 
 /// One item that was turned back once.
 #[derive(Debug, Clone)]

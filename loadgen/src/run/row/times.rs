@@ -1,0 +1,43 @@
+//! When the phases of a row were, and the times that are kept of them.
+
+use std::time::{Duration, Instant};
+
+use super::{Measured, RowRun};
+use crate::record::{LatencyHistogram, TaggedHistogram};
+
+/// When something was done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// Since the run began.
+    pub(super) start: Duration,
+    pub(super) duration: Duration,
+}
+
+impl RowRun<'_> {
+    /// From `begun` until now.
+    pub(super) fn since(&self, begun: Instant) -> Span {
+        Span {
+            start: begun.saturating_duration_since(self.run_begun),
+            duration: begun.elapsed(),
+        }
+    }
+}
+
+impl Measured {
+    /// Keeps the times of what was done then.
+    pub(super) fn keep(&mut self, measure: &str, span: Span, histogram: LatencyHistogram) {
+        self.histograms.push(TaggedHistogram {
+            measure: measure.to_owned(),
+            case: self.case.id(),
+            start: span.start,
+            duration: span.duration,
+            histogram,
+        });
+    }
+
+    /// Keeps those that are the row's own.
+    pub(super) fn keep_latency(&mut self, span: Span, latency: LatencyHistogram) {
+        self.case.latency_ms = (latency.n() > 0).then(|| latency.quantiles_ms());
+        self.keep("latency", span, latency);
+    }
+}

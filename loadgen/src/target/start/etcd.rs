@@ -1,0 +1,138 @@
+//! An etcd binary, with a data folder that goes with it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use etcd_api::client::config::ClientConfig;
+use tokio::process::Command;
+
+use super::{
+    Launcher, QUOTA_BYTES, READY_WITHIN, Running, StartError, guarded, shown, status, words,
+};
+use crate::result::ServerSetup;
+use crate::target::child::{ChildError, ChildServer};
+use crate::target::kube::KubeAccess;
+
+impl Launcher {
+    pub(super) async fn start_etcd(&self, path: &Path, fsync: bool) -> Result<Running, StartError> {
+        let help = Command::new(path).arg("--help").output().await;
+        let help = help.map_err(|source| ChildError::Spawn {
+            program: path.to_owned(),
+            source,
+        })?;
+        let knows = |flag: &str| {
+            [&help.stdout, &help.stderr]
+                .iter()
+                .any(|text| String::from_utf8_lossy(text).contains(flag))
+        };
+        let no_fsync = !fsync && knows("--unsafe-no-fsync");
+        let folder = tempfile::Builder::new()
+            .prefix(&folder_prefix())
+            .tempdir()?;
+        let (client_url, peer_url) = (free_url()?, free_url()?);
+        let quota = QUOTA_BYTES.to_string();
+        let cluster = format!("default={peer_url}");
+        let mut args = words(&["--data-dir"]);
+        args.push(folder.path().as_os_str().to_owned());
+        args.extend(words(&[
+            "--listen-client-urls",
+            &client_url,
+            "--advertise-client-urls",
+            &client_url,
+            "--listen-peer-urls",
+            &peer_url,
+            "--initial-advertise-peer-urls",
+            &peer_url,
+            "--initial-cluster",
+            &cluster,
+            "--quota-backend-bytes",
+            &quota,
+            "--log-level",
+            "warn",
+        ]));
+        if no_fsync {
+            args.push("--unsafe-no-fsync".into());
+        }
+        let mut child = guarded("etcd", &self.own_program, path, &args)?;
+        let config = ClientConfig::new(&client_url)?;
+        let version = until_answering(&config, &mut child).await?;
+        Ok(Running {
+            etcd: Some(config),
+            kube_url: None,
+            kube_access: KubeAccess::default(),
+            setup: ServerSetup {
+                program: format!("etcd {version}"),
+                flags: shown(&args),
+                allocator: Some("go".to_owned()),
+                fsync: Some(!no_fsync),
+                quota_bytes: Some(QUOTA_BYTES),
+                ..ServerSetup::default()
+            },
+            unary_encoding: "buffered",
+            processes: vec![child],
+            folder: Some(folder),
+            own_program: self.own_program.clone(),
+        })
+    }
+}
+
+/// Data folders of servers of this process that are there: what it leaves when it ends without dropping its [`Running`].
+#[must_use]
+pub fn folders_left() -> Vec<PathBuf> {
+    let prefix = folder_prefix();
+    let entries = std::fs::read_dir(std::env::temp_dir());
+    let entries = entries.into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// How the names of our servers' data folders begin.
+fn folder_prefix() -> String {
+    format!("loadgen-etcd-{}-", std::process::id())
+}
+
+/// Asks until the server answers: etcd prints no line that all its versions share.
+async fn until_answering(
+    config: &ClientConfig,
+    child: &mut ChildServer,
+) -> Result<String, StartError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        // One that takes the connection and then says nothing is late, too.
+        let left = deadline.saturating_duration_since(Instant::now());
+        if let Ok(Ok(status)) = tokio::time::timeout(left, status(config)).await {
+            return Ok(status.version);
+        }
+        if let Some(death) = child.died().await {
+            return Err(ChildError::Died(death).into());
+        }
+        if Instant::now() > deadline {
+            return Err(child.slow(READY_WITHIN).into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A loopback URL whose port was free a moment ago; etcd does not say which one it got for port 0.
+pub(super) fn free_url() -> std::io::Result<String> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    Ok(format!(
+        "http://127.0.0.1:{}",
+        listener.local_addr()?.port()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_folder_that_stays_is_found_by_its_name() {
+        let folder = tempfile::Builder::new().prefix(&folder_prefix()).tempdir();
+        let folder = folder.expect("a temporary folder");
+        assert!(folders_left().contains(&folder.path().to_owned()));
+    }
+}
