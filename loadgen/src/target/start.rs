@@ -1,6 +1,6 @@
 //! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is there.
 //!
-//! - [`bench`]: ours, with both tiers
+//! - [`mod@bench`]: ours, with both tiers
 //! - [`etcd`]: an etcd binary, and its data folder
 //! - [`there`]: endpoints that are there
 //! - [`running`]: what came of any of them
