@@ -197,6 +197,15 @@ fn or_unknown(fact: Option<&String>) -> String {
         .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
+/// What the cores keep of free memory (`vm.percpu_pagelist_high_fraction`).
+fn free_pages(part: Option<u32>) -> String {
+    match part {
+        None => format!("free pages of the cores {UNKNOWN}"),
+        Some(0) => "free pages of the cores by their load".to_owned(),
+        Some(part) => format!("free pages of the cores 1/{part} of the memory"),
+    }
+}
+
 fn short_name(case: &Case) -> String {
     format!(
         "{} {} {}",
@@ -257,10 +266,11 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         (
             "system",
             format!(
-                "{}, kernel {}, TCP congestion control {}",
+                "{}, kernel {}, TCP congestion control {}, {}",
                 environment.os,
                 environment.kernel,
-                or_unknown(environment.tcp_congestion_control.as_ref())
+                or_unknown(environment.tcp_congestion_control.as_ref()),
+                free_pages(environment.free_page_lists)
             ),
         ),
         (

@@ -24,6 +24,10 @@ pub struct Environment {
     /// the generator take another between processes of one machine. Null where the kernel does not tell.
     #[serde(default)]
     pub tcp_congestion_control: Option<String>,
+    /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free pages, one list a core; 0 where it
+    /// fits them to the load, and while they grow, everything that crosses a socket is slower. Null where the kernel does not tell.
+    #[serde(default)]
+    pub free_page_lists: Option<u32>,
     /// `loadgen`'s version.
     pub version: String,
     /// The commit that it was built from, `-dirty` when the tree had changes; null outside a repository.

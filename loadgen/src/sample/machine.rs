@@ -11,6 +11,8 @@ use crate::result::{Disk, Environment};
 
 /// Where Linux says what sockets begin with.
 const TCP_CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Where Linux says how many free pages each core may keep.
+const FREE_PAGE_LISTS: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
 
 /// Why the machine did not tell.
 #[derive(Debug, thiserror::Error)]
@@ -56,9 +58,8 @@ pub fn environment(command: Vec<String>) -> Environment {
         memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
         os: or_unknown(System::long_os_version()),
         kernel: or_unknown(System::kernel_version()),
-        tcp_congestion_control: std::fs::read_to_string(TCP_CONGESTION_CONTROL)
-            .ok()
-            .map(|name| name.trim().to_owned()),
+        tcp_congestion_control: setting(TCP_CONGESTION_CONTROL),
+        free_page_lists: setting(FREE_PAGE_LISTS).and_then(|part| part.parse().ok()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("LOADGEN_COMMIT")
             .filter(|commit| !commit.is_empty())
@@ -72,6 +73,12 @@ pub fn environment(command: Vec<String>) -> Environment {
         command,
         ..Environment::default()
     }
+}
+
+/// What a setting of the system is, where it says.
+fn setting(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned())
 }
 
 /// Memory that can be had without swapping, in bytes: what the kernel calls available.
