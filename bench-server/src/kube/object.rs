@@ -122,15 +122,19 @@ impl Object {
     /// Has the processor fetch what sending the object reads first, the reference count among it, without waiting for it: its own
     /// fetching ahead ends with each page of memory.
     pub(crate) fn touch(&self) {
-        let pages = self.buffer.iter().step_by(PAGE_BYTES).take(TOUCHED_PAGES);
-        // One sum is fewer instructions than a value that somebody looks at each time.
-        black_box(pages.fold(0, |sum, first| sum ^ first));
+        self.touch_every(PAGE_BYTES, TOUCHED_PAGES);
     }
 
     /// The same of what a label selector reads.
     pub(crate) fn touch_labels(&self) {
-        let lines = self.buffer.iter().step_by(LINE_BYTES).take(LABELLED_LINES);
-        black_box(lines.fold(0, |sum, first| sum ^ first));
+        self.touch_every(LINE_BYTES, LABELLED_LINES);
+    }
+
+    #[inline]
+    fn touch_every(&self, bytes: usize, most: usize) {
+        let first = self.buffer.iter().step_by(bytes).take(most);
+        // One sum is fewer instructions than a value that somebody looks at each time.
+        black_box(first.fold(0, |sum, byte| sum ^ byte));
     }
 
     /// The highest byte of [`Self::uid_hash`], then the key.
