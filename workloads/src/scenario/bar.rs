@@ -11,6 +11,8 @@ use crate::strategy::Tier;
 
 /// Figures that only rows with a yardstick have.
 const YARDSTICK: &str = "yardstick.";
+/// Figures of lists that nobody checks, which only rows without a pace have.
+const NULL_SINK: &str = "null_sink_ms.";
 
 /// A figure of a row and the limit that it is held against.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,27 +92,31 @@ impl BarSpec {
                 return refuse(format!("there is no data set `{name}`"));
             }
         }
-        let rows: Vec<String> = scenario
-            .rows
-            .all()
-            .map(|(tier, row)| format!("{tier}/{}", row.name()))
-            .collect();
-        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let named = |(tier, row): (Tier, &RowSpec)| format!("{tier}/{}", row.name());
         for name in [Some(&self.row), self.of_row.as_ref()]
             .into_iter()
             .flatten()
         {
-            if !rows.contains(&name.as_str()) {
+            let Some((_, row)) = scenario.rows.all().find(|&row| named(row) == *name) else {
+                let rows: Vec<String> = scenario.rows.all().map(named).collect();
+                let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
                 let hint = nearest(name, &rows).unwrap_or_default();
                 return refuse(format!("there is no row `{name}`, did you mean `{hint}`?"));
+            };
+            if let Some(lacks) = self.lacks(row) {
+                return refuse(format!("row `{name}` {lacks}"));
             }
         }
-        let held = |(tier, row): (Tier, &RowSpec)| {
-            format!("{tier}/{}", row.name()) == self.row && row.yardstick.is_some()
-        };
-        if self.metric.starts_with(YARDSTICK) && !scenario.rows.all().any(held) {
-            return refuse(format!("row `{}` has no `yardstick`", self.row));
-        }
         Ok(())
+    }
+
+    /// Why a row can have no figure of this name: a bar that asks for it would never be decided.
+    fn lacks(&self, row: &RowSpec) -> Option<&'static str> {
+        if self.metric.starts_with(YARDSTICK) && row.yardstick.is_none() {
+            return Some("has no `yardstick`");
+        }
+        let is_paced = row.every.is_some() || row.read_per_s.is_some();
+        (self.metric.starts_with(NULL_SINK) && is_paced)
+            .then_some("has a pace, and so no `null_sink_ms`: take `latency_ms`")
     }
 }

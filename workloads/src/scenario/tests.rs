@@ -144,6 +144,7 @@ etcd = [
     { strategy = "stream", clients = 5, frame = "16KiB" },
     { strategy = "put", clients = 100, connections = 10, rate = 2000.0, duration = "10s" },
     { strategy = "stream", beside = ["lists"] },
+    { strategy = "stream", every = "1s" },
     { strategy = "paged:5", yardstick = "checked" },
 ]
 
@@ -182,6 +183,7 @@ fn rows_have_options_backgrounds_and_bars() {
         "stream/5-clients/16KiB-frames",
         "put/100-clients/10-connections/2000-per-second",
         "stream/beside-lists",
+        "stream/every-1000ms",
         "paged:5",
     ];
     assert_eq!(names, expected);
@@ -229,6 +231,11 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
             ", yardstick = \"checked\"",
             "",
             "row `etcd/paged:5` has no `yardstick`",
+        ),
+        (
+            "metric = \"yardstick.time_ratio.p50\"",
+            "metric = \"null_sink_ms.p50\"\nof_row = \"etcd/stream/every-1000ms\"",
+            "row `etcd/stream/every-1000ms` has a pace",
         ),
         ("\"checked\"", "\"read\"", "unknown variant `read`"),
         ("paged:5\",", "opaque\",", "does not take `yardstick`"),
