@@ -13,8 +13,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -32,9 +34,11 @@ const MOST_BYTES: usize = 256 * 1024;
 /// Writes of this size gain nothing from a copy into the buffer.
 const PASS_BYTES: usize = 32 * 1024;
 
-/// A buffer that grew beyond this is given back once it is empty, so that an idle connection holds
-/// little.
-const KEEP_BYTES: usize = 8 * 1024;
+thread_local! {
+    /// The buffer of whichever connection's turn it is: a turn ends with it empty, so one grown buffer serves all connections of
+    /// a thread, and a connection at rest holds none.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// How long the last bytes of a connection that is gone may wait for a peer that does not read.
 const LINGER: Duration = Duration::from_secs(10);
@@ -155,10 +159,9 @@ impl<S: AsyncWrite + Unpin> State<S> {
             }
         }
         self.written = 0;
-        if self.waiting.capacity() > KEEP_BYTES {
-            self.waiting = Vec::new();
-        } else {
+        if self.waiting.capacity() > 0 {
             self.waiting.clear();
+            SPARE.set(mem::take(&mut self.waiting));
         }
         Pin::new(&mut self.socket).poll_flush(cx)
     }
@@ -184,6 +187,9 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         }
         if passes {
             return pass(Pin::new(&mut state.socket), cx);
+        }
+        if state.waiting.capacity() == 0 {
+            state.waiting = SPARE.take();
         }
         gather(&mut state.waiting);
         Poll::Ready(Ok(bytes))

@@ -81,6 +81,26 @@ async fn small_writes_of_one_turn_reach_the_socket_as_one_before_any_other_task_
     assert!((0..100).all(|i| seen[i * 10] == i as u8), "order is kept");
 }
 
+/// Ten answers of 1 KiB in each turn once grew a buffer anew each time.
+#[tokio::test]
+async fn connections_of_a_thread_take_turns_with_one_grown_buffer() {
+    let (mut first, first_outlet, _far, _) = counted(1 << 20);
+    let (mut second, second_outlet, _other, _) = counted(1 << 20);
+    let states = [first_outlet.shared.clone(), second_outlet.shared.clone()];
+    let mut grown = None;
+    for _ in 0..3 {
+        for (near, state) in [&mut first, &mut second].into_iter().zip(&states) {
+            for _ in 0..20 {
+                near.write_all(&[0; 1024]).await.unwrap();
+            }
+            let buffer = state.lock().waiting.as_ptr();
+            assert_eq!(*grown.get_or_insert(buffer), buffer);
+            poll_fn(|cx| state.lock().poll_drain(cx)).await.unwrap();
+            assert_eq!(state.lock().waiting.capacity(), 0, "nothing at rest");
+        }
+    }
+}
+
 #[tokio::test]
 async fn large_writes_pass_but_never_overtake() {
     let (mut near, outlet, mut far, writes) = counted(1 << 20);
