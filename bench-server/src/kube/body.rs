@@ -13,6 +13,7 @@ use http_body::{Body, Frame as HttpFrame, SizeHint};
 use kube_api::list;
 
 use super::ahead::AheadBody;
+use super::decode::Undecodable;
 use super::dress::DressedList;
 use super::form::{Form, Items};
 use super::media::{Encoding, Shape};
@@ -49,13 +50,20 @@ pub struct ListBody {
     is_long: bool,
     started: bool,
     ended: bool,
+    undecodable: Undecodable,
     _open: Option<OpenList>,
 }
 
 impl ListBody {
     /// The objects of `listing` in `form`. Costs a walk over the objects where their lengths in that form are
-    /// not known: partial metadata in protobuf.
-    pub async fn new(resource: &'static Resource, form: Form, listing: Listing) -> Self {
+    /// not known: partial metadata in protobuf. An object that cannot be shown in that form is left out, named in the log and
+    /// added to `undecodable`.
+    pub async fn new(
+        resource: &'static Resource,
+        form: Form,
+        listing: Listing,
+        undecodable: Undecodable,
+    ) -> Self {
         let (api_version, kind) = form.list_type(resource);
         let mut listing = listing;
         if form.shape != Shape::Whole || resource.message.is_none() {
@@ -104,6 +112,7 @@ impl ListBody {
             is_long: listing.items_len > LONG_BYTES,
             started: false,
             ended: false,
+            undecodable,
             _open: listing.open,
         }
     }
@@ -166,11 +175,11 @@ impl ListBody {
             match self.encoder.put(object, &mut out) {
                 Ok(()) => self.started = true,
                 Err(error) => {
-                    // The head is gone, so all that can be done for the other objects is to leave this one
-                    // out.
+                    // As one that storage holds and nobody can decode: the others are served, and this one is told of.
                     let key = object.key().escape_ascii();
                     let name = self.resource.name;
                     tracing::warn!("{name} {key} is left out of a list: {error}");
+                    self.undecodable.count();
                     out.truncate(before);
                 }
             }

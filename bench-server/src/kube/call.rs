@@ -143,7 +143,8 @@ impl Call<'_> {
     }
 
     async fn listed(&self, form: Form, listing: Listing) -> Response<KubeBody> {
-        let body = ListBody::new(self.lister.resource, form, listing).await;
+        let undecodable = self.lister.figures.undecodable(self.lister.resource);
+        let body = ListBody::new(self.lister.resource, form, listing, undecodable).await;
         let (body, compressed) = match self.dress == Dress::default() {
             true => (KubeBody::list(body), false),
             false => {

@@ -1,8 +1,22 @@
 //! Stored keys and values as objects.
 
+use prometheus_client::metrics::counter::Counter;
+
 use super::figures::Figures;
 use super::object::Object;
 use super::resource::Resource;
+
+/// Counts objects that cannot be read: in upstream's metric, and in ours.
+#[derive(Debug, Clone, Default)]
+pub struct Undecodable(pub(super) [Counter; 2]);
+
+impl Undecodable {
+    pub(crate) fn count(&self) {
+        for counter in &self.0 {
+            counter.inc();
+        }
+    }
+}
 
 /// Reads what is stored of one resource.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +44,7 @@ impl Decoder<'_> {
                     self.resource.name,
                     key.escape_ascii()
                 );
-                self.figures.undecodable(self.resource);
+                self.figures.undecodable(self.resource).count();
                 None
             }
         }

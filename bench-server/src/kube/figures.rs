@@ -15,6 +15,7 @@ use self::lists::ListFigures;
 pub use self::lists::ServedFrom;
 use self::requests::RequestFigures;
 use self::watch::WatchFigures;
+use super::decode::Undecodable;
 use super::resource::Resource;
 
 pub(crate) mod lists;
@@ -360,13 +361,11 @@ impl Figures {
         self.consistency_checks.get_or_create(&labels).inc();
     }
 
-    pub(crate) fn undecodable(&self, resource: &Resource) {
-        self.undecodable
-            .get_or_create(&ByResource::of(resource))
-            .inc();
-        self.decode_errors
-            .get_or_create(&ByResource::of(resource))
-            .inc();
+    /// Counts objects of `resource` that cannot be read, for as long as somebody reads them.
+    pub(crate) fn undecodable(&self, resource: &Resource) -> Undecodable {
+        let label = ByResource::of(resource);
+        let both = [&self.decode_errors, &self.undecodable];
+        Undecodable(both.map(|family| family.get_or_create(&label).clone()))
     }
 
     /// The gauges of a resource's cache.

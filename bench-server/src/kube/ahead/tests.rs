@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::kube::body::KubeBody;
+use crate::kube::decode::Undecodable;
 use crate::kube::figures::lists::{Served, ServedFrom};
 use crate::kube::form::{Form, Include};
 use crate::kube::media::{Encoding, Media, PLAIN};
@@ -48,7 +49,13 @@ async fn objects_as_json(objects: usize, open: &Arc<OpenLists>) -> ListBody {
         encoding: Encoding::Json,
         ..PLAIN
     };
-    ListBody::new(&RESOURCES[0], Form::new(json, Include::default()), listing).await
+    ListBody::new(
+        &RESOURCES[0],
+        Form::new(json, Include::default()),
+        listing,
+        Undecodable::default(),
+    )
+    .await
 }
 
 async fn next(body: &mut AheadBody) -> Option<Vec<u8>> {

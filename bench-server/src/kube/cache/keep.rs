@@ -32,6 +32,9 @@ const BACKOFF: [Duration; 6] = [
     Duration::from_secs(15),
 ];
 
+/// A watch that lived so long makes the failures before it forgotten.
+const STEADY: Duration = Duration::from_secs(30);
+
 impl WatchCache {
     /// Fills the cache and keeps it current; never returns.
     pub async fn run(
@@ -88,18 +91,22 @@ impl WatchCache {
                 Ok(revision) => {
                     self.figures
                         .filled(self.resource, started.elapsed().as_secs_f64());
-                    failures = 0;
                     self.send(incoming, Batch::reached(revision)).await;
+                    let followed = Instant::now();
                     let gap = self.follow(backend, incoming).await;
                     tracing::warn!("{}: {gap}; listing again", self.resource.name);
                     self.lose(incoming).await;
+                    // A storage that ends each watch at once is not to be asked for everything without a pause.
+                    if followed.elapsed() >= STEADY {
+                        failures = 0;
+                    }
                 }
                 Err(error) => {
                     self.figures.fill_failed(self.resource);
                     tracing::warn!("{}: cache fill failed: {error}", self.resource.name);
-                    pause(&mut failures).await;
                 }
             }
+            pause(&mut failures).await;
         }
     }
 

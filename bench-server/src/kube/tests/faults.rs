@@ -143,3 +143,39 @@ async fn an_object_that_does_not_decode_hides_no_other() {
             >= 2.0
     );
 }
+
+/// Its metadata is whole, so the cache holds it and protobuf shows it as it is.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_json_cannot_show_hides_no_other_and_is_counted() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "good", "Running");
+    let metadata = json!({"metadata": {"name": "bad", "namespace": "a"}});
+    let mut raw = Vec::new();
+    from_json(&schema::POD, metadata.as_object().unwrap(), &mut raw).expect("a pod");
+    // A `spec` of one byte, which begins a number and does not end it.
+    raw.extend_from_slice(b"\x12\x01\xff");
+    let value = envelope::seal("v1", "Pod", &raw);
+    etcd.write(&[("/registry/pods/a/bad", Some(value))]);
+    let tier = ready(&etcd, &[]).await;
+    let counted = "bench_undecodable_objects_total{group=\"\",resource=\"pods\"}";
+    let before = metric(&tier.service, counted).await;
+    assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/good"]);
+    assert_eq!(metric(&tier.service, counted).await, before + 1.0);
+}
+
+/// Storage that compacts faster than a cache fills is not listed in a circle.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_again_and_again_is_listed_for_less_and_less_often() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, "a", "pod", "Running");
+    let _tier = ready(&etcd, &[]).await;
+    let before = etcd.lists().0;
+    for _ in 0..12_000 {
+        etcd.break_watches(|| WatchError::Compacted {
+            compact_revision: 1,
+        });
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let lists = (etcd.lists().0 - before) / RESOURCES.len();
+    assert!((5..12).contains(&lists), "{lists} of each in a minute");
+}
