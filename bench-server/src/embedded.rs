@@ -3,6 +3,7 @@
 //! A target of its own (`--backend embedded`): it shows what the wire between two processes costs,
 //! and is never ranked against them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -39,8 +40,10 @@ pub struct EmbeddedEtcd {
     /// Period of progress by time.
     progress_interval: Duration,
     /// Watches by stream key, for manual progress. The watches themselves own the streams.
-    streams: Arc<Mutex<HashMap<String, Vec<Weak<WatchStream>>>>>,
+    streams: Streams,
 }
+
+type Streams = Arc<Mutex<HashMap<String, Vec<Weak<WatchStream>>>>>;
 
 impl EmbeddedEtcd {
     /// The interface over `store`, whose leases expire where its owner runs [`clockwork::expire_leases`], as the etcd tier
@@ -195,6 +198,8 @@ impl KubernetesEtcd for EmbeddedEtcd {
             progress: None,
             progress_interval: self.progress_interval,
             ended: false,
+            streams: self.streams.clone(),
+            stream_key: options.stream_key,
         };
         // The answer to the creation is in the queue already.
         let created = std::future::poll_fn(|context| watchers.poll_next(context)).await;
@@ -205,9 +210,9 @@ impl KubernetesEtcd for EmbeddedEtcd {
             watch.progress = Some(Box::pin(tokio::time::sleep(self.progress_interval)));
         }
         let mut streams = self.streams.lock();
-        let stream = streams.entry(options.stream_key).or_default();
-        stream.retain(|watchers| watchers.strong_count() > 0);
+        let stream = streams.entry(watch.stream_key.clone()).or_default();
         stream.push(Arc::downgrade(&watchers));
+        drop(streams);
         Ok(Box::new(watch))
     }
 
@@ -271,6 +276,21 @@ struct EmbeddedWatch {
     progress: Option<Pin<Box<Sleep>>>,
     progress_interval: Duration,
     ended: bool,
+    streams: Streams,
+    stream_key: String,
+}
+
+impl Drop for EmbeddedWatch {
+    fn drop(&mut self) {
+        let mut streams = self.streams.lock();
+        if let Entry::Occupied(mut stream) = streams.entry(std::mem::take(&mut self.stream_key)) {
+            let own = Arc::as_ptr(&self.watchers);
+            stream.get_mut().retain(|watchers| watchers.as_ptr() != own);
+            if stream.get().is_empty() {
+                stream.remove();
+            }
+        }
+    }
 }
 
 impl EmbeddedWatch {
@@ -340,4 +360,34 @@ fn revisions(delivery: &Delivery) -> Vec<WatchItem> {
         }
     }
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Config;
+
+    #[tokio::test]
+    async fn a_watch_that_is_over_leaves_nothing_behind() {
+        let etcd = EmbeddedEtcd::new(Store::new(Config::default()), Duration::from_secs(600));
+        let watch = async |key: &str| {
+            let options = WatchOptions {
+                stream_key: key.to_owned(),
+                ..WatchOptions::default()
+            };
+            etcd.watch(b"/registry/", options).await.expect("a watch")
+        };
+        let (first, second, other) = (watch("a").await, watch("a").await, watch("b").await);
+        let held = || {
+            let streams = etcd.streams.lock();
+            let mut held: Vec<_> = streams.iter().map(|(k, v)| (k.clone(), v.len())).collect();
+            held.sort();
+            held
+        };
+        assert_eq!(held(), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+        drop((first, other));
+        assert_eq!(held(), [("a".to_owned(), 1)]);
+        drop(second);
+        assert_eq!(held(), []);
+    }
 }
