@@ -93,6 +93,9 @@ impl State {
                 last = object.key().to_vec();
                 break;
             }
+            if count.is_multiple_of(TURN) {
+                tokio::task::yield_now().await;
+            }
         }
         self.served.evaluated += walk.looked_at();
         let behind = (!walk.is_over()).then(|| Behind {

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::LeaseGrantResponse;
+use parking_lot::MutexGuard;
 
 use super::draft::Draft;
 use super::history::Commit;
-use super::{Store, header};
+use super::{Store, Writer, header};
 
 /// Least TTL: etcd's 1.5 election timeouts of 1 s, rounded up.
 const MIN_TTL_S: i64 = 2;
@@ -162,7 +163,10 @@ impl Store {
     /// # Errors
     /// [`Refusal::LeaseNotFound`].
     pub fn lease_revoke(&self, id: i64) -> Result<i64, Refusal> {
-        let mut writer = self.writer()?;
+        self.revoke(self.writer()?, id)
+    }
+
+    fn revoke(&self, mut writer: MutexGuard<'_, Writer>, id: i64) -> Result<i64, Refusal> {
         let keys = writer.leases.remove(id).ok_or(Refusal::LeaseNotFound)?;
         let mut draft = Draft::new(&self.inner.state);
         for key in keys {
@@ -177,9 +181,15 @@ impl Store {
     /// were. To be called every 500 ms or so. Costs next to nothing when none is due.
     pub fn lease_expire(&self, now: Instant) -> usize {
         let due = self.inner.writer.lock().leases.due(now);
-        let still_due = |id: &i64| self.inner.writer.lock().leases.alive(*id, now).is_none();
-        let due = due.into_iter().filter(still_due);
-        due.filter(|id| self.lease_revoke(*id).is_ok()).count()
+        let revoked = due.into_iter().filter(|&id| self.revoke_due(id, now));
+        revoked.count()
+    }
+
+    /// Revokes a lease unless it was kept alive, or revoked and granted again, in the meantime.
+    fn revoke_due(&self, id: i64, now: Instant) -> bool {
+        self.writer().is_ok_and(|writer| {
+            writer.leases.alive(id, now).is_none() && self.revoke(writer, id).is_ok()
+        })
     }
 
     /// Starts a lease's time anew; its TTL in seconds, `None` when there is no such lease (any

@@ -160,11 +160,19 @@ impl Lister {
             let listed = self.figures.lists.stored(self.resource, false);
             let page = self.backend.list(&prefix, options.clone()).await?;
             drop((timed, listed));
-            sent += page.kvs.len() as u64;
             if options.revision == 0 {
                 options.revision = page.revision;
             }
-            let mut remaining = page.count as u64;
+            let sent_now = page.kvs.len() as u64;
+            let mut remaining = match u64::try_from(page.count) {
+                Ok(count) if count >= sent_now => count,
+                _ => {
+                    let (count, keys) = (page.count, page.kvs.len());
+                    let what = format!("a list of {keys} keys says that there are {count}");
+                    return Err(Error::Protocol(what));
+                }
+            };
+            sent += sent_now;
             let mut last = None;
             for kv in &page.kvs {
                 let object = decoder.object(&kv.key, &kv.value, kv.mod_revision);
