@@ -4,7 +4,9 @@ use std::pin::Pin;
 
 use etcd_api::proto::health::health_check_response::ServingStatus;
 use etcd_api::proto::health::health_server::Health;
-use etcd_api::proto::health::{HealthCheckRequest, HealthCheckResponse};
+use etcd_api::proto::health::{
+    HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
+};
 use futures::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
@@ -28,6 +30,14 @@ impl Health for HealthService {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         status_of(&request.get_ref().service).map(Response::new)
+    }
+
+    async fn list(
+        &self,
+        _: Request<HealthListRequest>,
+    ) -> Result<Response<HealthListResponse>, Status> {
+        let statuses = [(String::new(), status_of("")?)].into();
+        Ok(Response::new(HealthListResponse { statuses }))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;

@@ -44,9 +44,14 @@ impl Maintenance for MaintenanceService {
         let node = &self.0;
         let revision = node.store.revision();
         let size = node.store.size_bytes() as i64;
+        // As Go prints an AlarmMember: gogo's library, which was left with 3.7, put a space behind each field.
+        let end = if node.version.minor < 7 { " " } else { "" };
         let alarm = |alarm: AlarmType| {
-            // As Go prints an AlarmMember, the space at the end included.
-            format!("memberID:{} alarm:{} ", node.member_id, alarm.as_str_name())
+            format!(
+                "memberID:{} alarm:{}{end}",
+                node.member_id,
+                alarm.as_str_name()
+            )
         };
         let mut response = StatusResponse {
             header: Some(node.header(revision)),

@@ -79,7 +79,7 @@ const ROUTED: &[(&str, &[&str])] = &[
             "RoleRevokePermission",
         ],
     ),
-    ("grpc.health.v1.Health", &["Check", "Watch"]),
+    ("grpc.health.v1.Health", &["Check", "Watch", "List"]),
 ];
 
 /// The etcd tier's handler; cheap to clone.
@@ -128,6 +128,8 @@ impl Handler for EtcdService {
 
     /// gRPC has no use for it, and etcd's server sends none.
     const DATE_HEADER: bool = false;
+
+    const HEADER_LIST_BYTES: u32 = 16 * 1024 * 1024;
 
     fn handle(
         self,

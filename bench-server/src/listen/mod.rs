@@ -40,6 +40,9 @@ pub trait Handler: Clone + Send + 'static {
     /// Whether HTTP/2 answers carry `date`.
     const DATE_HEADER: bool = true;
 
+    /// Bytes of a request's HTTP/2 header fields, by RFC 9113's count. Go's servers take a mebibyte; grpc-go's more.
+    const HEADER_LIST_BYTES: u32 = 1024 * 1024;
+
     /// Whether answers may have a time limit, which costs every turn of a connection a look at it.
     const TIME_LIMITS: bool = false;
 

@@ -150,6 +150,7 @@ where
         .timer(TokioTimer::new())
         .auto_date_header(H::DATE_HEADER)
         .max_send_buf_size(SEND_BUFFER_BYTES)
+        .max_header_list_size(H::HEADER_LIST_BYTES)
         .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
         .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
         // Go's client multiplexes everything over one connection, so no small cap.

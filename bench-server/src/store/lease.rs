@@ -7,7 +7,7 @@
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::LeaseGrantResponse;
@@ -43,12 +43,22 @@ pub struct TimeToLive {
 }
 
 /// Every lease, by id and by when it is due. Guarded by the writer's lock.
-#[derive(Default)]
 pub(super) struct Leases {
     by_id: HashMap<i64, Lease>,
     by_due: BTreeSet<(Instant, i64)>,
     /// State of the generator of ids.
     sequence: u64,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            by_id: HashMap::new(),
+            by_due: BTreeSet::new(),
+            sequence: since_1970.map_or(0, |time| time.as_nanos() as u64),
+        }
+    }
 }
 
 impl Leases {
@@ -75,8 +85,8 @@ impl Leases {
         Ok((id, ttl_s))
     }
 
-    /// A positive id that is not taken: SplitMix64 over a counter, so that ids are scattered and a
-    /// run can be repeated.
+    /// A positive id that is not taken: SplitMix64 over a counter, so that ids are scattered. It begins with the time of the
+    /// start: who keeps a lease over a restart must not find another's under its id.
     fn fresh_id(&mut self) -> i64 {
         loop {
             self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);

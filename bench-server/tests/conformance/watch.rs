@@ -151,6 +151,11 @@ async fn wrong_intervals_are_refused(t: Target) {
             ("mvcc: watcher range is empty", 0)
         );
     }
+    // The revision is looked at first.
+    let mut both = create("b", "a");
+    both.start_revision = -1;
+    watch.create(both).await;
+    assert_eq!(watch.next().await.cancel_reason, Refusal::Compacted.text());
     watch.create(create("b", "c")).await;
     assert_eq!(
         watch.created().await,

@@ -138,3 +138,13 @@ fn an_expiry_is_an_event() {
     assert!(event.record.is_tombstone());
     assert_eq!(prev.map(Record::lease), Some(7));
 }
+
+#[test]
+fn ids_of_one_start_are_not_those_of_the_next() {
+    let fresh = || {
+        let store = Store::new(Config::default());
+        let granted = store.lease_grant(0, 60, Instant::now()).expect("a lease");
+        granted.id
+    };
+    assert_ne!(fresh(), fresh());
+}

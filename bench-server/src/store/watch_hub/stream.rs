@@ -145,12 +145,12 @@ impl WatchStream {
             self.queue.push(Notice::Refused { reason, revision });
             None
         };
+        if spec.start_revision < 0 {
+            return refuse(etcd_api::error::Refusal::Compacted.text());
+        }
         let empty = !matches!(&spec.range_end[..], [] | [0]) && spec.range_end <= spec.key;
         if empty {
             return refuse(EMPTY_RANGE);
-        }
-        if spec.start_revision < 0 {
-            return refuse(etcd_api::error::Refusal::Compacted.text());
         }
         let id = match spec.id {
             0 => watchers.free_id(),
