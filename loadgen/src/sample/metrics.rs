@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use etcd_api::client::config::host_port;
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -26,6 +27,7 @@ const ALLOCATED: [&str; 2] = ["jemalloc_allocated_bytes", "go_memstats_heap_inus
 #[derive(Debug)]
 pub struct MetricsClient {
     authority: String,
+    address: (String, u16),
     connection: Option<SendRequest<Empty<Bytes>>>,
 }
 
@@ -76,6 +78,7 @@ impl MetricsClient {
         }
         Ok(Self {
             authority: authority.to_string(),
+            address: host_port(&uri, 80),
             connection: None,
         })
     }
@@ -147,7 +150,7 @@ impl MetricsClient {
     }
 
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
-        let socket = TcpStream::connect(&self.authority)
+        let socket = TcpStream::connect((self.address.0.as_str(), self.address.1))
             .await
             .map_err(|error| error.to_string())?;
         socket
