@@ -1,6 +1,6 @@
 //! Loads a data set into an etcd: many puts a transaction, several connections, everything noted that was sent.
 //!
-//! - [`unseed`]: takes it away again
+//! - [`unseed()`]: takes it away again
 
 mod unseed;
 
