@@ -148,7 +148,8 @@ pub fn left_behind(deleted: u64, bytes: u64) -> String {
     )
 }
 
-async fn count(client: &Client, prefix: &[u8]) -> Result<u64, EtcdError> {
+/// How many keys begin with this.
+pub(crate) async fn count(client: &Client, prefix: &[u8]) -> Result<u64, EtcdError> {
     let request = RangeRequest {
         key: Bytes::copy_from_slice(if prefix.is_empty() { b"\0" } else { prefix }),
         range_end: prefix_end(prefix).into(),

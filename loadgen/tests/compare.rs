@@ -159,6 +159,46 @@ fn different_work_is_refused_with_what_differs() {
 }
 
 #[test]
+fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
+    let (mut base, mut new) = (synthetic::result(1.0), synthetic::result(1.0));
+    let notes = |base: &SavedResult, new: &SavedResult| {
+        let comparison = compare::compare(base, new, &[Metric::PeakMemory], 0.1);
+        comparison.expect("the same work").warnings
+    };
+    let flags = |port: u16, more: &str| {
+        let url = format!("http://127.0.0.1:{port}");
+        vec!["--listen-client-urls".into(), url, more.to_owned()]
+    };
+    base.report.environment.servers[1].flags = flags(1, "--snapshot-count=1");
+    new.report.environment.servers[1].flags = flags(2, "--snapshot-count=1");
+    // A result from before these were told.
+    new.report.environment.tcp_congestion_control = Some("bbr".into());
+    new.report.environment.free_page_lists = Some(8);
+    new.report.environment.memory_bytes -= 4 << 20;
+    assert_eq!(notes(&base, &new), Vec::<String>::new());
+
+    base.report.environment.tcp_congestion_control = Some("cubic".into());
+    base.report.environment.free_page_lists = Some(0);
+    new.report.environment.cores = 64;
+    new.report.environment.memory_bytes = 96 << 30;
+    new.report.environment.servers[1].program = "etcd 3.8.0".into();
+    new.report.environment.servers[1].flags = flags(2, "--snapshot-count=9");
+    let notes = notes(&base, &new);
+    let begins = [
+        "different number of cores: 2 and 64;",
+        "different memory: 24.0 GiB and 96.0 GiB;",
+        "different TCP congestion control: cubic and bbr;",
+        "different vm.percpu_pagelist_high_fraction (lists of free pages): 0 and 8;",
+        "different program of etcd: etcd 3.7.1 and etcd 3.8.0",
+        "different flags of etcd: only in the first --snapshot-count=1; only in the second --snapshot-count=9",
+    ];
+    assert_eq!(notes.len(), begins.len(), "{notes:?}");
+    for (note, begin) in notes.iter().zip(begins) {
+        assert!(note.starts_with(begin), "{note}");
+    }
+}
+
+#[test]
 fn what_is_no_result_is_named() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     let args = |base: PathBuf| CompareArgs {

@@ -1,5 +1,7 @@
 //! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data is left alone.
 
+#[path = "foreign/clean_up.rs"]
+mod clean_up;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;

@@ -4,6 +4,7 @@
 
 mod metric;
 mod significance;
+mod warnings;
 
 use std::fmt::Write as _;
 
@@ -142,7 +143,7 @@ pub fn compare(
     same_work(&base.report, &new.report)?;
     let mut comparison = Comparison {
         lines: Vec::new(),
-        warnings: warnings(&base.report, &new.report),
+        warnings: warnings::warnings(&base.report, &new.report),
         gone: Vec::new(),
     };
     let mut in_common = 0;
@@ -250,28 +251,6 @@ fn same_serving(base: &Case, new: &Case) -> Result<(), CompareError> {
         encoding(base),
         encoding(new),
     )
-}
-
-fn warnings(base: &Report, new: &Report) -> Vec<String> {
-    let (a, b) = (&base.environment, &new.environment);
-    let differing = [
-        ("host", &a.host, &b.host),
-        ("CPU", &a.cpu_model, &b.cpu_model),
-        ("kernel", &a.kernel, &b.kernel),
-        ("build", &a.profile, &b.profile),
-        ("decoding", &a.client.decode_mode, &b.client.decode_mode),
-    ];
-    let mut warnings: Vec<String> = differing
-        .into_iter()
-        .filter(|(_, a, b)| a != b)
-        .map(|(what, a, b)| format!("different {what}: {a} and {b}; times say little across that"))
-        .collect();
-    for (which, report) in [("first", base), ("second", new)] {
-        if report.interrupted {
-            warnings.push(format!("the {which} run was interrupted"));
-        }
-    }
-    warnings
 }
 
 impl Comparison {

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use etcd_api::client::calls::CallConnection;
@@ -22,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::{Driver, Place};
 use super::open::{Clock, Lane};
+use super::thread;
 use crate::record::LatencyHistogram;
 use crate::target::call::Calls;
 
@@ -117,16 +117,16 @@ impl Callers {
         calls: Arc<Calls>,
     ) -> Result<Self, EtcdError> {
         let (runs, receiver) = mpsc::unbounded_channel();
-        let (connected, answer) = oneshot::channel();
         let config = config.clone();
-        let lost = |what: String| EtcdError::Protocol(what);
-        thread::Builder::new()
-            .name("calls".to_owned())
-            .spawn(move || caller(&config, connections, &calls, receiver, connected))
-            .map_err(|e| lost(format!("cannot start a client thread: {e}")))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(lost("client thread ended".to_owned())))?;
+        let connect = async move || {
+            let mut all = Vec::new();
+            for _ in 0..connections {
+                all.push(CallConnection::connect(&config, None).await?);
+            }
+            Ok(all)
+        };
+        let work = async move |all| caller(all, &calls, receiver).await;
+        thread::connected("calls", EtcdError::Protocol, connect, work).await?;
         Ok(Self { runs })
     }
 
@@ -147,55 +147,23 @@ impl Callers {
     }
 }
 
-/// The body of the thread.
-fn caller(
-    config: &ClientConfig,
-    connections: u32,
+/// What the thread does once it is connected.
+async fn caller(
+    mut all: Vec<CallConnection>,
     calls: &Calls,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
-    connected: oneshot::Sender<Result<(), EtcdError>>,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let error = EtcdError::Protocol(format!("cannot start a runtime: {error}"));
-            connected.send(Err(error)).ok();
-            return;
-        }
-    };
-    runtime.block_on(async {
-        let opened = async {
-            let mut all = Vec::new();
-            for _ in 0..connections {
-                all.push(CallConnection::connect(config, None).await?);
+    let mut sent = 0;
+    while let Some((run, mut done)) = runs.recv().await {
+        tokio::select! {
+            tally = all_lanes(&mut all, calls, &run, sent) => {
+                sent += tally.requests;
+                done.send(tally).ok();
             }
-            Ok(all)
-        };
-        let mut all = match opened.await {
-            Ok(all) => all,
-            Err(error) => {
-                connected.send(Err(error)).ok();
-                return;
-            }
-        };
-        if connected.send(Ok(())).is_err() {
-            return;
+            // Whoever asked has gone: the connections go with what is outstanding on them.
+            () = done.closed() => return,
         }
-        let mut sent = 0;
-        while let Some((run, mut done)) = runs.recv().await {
-            tokio::select! {
-                tally = all_lanes(&mut all, calls, &run, sent) => {
-                    sent += tally.requests;
-                    done.send(tally).ok();
-                }
-                // Whoever asked has gone: the connections go with what is outstanding on them.
-                () = done.closed() => return,
-            }
-        }
-    });
+    }
 }
 
 /// One run over all connections.

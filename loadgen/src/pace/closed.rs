@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -13,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use workloads::Fingerprint;
 
+use super::thread;
 use crate::sample::{heap, thread_cpu};
 use crate::target::list::{ListError, Listed, Lister, Reach, Row};
 use crate::verify::{Check, Expected, Found, Wrong};
@@ -140,15 +140,14 @@ impl Clients {
         let mut jobs = Vec::new();
         for (number, (row, verifier)) in clients.into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
-            let (connected, answer) = oneshot::channel();
             let reach = reach.clone();
-            thread::Builder::new()
-                .name(format!("client-{number}"))
-                .spawn(move || client(&row, &reach, &verifier, receiver, connected))
-                .map_err(|e| ListError::Http(format!("cannot start a client thread: {e}")))?;
-            answer
-                .await
-                .unwrap_or_else(|_| Err(ListError::Http("client thread ended".to_owned())))?;
+            let connect = async move || {
+                let lister = timeout(LIST_WITHIN, row.connect(&reach)).await;
+                lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))
+            };
+            let work = async move |lister| client(lister, &verifier, receiver).await;
+            let name = format!("client-{number}");
+            thread::connected(&name, ListError::Http, connect, work).await?;
             jobs.push(sender);
         }
         Ok(Self { jobs })
@@ -182,47 +181,17 @@ impl Clients {
 
 type Jobs = mpsc::UnboundedReceiver<(Job, oneshot::Sender<Done>)>;
 
-/// The body of a client's thread.
-fn client(
-    row: &Row,
-    reach: &Reach,
-    verifier: &Verifier,
-    mut jobs: Jobs,
-    connected: oneshot::Sender<Result<(), ListError>>,
-) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let error = ListError::Http(format!("cannot start a runtime: {error}"));
-            connected.send(Err(error)).ok();
-            return;
-        }
-    };
-    runtime.block_on(async {
-        let lister = timeout(LIST_WITHIN, row.connect(reach)).await;
-        let mut lister = match lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN))) {
-            Ok(lister) => lister,
-            Err(error) => {
-                connected.send(Err(error)).ok();
-                return;
+/// What a client's thread does once it is connected.
+async fn client(mut lister: Box<dyn Lister>, verifier: &Verifier, mut jobs: Jobs) {
+    while let Some((job, mut done)) = jobs.recv().await {
+        tokio::select! {
+            outcome = run(lister.as_mut(), job, verifier) => {
+                done.send(outcome).ok();
             }
-        };
-        if connected.send(Ok(())).is_err() {
-            return;
+            // Whoever asked has gone: dropping the list resets its stream.
+            () = done.closed() => {}
         }
-        while let Some((job, mut done)) = jobs.recv().await {
-            tokio::select! {
-                outcome = run(lister.as_mut(), job, verifier) => {
-                    done.send(outcome).ok();
-                }
-                // Whoever asked has gone: dropping the list resets its stream.
-                () = done.closed() => {}
-            }
-        }
-    });
+    }
 }
 
 async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {

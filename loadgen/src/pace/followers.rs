@@ -1,12 +1,12 @@
 //! Workers that watch, each in a thread with a runtime and a connection of its own, until they are told to stop.
 
 use std::collections::HashMap;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::thread;
 use crate::sample::{heap, thread_cpu};
 use crate::target::list::follow::take_over::{Change, Taken};
 use crate::target::list::follow::{Follower, Held, Log};
@@ -83,13 +83,11 @@ impl Followers {
     /// Its [`ListError`] when it cannot connect.
     pub async fn join(&mut self, row: &Row, reach: &Reach) -> Result<(), ListError> {
         let (orders, receiver) = mpsc::unbounded_channel();
-        let (connected, answer) = oneshot::channel();
         let (row, reach) = (row.clone(), reach.clone());
-        thread::Builder::new()
-            .name(format!("worker-{}", self.orders.len()))
-            .spawn(move || worker(&row, &reach, receiver, connected))
-            .map_err(|e| ListError::Http(format!("cannot start a worker thread: {e}")))?;
-        answer.await.unwrap_or_else(|_| Err(lost()))?;
+        let connect = async move || Follower::connect(&row, &reach).await;
+        let work = async move |follower| worker(follower, receiver).await;
+        let name = format!("worker-{}", self.orders.len());
+        thread::connected(&name, ListError::Http, connect, work).await?;
         self.orders.push(orders);
         Ok(())
     }
@@ -173,45 +171,17 @@ fn lost() -> ListError {
     ListError::Http("worker thread ended".to_owned())
 }
 
-/// The body of a worker's thread.
-fn worker(
-    row: &Row,
-    reach: &Reach,
-    orders: mpsc::UnboundedReceiver<Order>,
-    connected: oneshot::Sender<Result<(), ListError>>,
-) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let error = ListError::Http(format!("cannot start a runtime: {error}"));
-            connected.send(Err(error)).ok();
-            return;
-        }
+/// What a worker's thread does once it is connected.
+async fn worker(follower: Follower, orders: mpsc::UnboundedReceiver<Order>) {
+    // For one that joins later; the state begins anew.
+    heap::begin();
+    let worker = Worker {
+        follower,
+        outcome: Ok(()),
+        is_live: false,
+        cpu_before: Duration::ZERO,
     };
-    runtime.block_on(async {
-        let follower = match Follower::connect(row, reach).await {
-            Ok(follower) => follower,
-            Err(error) => {
-                connected.send(Err(error)).ok();
-                return;
-            }
-        };
-        if connected.send(Ok(())).is_ok() {
-            // For one that joins later; the state begins anew.
-            heap::begin();
-            Worker {
-                follower,
-                outcome: Ok(()),
-                is_live: false,
-                cpu_before: Duration::ZERO,
-            }
-            .obey(orders)
-            .await;
-        }
-    });
+    worker.obey(orders).await;
 }
 
 struct Worker {

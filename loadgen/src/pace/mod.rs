@@ -4,6 +4,7 @@
 //! - [`calls`]: small requests, by clients that wait or on a schedule
 //! - [`driver`]: one connection's share of them
 //! - [`open`]: the clock of that schedule
+//! - [`thread`]: what each of them runs in
 //! - [`followers`]: workers that watch; [`writers`]: what they watch being written
 
 pub mod calls;
@@ -11,4 +12,5 @@ pub mod closed;
 mod driver;
 pub mod followers;
 mod open;
+mod thread;
 pub mod writers;

@@ -8,7 +8,6 @@ mod ledger;
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use etcd_api::client::Client;
@@ -26,6 +25,7 @@ use workloads::scenario::Writes;
 use workloads::writes::{Effect, Lane, Write};
 
 pub use self::ledger::{Acknowledged, Ledger};
+use super::thread;
 use crate::record::LatencyHistogram;
 use crate::shards::inventory::{Entry, NoObject};
 use crate::shards::{Inventory, Plan};
@@ -95,19 +95,10 @@ impl Writing {
         stop: &CancellationToken,
     ) -> Result<Ledger, WriteError> {
         let (writing, stop) = (self.clone(), stop.clone());
-        let (answer, ledger) = oneshot::channel();
-        thread::Builder::new()
-            .name("writers".to_owned())
-            .spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
-                let outcome = match runtime {
-                    Ok(runtime) => runtime.block_on(writing.lanes(duration, &stop)),
-                    Err(e) => Err(e.into()),
-                };
-                answer.send(outcome).ok();
-            })?;
+        let body = async move |answer: oneshot::Sender<_>| {
+            answer.send(writing.lanes(duration, &stop).await).ok();
+        };
+        let ledger = thread::start("writers", WriteError::Start, body)?;
         ledger.await.unwrap_or(Err(WriteError::Ended))
     }
 

@@ -62,6 +62,21 @@ pub struct ServerSetup {
     pub quota_bytes: Option<u64>,
 }
 
+impl ServerSetup {
+    /// Its flags without the ports and folders of this very start.
+    #[must_use]
+    pub fn lasting_flags(&self) -> Vec<String> {
+        let flags = self.flags.iter();
+        flags
+            .map(|flag| match flag.find("127.0.0.1:") {
+                Some(at) => flag[..at].to_owned(),
+                None if flag.contains("loadgen-etcd-") => String::new(),
+                None => flag.clone(),
+            })
+            .collect()
+    }
+}
+
 /// The generator's transport settings, which govern what servers may send.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -267,9 +267,13 @@ impl Run<'_> {
         } = run.measure().await;
         self.progress.say(&one_line(&case));
         if let Some(setup) = setup
-            && !self.result.report.environment.servers.iter().any(|s| {
-                s.target == setup.target && without_ports(&s.flags) == without_ports(&setup.flags)
-            })
+            && !self
+                .result
+                .report
+                .environment
+                .servers
+                .iter()
+                .any(|s| s.target == setup.target && s.lasting_flags() == setup.lasting_flags())
         {
             self.result.report.environment.servers.push(setup);
         }
@@ -374,18 +378,6 @@ fn one_line(case: &Case) -> String {
             |b| format!("{:.1} MiB", b as f64 / 1048576.0)
         ),
     )
-}
-
-/// Flags with the ports of this very start taken out.
-fn without_ports(flags: &[String]) -> Vec<String> {
-    flags
-        .iter()
-        .map(|flag| match flag.find("127.0.0.1:") {
-            Some(at) => flag[..at].to_owned(),
-            None if flag.contains("loadgen-etcd-") => String::new(),
-            None => flag.clone(),
-        })
-        .collect()
 }
 
 /// The data set of a result, from what was written.

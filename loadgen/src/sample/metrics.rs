@@ -1,4 +1,4 @@
-//! What a server tells about itself: its Prometheus page, fetched by a small HTTP/1.1 client over one kept connection.
+//! What a server tells about itself: its Prometheus page, fetched over one kept connection of HTTP/1.1.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::target::kube::{Connection, KubeAccess, KubeError, Options, whole};
 
 /// How long a server may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -26,7 +24,7 @@ const ALLOCATED: [&str; 2] = ["jemalloc_allocated_bytes", "go_memstats_heap_inus
 #[derive(Debug)]
 pub struct MetricsClient {
     authority: String,
-    connection: Option<SendRequest<Empty<Bytes>>>,
+    connection: Connection,
 }
 
 /// Why a page could not be had.
@@ -74,9 +72,11 @@ impl MetricsClient {
         if uri.scheme_str() != Some("http") {
             return Err(refused());
         }
+        let connection = Connection::new(url, KubeAccess::default(), Options::default());
+        let connection = connection.map_err(|_| refused())?;
         Ok(Self {
             authority: authority.to_string(),
-            connection: None,
+            connection,
         })
     }
 
@@ -96,7 +96,10 @@ impl MetricsClient {
         let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path)).await;
         let (status, body) = match answer {
             Ok(Ok(answer)) => answer,
-            Ok(Err(reason)) => return Err(self.lost(method, path, reason)),
+            Ok(Err(KubeError::Connection { reason, .. })) => {
+                return Err(self.lost(method, path, reason));
+            }
+            Ok(Err(error)) => return Err(self.lost(method, path, error.to_string())),
             Err(_) => {
                 return Err(self.lost(method, path, format!("no answer within {ANSWER_WITHIN:?}")));
             }
@@ -115,54 +118,19 @@ impl MetricsClient {
         &mut self,
         method: &Method,
         path: &str,
-    ) -> Result<(StatusCode, String), String> {
-        let mut connection = match self.connection.take() {
-            Some(connection) if !connection.is_closed() => connection,
-            _ => self.connect().await?,
-        };
-        connection
-            .ready()
-            .await
-            .map_err(|error| error.to_string())?;
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, &self.authority)
-            .body(Empty::new())
-            .map_err(|error| error.to_string())?;
-        let response = connection
-            .send_request(request)
-            .await
-            .map_err(|error| error.to_string())?;
+    ) -> Result<(StatusCode, String), KubeError> {
+        let sent = self
+            .connection
+            .send(method.clone(), path, HeaderMap::new(), Bytes::new());
+        let response = sent.await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), LARGEST_PAGE)
-            .collect()
-            .await
-            .map_err(|error| error.to_string())?;
-        self.connection = Some(connection);
-        Ok((
-            status,
-            String::from_utf8_lossy(&body.to_bytes()).into_owned(),
-        ))
-    }
-
-    async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
-        let socket = TcpStream::connect(&self.authority)
-            .await
-            .map_err(|error| error.to_string())?;
-        socket
-            .set_nodelay(true)
-            .map_err(|error| error.to_string())?;
-        let (sender, connection) = handshake(TokioIo::new(socket))
-            .await
-            .map_err(|error| error.to_string())?;
-        // Ends by itself when the sender is dropped. Its error is the sender's too, which reports it.
-        tokio::spawn(async move { connection.await.unwrap_or_default() });
-        Ok(sender)
+        let page = whole(response.into_body(), LARGEST_PAGE).await?;
+        Ok((status, String::from_utf8_lossy(&page).into_owned()))
     }
 
     fn lost(&mut self, method: Method, path: &str, reason: String) -> MetricsError {
-        self.connection = None;
+        // What is left of an answer would be taken for the next one's.
+        self.connection.cancel();
         MetricsError::Connection {
             method,
             authority: self.authority.clone(),

@@ -1,4 +1,8 @@
 //! Loads a data set into an etcd: many puts a transaction, several connections, everything noted that was sent.
+//!
+//! - [`unseed()`]: takes it away again
+
+mod unseed;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,14 +12,16 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::proto::etcdserverpb::request_op::Request as Op;
-use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RequestOp, TxnRequest};
+use etcd_api::proto::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, Fingerprint};
 
 use crate::progress::Phase;
 use crate::target::silence::in_time;
 use crate::verify::Expected;
+pub use unseed::{NotUnseeded, unseed};
 
 /// Connections that write.
 const CONNECTIONS: usize = 4;
@@ -28,22 +34,38 @@ const BATCH_BYTES: usize = 1_400_000;
 /// What a put takes in a transaction besides key and value, at most.
 const OP_OVERHEAD: usize = 32;
 
-/// Which objects were sent, answered or not: what a clean-up must delete.
+/// Which objects were sent and not refused, answered or not: what a clean-up must delete.
 #[derive(Debug, Default)]
-pub struct Written(Mutex<Vec<Range<u64>>>);
+pub struct Written {
+    slices: Mutex<Vec<Range<u64>>>,
+    stop: CancellationToken,
+}
 
 impl Written {
-    /// Slices of the data set, in no order.
+    /// Slices of the data set, in no order. No two of them overlap.
     pub fn take(&self) -> Vec<Range<u64>> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.slices.lock())
+    }
+
+    /// Ends [`seed`] as soon as what is in flight is answered.
+    pub fn stop(&self) {
+        self.stop.cancel();
     }
 
     fn note(&self, slice: Range<u64>) {
-        self.0.lock().push(slice);
+        self.slices.lock().push(slice);
+    }
+
+    fn forget(&self, slice: &Range<u64>) {
+        let mut slices = self.slices.lock();
+        if let Some(at) = slices.iter().rposition(|noted| noted == slice) {
+            slices.swap_remove(at);
+        }
     }
 }
 
-/// Writes every object of `data` below `root`. Dropping the future stops writing.
+/// Writes every object of `data` below `root`, or those until [`Written::stop`]. When it returns, an error or not, no transaction
+/// is on its way any more, but for those without an answer. Dropping the future stops writing at once and leaves them on their way.
 ///
 /// # Errors
 /// The first error of any connection; a transaction without an answer within 30 s is one.
@@ -54,10 +76,18 @@ pub async fn seed(
     written: &Arc<Written>,
     phase: &Phase,
 ) -> Result<Expected, EtcdError> {
+    let mut all = nothing();
+    let mut clients = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let connected = in_time(Client::connect(config.clone()));
+        match written.stop.run_until_cancelled(connected).await {
+            Some(client) => clients.push(client?),
+            None => return Ok(all),
+        }
+    }
     let next = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
-    for _ in 0..CONNECTIONS {
-        let client = in_time(Client::connect(config.clone())).await?;
+    for client in clients {
         for _ in 0..IN_FLIGHT {
             let writer = Writer {
                 client: client.clone(),
@@ -70,59 +100,79 @@ pub async fn seed(
             writers.spawn(writer.run());
         }
     }
-    let mut all = Expected {
-        fingerprint: Fingerprint::default(),
-        revisions: Some(0),
-        revision: 0,
-    };
+    let mut first_error = None;
     while let Some(writer) = writers.join_next().await {
         // A writer that panics is a bug of ours; its message is on standard error already.
-        let part = writer.map_err(|e| EtcdError::Protocol(format!("a writer ended: {e}")))??;
+        let part = writer
+            .map_err(|e| EtcdError::Protocol(format!("a writer ended: {e}")))
+            .flatten();
+        let part = match part {
+            Ok(part) => part,
+            Err(error) => {
+                // The others end too, with what they have in flight: whoever cleans up must not meet it.
+                written.stop();
+                first_error.get_or_insert(error);
+                continue;
+            }
+        };
         all.fingerprint.merge(&part.fingerprint);
         let sums = all.revisions.zip(part.revisions);
         all.revisions = sums.map(|(all, part)| all.wrapping_add(part));
         all.revision = all.revision.max(part.revision);
     }
-    Ok(all)
+    first_error.map_or(Ok(all), Err)
 }
 
-/// Deletes the objects of these slices, key by key: nothing else that may be below `root` by now. Answers how many were there.
-///
-/// # Errors
-/// The first error, or transaction without an answer within 30 s; what remains is for the caller to name.
-pub async fn unseed(
-    config: &ClientConfig,
-    data: &DataSet,
-    root: &str,
-    slices: &[Range<u64>],
-    phase: &Phase,
-) -> Result<u64, EtcdError> {
-    let client = in_time(Client::connect(config.clone())).await?;
-    let mut deleted = 0;
-    for slice in slices {
-        let mut from = slice.start;
-        while from < slice.end {
-            let to = slice.end.min(from + BATCH_OPS);
-            let ops = (from..to).map(|i| {
-                Op::RequestDeleteRange(DeleteRangeRequest {
-                    key: stored_key(root, data, i).into(),
-                    ..DeleteRangeRequest::default()
-                })
-            });
-            let before = deleted;
-            let response = in_time(client.kv().txn(transaction(ops))).await?;
-            let response = response.into_inner();
-            for op in response.responses {
-                use etcd_api::proto::etcdserverpb::response_op::Response;
-                if let Some(Response::ResponseDeleteRange(response)) = op.response {
-                    deleted += u64::try_from(response.deleted).unwrap_or(0);
-                }
-            }
-            phase.advance(deleted - before);
-            from = to;
+fn nothing() -> Expected {
+    Expected {
+        fingerprint: Fingerprint::default(),
+        revisions: Some(0),
+        revision: 0,
+    }
+}
+
+/// Pieces of the data set that are still to be sent: a server with lower limits makes us halve them.
+struct Pieces(Vec<Range<u64>>);
+
+impl Pieces {
+    fn of(slice: Range<u64>) -> Self {
+        Self(vec![slice])
+    }
+
+    fn next(&mut self) -> Option<Range<u64>> {
+        self.0.pop()
+    }
+
+    fn put_back(&mut self, slice: Range<u64>) {
+        if !slice.is_empty() {
+            self.0.push(slice);
         }
     }
-    Ok(deleted)
+
+    /// What came of sending a slice; `None` when it was refused for its size, and its halves are to be sent.
+    fn settle<T>(
+        &mut self,
+        slice: Range<u64>,
+        sent: Result<T, EtcdError>,
+    ) -> Result<Option<T>, EtcdError> {
+        if !is_too_large(&sent) || slice.end - slice.start <= 1 {
+            return sent.map(Some);
+        }
+        let middle = slice.start + (slice.end - slice.start) / 2;
+        self.put_back(middle..slice.end);
+        self.put_back(slice.start..middle);
+        Ok(None)
+    }
+}
+
+/// Whether a server refused a transaction for its size, and so has done nothing of it.
+fn is_too_large<T>(sent: &Result<T, EtcdError>) -> bool {
+    matches!(
+        sent,
+        Err(EtcdError::Refused(
+            Refusal::TooManyOps | Refusal::RequestTooLarge
+        ))
+    )
 }
 
 fn stored_key(root: &str, data: &DataSet, i: u64) -> Vec<u8> {
@@ -154,38 +204,21 @@ struct Writer {
 
 impl Writer {
     async fn run(self) -> Result<Expected, EtcdError> {
-        let mut part = Expected {
-            fingerprint: Fingerprint::default(),
-            revisions: Some(0),
-            revision: 0,
-        };
+        let mut part = nothing();
         loop {
             let from = self.next.fetch_add(BATCH_OPS, Ordering::Relaxed);
             if from >= self.data.len() {
                 return Ok(part);
             }
-            let until = self.data.len().min(from + BATCH_OPS);
-            // A stack of slices still to be sent: a server with lower limits makes us halve them.
-            #[expect(
-                clippy::single_range_in_vec_init,
-                reason = "a stack of ranges is meant"
-            )]
-            let mut slices = vec![from..until];
-            while let Some(slice) = slices.pop() {
-                let (fits, rest) = self.split_by_bytes(slice);
-                if !rest.is_empty() {
-                    slices.push(rest);
+            let mut pieces = Pieces::of(from..self.data.len().min(from + BATCH_OPS));
+            while let Some(piece) = pieces.next() {
+                if self.written.stop.is_cancelled() {
+                    return Ok(part);
                 }
-                match self.put(fits.clone(), &mut part).await {
-                    Err(EtcdError::Refused(Refusal::TooManyOps | Refusal::RequestTooLarge))
-                        if fits.end - fits.start > 1 =>
-                    {
-                        let middle = fits.start + (fits.end - fits.start) / 2;
-                        slices.push(middle..fits.end);
-                        slices.push(fits.start..middle);
-                    }
-                    other => other?,
-                }
+                let (fits, rest) = self.split_by_bytes(piece);
+                pieces.put_back(rest);
+                let put = self.put(fits.clone(), &mut part).await;
+                pieces.settle(fits, put)?;
             }
         }
     }
@@ -218,7 +251,11 @@ impl Writer {
         });
         let request = transaction(ops);
         self.written.note(slice.clone());
-        let response = in_time(self.client.kv().txn(request)).await?.into_inner();
+        let response = in_time(self.client.kv().txn(request)).await;
+        if is_too_large(&response) {
+            self.written.forget(&slice);
+        }
+        let response = response?.into_inner();
         part.fingerprint.merge(&fingerprint);
         let revision = response.header.map_or(0, |header| header.revision);
         // One transaction is one revision, so the sum of its objects' hashes is all that is needed.

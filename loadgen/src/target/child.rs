@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -18,6 +18,10 @@ use tokio::time::timeout;
 const KEPT_LINES: usize = 5;
 /// What a log line is cut to.
 const KEPT_BYTES: usize = 300;
+/// What of a line is read into memory; the rest is passed over.
+const LONGEST_LINE: usize = 4 << 10;
+/// Lines of standard output that wait for [`ChildServer::ready_line`]; further ones are not looked at.
+const WAITING_LINES: usize = 1_024;
 /// How long a dead server's last lines may take to reach us.
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
 
@@ -68,7 +72,8 @@ pub struct ChildServer {
     log: Arc<Mutex<VecDeque<String>>>,
     /// Tasks that read its output; they end when it has said its last.
     readers: Vec<JoinHandle<()>>,
-    stdout: mpsc::UnboundedReceiver<String>,
+    /// Standard output, until it is ready.
+    stdout: Option<mpsc::Receiver<String>>,
 }
 
 impl ChildServer {
@@ -95,7 +100,7 @@ impl ChildServer {
             .id()
             .ok_or_else(|| failed(std::io::Error::other("ended at once")))?;
         let log = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_LINES)));
-        let (lines, stdout) = mpsc::unbounded_channel();
+        let (lines, stdout) = mpsc::channel(WAITING_LINES);
         let mut readers = Vec::new();
         if let Some(stderr) = child.stderr.take() {
             readers.push(tokio::spawn(keep_lines(stderr, Arc::clone(&log), None)));
@@ -109,7 +114,7 @@ impl ChildServer {
             pid,
             log,
             readers,
-            stdout,
+            stdout: Some(stdout),
         })
     }
 
@@ -125,7 +130,8 @@ impl ChildServer {
         self.pid
     }
 
-    /// Waits for a line on standard output that begins with `prefix`; answers what follows it.
+    /// Waits for a line on standard output that begins with `prefix`; answers what follows it. Nobody looks at what comes after:
+    /// a second call finds nothing.
     ///
     /// # Errors
     /// [`ChildError::Died`] or [`ChildError::Slow`].
@@ -134,8 +140,10 @@ impl ChildServer {
         prefix: &str,
         within: Duration,
     ) -> Result<String, ChildError> {
+        let stdout = self.stdout.take();
         let found = timeout(within, async {
-            while let Some(line) = self.stdout.recv().await {
+            let mut stdout = stdout?;
+            while let Some(line) = stdout.recv().await {
                 if let Some(rest) = line.strip_prefix(prefix) {
                     return Some(rest.to_owned());
                 }
@@ -218,10 +226,12 @@ fn describe(status: std::io::Result<std::process::ExitStatus>) -> String {
 async fn keep_lines(
     pipe: impl AsyncRead + Unpin,
     log: Arc<Mutex<VecDeque<String>>>,
-    lines: Option<mpsc::UnboundedSender<String>>,
+    lines: Option<mpsc::Sender<String>>,
 ) {
-    let mut reader = BufReader::new(pipe).lines();
-    while let Ok(Some(line)) = reader.next_line().await {
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    while let Ok(true) = next_line(&mut reader, &mut line).await {
+        let line = String::from_utf8_lossy(&line);
         {
             let mut log = log.lock();
             if log.len() == KEPT_LINES {
@@ -231,7 +241,32 @@ async fn keep_lines(
         }
         if let Some(lines) = &lines {
             // Nobody waits for a ready line any more.
-            lines.send(line).ok();
+            lines.try_send(line.into_owned()).ok();
+        }
+    }
+}
+
+/// Reads a line, of which `line` gets the first [`LONGEST_LINE`] bytes without its end. False when there is none any more.
+async fn next_line(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+) -> std::io::Result<bool> {
+    line.clear();
+    let mut is_any = false;
+    loop {
+        let read = reader.fill_buf().await?;
+        if read.is_empty() {
+            return Ok(is_any);
+        }
+        is_any = true;
+        let end = memchr::memchr(b'\n', read);
+        let part = &read[..end.unwrap_or(read.len())];
+        let room = LONGEST_LINE - line.len();
+        line.extend_from_slice(&part[..part.len().min(room)]);
+        let used = end.map_or(read.len(), |end| end + 1);
+        reader.consume(used);
+        if end.is_some() {
+            return Ok(true);
         }
     }
 }
@@ -264,6 +299,41 @@ mod tests {
             text.contains("exit status: 3") && text.contains("port in use"),
             "{text}"
         );
+    }
+
+    /// Its pipe was closed at such a line: a server that wrote on was killed by that.
+    #[tokio::test]
+    async fn a_line_that_is_no_text_ends_nothing() {
+        let mut child = shell(r"printf 'a\377b\n' >&2; printf '\377\n'; echo ready x; sleep 60");
+        let ready = child.ready_line("ready ", Duration::from_secs(20)).await;
+        assert_eq!(ready.expect("it said so"), "x");
+        assert!(child.died().await.is_none());
+        child.stop().await;
+        let mut child = shell(r"printf 'a\377b\n' >&2; echo last >&2; exit 3");
+        let death = child.death_comes().await;
+        assert_eq!(death.status, "exit status: 3");
+        assert_eq!(death.log, "a\u{fffd}b | last");
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_takes_no_more_memory_than_a_long_one() {
+        let pipe = tokio::io::AsyncReadExt::chain(&[b'x'; 100_000][..], &b"\nnext"[..]);
+        let mut reader = BufReader::new(pipe);
+        let mut line = Vec::new();
+        assert!(next_line(&mut reader, &mut line).await.expect("memory"));
+        assert_eq!(line.len(), LONGEST_LINE);
+        assert!(next_line(&mut reader, &mut line).await.expect("memory"));
+        assert_eq!(line, b"next");
+        assert!(!next_line(&mut reader, &mut line).await.expect("memory"));
+    }
+
+    #[tokio::test]
+    async fn nothing_queues_once_a_server_is_ready() {
+        let mut child = shell("echo ready; while :; do echo more; done");
+        let ready = child.ready_line("ready", Duration::from_secs(20)).await;
+        ready.expect("it said so");
+        assert!(child.stdout.is_none(), "nobody holds the queue");
+        child.stop().await;
     }
 
     #[tokio::test]

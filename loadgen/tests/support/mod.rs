@@ -21,6 +21,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use watch::Watchers;
 
+mod txn;
 mod watch;
 
 /// What is wrong with every list of more than one object.
@@ -46,6 +47,12 @@ pub(crate) enum Fault {
     RefuseWrites,
     /// The last object is missing, and deletes are refused.
     KeepKeys,
+    /// Transactions of more than 16 operations are refused.
+    FewOps,
+    /// Transactions that put are done a while after they came, whether or not anybody still waits for the answer.
+    LatePuts,
+    /// Deletes are answered and not done.
+    LoseDeletes,
     /// A watcher gets every event twice, the next one of its stream none.
     TellTwice,
     /// A watcher gets no event of the first put.
@@ -277,47 +284,16 @@ impl Kv for Service {
         &self,
         request: Request<pb::TxnRequest>,
     ) -> Result<Response<pb::TxnResponse>, Status> {
-        use pb::request_op::Request as Op;
-        use pb::response_op::Response as Answer;
-        let mut state = self.state.lock().expect("no panic holds it");
-        let mut responses = Vec::new();
-        let mut before = None;
-        if self.fault == Fault::RefuseWrites {
-            return Err(Status::unavailable("etcdserver: no leader"));
-        }
-        for op in request.into_inner().success {
-            let answer = match op.request {
-                Some(Op::RequestPut(put)) => {
-                    before.get_or_insert_with(|| state.keys.clone());
-                    state.put(&put);
-                    Answer::ResponsePut(pb::PutResponse::default())
-                }
-                Some(Op::RequestDeleteRange(_)) if self.fault == Fault::KeepKeys => {
-                    return Err(Status::permission_denied("etcdserver: permission denied"));
-                }
-                Some(Op::RequestDeleteRange(delete)) => {
-                    state.writes += 1;
-                    let deleted = i64::from(state.keys.remove(&delete.key[..]).is_some());
-                    Answer::ResponseDeleteRange(pb::DeleteRangeResponse {
-                        deleted,
-                        ..pb::DeleteRangeResponse::default()
-                    })
-                }
-                other => return Err(Status::unimplemented(format!("{other:?}"))),
-            };
-            responses.push(pb::ResponseOp {
-                response: Some(answer),
+        let request = request.into_inner();
+        if self.fault == Fault::LatePuts && txn::puts(&request) {
+            let service = self.clone();
+            let late = tokio::spawn(async move {
+                tokio::time::sleep(txn::LATE).await;
+                service.transact(request)
             });
+            return late.await.expect("it does not panic");
         }
-        if let Some(before) = before {
-            state.before = before;
-            state.commit();
-        }
-        Ok(Response::new(pb::TxnResponse {
-            header: state.header(),
-            succeeded: true,
-            responses,
-        }))
+        self.transact(request)
     }
 
     async fn put(

@@ -18,6 +18,8 @@ use crate::pem::{PemError, certificates, private_key};
 /// The shortest ping interval: etcd answers faster ones with GOAWAY (`too_many_pings`).
 pub const MIN_KEEP_ALIVE: Duration = Duration::from_secs(5);
 
+/// etcd's client port, where an endpoint names none.
+pub(super) const CLIENT_PORT: u16 = 2379;
 /// Where distributions keep their trusted roots, tried in this order for `https` without `--cacert`.
 const SYSTEM_ROOTS: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
@@ -241,11 +243,12 @@ pub(super) fn is_tls(uri: &Uri) -> bool {
     uri.scheme_str() == Some("https")
 }
 
-/// Host and port to dial; etcd's client port when none is given.
-pub(super) fn host_port(uri: &Uri) -> (String, u16) {
+/// Host and port to dial: an IPv6 address without its brackets, which neither a socket nor a certificate's name has.
+#[must_use]
+pub fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    (host.to_owned(), uri.port_u16().unwrap_or(2379))
+    (host.to_owned(), uri.port_u16().unwrap_or(default_port))
 }
 
 /// An error with its causes on one line; tonic's own text is only "transport error".
@@ -280,7 +283,7 @@ fn parse_endpoint(text: &str) -> Result<Uri, Error> {
     }
     let authority = match uri.port_u16() {
         Some(_) => uri.authority().map(|a| a.as_str().to_owned()),
-        None => uri.host().map(|host| format!("{host}:2379")),
+        None => uri.host().map(|host| format!("{host}:{CLIENT_PORT}")),
     };
     let (scheme, authority) = (
         uri.scheme_str().unwrap_or("http"),
@@ -311,7 +314,20 @@ mod tests {
         let texts: Vec<_> = config.endpoints.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["http://a:1/", "https://b:2379/", "http://c:3/"]);
         let v6 = ClientConfig::new("http://[::1]:2379").expect("valid IPv6");
-        assert_eq!(host_port(&v6.endpoints[0]), ("::1".to_owned(), 2379));
+        assert_eq!(host_port(&v6.endpoints[0], 1), ("::1".to_owned(), 2379));
+    }
+
+    #[test]
+    fn a_host_is_told_without_brackets_and_user() {
+        for (url, expected) in [
+            ("https://[::1]:6443/api", ("::1", 6443)),
+            ("https://[fe80::1]", ("fe80::1", 443)),
+            ("https://10.0.0.1", ("10.0.0.1", 443)),
+            ("https://eve@host:1", ("host", 1)),
+        ] {
+            let (host, port) = host_port(&url.parse().expect("a URL"), 443);
+            assert_eq!((host.as_str(), port), expected, "{url}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::config::{ClientConfig, chain, host_port, is_tls};
+use super::config::{CLIENT_PORT, ClientConfig, chain, host_port, is_tls};
 use crate::error::Error;
 use crate::loopback;
 
@@ -65,7 +65,7 @@ pub(super) async fn first<T>(
 
 async fn socket(config: &ClientConfig, endpoint: &Uri) -> Result<Socket, Failed> {
     let network = |e: std::io::Error| Failed::network(&e);
-    let (host, port) = host_port(endpoint);
+    let (host, port) = host_port(endpoint, CLIENT_PORT);
     let tcp = TcpStream::connect((host.as_str(), port))
         .await
         .map_err(network)?;

@@ -1,15 +1,17 @@
 //! Seeding and cleaning up on an etcd that is not ours.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
+use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 
 use super::super::{Plan, Target, answered, unusable};
 use crate::exit::Failure;
-use crate::progress::{Counted, Progress};
+use crate::progress::{Counted, Phase, Progress};
 use crate::safety::{Survey, left_behind, must_be_empty, stored_bytes};
 use crate::seed::{Written, seed, unseed};
 use crate::verify::Expected;
@@ -75,10 +77,7 @@ impl Seeded {
             data.len(),
             Counted::Objects,
         );
-        let written = tokio::select! {
-            written = seed(&seeded.config, data, &seeded.root, &seeded.written, &phase) => Some(written),
-            () = stop.cancelled() => None,
-        };
+        let written = seeded.write(&phase, stop).await;
         match written {
             Some(Ok(expected)) => {
                 phase.done("written");
@@ -94,6 +93,25 @@ impl Seeded {
                 Ok(()) => Ok(None),
                 Err(left) => Err(bad(&left)),
             },
+        }
+    }
+
+    /// Writes all of it. `None` when stopped meanwhile, with nothing on its way any more.
+    async fn write(
+        &self,
+        phase: &Phase,
+        stop: &CancellationToken,
+    ) -> Option<Result<Expected, EtcdError>> {
+        let seeding = seed(&self.config, &self.data, &self.root, &self.written, phase);
+        let mut seeding = pin!(seeding);
+        tokio::select! {
+            written = &mut seeding => Some(written),
+            () = stop.cancelled() => {
+                self.written.stop();
+                // Whatever came of it, it is deleted.
+                seeding.await.ok();
+                None
+            }
         }
     }
 

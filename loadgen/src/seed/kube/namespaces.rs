@@ -1,12 +1,18 @@
 //! Namespaces that a run makes, fills and removes. Their names are the run's own, and a label says whose they are: nothing that
 //! lacks it is ever touched.
+//!
+//! - [`finalize`]: ends a namespace that has no controller
+
+mod finalize;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use finalize::Hindrance;
 use futures::{StreamExt as _, stream};
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -21,11 +27,9 @@ const LABEL: &str = "loadgen.test/run";
 const AT_ONCE: usize = 8;
 /// How long removing may take in all. An apiserver deletes some thousand objects a second.
 const REMOVE_WITHIN: Duration = Duration::from_secs(300);
-/// A namespace that was deleted, that holds nothing, and that nobody has looked at for so long has no controller that would end it.
+/// A namespace that was deleted, and that nobody has looked at for so long, may have no controller that would end it.
 const NO_CONTROLLER_AFTER: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// What controllers put into every namespace, and that of namespaces takes out again; the accounts come last, since one is ours.
-const PUT_BY_OTHERS: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
 /// Names of namespaces that a message lists.
 const NAMED: usize = 3;
 
@@ -37,6 +41,25 @@ pub struct Namespaces {
     names: Vec<String>,
     /// How many were asked for: whether or not the answer came, they may exist.
     asked: AtomicUsize,
+    waits: Waits,
+}
+
+/// How long removing waits for others.
+#[derive(Debug, Clone, Copy)]
+struct Waits {
+    /// Until a namespace is called left.
+    removed: Duration,
+    /// Until a namespace is looked at that no controller has looked at, and between two such looks.
+    controller: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            removed: REMOVE_WITHIN,
+            controller: NO_CONTROLLER_AFTER,
+        }
+    }
 }
 
 /// Namespaces that could not be removed.
@@ -84,6 +107,7 @@ impl Namespaces {
             names: (0..number).map(|i| format!("{begin}{i:05}")).collect(),
             begin,
             asked: AtomicUsize::new(0),
+            waits: Waits::default(),
         }
     }
 
@@ -183,13 +207,19 @@ impl Namespaces {
     /// [`Left`] with those that are still there, or of which nobody knows.
     pub async fn remove(&self, api: &Api, resource: &str, phase: &Phase) -> Result<(), Left> {
         let asked = self.asked.load(Ordering::Relaxed);
-        let deadline = Instant::now() + REMOVE_WITHIN;
+        let deadline = Instant::now() + self.waits.removed;
         let removals = self.names.iter().take(asked).map(|name| async move {
-            let removal = self.remove_one(api, resource, name);
+            let hindrance = Mutex::new(None);
+            let removal = self.remove_one(api, resource, name, &hindrance);
             let reason = match tokio::time::timeout_at(deadline, removal).await {
                 Ok(Ok(())) => return None,
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("not gone after {} s", REMOVE_WITHIN.as_secs()),
+                Err(_) => {
+                    let seconds = self.waits.removed.as_secs();
+                    let why = hindrance.lock().take();
+                    let why = why.map(|why: Hindrance| format!(": {why}"));
+                    format!("not gone after {seconds} s{}", why.unwrap_or_default())
+                }
             };
             Some((name.clone(), reason))
         });
@@ -212,7 +242,14 @@ impl Namespaces {
         }
     }
 
-    async fn remove_one(&self, api: &Api, resource: &str, name: &str) -> Result<(), KubeError> {
+    /// Removes a namespace, however long it takes. `hindrance` is why it is not ended, where we would.
+    async fn remove_one(
+        &self,
+        api: &Api,
+        resource: &str,
+        name: &str,
+        hindrance: &Mutex<Option<Hindrance>>,
+    ) -> Result<(), KubeError> {
         let mut client = api.client()?;
         let Some(found) = look(&mut client, name).await? else {
             return Ok(());
@@ -225,21 +262,26 @@ impl Namespaces {
         delete(&mut client, &found, name).await?;
         // What was still being written when the rest was deleted.
         empty(&mut client, &collection).await?;
-        self.until_gone(&mut client, name).await
+        self.until_gone(&mut client, name, hindrance).await
     }
 
-    /// Waits until a namespace is gone; ends it where there is no controller that would.
-    async fn until_gone(&self, client: &mut Client, name: &str) -> Result<(), KubeError> {
-        let begun = Instant::now();
+    /// Waits until a namespace is gone; ends it where there is no controller that would, and nothing in it.
+    async fn until_gone(
+        &self,
+        client: &mut Client,
+        name: &str,
+        hindrance: &Mutex<Option<Hindrance>>,
+    ) -> Result<(), KubeError> {
+        let mut patient_until = Instant::now() + self.waits.controller;
         loop {
             let Some(found) = look(client, name).await? else {
                 return Ok(());
             };
-            if begun.elapsed() >= NO_CONTROLLER_AFTER
-                && nobody_looked(&found)
-                && holds_nothing_of_others(client, name).await?
-            {
-                finalize(client, found, name).await?;
+            if Instant::now() >= patient_until && finalize::nobody_looked(&found) {
+                // A controller may still come, so this is not the end of waiting.
+                let ended = finalize::end(client, found, name).await;
+                *hindrance.lock() = ended.err();
+                patient_until = Instant::now() + self.waits.controller;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -301,49 +343,6 @@ async fn delete(client: &mut Client, namespace: &Value, name: &str) -> Result<()
         .map(drop)
 }
 
-/// Whether no controller has written down how far it is with the deletion.
-fn nobody_looked(namespace: &Value) -> bool {
-    let conditions = namespace["status"]["conditions"].as_array();
-    namespace["status"]["phase"] == "Terminating" && conditions.is_none_or(Vec::is_empty)
-}
-
-/// Whether a namespace holds nothing that others have put there. The account that we have made goes now.
-async fn holds_nothing_of_others(client: &mut Client, name: &str) -> Result<bool, KubeError> {
-    let good = [StatusCode::OK, StatusCode::ACCEPTED, StatusCode::NOT_FOUND];
-    for resource in PUT_BY_OTHERS {
-        let path = format!("/api/v1/namespaces/{name}/{resource}");
-        if resource == "serviceaccounts" {
-            let account = format!("{path}/{}", object::ACCOUNT);
-            client
-                .must(&Method::DELETE, &account, JSON, &Bytes::new(), &good)
-                .await?;
-        }
-        let one = format!("{path}?limit=1");
-        let list = client
-            .must(&Method::GET, &one, JSON, &Bytes::new(), &good)
-            .await?;
-        if list.json()["items"]
-            .as_array()
-            .is_some_and(|items| !items.is_empty())
-        {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Ends a namespace that is empty, as its controller would.
-async fn finalize(client: &mut Client, mut namespace: Value, name: &str) -> Result<(), KubeError> {
-    namespace["spec"]["finalizers"] = json!([]);
-    let path = format!("/api/v1/namespaces/{name}/finalize");
-    let body = Bytes::from(namespace.to_string());
-    let good = [StatusCode::OK, StatusCode::NOT_FOUND, StatusCode::CONFLICT];
-    client
-        .must(&Method::PUT, &path, JSON, &body, &good)
-        .await
-        .map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,14 +377,5 @@ mod tests {
                 .to_string()
                 .contains("n0, n1, n2 and 2 more namespaces;")
         );
-    }
-
-    #[test]
-    fn a_namespace_that_its_controller_looks_at_is_not_ours_to_end() {
-        let of = |phase, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
-        assert!(nobody_looked(&of("Terminating", Value::Null)));
-        assert!(!nobody_looked(&of("Active", Value::Null)));
-        let looked = json!([{"type": "NamespaceDeletionContentFailure", "status": "False"}]);
-        assert!(!nobody_looked(&of("Terminating", looked)));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use etcd_api::client::config::host_port;
 use etcd_api::client::raw_list::CANCELLED_REMEMBERED;
 use etcd_api::loopback;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
@@ -73,12 +74,9 @@ impl Connection {
             Some("https") => return Err(bad("needs the CA that it is known by (--cacert)")),
             _ => return Err(bad("is neither http:// nor https://")),
         };
-        let port = authority
-            .port_u16()
-            .unwrap_or(if is_tls { 443 } else { 80 });
         Ok(Self {
             host: authority.to_string(),
-            address: (authority.host().to_owned(), port),
+            address: host_port(&uri, if is_tls { 443 } else { 80 }),
             is_tls,
             access,
             options,
@@ -277,5 +275,31 @@ pub fn refused(method: Method, path: &str, status: StatusCode, body: &[u8]) -> K
             .filter(|c| !c.is_control())
             .take(SHOWN_CHARS)
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Neither a socket nor a certificate's name is made from `[::1]`.
+    #[tokio::test]
+    async fn an_ipv6_address_is_connected_to() {
+        let Ok(listener) = TcpListener::bind("[::1]:0").await else {
+            eprintln!("no IPv6 on this machine");
+            return;
+        };
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let new = Connection::new(&url, KubeAccess::default(), Options::default());
+        let mut connection = new.expect("a URL");
+        connection.open().await.expect("somebody listens");
+        assert!(
+            url.ends_with(&connection.host),
+            "the Host header keeps its brackets"
+        );
+        let name = ServerName::try_from(connection.address.0);
+        assert!(matches!(name, Ok(ServerName::IpAddress(_))), "{name:?}");
     }
 }

@@ -1,0 +1,114 @@
+//! What a run has written to an endpoint that is not ours is deleted, whatever that endpoint makes of it.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::config::ClientConfig;
+use loadgen::progress::{Counted, Progress};
+use loadgen::seed::{NotUnseeded, Written, seed, unseed};
+use workloads::{DataSet, DataSetSpec, Kind};
+
+use super::support::{FakeEtcd, Fault, loadgen};
+
+const ROOT: &str = "/loadgen/test/";
+
+/// Longer than [`Fault::LatePuts`] makes them late.
+const LATER: Duration = Duration::from_millis(800);
+
+fn data() -> Arc<DataSet> {
+    Arc::new(DataSet::new(&DataSetSpec {
+        name: "test".to_owned(),
+        kind: Kind::Raw,
+        objects: 300.try_into().expect("some"),
+        object_size: 100.try_into().ok(),
+        namespaces: None,
+        nodes: None,
+        seed: 1,
+    }))
+}
+
+/// Seeds `etcd` and deletes it again, after `meanwhile`; what came of the deletion, and the objects that it was told of.
+async fn seed_and_unseed(
+    etcd: &FakeEtcd,
+    meanwhile: impl FnOnce(),
+) -> (Result<u64, NotUnseeded>, u64) {
+    let config = ClientConfig::new(&etcd.url()).expect("a URL");
+    let (data, written) = (data(), Arc::new(Written::default()));
+    let phase = Progress::silent().phase("seeding", data.len(), Counted::Objects);
+    let seeded = seed(&config, &data, ROOT, &written, &phase).await;
+    seeded.expect("it takes all");
+    meanwhile();
+    let slices = written.take();
+    let objects = slices.iter().map(|slice| slice.end - slice.start).sum();
+    let deleted = unseed(&config, &data, ROOT, &slices, &phase).await;
+    (deleted, objects)
+}
+
+/// A server with a smaller `--max-txn-ops` took the data in small pieces and refused to delete it in large ones.
+#[tokio::test]
+async fn a_server_that_takes_small_transactions_only_is_left_as_it_was() {
+    let etcd = FakeEtcd::start(Fault::FewOps);
+    let (deleted, objects) = seed_and_unseed(&etcd, || {}).await;
+    assert_eq!(etcd.keys().len(), 0, "{deleted:?}");
+    assert_eq!(deleted.expect("it deletes"), 300);
+    assert_eq!(objects, 300, "what was refused was not written");
+}
+
+#[tokio::test]
+async fn what_others_write_below_our_root_stays() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let theirs = format!("{ROOT}theirs");
+    let (deleted, _) = seed_and_unseed(&etcd, || etcd.put(&theirs)).await;
+    assert_eq!(deleted.expect("it deletes"), 300);
+    assert_eq!(etcd.keys(), [theirs]);
+}
+
+#[tokio::test]
+async fn keys_that_are_left_are_named() {
+    let etcd = FakeEtcd::start(Fault::LoseDeletes);
+    let theirs = format!("{ROOT}theirs");
+    let (deleted, _) = seed_and_unseed(&etcd, || etcd.put(&theirs)).await;
+    let text = deleted.expect_err("they are there").to_string();
+    let begin = format!("300 are there after they were deleted: {ROOT}");
+    assert!(
+        text.starts_with(&begin) && text.ends_with(" …") && !text.contains(&theirs),
+        "{text}"
+    );
+}
+
+/// Transactions that were on their way when a run was interrupted were done after their keys were deleted, and stayed.
+#[test]
+fn puts_on_their_way_do_not_outlive_an_interrupted_run() {
+    let etcd = FakeEtcd::start(Fault::LatePuts);
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let mut child = std::process::Command::new(loadgen(out.path()).get_program())
+        .args([
+            "run",
+            "pods-150k",
+            "--objects",
+            "20000",
+            "--etcd",
+            &etcd.url(),
+        ])
+        .current_dir(out.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let begun = Instant::now();
+    while etcd.writes() == 0 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "nothing is written"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.expect("there is a kill").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    thread::sleep(LATER);
+    assert_eq!(etcd.keys().len(), 0, "all are deleted");
+}
