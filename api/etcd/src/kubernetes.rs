@@ -53,6 +53,27 @@ pub struct ListResponse {
     pub revision: i64,
 }
 
+impl ListResponse {
+    /// Keys of the prefix behind this page.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] where the count is less than what came with it, or says that there are keys and none came: who took
+    /// that for the end would have a short list and not know.
+    pub fn behind(&self) -> Result<u64, Error> {
+        let keys = self.kvs.len() as u64;
+        match u64::try_from(self.count)
+            .ok()
+            .and_then(|c| c.checked_sub(keys))
+        {
+            Some(behind) if keys > 0 || behind == 0 => Ok(behind),
+            _ => Err(Error::Protocol(format!(
+                "a page of {keys} keys says that there are {}",
+                self.count
+            ))),
+        }
+    }
+}
+
 /// One message of a streamed list.
 #[derive(Debug, Clone)]
 pub enum ListBatch {
@@ -284,4 +305,25 @@ pub fn raw_objects(run: &[u8]) -> impl Iterator<Item = Result<RawObject<'_>, Err
             record,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_says_what_is_behind_it_or_is_no_page() {
+        let page = |keys: usize, count| ListResponse {
+            kvs: vec![KeyValue::default(); keys],
+            count,
+            revision: 1,
+        };
+        for (keys, count, behind) in [(0, 0, 0), (2, 2, 0), (2, 5, 3)] {
+            assert_eq!(page(keys, count).behind().ok(), Some(behind));
+        }
+        for (keys, count) in [(2, 1), (2, 0), (0, 3), (0, -1)] {
+            let error = page(keys, count).behind().expect_err("it is wrong");
+            assert!(error.to_string().ends_with(&format!("there are {count}")));
+        }
+    }
 }

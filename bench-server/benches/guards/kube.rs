@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::pin::Pin;
 
 use bench_server::kube::body::{KubeBody, ListBody};
+use bench_server::kube::figures::Undecodable;
 use bench_server::kube::form::{Form, Include};
 
 use bench_server::kube::media::{Encoding, Media, PLAIN};
@@ -56,7 +57,8 @@ impl Served {
         let lister = self.tier.service.lister("pods").expect("served");
         self.runtime.block_on(async {
             let listing = lister.list("", &options).await.expect("a list");
-            let body = ListBody::new(lister.resource, form(encoding), listing).await;
+            let undecodable = Undecodable::default();
+            let body = ListBody::new(lister.resource, form(encoding), listing, undecodable).await;
             // Made on one thread, however long it is: what is counted is the work.
             let mut body = Box::pin(KubeBody::List(Box::new(body)));
             let mut bytes = 0;

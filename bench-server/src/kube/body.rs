@@ -13,8 +13,8 @@ use http_body::{Body, Frame as HttpFrame, SizeHint};
 use kube_api::list;
 
 use super::ahead::AheadBody;
-use super::decode::Undecodable;
 use super::dress::DressedList;
+use super::figures::Undecodable;
 use super::form::{Form, Items};
 use super::media::{Encoding, Shape};
 use super::object::Object;

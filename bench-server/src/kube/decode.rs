@@ -1,22 +1,8 @@
 //! Stored keys and values as objects.
 
-use prometheus_client::metrics::counter::Counter;
-
 use super::figures::Figures;
 use super::object::Object;
 use super::resource::Resource;
-
-/// Counts objects that cannot be read: in upstream's metric, and in ours.
-#[derive(Debug, Clone, Default)]
-pub struct Undecodable(pub(super) [Counter; 2]);
-
-impl Undecodable {
-    pub(crate) fn count(&self) {
-        for counter in &self.0 {
-            counter.inc();
-        }
-    }
-}
 
 /// Reads what is stored of one resource.
 #[derive(Debug, Clone, Copy)]

@@ -14,13 +14,14 @@ use tokio::time::Instant;
 use self::lists::ListFigures;
 pub use self::lists::ServedFrom;
 use self::requests::RequestFigures;
+pub use self::undecodable::Undecodable;
 use self::watch::WatchFigures;
-use super::decode::Undecodable;
 use super::resource::Resource;
 
 pub(crate) mod lists;
 pub(crate) mod open;
 pub(crate) mod requests;
+mod undecodable;
 pub(crate) mod watch;
 
 /// Upper bounds of upstream's read_wait histogram, seconds.
@@ -361,7 +362,7 @@ impl Figures {
         self.consistency_checks.get_or_create(&labels).inc();
     }
 
-    /// Counts objects of `resource` that cannot be read, for as long as somebody reads them.
+    /// Counts objects of `resource` that cannot be read.
     pub(crate) fn undecodable(&self, resource: &Resource) -> Undecodable {
         let label = ByResource::of(resource);
         let both = [&self.decode_errors, &self.undecodable];

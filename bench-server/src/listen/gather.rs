@@ -35,8 +35,8 @@ const MOST_BYTES: usize = 256 * 1024;
 const PASS_BYTES: usize = 32 * 1024;
 
 thread_local! {
-    /// The buffer of whichever connection's turn it is: a turn ends with it empty, so one grown buffer serves all connections of
-    /// a thread, and a connection at rest holds none.
+    /// The buffer of whichever connection's turn it is: one that has grown serves all connections of a thread, and a connection at
+    /// rest holds none. A turn that ends at a full socket keeps it until it is written, and the next connection grows its own.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 

@@ -91,7 +91,8 @@ fn of_servers(a: &Environment, b: &Environment) -> Vec<String> {
             ));
         }
         let (old, new) = (flags(&a), flags(&b));
-        if old != new {
+        // Of a server that was there before nobody knows its flags.
+        if old != new && !old.is_empty() && !new.is_empty() {
             let only = |a: &BTreeSet<String>, b| listed(&a.difference(b).cloned().collect());
             warnings.push(format!(
                 "different flags of {target}: only in the first {}; only in the second {}",

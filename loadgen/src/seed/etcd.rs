@@ -34,7 +34,7 @@ const BATCH_BYTES: usize = 1_400_000;
 /// What a put takes in a transaction besides key and value, at most.
 const OP_OVERHEAD: usize = 32;
 
-/// Which objects were sent and not refused, answered or not: what a clean-up must delete.
+/// Which objects were sent and not refused for their size, answered or not: what a clean-up must delete.
 #[derive(Debug, Default)]
 pub struct Written {
     slices: Mutex<Vec<Range<u64>>>,

@@ -240,7 +240,7 @@ async fn keep_lines(
             log.push_back(line.chars().take(KEPT_BYTES).collect());
         }
         if let Some(lines) = &lines {
-            // Nobody waits for a ready line any more.
+            // Closed: nobody waits for a ready line any more. Full: it is not among a thousand lines.
             lines.try_send(line.into_owned()).ok();
         }
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::kube::body::KubeBody;
-use crate::kube::decode::Undecodable;
+use crate::kube::figures::Undecodable;
 use crate::kube::figures::lists::{Served, ServedFrom};
 use crate::kube::form::{Form, Include};
 use crate::kube::media::{Encoding, Media, PLAIN};

@@ -32,7 +32,7 @@ const BACKOFF: [Duration; 6] = [
     Duration::from_secs(15),
 ];
 
-/// A watch that lived so long makes the failures before it forgotten.
+/// A watch that lived so long makes those before it forgotten.
 const STEADY: Duration = Duration::from_secs(30);
 
 impl WatchCache {
@@ -84,13 +84,15 @@ impl WatchCache {
         streams: &StreamSupport,
         incoming: &mpsc::Sender<Batch>,
     ) {
-        let mut failures = 0;
+        // Lists that failed, and watches that ended soon: one in a row each.
+        let (mut failures, mut losses) = (0, 0);
         loop {
             let started = Instant::now();
             match self.fill(backend, streams).await {
                 Ok(revision) => {
                     self.figures
                         .filled(self.resource, started.elapsed().as_secs_f64());
+                    failures = 0;
                     self.send(incoming, Batch::reached(revision)).await;
                     let followed = Instant::now();
                     let gap = self.follow(backend, incoming).await;
@@ -98,15 +100,16 @@ impl WatchCache {
                     self.lose(incoming).await;
                     // A storage that ends each watch at once is not to be asked for everything without a pause.
                     if followed.elapsed() >= STEADY {
-                        failures = 0;
+                        losses = 0;
                     }
+                    pause(&mut losses).await;
                 }
                 Err(error) => {
                     self.figures.fill_failed(self.resource);
                     tracing::warn!("{}: cache fill failed: {error}", self.resource.name);
+                    pause(&mut failures).await;
                 }
             }
-            pause(&mut failures).await;
         }
     }
 

@@ -163,16 +163,9 @@ impl Lister {
             if options.revision == 0 {
                 options.revision = page.revision;
             }
-            let sent_now = page.kvs.len() as u64;
-            let mut remaining = match u64::try_from(page.count) {
-                Ok(count) if count >= sent_now => count,
-                _ => {
-                    let (count, keys) = (page.count, page.kvs.len());
-                    let what = format!("a list of {keys} keys says that there are {count}");
-                    return Err(Error::Protocol(what));
-                }
-            };
-            sent += sent_now;
+            let keys = page.kvs.len() as u64;
+            let mut remaining = page.behind()? + keys;
+            sent += keys;
             let mut last = None;
             for kv in &page.kvs {
                 let object = decoder.object(&kv.key, &kv.value, kv.mod_revision);

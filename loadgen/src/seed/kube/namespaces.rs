@@ -277,7 +277,9 @@ impl Namespaces {
             let Some(found) = look(client, name).await? else {
                 return Ok(());
             };
-            if Instant::now() >= patient_until && finalize::nobody_looked(&found) {
+            if !finalize::nobody_looked(&found) {
+                *hindrance.lock() = None;
+            } else if Instant::now() >= patient_until {
                 // A controller may still come, so this is not the end of waiting.
                 let ended = finalize::end(client, found, name).await;
                 *hindrance.lock() = ended.err();

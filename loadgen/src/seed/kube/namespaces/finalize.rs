@@ -20,7 +20,7 @@ const CONTROLLERS: &str = "kubernetes";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Hindrance {
     /// Somebody has put something into it.
-    #[error("{0} of others are in it")]
+    #[error("{0} are in it")]
     Holds(String),
     /// The controller's part is done, and others' is not.
     #[error("it waits for its finalizers {0}")]
@@ -28,6 +28,9 @@ pub(super) enum Hindrance {
     /// Nobody knows what is in it.
     #[error("what is in it cannot be found out: {0}")]
     Unknown(String),
+    /// It may not be ended, or the account in it not be deleted.
+    #[error("it cannot be ended: {0}")]
+    Refused(String),
 }
 
 impl From<KubeError> for Hindrance {
@@ -45,7 +48,7 @@ pub(super) fn nobody_looked(namespace: &Value) -> bool {
 /// Ends a namespace that is being deleted and holds nothing. The account that we have made goes now.
 ///
 /// # Errors
-/// [`Hindrance`]; then it is as it was.
+/// [`Hindrance`]; then it is as it was, but for our account.
 pub(super) async fn end(
     client: &mut Client,
     namespace: Value,
@@ -57,13 +60,18 @@ pub(super) async fn end(
     let good = [StatusCode::OK, StatusCode::ACCEPTED, StatusCode::NOT_FOUND];
     client
         .must(&Method::DELETE, &account, JSON, &Bytes::new(), &good)
-        .await?;
+        .await
+        .map_err(refused)?;
     holds_nothing(client, name).await?;
     let body = Bytes::from(ended.to_string());
     let good = [StatusCode::OK, StatusCode::NOT_FOUND, StatusCode::CONFLICT];
     let path = format!("{path}/finalize");
-    client.must(&Method::PUT, &path, JSON, &body, &good).await?;
-    Ok(())
+    let ended = client.must(&Method::PUT, &path, JSON, &body, &good).await;
+    ended.map(drop).map_err(refused)
+}
+
+fn refused(error: KubeError) -> Hindrance {
+    Hindrance::Refused(error.to_string())
 }
 
 /// A namespace without the controller's finalizer, and with everybody else's.

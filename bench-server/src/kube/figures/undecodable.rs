@@ -1,0 +1,15 @@
+//! Objects that are stored, or in the cache, and cannot be read.
+
+use prometheus_client::metrics::counter::Counter;
+
+/// The counters of one resource's objects that cannot be read: upstream's metric, and ours. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct Undecodable(pub(super) [Counter; 2]);
+
+impl Undecodable {
+    pub(crate) fn count(&self) {
+        for counter in &self.0 {
+            counter.inc();
+        }
+    }
+}
