@@ -70,16 +70,11 @@ fn of_servers(a: &Environment, b: &Environment) -> Vec<String> {
     let targets: BTreeSet<_> = a.servers.iter().map(|server| &server.target).collect();
     let mut warnings = Vec::new();
     for target in targets {
-        let of = |environment: &Environment| -> Vec<ServerSetup> {
-            let servers = environment.servers.iter();
-            let servers = servers.filter(|server| server.target == *target);
-            servers.cloned().collect()
-        };
-        let (a, b) = (of(a), of(b));
+        let (a, b) = (setups(a, target), setups(b, target));
         if b.is_empty() {
             continue;
         }
-        let programs = |servers: &[ServerSetup]| -> BTreeSet<String> {
+        let programs = |servers: &[&ServerSetup]| -> BTreeSet<String> {
             servers.iter().map(|s| s.program.clone()).collect()
         };
         let (old, new) = (programs(&a), programs(&b));
@@ -104,8 +99,13 @@ fn of_servers(a: &Environment, b: &Environment) -> Vec<String> {
     warnings
 }
 
+fn setups<'a>(environment: &'a Environment, target: &str) -> Vec<&'a ServerSetup> {
+    let servers = environment.servers.iter();
+    servers.filter(|server| server.target == target).collect()
+}
+
 /// Every flag with its value, without what is another at each start. A target may have been started in several ways.
-fn flags(servers: &[ServerSetup]) -> BTreeSet<String> {
+fn flags(servers: &[&ServerSetup]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for server in servers {
         let mut flags: Vec<String> = Vec::new();

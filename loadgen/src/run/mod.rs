@@ -266,16 +266,13 @@ impl Run<'_> {
             ..
         } = run.measure().await;
         self.progress.say(&one_line(&case));
+        let servers = &mut self.result.report.environment.servers;
         if let Some(setup) = setup
-            && !self
-                .result
-                .report
-                .environment
-                .servers
+            && !servers
                 .iter()
                 .any(|s| s.target == setup.target && s.lasting_flags() == setup.lasting_flags())
         {
-            self.result.report.environment.servers.push(setup);
+            servers.push(setup);
         }
         self.listed(data_set, &case);
         self.result.report.interrupted |= case.outcome == Outcome::Interrupted;
