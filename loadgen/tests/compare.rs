@@ -174,11 +174,13 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
     // A result from before these were told.
     new.report.environment.tcp_congestion_control = Some("bbr".into());
     new.report.environment.free_page_lists = Some(8);
+    new.report.environment.free_page_reporting = Some(true);
     new.report.environment.memory_bytes -= 4 << 20;
     assert_eq!(notes(&base, &new), Vec::<String>::new());
 
     base.report.environment.tcp_congestion_control = Some("cubic".into());
     base.report.environment.free_page_lists = Some(0);
+    base.report.environment.free_page_reporting = Some(false);
     new.report.environment.cores = 64;
     new.report.environment.memory_bytes = 96 << 30;
     new.report.environment.servers[1].program = "etcd 3.8.0".into();
@@ -189,6 +191,7 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
         "different memory: 24.0 GiB and 96.0 GiB;",
         "different TCP congestion control: cubic and bbr;",
         "different vm.percpu_pagelist_high_fraction (lists of free pages): 0 and 8;",
+        "different handling of free pages by the machine's host: leaves them and takes them back;",
         "different program of etcd: etcd 3.7.1 and etcd 3.8.0",
         "different flags of etcd: only in the first --snapshot-count=1; only in the second --snapshot-count=9",
     ];

@@ -50,6 +50,11 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
             a.free_page_lists.and_then(count),
             b.free_page_lists.and_then(count),
         ),
+        (
+            "handling of free pages by the machine's host",
+            a.free_page_reporting.map(host_takes),
+            b.free_page_reporting.map(host_takes),
+        ),
         ("build", text(&a.profile), text(&b.profile)),
         (
             "decoding",
@@ -63,6 +68,14 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
         .filter(|(_, a, b)| a != b)
         .map(|(what, a, b)| format!("different {what}: {a} and {b}; times say little across that"))
         .collect()
+}
+
+fn host_takes(is_reported: bool) -> String {
+    if is_reported {
+        "takes them back".to_owned()
+    } else {
+        "leaves them".to_owned()
+    }
 }
 
 /// Programs and flags of each target that both runs have.

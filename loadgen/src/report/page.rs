@@ -197,12 +197,16 @@ fn or_unknown(fact: Option<&String>) -> String {
         .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// What the cores keep of free memory (`vm.percpu_pagelist_high_fraction`).
-fn free_pages(part: Option<u32>) -> String {
-    match part {
+/// What the cores keep of free memory (`vm.percpu_pagelist_high_fraction`), and whether a host takes the rest.
+fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
+    let lists = match part {
         None => format!("free pages of the cores {UNKNOWN}"),
         Some(0) => "free pages of the cores by their load".to_owned(),
         Some(part) => format!("free pages of the cores 1/{part} of the memory"),
+    };
+    match is_reported {
+        Some(true) => format!("{lists}; the machine's host takes free pages back"),
+        _ => lists,
     }
 }
 
@@ -270,7 +274,7 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
                 environment.os,
                 environment.kernel,
                 or_unknown(environment.tcp_congestion_control.as_ref()),
-                free_pages(environment.free_page_lists)
+                free_pages(environment.free_page_lists, environment.free_page_reporting)
             ),
         ),
         (

@@ -28,6 +28,11 @@ pub struct Environment {
     /// fits them to the load, and while they grow, everything that crosses a socket is slower. Null where the kernel does not tell.
     #[serde(default)]
     pub free_page_lists: Option<u32>,
+    /// Whether the host of this virtual machine takes free pages back (virtio's free page reporting): to write to one again costs
+    /// several times as much, and whatever takes new memory, the buffers of sockets too, is slower for that moment. Null where
+    /// the kernel does not tell.
+    #[serde(default)]
+    pub free_page_reporting: Option<bool>,
     /// `loadgen`'s version.
     pub version: String,
     /// The commit that it was built from, `-dirty` when the tree had changes; null outside a repository.

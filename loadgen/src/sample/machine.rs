@@ -13,6 +13,12 @@ use crate::result::{Disk, Environment};
 const TCP_CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Where Linux says how many free pages each core may keep.
 const FREE_PAGE_LISTS: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
+/// Where Linux shows the devices that a virtual machine's host gives it, a folder each.
+const VIRTIO_DEVICES: &str = "/sys/bus/virtio/devices";
+/// A memory balloon among them (virtio 1.2, §5.5).
+const BALLOON: &str = "0x0005";
+/// Its feature `VIRTIO_BALLOON_F_PAGE_REPORTING`, a digit of the device's `features`.
+const PAGE_REPORTING: usize = 5;
 
 /// Why the machine did not tell.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +66,7 @@ pub fn environment(command: Vec<String>) -> Environment {
         kernel: or_unknown(System::kernel_version()),
         tcp_congestion_control: setting(TCP_CONGESTION_CONTROL),
         free_page_lists: setting(FREE_PAGE_LISTS).and_then(|part| part.parse().ok()),
+        free_page_reporting: free_page_reporting(Path::new(VIRTIO_DEVICES)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("LOADGEN_COMMIT")
             .filter(|commit| !commit.is_empty())
@@ -76,9 +83,22 @@ pub fn environment(command: Vec<String>) -> Environment {
 }
 
 /// What a setting of the system is, where it says.
-fn setting(path: &str) -> Option<String> {
+fn setting(path: impl AsRef<Path>) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned())
+}
+
+/// Whether the host of this virtual machine is told which pages are free and takes them back. `None` where `devices` cannot be
+/// read: another system, or no virtio at all.
+fn free_page_reporting(devices: &Path) -> Option<bool> {
+    let balloons = std::fs::read_dir(devices).ok()?.filter_map(|device| {
+        let device = device.ok()?.path();
+        let kind = setting(device.join("device"))?;
+        (kind == BALLOON).then(|| setting(device.join("features")))?
+    });
+    let mut reporting =
+        balloons.map(|features| features.as_bytes().get(PAGE_REPORTING) == Some(&b'1'));
+    Some(reporting.any(|is_on| is_on))
 }
 
 /// Memory that can be had without swapping, in bytes: what the kernel calls available.
@@ -142,6 +162,24 @@ mod tests {
         let environment = environment(vec!["loadgen".into()]);
         assert!(environment.cores > 0 && environment.memory_bytes > 0);
         assert_ne!(environment.kernel, "unknown");
+    }
+
+    #[test]
+    fn a_balloon_that_reports_free_pages_is_told_from_other_devices() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let device = |name: &str, kind: &str, features: &str| {
+            let device = folder.path().join(name);
+            std::fs::create_dir(&device).expect("a new folder");
+            std::fs::write(device.join("device"), format!("{kind}\n")).expect("a new file");
+            std::fs::write(device.join("features"), format!("{features}\n")).expect("a new file");
+        };
+        assert_eq!(free_page_reporting(&folder.path().join("missing")), None);
+        assert_eq!(free_page_reporting(folder.path()), Some(false));
+        device("virtio0", "0x0002", "00100100");
+        device("virtio1", "0x0005", "01100001");
+        assert_eq!(free_page_reporting(folder.path()), Some(false));
+        device("virtio2", "0x0005", "01100101");
+        assert_eq!(free_page_reporting(folder.path()), Some(true));
     }
 
     #[test]
