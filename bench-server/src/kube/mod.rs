@@ -52,8 +52,4 @@ mod table;
 mod write;
 
 #[cfg(test)]
-pub(crate) mod fake;
-#[cfg(test)]
-mod shape_tests;
-#[cfg(test)]
 mod tests;

@@ -3,9 +3,12 @@
 //! A new test of what a LIST answers goes into the file of its subject below, or here; one of a single mechanism
 //! (tokens, selectors, framing) goes beside that mechanism.
 
+pub(super) mod fake;
+
 mod faults;
 mod pages;
 mod revisions;
+mod shapes;
 mod shards;
 mod slow_readers;
 
@@ -18,7 +21,7 @@ use kube_api::{ContinueToken, envelope, from_json, schema};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::fake::FakeEtcd;
+use self::fake::FakeEtcd;
 use super::resource::RESOURCES;
 use super::service::KubeService;
 use super::tier::{KubeFlags, KubeTier};

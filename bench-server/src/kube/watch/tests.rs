@@ -16,9 +16,9 @@ use kube_api::{envelope, from_json, schema};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::kube::fake::FakeEtcd;
 use crate::kube::reply::Reply;
 use crate::kube::service::KubeService;
+use crate::kube::tests::fake::FakeEtcd;
 use crate::kube::tests::{get, metric, put, ready, start};
 
 const SIE: &str =

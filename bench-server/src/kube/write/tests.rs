@@ -6,8 +6,8 @@ use http_body_util::{BodyExt, Full};
 use kube_api::{envelope, from_json, schema};
 use serde_json::json;
 
-use crate::kube::fake::FakeEtcd;
 use crate::kube::service::KubeService;
+use crate::kube::tests::fake::FakeEtcd;
 use crate::kube::tests::{Answer, get, put, ready};
 
 const MAPS: &str = "/api/v1/namespaces/a/configmaps";

@@ -4,9 +4,9 @@ use kube_api::{ListOptions, envelope, from_json, schema};
 use serde_json::json;
 
 use super::*;
-use crate::kube::fake::FakeEtcd;
 use crate::kube::gates::FeatureGates;
 use crate::kube::resource::RESOURCES;
+use crate::kube::tests::fake::FakeEtcd;
 use crate::kube::tests::{get, ready};
 
 fn pods() -> &'static Resource {

@@ -1,18 +1,10 @@
 //! What else a client can ask of a list: other shapes, indentation, compression, one name, a deadline.
 
 use std::io::Read;
-use std::time::Duration;
 
 use flate2::read::GzDecoder;
-use http::{Request, StatusCode};
-use http_body_util::BodyExt;
-use kube_api::envelope;
-use serde_json::{Value, json};
 
-use super::fake::FakeEtcd;
-use super::resource::RESOURCES;
-use super::service::KubeService;
-use super::tests::{Answer, get, put, ready, start};
+use super::*;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 

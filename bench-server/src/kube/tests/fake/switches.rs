@@ -1,0 +1,64 @@
+//! What a test sets to make the storage fail, and what it counts.
+
+use std::sync::atomic::Ordering;
+
+use etcd_api::error::Error;
+
+use super::FakeEtcd;
+
+impl FakeEtcd {
+    pub(crate) fn set_no_stream(&self, no_stream: bool) {
+        self.0.no_stream.store(no_stream, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_silent(&self, silent: bool) {
+        self.0.silent.store(silent, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_down(&self, down: bool) {
+        self.0.down.store(down, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_broken(&self, broken: bool) {
+        self.0.broken.store(broken, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_has_progress(&self, has_progress: bool) {
+        self.0.has_progress.store(has_progress, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_no_features(&self, no_features: bool) {
+        self.0.no_features.store(no_features, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_stuck(&self, stuck: bool) {
+        self.0.stuck.store(stuck, Ordering::SeqCst);
+    }
+
+    pub(crate) fn revision_reads(&self) -> usize {
+        self.0.revision_reads.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn progress_requests(&self) -> usize {
+        self.0.progress_requests.load(Ordering::SeqCst)
+    }
+
+    /// Lists answered: by RangeStream, by pages.
+    pub(crate) fn lists(&self) -> (usize, usize) {
+        (
+            self.0.streams.load(Ordering::SeqCst),
+            self.0.pages.load(Ordering::SeqCst),
+        )
+    }
+
+    pub(super) fn up(&self) -> Result<(), Error> {
+        assert!(!self.0.broken.load(Ordering::SeqCst), "this fake is broken");
+        match self.0.down.load(Ordering::SeqCst) {
+            true => Err(Error::Unreachable {
+                endpoint: "fake".into(),
+                reason: "switched off".into(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
