@@ -126,19 +126,6 @@ pub(super) fn write<DB: DrawingBackend>(
         .map_err(failed)
 }
 
-/// Writes a figure's title and, fainter, what stands below it: `width` wide, from `x` on, above everything else.
-pub(super) fn write_heading<DB: DrawingBackend>(
-    area: &Area<DB>,
-    ruler: Ruler,
-    (title, subtitle): (&str, &str),
-    x: i32,
-    width: i32,
-) -> Result<(), DrawError> {
-    let (large, faint) = (Lettering::new(20).bold(), Lettering::new(13).faint());
-    write(area, ruler, title, large, (x, 22), Some(width))?;
-    write(area, ruler, subtitle, faint, (x, 46), Some(width))
-}
-
 /// Writes a legend in one line from `(x, y)`: for each entry a swatch, `swatch` wide and drawn by `draw` from its left edge, and
 /// its meaning.
 pub(super) fn write_legend<'a, DB: DrawingBackend, E>(

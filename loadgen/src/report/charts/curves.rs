@@ -3,18 +3,20 @@
 use plotters::prelude::*;
 
 use super::axis::Axis;
-use super::canvas::{
-    Area, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write, write_heading,
-    write_legend,
-};
+use super::canvas::{Area, DrawError, Lettering, PALETTE, Ruler, failed, write, write_legend};
+use super::frame::{self, AxisLabels, HEAD_HEIGHT, LEGEND_AT, MARGIN, Panels};
 use crate::report::quantity::Unit;
 
-const WIDTH: u32 = 1_000;
-const MARGIN: i32 = 16;
-const COLUMNS: usize = 2;
-const HEAD_HEIGHT: i32 = 86;
-const PANEL_HEIGHT: i32 = 290;
-const PANEL_HEAD: i32 = 26;
+const PANELS: Panels = Panels {
+    columns: 2,
+    height: 290,
+    head: 26,
+};
+const AXIS_LABELS: AxisLabels = AxisLabels {
+    left: 62,
+    below: 38,
+    size: 12,
+};
 
 /// The number of workers has no unit.
 const WORKERS: Unit = Unit {
@@ -44,8 +46,7 @@ pub(super) struct CurvePanel {
 impl CurvesFigure {
     /// Width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
-        let rows = self.panels.len().div_ceil(COLUMNS) as i32;
-        (WIDTH, (HEAD_HEIGHT + PANEL_HEIGHT * rows + MARGIN) as u32)
+        frame::size(PANELS.height_of(self.panels.len()) + MARGIN)
     }
 
     pub(super) fn draw<DB: DrawingBackend>(
@@ -53,37 +54,25 @@ impl CurvesFigure {
         area: &Area<DB>,
         ruler: Ruler,
     ) -> Result<(), DrawError> {
-        let width = WIDTH as i32 - 2 * MARGIN;
-        let heading = (&*self.title, &*self.subtitle);
-        write_heading(area, ruler, heading, MARGIN, width)?;
+        frame::write_heading(area, ruler, &self.title, &self.subtitle)?;
         let names = self.names.iter().map(String::as_str).enumerate();
-        write_legend(area, ruler, (MARGIN, 70), 26, names, |line, x| {
-            let y = ruler.px(70);
+        write_legend(area, ruler, (MARGIN, LEGEND_AT), 26, names, |line, x| {
+            let y = ruler.px(LEGEND_AT);
             let stroke = colour_of(line).stroke_width(ruler.upx(3));
             let ends = [(ruler.px(x), y), (ruler.px(x + 26), y)];
             area.draw(&PathElement::new(ends, stroke)).map_err(failed)
         })?;
-        let panel_width = width / COLUMNS as i32;
         for (n, panel) in self.panels.iter().enumerate() {
-            let left = MARGIN + panel_width * (n % COLUMNS) as i32;
-            let top = HEAD_HEIGHT + PANEL_HEIGHT * (n / COLUMNS) as i32;
-            let name = Lettering::new(14).bold();
+            let (left, top) = PANELS.corner(n, HEAD_HEIGHT);
             write(
                 area,
                 ruler,
                 panel.name,
-                name,
+                Lettering::new(14).bold(),
                 (left, top + 12),
-                Some(panel_width - 20),
+                Some(PANELS.width() - 20),
             )?;
-            let within = area.clone().shrink(
-                (ruler.px(left), ruler.px(top + PANEL_HEAD)),
-                (
-                    ruler.px(panel_width - 14),
-                    ruler.px(PANEL_HEIGHT - PANEL_HEAD - 8),
-                ),
-            );
-            panel.draw(&within, ruler)?;
+            panel.draw(&PANELS.plot(area, ruler, (left, top)), ruler)?;
         }
         Ok(())
     }
@@ -115,31 +104,7 @@ impl CurvePanel {
         let Some((workers, height)) = axes else {
             return Ok(());
         };
-        let lettering = |size| {
-            (plot_font::FAMILY, f64::from(ruler.upx(size)))
-                .into_font()
-                .color(&FAINT_INK)
-        };
-        let mut chart = ChartBuilder::on(area)
-            .margin_right(ruler.px(14))
-            .margin_top(ruler.px(6))
-            .set_label_area_size(LabelAreaPosition::Left, ruler.px(62))
-            .set_label_area_size(LabelAreaPosition::Bottom, ruler.px(38))
-            .build_cartesian_2d(workers.clone(), height.clone())
-            .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .axis_style(INK.stroke_width(ruler.upx(1)))
-            .bold_line_style(GRID.stroke_width(ruler.upx(1)))
-            .x_label_formatter(&|value| Axis::label(*value))
-            .y_label_formatter(&|value| Axis::label(*value))
-            .label_style(lettering(12))
-            .axis_desc_style(lettering(12))
-            .x_desc("workers")
-            .y_desc(height.unit.name)
-            .draw()
-            .map_err(failed)?;
-        let surface = chart.plotting_area();
+        let surface = frame::draw_axes(area, ruler, AXIS_LABELS, (&workers, "workers"), &height)?;
         for (n, line) in self.lines.iter().enumerate() {
             let placed: Vec<(f64, f64)> = line
                 .iter()

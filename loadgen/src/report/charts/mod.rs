@@ -4,6 +4,7 @@ mod axis;
 mod canvas;
 mod curves;
 mod figures;
+mod frame;
 mod panels;
 mod rows;
 

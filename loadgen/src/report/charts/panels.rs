@@ -5,18 +5,23 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::canvas::{
-    Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write,
-    write_heading, write_legend, write_lines,
+    Area, DISMISSED, DrawError, INK, Lettering, PALETTE, Ruler, failed, write, write_legend,
+    write_lines,
 };
+use super::frame::{self, AxisLabels, HEAD_HEIGHT, LEGEND_AT, MARGIN, Panels};
 use crate::report::quantity::Unit;
 
-const WIDTH: u32 = 1_000;
-const MARGIN: i32 = 16;
-const COLUMNS: usize = 3;
-const HEAD_HEIGHT: i32 = 86;
 const GROUP_HEIGHT: i32 = 30;
-const PANEL_HEIGHT: i32 = 206;
-const PANEL_HEAD: i32 = 36;
+const PANELS: Panels = Panels {
+    columns: 3,
+    height: 206,
+    head: 36,
+};
+const AXIS_LABELS: AxisLabels = AxisLabels {
+    left: 56,
+    below: 34,
+    size: 11,
+};
 
 /// A chart of panels.
 #[derive(Debug, Clone)]
@@ -59,9 +64,9 @@ impl PanelsFigure {
         let groups: i32 = self
             .groups
             .iter()
-            .map(|group| GROUP_HEIGHT + PANEL_HEIGHT * group.panels.len().div_ceil(COLUMNS) as i32)
+            .map(|group| GROUP_HEIGHT + PANELS.height_of(group.panels.len()))
             .sum();
-        (WIDTH, (HEAD_HEIGHT + groups + MARGIN) as u32)
+        frame::size(groups + MARGIN)
     }
 
     pub(super) fn draw<DB: DrawingBackend>(
@@ -69,9 +74,7 @@ impl PanelsFigure {
         area: &Area<DB>,
         ruler: Ruler,
     ) -> Result<(), DrawError> {
-        let width = WIDTH as i32;
-        let heading = (&*self.title, &*self.subtitle);
-        write_heading(area, ruler, heading, MARGIN, width - 2 * MARGIN)?;
+        frame::write_heading(area, ruler, &self.title, &self.subtitle)?;
         draw_legend(area, ruler)?;
         let mut top = HEAD_HEIGHT;
         for (at, group) in self.groups.iter().enumerate() {
@@ -89,11 +92,9 @@ impl PanelsFigure {
             )?;
             top += GROUP_HEIGHT;
             let height = group.height_axis();
-            let panel_width = (width - 2 * MARGIN) / COLUMNS as i32;
             for (n, panel) in group.panels.iter().enumerate() {
-                let left = MARGIN + panel_width * (n % COLUMNS) as i32;
-                let above = top + PANEL_HEIGHT * (n / COLUMNS) as i32;
-                let inner = panel_width - 24;
+                let (left, above) = PANELS.corner(n, top);
+                let inner = PANELS.width() - 24;
                 write(
                     area,
                     ruler,
@@ -111,13 +112,7 @@ impl PanelsFigure {
                     (left + inner, above + 11),
                     None,
                 )?;
-                let within = area.clone().shrink(
-                    (ruler.px(left), ruler.px(above + PANEL_HEAD)),
-                    (
-                        ruler.px(inner + 10),
-                        ruler.px(PANEL_HEIGHT - PANEL_HEAD - 8),
-                    ),
-                );
+                let within = PANELS.plot(area, ruler, (left, above));
                 let drawn = match &height {
                     Some(height) if !panel.resident.is_empty() => {
                         panel.draw(&within, ruler, height, colour).map(|()| true)?
@@ -138,7 +133,7 @@ impl PanelsFigure {
                     write_lines(area, ruler, &panel.note, note, (left, above + 30), inner)?;
                 }
             }
-            top += PANEL_HEIGHT * group.panels.len().div_ceil(COLUMNS) as i32;
+            top += PANELS.height_of(group.panels.len());
         }
         Ok(())
     }
@@ -179,30 +174,8 @@ impl Panel {
         };
         // The line should end where its panel does, not where the next round number is.
         let time = time.ending_at(last_ms);
-        let lettering = |size| {
-            (plot_font::FAMILY, f64::from(ruler.upx(size)))
-                .into_font()
-                .color(&FAINT_INK)
-        };
-        let mut chart = ChartBuilder::on(area)
-            .margin_right(ruler.px(14))
-            .margin_top(ruler.px(6))
-            .set_label_area_size(LabelAreaPosition::Left, ruler.px(56))
-            .set_label_area_size(LabelAreaPosition::Bottom, ruler.px(34))
-            .build_cartesian_2d(time.clone(), height.clone())
-            .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .axis_style(INK.stroke_width(ruler.upx(1)))
-            .bold_line_style(GRID.stroke_width(ruler.upx(1)))
-            .x_label_formatter(&|value| Axis::label(*value))
-            .y_label_formatter(&|value| Axis::label(*value))
-            .label_style(lettering(11))
-            .axis_desc_style(lettering(11))
-            .x_desc(time.title("time"))
-            .y_desc(height.unit.name)
-            .draw()
-            .map_err(failed)?;
+        let below = (&time, &*time.title("time"));
+        let surface = frame::draw_axes(area, ruler, AXIS_LABELS, below, height)?;
         let line = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
             points
                 .iter()
@@ -210,7 +183,6 @@ impl Panel {
                 .collect()
         };
         let colour = if self.counts { colour } else { DISMISSED };
-        let surface = chart.plotting_area();
         let stroke = |colour: RGBColor, width| colour.stroke_width(ruler.upx(width));
         surface
             .draw(&PathElement::new(
@@ -248,8 +220,7 @@ const GENERATOR: RGBColor = RGBColor(0xAA, 0xAA, 0xAA);
 const ALLOCATED: RGBColor = PALETTE[4];
 
 fn draw_legend<DB: DrawingBackend>(area: &Area<DB>, ruler: Ruler) -> Result<(), DrawError> {
-    let y = 70;
-    let at = |x: i32| (ruler.px(x), ruler.px(y));
+    let at = |x: i32| (ruler.px(x), ruler.px(LEGEND_AT));
     let entries = [
         (
             (Some(PALETTE[0]), 3),
@@ -262,7 +233,7 @@ fn draw_legend<DB: DrawingBackend>(area: &Area<DB>, ruler: Ruler) -> Result<(), 
     write_legend(
         area,
         ruler,
-        (MARGIN, y),
+        (MARGIN, LEGEND_AT),
         26,
         entries,
         |(colour, width), x| {

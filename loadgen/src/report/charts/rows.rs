@@ -6,14 +6,12 @@ use plotters::prelude::*;
 use super::axis::Axis;
 use super::canvas::{
     Area, DISMISSED, DrawError, FAINT_INK, GRID, INK, Lettering, PALETTE, Ruler, failed, write,
-    write_heading, write_legend,
+    write_legend,
 };
+use super::frame::{self, HEAD_HEIGHT, LEGEND_AT, MARGIN, WIDTH};
 
-const WIDTH: u32 = 1_000;
 const NAMES_WIDTH: i32 = 215;
 const NUMBERS_WIDTH: i32 = 185;
-const MARGIN: i32 = 16;
-const HEAD_HEIGHT: i32 = 86;
 const AXIS_HEIGHT: i32 = 46;
 const GROUP_HEIGHT: i32 = 30;
 const ROW_HEIGHT: i32 = 38;
@@ -125,10 +123,7 @@ impl Mark {
 impl RowsFigure {
     /// Width and height in user units.
     pub(super) fn size(&self) -> (u32, u32) {
-        (
-            WIDTH,
-            (HEAD_HEIGHT + self.rows_height() + AXIS_HEIGHT) as u32,
-        )
+        frame::size(self.rows_height() + AXIS_HEIGHT)
     }
 
     fn rows_height(&self) -> i32 {
@@ -143,9 +138,7 @@ impl RowsFigure {
         area: &Area<DB>,
         ruler: Ruler,
     ) -> Result<(), DrawError> {
-        let width = WIDTH as i32;
-        let heading = (&*self.title, &*self.subtitle);
-        write_heading(area, ruler, heading, MARGIN, width - 2 * MARGIN)?;
+        frame::write_heading(area, ruler, &self.title, &self.subtitle)?;
         self.draw_legend(area, ruler)?;
         self.draw_plot(area, ruler)?;
         self.draw_words(area, ruler)
@@ -156,9 +149,9 @@ impl RowsFigure {
         area: &Area<DB>,
         ruler: Ruler,
     ) -> Result<(), DrawError> {
-        let y = 70;
         let entries = self.legend.iter().copied();
-        write_legend(area, ruler, (NAMES_WIDTH, y), 24, entries, |shape, x| {
+        let start = (NAMES_WIDTH, LEGEND_AT);
+        write_legend(area, ruler, start, 24, entries, |shape, x| {
             // What spans is shown by its length, what is at a value in the middle of it.
             let (from, to) = match shape {
                 Shape::Bar if !self.axis.logarithmic => (x, x + 24),
@@ -168,7 +161,7 @@ impl RowsFigure {
             let place = Place {
                 from: ruler.px(from),
                 to: ruler.px(to),
-                y: ruler.px(y),
+                y: ruler.px(LEGEND_AT),
             };
             self.draw_mark(area, ruler, shape, place, INK)
         })
@@ -183,7 +176,7 @@ impl RowsFigure {
         let plot = area.clone().shrink(
             (ruler.px(left), ruler.px(HEAD_HEIGHT)),
             (
-                ruler.px(WIDTH as i32 - left - NUMBERS_WIDTH),
+                ruler.px(WIDTH - left - NUMBERS_WIDTH),
                 ruler.px(self.rows_height() + AXIS_HEIGHT),
             ),
         );
@@ -195,11 +188,7 @@ impl RowsFigure {
             .set_label_area_size(LabelAreaPosition::Bottom, ruler.px(AXIS_HEIGHT))
             .build_cartesian_2d(self.axis.clone(), down)
             .map_err(failed)?;
-        let lettering = |size| {
-            (plot_font::FAMILY, f64::from(ruler.upx(size)))
-                .into_font()
-                .color(&INK)
-        };
+        let lettering = |size| frame::axis_lettering(ruler, size, INK);
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -280,7 +269,7 @@ impl RowsFigure {
         area: &Area<DB>,
         ruler: Ruler,
     ) -> Result<(), DrawError> {
-        let (width, numbers) = (WIDTH as i32, WIDTH as i32 - NUMBERS_WIDTH);
+        let (width, numbers) = (WIDTH, WIDTH - NUMBERS_WIDTH);
         let mut top = HEAD_HEIGHT;
         for (at, group) in self.groups.iter().enumerate() {
             // The grid's lines would cross a long name.
