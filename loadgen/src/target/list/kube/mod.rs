@@ -31,6 +31,7 @@ mod walker;
 use async_trait::async_trait;
 use workloads::strategy::Strategy;
 
+use super::opaque::{Bodies, Opaque};
 use super::{ListError, Listed, Lister, Reach, Row};
 use crate::target::kube::{Connection, KubeError};
 use crate::verify::{Check, Wrong};
@@ -52,7 +53,7 @@ pub(super) async fn connect(row: &Row, reach: &Reach) -> Result<Box<dyn Lister>,
         _ => String::new(),
     };
     if row.strategy == Strategy::Opaque {
-        return Ok(Box::new(opaque::Opaque::new(lister).await?));
+        return Ok(Box::new(Opaque::of_kube(lister).await?));
     }
     if row.strategy == Strategy::ReadYourWrite {
         let config = reach.etcd.clone();
@@ -151,7 +152,7 @@ impl Lister for Kube {
     }
 
     async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
-        self.opaque_body(bytes).await?;
+        self.body(bytes).await?;
         Ok(())
     }
 
