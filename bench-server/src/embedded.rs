@@ -337,29 +337,14 @@ impl Watch for EmbeddedWatch {
 
 /// The events of a delivery, revision by revision.
 fn revisions(delivery: &Delivery) -> Vec<WatchItem> {
-    let mut items: Vec<WatchItem> = Vec::new();
-    for (event, prev) in delivery.events() {
-        let kv = event.record.to_kv();
-        let made_at = kv.mod_revision;
-        let event = WatchEvent {
-            kind: match event.record.is_tombstone() {
-                true => EventKind::Delete,
-                false => EventKind::Put,
-            },
-            kv,
-            prev_kv: prev.map(Record::to_kv),
-        };
-        match items.last_mut() {
-            Some(WatchItem::Revision { revision, events }) if *revision == made_at => {
-                events.push(event);
-            }
-            _ => items.push(WatchItem::Revision {
-                revision: made_at,
-                events: vec![event],
-            }),
-        }
-    }
-    items
+    WatchItem::by_revision(delivery.events().map(|(event, prev)| WatchEvent {
+        kind: match event.record.is_tombstone() {
+            true => EventKind::Delete,
+            false => EventKind::Put,
+        },
+        kv: event.record.to_kv(),
+        prev_kv: prev.map(Record::to_kv),
+    }))
 }
 
 #[cfg(test)]

@@ -173,6 +173,26 @@ pub enum WatchItem {
     },
 }
 
+impl WatchItem {
+    /// Joins events, which come in the order of their revisions, into one item for each revision.
+    pub fn by_revision(events: impl IntoIterator<Item = WatchEvent>) -> Vec<Self> {
+        let mut items: Vec<Self> = Vec::new();
+        for event in events {
+            let made_at = event.kv.mod_revision;
+            match items.last_mut() {
+                Some(Self::Revision { revision, events }) if *revision == made_at => {
+                    events.push(event);
+                }
+                _ => items.push(Self::Revision {
+                    revision: made_at,
+                    events: vec![event],
+                }),
+            }
+        }
+        items
+    }
+}
+
 /// Why a watch ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -240,13 +240,12 @@ impl Stream {
             return;
         }
         let events = std::mem::take(&mut watcher.fragments);
-        let items = if events.is_empty() {
-            vec![Ok(WatchItem::Progress { revision })]
-        } else {
-            by_revision(events)
-        };
         let queue = watcher.items.clone();
-        let items = items.into_iter().map(|item| (queue.clone(), item));
+        if events.is_empty() {
+            let progress = Ok(WatchItem::Progress { revision });
+            return self.undelivered.push_back((queue, progress));
+        }
+        let items = by_revision(events).map(|item| (queue.clone(), item));
         self.undelivered.extend(items);
     }
 
@@ -324,36 +323,27 @@ async fn reserve(items: Option<mpsc::Sender<Item>>) -> Option<mpsc::OwnedPermit<
     items?.reserve_owned().await.ok()
 }
 
-/// Splits a response's events into whole revisions; etcd never cuts one across responses.
-fn by_revision(events: Vec<Event>) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::new();
-    for event in events {
-        let kind = match event.r#type() {
-            EventType::Put => EventKind::Put,
-            EventType::Delete => EventKind::Delete,
-        };
-        let Some(kv) = event.kv else {
-            let error = Error::Protocol("watch event without a key".into());
-            items.push(Err(error.into()));
-            break;
-        };
-        let mod_revision = kv.mod_revision;
-        let event = WatchEvent {
-            kind,
-            kv,
-            prev_kv: event.prev_kv,
-        };
-        match items.last_mut() {
-            Some(Ok(WatchItem::Revision { revision, events })) if *revision == mod_revision => {
-                events.push(event);
-            }
-            _ => items.push(Ok(WatchItem::Revision {
-                revision: mod_revision,
-                events: vec![event],
-            })),
-        }
-    }
-    items
+/// Splits a response's events into whole revisions; etcd never cuts one across responses. An event that cannot be read
+/// ends them with its error.
+fn by_revision(events: Vec<Event>) -> impl Iterator<Item = Item> {
+    let mut broken = None;
+    let readable = events
+        .into_iter()
+        .map_while(|event| read(event).map_err(|error| broken = Some(error)).ok());
+    let revisions = WatchItem::by_revision(readable);
+    let broken = broken.map(|error| Err(error.into()));
+    revisions.into_iter().map(Ok).chain(broken)
+}
+
+fn read(event: Event) -> Result<WatchEvent, Error> {
+    let kind = match event.r#type() {
+        EventType::Put => EventKind::Put,
+        EventType::Delete => EventKind::Delete,
+    };
+    let kv = event.kv;
+    let kv = kv.ok_or_else(|| Error::Protocol("watch event without a key".into()))?;
+    let prev_kv = event.prev_kv;
+    Ok(WatchEvent { kind, kv, prev_kv })
 }
 
 fn cancel_error(response: &WatchResponse) -> WatchError {
@@ -428,11 +418,9 @@ mod tests {
 
     #[test]
     fn events_are_joined_by_revision() {
-        let items = by_revision(vec![put("a", 5), put("b", 5), put("a", 6)]);
-        let shape: Vec<_> = items
-            .iter()
+        let shape: Vec<_> = by_revision(vec![put("a", 5), put("b", 5), put("a", 6)])
             .map(|item| match item {
-                Ok(WatchItem::Revision { revision, events }) => (*revision, events.len()),
+                Ok(WatchItem::Revision { revision, events }) => (revision, events.len()),
                 other => panic!("expected whole revisions, got {other:?}"),
             })
             .collect();
