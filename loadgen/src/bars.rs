@@ -43,74 +43,15 @@ pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
 }
 
 fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
-    let mut targets = Vec::new();
-    for case in cases {
-        if !targets.contains(&case.target.as_str()) {
-            targets.push(&case.target);
-        }
-    }
-    let case_of = |target: &str, data_set: &str, row: &str| {
-        cases.iter().find(|case| {
-            case.target == target
-                && case.data_set == data_set
-                && format!("{}/{}", case.tier, case.row) == row
-        })
-    };
-    let figure_as = |metric: &str, target: &str, data_set: &str, row: &str| {
-        let case = case_of(target, data_set, row)?;
-        // An API tells its memory between lists: its peaks are not known.
-        let by_own_word = case.server.as_ref().is_some_and(|s| s.is_own_word);
-        if by_own_word && PEAKS.contains(&metric) {
-            return None;
-        }
-        // What a late generator measured of a target says nothing; how late it was does.
-        let is_own = spec.metric.starts_with(OWN_FIGURES);
-        let late = matches!(case.outcome, Outcome::Invalid { .. });
-        (case.counts() || is_own && late).then(|| figure_of(case, metric))?
-    };
-    let figure =
-        |target: &str, data_set: &str, row: &str| figure_as(&spec.metric, target, data_set, row);
-    let target = targets.first().copied().unwrap_or_default();
-    let own = figure(target, data_set, &spec.row);
-    let range = spec.metric.strip_suffix(MEDIAN).and_then(|group| {
-        let end = |name| figure_as(&format!("{group}.{name}"), target, data_set, &spec.row);
-        Some([end("min")?, end("max")?])
-    });
-    let other_target = spec.of_target.as_ref().map(|start| {
-        let named = targets
-            .iter()
-            .find(|name| **name != target && name.starts_with(start.as_str()));
-        named.map_or(start.as_str(), |name| *name)
-    });
-    let basis = spec
-        .of_row
-        .as_deref()
-        .or(spec.of_data_set.as_deref())
-        .or(other_target);
-    let base = match (&spec.of_row, &spec.of_data_set, other_target) {
-        (Some(row), ..) => figure(target, data_set, row),
-        (_, Some(data_set), _) => figure(target, data_set, &spec.row),
-        (.., Some(other)) => figure(other, data_set, &spec.row),
-        _ => None,
-    };
+    let figures = Figures::new(spec, cases);
+    let target = figures.targets.first().copied().unwrap_or_default();
+    let own = figures.of(target, data_set, &spec.row);
+    let (basis, base) = figures.basis(target, data_set);
     let value = if spec.has_basis() {
         own.zip(base).and_then(|(own, base)| ratio(own, base))
     } else {
         own
     };
-    let at_least = spec.at_least.is_some();
-    let limit = spec.at_least.or(spec.at_most).unwrap_or(f64::NAN);
-    let keeps = |value: f64| {
-        if at_least {
-            value >= limit
-        } else {
-            value <= limit
-        }
-    };
-    let likely = spec.metric.strip_suffix(MEDIAN).and_then(|group| {
-        let path = format!("{group}.{LIKELY}");
-        value_at::<[f64; 2]>(case_of(target, data_set, &spec.row)?, &path)
-    });
     Bar {
         name: spec.name.clone(),
         source: spec.source.clone(),
@@ -118,30 +59,135 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         row: spec.row.clone(),
         metric: spec.metric.clone(),
         target: target.to_owned(),
-        limit,
-        at_least,
+        limit: limit_of(spec),
+        at_least: spec.at_least.is_some(),
         basis: basis.map(str::to_owned),
         figure: own,
-        range,
+        range: figures.range(target, data_set),
         base,
         value,
-        met: value.and_then(|value| match likely {
-            // Two ends on two sides: chance decides on which the median was found.
-            Some([lower, upper]) if !spec.has_basis() && keeps(lower) != keeps(upper) => None,
-            _ => Some(keeps(value)),
-        }),
-        others: targets
-            .iter()
-            .skip(1)
-            .map(|&other| {
-                let its = figure(other, data_set, &spec.row);
-                OtherTarget {
-                    target: other.to_owned(),
-                    figure: its,
-                    ratio: its.zip(own).and_then(|(its, own)| ratio(its, own)),
-                }
-            })
-            .collect(),
+        met: value.and_then(|value| is_met(spec, value, figures.likely(target, data_set))),
+        others: figures.others(own, data_set),
+    }
+}
+
+fn limit_of(spec: &BarSpec) -> f64 {
+    spec.at_least.or(spec.at_most).unwrap_or(f64::NAN)
+}
+
+/// Whether a value keeps the limit; `None` where chance decides.
+fn is_met(spec: &BarSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> {
+    let limit = limit_of(spec);
+    let keeps = |value: f64| {
+        if spec.at_least.is_some() {
+            value >= limit
+        } else {
+            value <= limit
+        }
+    };
+    match likely {
+        // Two ends on two sides: chance decides on which the median was found.
+        Some([lower, upper]) if !spec.has_basis() && keeps(lower) != keeps(upper) => None,
+        _ => Some(keeps(value)),
+    }
+}
+
+/// Where the figures of one bar are found.
+struct Figures<'a> {
+    spec: &'a BarSpec,
+    cases: &'a [Case],
+    /// In the order in which they were named.
+    targets: Vec<&'a str>,
+}
+
+impl<'a> Figures<'a> {
+    fn new(spec: &'a BarSpec, cases: &'a [Case]) -> Self {
+        let mut targets = Vec::new();
+        for case in cases {
+            if !targets.contains(&case.target.as_str()) {
+                targets.push(&case.target);
+            }
+        }
+        Self {
+            spec,
+            cases,
+            targets,
+        }
+    }
+
+    fn case(&self, target: &str, data_set: &str, row: &str) -> Option<&'a Case> {
+        self.cases.iter().find(|case| {
+            case.target == target
+                && case.data_set == data_set
+                && format!("{}/{}", case.tier, case.row) == row
+        })
+    }
+
+    /// The bar's figure of a row.
+    fn of(&self, target: &str, data_set: &str, row: &str) -> Option<f64> {
+        self.metric(&self.spec.metric, target, data_set, row)
+    }
+
+    fn metric(&self, metric: &str, target: &str, data_set: &str, row: &str) -> Option<f64> {
+        let case = self.case(target, data_set, row)?;
+        // An API tells its memory between lists: its peaks are not known.
+        let by_own_word = case.server.as_ref().is_some_and(|s| s.is_own_word);
+        if by_own_word && PEAKS.contains(&metric) {
+            return None;
+        }
+        // What a late generator measured of a target says nothing; how late it was does.
+        let is_own = self.spec.metric.starts_with(OWN_FIGURES);
+        let late = matches!(case.outcome, Outcome::Invalid { .. });
+        (case.counts() || is_own && late).then(|| figure_of(case, metric))?
+    }
+
+    /// The smallest and the largest value, where the figure is a median.
+    fn range(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        let group = self.spec.metric.strip_suffix(MEDIAN)?;
+        let end = |name| {
+            let path = format!("{group}.{name}");
+            self.metric(&path, target, data_set, &self.spec.row)
+        };
+        Some([end("min")?, end("max")?])
+    }
+
+    /// The interval in which the figure lies, where it is a median and that is known.
+    fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        let group = self.spec.metric.strip_suffix(MEDIAN)?;
+        let case = self.case(target, data_set, &self.spec.row)?;
+        value_at(case, &format!("{group}.{LIKELY}"))
+    }
+
+    /// What the figure is divided by: another row's, another data set's or another target's name, and its figure.
+    fn basis(&self, target: &str, data_set: &str) -> (Option<&str>, Option<f64>) {
+        let spec = self.spec;
+        if let Some(row) = &spec.of_row {
+            return (Some(row), self.of(target, data_set, row));
+        }
+        if let Some(data_set) = &spec.of_data_set {
+            return (Some(data_set), self.of(target, data_set, &spec.row));
+        }
+        let Some(start) = &spec.of_target else {
+            return (None, None);
+        };
+        let mut others = self.targets.iter().copied().filter(|name| *name != target);
+        let other = others.find(|name| name.starts_with(start.as_str()));
+        let other = other.unwrap_or(start);
+        (Some(other), self.of(other, data_set, &spec.row))
+    }
+
+    /// Every target but the first, held against what the first has.
+    fn others(&self, own: Option<f64>, data_set: &str) -> Vec<OtherTarget> {
+        let others = self.targets.iter().skip(1);
+        let beside_own = |&other: &&str| {
+            let its = self.of(other, data_set, &self.spec.row);
+            OtherTarget {
+                target: other.to_owned(),
+                figure: its,
+                ratio: its.zip(own).and_then(|(its, own)| ratio(its, own)),
+            }
+        };
+        others.map(beside_own).collect()
     }
 }
 
