@@ -65,7 +65,7 @@ pub(super) enum Expression {
     Call(String, Vec<Expression>),
     /// A name.
     Name(String),
-    /// A field of something: the whole path, or the kind of what is no path at its beginning.
+    /// A field: its whole path (`a.b.c`), or the kind of expression that it is a field of when that is no name.
     Field(Result<String, u8>),
     /// A literal text.
     Text(String),

@@ -40,11 +40,11 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Fills `patches` with what is different in `other`; where some object was different before, this one may be the same. False
-    /// when too much is different for the rest to be worth it, or at the top, where nothing else could be written instead.
+    /// Fills `patches` with the values in which `other` differs, or in which an earlier object did. False when too many differ
+    /// for patching to pay, or the object's own fields are others or in another order; a message inside it is then patched whole.
     ///
-    /// Costs a pass over the bytes that are equal, and some thirty instructions for each value that is not. Where objects differ in
-    /// the places in which the one before did, it is half of that; to find out is worth it in a series only, not for a pair.
+    /// Costs a pass over the equal bytes and some thirty instructions for each value that differs; half of that where `other`
+    /// differs in the same places as the object before, which is looked for in a series only: for a pair it does not pay.
     pub(super) fn differences(&mut self, other: &[u8], is_series: bool) -> bool {
         if self.course.follow(&self.wire, other, &mut self.patches) {
             return true;

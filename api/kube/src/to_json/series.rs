@@ -117,8 +117,8 @@ impl JsonSeries {
 }
 
 impl Known {
-    /// Appends its text with the values of `object` where the patches say so; false when one of them is none of
-    /// its kind, and then what was appended means nothing.
+    /// Appends the known text, with the values of `object` in place of the patched ones. False when one of those is
+    /// malformed; what was appended by then is to be discarded.
     fn put_patched(&self, object: &[u8], out: &mut Vec<u8>) -> bool {
         let mut writer = Writer::new(out, Untraced);
         let mut copied = 0;

@@ -27,11 +27,11 @@ pub(super) trait Trace {
     ) {
     }
 
-    /// A message was put in order first, so what is told is not where it lies.
+    /// A message was copied to bring its fields in order: the addresses told from now on are not those of the original.
     fn lost(&mut self) {}
 }
 
-/// Nobody wants to know.
+/// Ignores all that it is told, where only the text is wanted.
 pub(super) struct Untraced;
 
 impl Trace for Untraced {}

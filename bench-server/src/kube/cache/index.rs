@@ -37,18 +37,19 @@ const UID_INDEX: &str = "h:metadata.uid";
 /// Finding namespaces by their hash in metrics: the cache's own order is their index.
 const NAMESPACE_INDEX: &str = "h:metadata.namespace";
 
-/// Any index on a label in metrics; clients choose the labels, so that each by its name could be any number.
+/// What metrics call every index on a label: clients choose the labels, and a name for each would be a time series
+/// for each.
 const LABEL_INDEX: &str = "l:*";
 
 /// Labels that are indexed at the same time.
 const MOST_LABELS: usize = 16;
 
-/// Answers that need several values' objects are put together only while they are no more than this part of
-/// everything; looking at each object is no slower then.
+/// The objects of several values are merged from the index only while they are at most one in so many of all;
+/// beyond that, looking at every object is no slower.
 const SMALL_PART: u64 = 8;
 
-/// A shard of this part of everything, or a larger one, is read by passing over the others' hashes: to do that
-/// for 64 objects takes no longer than to merge one in by its key, which must be fetched from memory.
+/// A shard that is this part of everything, or more, is found by walking over all objects and testing their hashes:
+/// to test 64 takes no longer than to merge one in by its key, which must be fetched from memory.
 const PASSED_OVER: f64 = 1.0 / 64.0;
 
 /// Orders the uses of indexes, to find the one that was not used for longest.

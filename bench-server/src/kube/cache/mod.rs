@@ -57,7 +57,8 @@ pub struct WatchCache {
     gates: FeatureGates,
     /// Held to clone or replace the tree's root, never while filtering or encoding.
     state: Mutex<State>,
-    /// What the state is told as; set while it is held, so that the last change is what is told.
+    /// The state's size and revision in metrics. Set under the state's lock: a slower thread would otherwise
+    /// overwrite them with an older state's.
     gauges: CacheFigures,
     freshness: Freshness,
     hub: Arc<Hub>,

@@ -57,7 +57,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Whether it is one of several forms, any of which may be kept by anybody.
+    /// Whether Accept chose this form: its answer tells caches so, and that anybody may share it.
     pub(crate) fn is_negotiated(&self) -> bool {
         self.media_type == aggregated::MEDIA_TYPE
     }

@@ -114,7 +114,7 @@ fn sieved<'o>(objects: &'o mut Cursor<Object>, sieve: &Sieve) -> (&'o [Object], 
     (objects, found)
 }
 
-/// As many of what comes next as are sieved at a time.
+/// The first [`BLOCK`] of them: a sieve tests that many at a time.
 fn block<E>(upcoming: &[E]) -> &[E] {
     &upcoming[..upcoming.len().min(BLOCK)]
 }

@@ -11,9 +11,10 @@ use super::{Item, Totals};
 pub(super) const FANOUT: usize = 64;
 /// A node that a removal leaves with fewer is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
-/// Of so many items of a leaf one is fetched; what lies between comes with it, or by the processor's own foresight.
+/// One item in so many is prefetched when a leaf is about to be read: its cache line, and the processor's own
+/// prefetcher, bring those between.
 const FETCHED_STEP: usize = 8;
-/// What comes with one byte that is fetched.
+/// A cache line: what fetching one byte brings.
 const LINE_BYTES: usize = 64;
 
 #[derive(Debug, Clone)]

@@ -105,7 +105,7 @@ impl Crowd {
 }
 
 impl Shards {
-    /// The groups, which get so many watchers more, or lose them.
+    /// The groups, for a change by so many watchers: counts those, and has the ranges built again by the next event.
     fn changing(&mut self, watchers: i64) -> &mut Vec<Group> {
         self.watchers = self.watchers.saturating_add_signed(watchers);
         self.ranges = None;

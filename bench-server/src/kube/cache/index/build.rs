@@ -79,8 +79,8 @@ impl WatchCache {
     }
 }
 
-/// Computes on a thread for that: over 150,000 objects an index takes a fifth of a second, in which nothing
-/// else would run on this one.
+/// Computes on a thread for blocking work: an index over 150,000 objects takes a fifth of a second, and would hold
+/// up every other task of this one for as long.
 pub(in crate::kube::cache) async fn elsewhere<T: Send + 'static>(
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> T {

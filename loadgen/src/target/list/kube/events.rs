@@ -60,8 +60,8 @@ impl EventWalker {
         }
     }
 
-    /// Takes the next bytes of the stream. Behind [`Self::end`] the watch is live: what stands there is nobody's here, be it a
-    /// bookmark that was due while a slow reader read, or somebody's change.
+    /// Takes the next bytes of the stream. What follows [`Self::end`] is not part of the state and is ignored: a change made
+    /// since, or a bookmark that came due while a slow reader was reading.
     pub(super) fn feed(&mut self, bytes: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
         match self.media {
             Media::Protobuf => self.frames(bytes, check),
