@@ -141,25 +141,28 @@ pub(super) async fn request(
     path: &str,
     accept: &str,
 ) -> Answer {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("accept", accept)
-        .body(http_body_util::Empty::<bytes::Bytes>::new())
-        .expect("a request");
-    let response = service.answer(request).await;
-    let (code, headers) = (response.status(), response.headers().clone());
-    let body = response
-        .into_body()
-        .collect()
-        .await
-        .expect("infallible")
-        .to_bytes()
-        .to_vec();
+    ask(service, method, path, &[("accept", accept)]).await
+}
+
+/// The whole answer to a request with these headers and no body.
+async fn ask(
+    service: &KubeService,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let body = http_body_util::Empty::<bytes::Bytes>::new();
+    let response = service.answer(request.body(body).expect("a request")).await;
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.expect("infallible").to_bytes();
     Answer {
-        code,
-        headers,
-        body,
+        code: head.status,
+        headers: head.headers,
+        body: body.to_vec(),
     }
 }
 

@@ -102,8 +102,7 @@ impl FakeEtcd {
             events.push(WatchEvent { kind, kv, prev_kv });
         }
         data.states.push(state);
-        data.events
-            .extend(events.iter().map(|event| (revision, event.clone())));
+        data.events.extend_from_slice(&events);
         let silent = self.0.silent.load(Ordering::SeqCst);
         for watcher in &mut data.watchers {
             let events: Vec<_> = events
@@ -129,7 +128,8 @@ impl FakeEtcd {
         let watchers = std::mem::take(&mut self.0.data.lock().watchers);
         let revision = self.write(changes);
         let mut data = self.0.data.lock();
-        data.events.retain(|(made_at, _)| *made_at != revision);
+        data.events
+            .retain(|event| event.kv.mod_revision != revision);
         data.watchers = watchers;
         revision
     }
@@ -151,7 +151,8 @@ impl FakeEtcd {
             let mut data = self.0.data.lock();
             let states = usize::try_from(revision).expect("a revision");
             data.states.truncate(states);
-            data.events.retain(|(made_at, _)| *made_at <= revision);
+            data.events
+                .retain(|event| event.kv.mod_revision <= revision);
         }
         self.break_watches(|| WatchError::Canceled("connection lost".into()));
     }

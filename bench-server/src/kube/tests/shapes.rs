@@ -9,24 +9,7 @@ use super::*;
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
 async fn ask(service: &KubeService, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let mut request = Request::get(path);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let body = http_body_util::Empty::<bytes::Bytes>::new();
-    let response = service.answer(request.body(body).expect("a request")).await;
-    let (head, body) = response.into_parts();
-    let body = body
-        .collect()
-        .await
-        .expect("infallible")
-        .to_bytes()
-        .to_vec();
-    Answer {
-        code: head.status,
-        headers: head.headers,
-        body,
-    }
+    super::ask(service, Method::GET, path, headers).await
 }
 
 #[tokio::test(start_paused = true)]

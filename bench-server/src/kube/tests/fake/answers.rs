@@ -1,6 +1,5 @@
 //! The calls of the trait, answered from the data as the switches say.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
@@ -8,8 +7,7 @@ use bytes::Bytes;
 use etcd_api::error::Error;
 use etcd_api::kubernetes::{
     DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch, ListOptions,
-    ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchEvent, WatchItem,
-    WatchOptions,
+    ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchItem, WatchOptions,
 };
 use etcd_api::proto::etcdserverpb::RangeResponse;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -176,16 +174,11 @@ impl KubernetesEtcd for FakeEtcd {
                 compact_revision: data.compacted,
             });
         }
-        let mut missed: BTreeMap<i64, Vec<WatchEvent>> = BTreeMap::new();
-        for (revision, event) in &data.events {
-            if *revision >= options.start_revision && event.kv.key.starts_with(prefix) {
-                missed.entry(*revision).or_default().push(event.clone());
-            }
-        }
-        for (revision, events) in missed {
-            sender
-                .send(Ok(WatchItem::Revision { revision, events }))
-                .ok();
+        let missed = data.events.iter().filter(|event| {
+            event.kv.mod_revision >= options.start_revision && event.kv.key.starts_with(prefix)
+        });
+        for item in WatchItem::by_revision(missed.cloned()) {
+            sender.send(Ok(item)).ok();
         }
         data.watchers.push(Watcher {
             prefix: prefix.to_vec(),

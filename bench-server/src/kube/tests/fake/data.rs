@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 pub(super) struct Data {
     /// The keys after each revision, the first at revision 1.
     pub(super) states: Vec<BTreeMap<Vec<u8>, KeyValue>>,
-    pub(super) events: Vec<(i64, WatchEvent)>,
+    /// In the order of their revisions.
+    pub(super) events: Vec<WatchEvent>,
     pub(super) compacted: i64,
     pub(super) watchers: Vec<Watcher>,
 }
@@ -21,8 +22,8 @@ pub(super) struct Data {
 pub(super) struct Watcher {
     pub(super) prefix: Vec<u8>,
     pub(super) stream_key: String,
-    /// Revision of the last event sent, and what was held back since.
     pub(super) sender: mpsc::UnboundedSender<Result<WatchItem, WatchError>>,
+    /// What is not sent while the storage is silent.
     pub(super) held: Vec<WatchItem>,
 }
 
