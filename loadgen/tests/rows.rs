@@ -239,6 +239,21 @@ at_most = 1.2
             assert!(number(&round[part]["server_cpu_ms"]) > 0.0, "{round}");
         }
     }
+    let turns = rounds.len();
+    let rounds = case["rounds"].as_array().expect("measured rounds");
+    assert_eq!(rounds.len(), 3);
+    for round in rounds {
+        assert!(number(&round["ms"]) > 0.0, "{round}");
+        assert!(number(&round["server_cpu_ms"]) > 0.0, "{round}");
+    }
+    // Of one core, or of very many, it is not told whether they have moved.
+    let cores = &run.report["environment"]["cores"];
+    if (2.0..=8.0).contains(&number(cores)) {
+        let usual = &run.report["environment"]["core_round_trip_ns"];
+        assert!(number(usual) > 0.0, "{usual}");
+        assert_eq!(case["moved"]["of"], 3);
+        assert_eq!(yardstick["moved"]["of"], turns);
+    }
     let ratio = &yardstick["time_ratio"];
     let bar = &run.report["bars"][0];
     assert_eq!(

@@ -7,6 +7,8 @@ use crate::result::{Environment, Report, ServerSetup};
 
 /// Kernels of one machine tell slightly different sizes of its memory.
 const MEMORY_DIFFERS: f64 = 0.01;
+/// Cores that stay where they are differ by less from run to run.
+const CORES_DIFFER: f64 = 1.5;
 /// Flags that a message lists.
 const NAMED: usize = 6;
 
@@ -18,8 +20,24 @@ pub(super) fn warnings(base: &Report, new: &Report) -> Vec<String> {
         if report.interrupted {
             warnings.push(format!("the {which} run was interrupted"));
         }
+        warnings.extend(of_cores(which, report));
     }
     warnings
+}
+
+/// Whether cores had moved while rows were measured.
+fn of_cores(which: &str, report: &Report) -> Option<String> {
+    let rows = report.cases.iter().filter_map(|case| case.moved.as_ref());
+    let (mut moved, mut all) = (0, 0);
+    for row in rows {
+        moved += row.rounds;
+        all += row.of;
+    }
+    (moved > 0).then(|| {
+        format!(
+            "the {which} run's cores had moved in {moved} of {all} rounds; its rows say in which"
+        )
+    })
 }
 
 fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
@@ -30,6 +48,9 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
         let (a, b) = (a.memory_bytes as f64, b.memory_bytes as f64);
         (a - b).abs() <= MEMORY_DIFFERS * a.max(b)
     };
+    let usual = (a.core_round_trip_ns.zip(b.core_round_trip_ns))
+        .filter(|(a, b)| a.max(*b) > CORES_DIFFER * a.min(*b));
+    let nanoseconds = |ns: f64| format!("{ns:.0} ns");
     let pairs = [
         ("host", text(&a.host), text(&b.host)),
         ("CPU", text(&a.cpu_model), text(&b.cpu_model)),
@@ -54,6 +75,11 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
             "handling of free pages by the machine's host",
             a.free_page_reporting.map(host_takes),
             b.free_page_reporting.map(host_takes),
+        ),
+        (
+            "way from core to core and back",
+            usual.map(|(a, _)| nanoseconds(a)),
+            usual.map(|(_, b)| nanoseconds(b)),
         ),
         ("build", text(&a.profile), text(&b.profile)),
         (

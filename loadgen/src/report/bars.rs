@@ -95,7 +95,10 @@ fn row(bar: &Bar) -> BarRow {
         format!("{} {}", bar.data_set, bar.row),
         figure_text(bar),
         limit_text(bar),
-        met.to_owned(),
+        match bar.cores_moved {
+            Some([moved, of]) => format!("{met}, cores moved in {moved} of {of} rounds"),
+            None => met.to_owned(),
+        },
     ];
     cells.extend(bar.others.iter().map(|other| {
         let figure = shown(bar, other.figure);
@@ -132,6 +135,7 @@ mod tests {
             base: Some(400.0),
             value: Some(1.25),
             met: Some(false),
+            cores_moved: None,
             others: vec![OtherTarget {
                 target: "etcd-3.7.1".into(),
                 figure: Some(1_250.0),
@@ -160,6 +164,12 @@ mod tests {
         };
         let cells = row(&bar).cells;
         assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "undecided", "–"]);
+        bar.cores_moved = Some([2, 5]);
+        assert_eq!(
+            row(&bar).cells[4],
+            "undecided, cores moved in 2 of 5 rounds"
+        );
+        bar.cores_moved = None;
         bar.value = None;
         assert_eq!(row(&bar).cells[4], "–");
     }

@@ -210,6 +210,13 @@ fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
     }
 }
 
+/// How far the cores usually are from each other.
+fn distance(core_round_trip_ns: Option<f64>) -> String {
+    core_round_trip_ns.map_or_else(String::new, |ns| {
+        format!(", {ns:.0} ns from one to another and back")
+    })
+}
+
 fn short_name(case: &Case) -> String {
     format!(
         "{} {} {}",
@@ -259,8 +266,10 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         (
             "CPU",
             format!(
-                "{}, {} cores used",
-                environment.cpu_model, environment.cores
+                "{}, {} cores used{}",
+                environment.cpu_model,
+                environment.cores,
+                distance(environment.core_round_trip_ns)
             ),
         ),
         (

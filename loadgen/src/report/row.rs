@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::quantity::{ABSENT, Quantity};
 use crate::result::{
-    Case, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
+    Case, Moved, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
@@ -171,6 +171,7 @@ pub fn warnings(case: &Case) -> Vec<String> {
             part * 100.0
         ));
     }
+    notes.extend(case.moved.as_ref().and_then(cores_moved));
     if case.client_limited {
         let drained = case
             .null_sink_ms
@@ -192,6 +193,22 @@ pub fn warnings(case: &Case) -> Vec<String> {
         notes.push(format!("{clamped} lists took over an hour"));
     }
     notes
+}
+
+/// In how many rounds the cores had moved, and what the others came to; `None` where in none.
+fn cores_moved(of: &Moved) -> Option<String> {
+    let shown = |spread: &Spread| {
+        let [min, p50, max] = [spread.min, spread.p50, spread.max].map(Quantity::Milliseconds);
+        format!("{p50} ({min} … {max})")
+    };
+    let mut note = of.in_rounds()?;
+    if let Some(time) = &of.usual_ms {
+        note.push_str(&format!(", the others {}", shown(time)));
+    }
+    if let Some(cpu) = &of.usual_server_cpu_ms {
+        note.push_str(&format!(", of server CPU {}", shown(cpu)));
+    }
+    Some(note)
 }
 
 /// How the objects were shared, and what came of it.
@@ -293,8 +310,10 @@ fn beside_its_bytes(of: &Yardstick) -> String {
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));
     let list_cpu = of.list_server_cpu_ms.map(|cpu| cpu.p50);
+    let moved = of.moved.as_ref().and_then(cores_moved);
+    let moved = moved.map_or_else(String::new, |note| format!("; {note}"));
     format!(
-        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}",
+        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}{moved}",
         of.rounds.len(),
         milliseconds(Some(of.list_ms.p50)),
         milliseconds(Some(of.body_ms.p50)),
@@ -332,7 +351,7 @@ fn extremes(quantiles: &Quantiles) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Tier;
+    use crate::result::{Round, Tier};
 
     #[test]
     fn a_row_that_was_not_measured_has_dashes_and_its_reason() {
@@ -344,6 +363,25 @@ mod tests {
         assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
         assert!(row.cells[4..11].iter().all(|cell| cell == "–"), "{row:?}");
         assert_eq!(row.cells[11], "N/A: etcd 3.4 has no RangeStream");
+    }
+
+    #[test]
+    fn rounds_with_distant_cores_are_told_with_what_the_others_took() {
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+        let round = |ms, core_round_trip_ns| Round {
+            ms,
+            server_cpu_ms: Some(ms - 50.0),
+            core_round_trip_ns: Some([53.0, core_round_trip_ns]),
+        };
+        case.valid = true;
+        let usual = [round(460.0, 53.0), round(470.0, 55.0)];
+        case.moved = Moved::of(usual, 53.0);
+        assert_eq!(warnings(&case), Vec::<String>::new());
+        case.moved = Moved::of([usual[0], round(990.0, 305.0), usual[1]], 53.0);
+        let note = "cores moved in 1 of 3 rounds, the others 465 ms (460 ms … 470 ms), of server CPU 415 ms (410 ms … 420 ms)";
+        assert_eq!(warnings(&case), [note]);
+        case.moved = Moved::of([round(990.0, 305.0)], 53.0);
+        assert_eq!(warnings(&case), ["cores moved in 1 of 1 rounds"]);
     }
 
     #[test]

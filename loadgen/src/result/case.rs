@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use workloads::strategy::Tier;
 
-use super::{ServerFigures, Sharding, Spread, Yardstick};
+use super::{Moved, Round, ServerFigures, Sharding, Spread, Yardstick};
 
 /// How far a checked list may be above the drained one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
@@ -68,6 +68,12 @@ pub struct Case {
     /// How long the data set took to be written before the row; null where it was there already.
     #[serde(default)]
     pub seed_s: Option<f64>,
+    /// The rounds of the measured phase one by one, in order. A row of small requests is one round, each put to watchers is one.
+    #[serde(default)]
+    pub rounds: Vec<Round>,
+    /// In how many of them the cores had moved; null where nobody looked.
+    #[serde(default)]
+    pub moved: Option<Moved>,
     /// Time of one whole list, small request or event at a watcher, from its intended start to its checked end.
     pub latency_ms: Option<Quantiles>,
     /// The same requests from when they were really sent (open loop): what a generator that waits would have seen.
@@ -132,6 +138,8 @@ impl Case {
             valid: false,
             client_limited: false,
             seed_s: None,
+            rounds: Vec::new(),
+            moved: None,
             latency_ms: None,
             service_ms: None,
             requests_per_s: None,
@@ -159,6 +167,12 @@ impl Case {
                 let lowest = ratio.likely.map_or(ratio.min, |[lower, _]| lower);
                 lowest > CLIENT_LIMIT
             });
+    }
+
+    /// Measured rounds, and those taken by turns after them.
+    pub(super) fn all_rounds(&self) -> impl Iterator<Item = Round> {
+        let turns = self.yardstick.iter().flat_map(Yardstick::lists);
+        self.rounds.iter().copied().chain(turns)
     }
 
     /// True when the row has numbers that may be ranked against others.

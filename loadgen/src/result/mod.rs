@@ -5,6 +5,7 @@ mod bar;
 mod case;
 mod environment;
 mod folder;
+mod rounds;
 mod server;
 mod shards;
 mod yardstick;
@@ -15,6 +16,7 @@ pub use case::{
 };
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
+pub use rounds::{Moved, Round};
 pub use server::{ServerFigures, TierFigures};
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
 pub use workloads::strategy::Tier;
@@ -48,6 +50,23 @@ pub struct Report {
     /// The scenario's bars and what the run made of them.
     #[serde(default)]
     pub bars: Vec<Bar>,
+}
+
+impl Report {
+    /// Notes how long a cache line usually took between cores, and in which rounds of its cases they had moved by that.
+    pub fn mark_moved(&mut self) {
+        let rounds = self.cases.iter().flat_map(Case::all_rounds);
+        self.environment.core_round_trip_ns = rounds::usual_ns(rounds);
+        let Some(usual_ns) = self.environment.core_round_trip_ns else {
+            return;
+        };
+        for case in &mut self.cases {
+            case.moved = Moved::of(case.rounds.iter().copied(), usual_ns);
+            if let Some(yardstick) = &mut case.yardstick {
+                yardstick.moved = Moved::of(yardstick.lists(), usual_ns);
+            }
+        }
+    }
 }
 
 /// What was listed: enough to make the same bytes again anywhere.

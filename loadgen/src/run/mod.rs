@@ -27,6 +27,7 @@ use crate::progress::Progress;
 use crate::result::{
     self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
 };
+use crate::sample::CoreDistance;
 use crate::target::TargetSpec;
 use crate::target::silence::ANSWERS_WITHIN;
 use foreign::{InNamespaces, Seeded};
@@ -84,6 +85,8 @@ pub async fn run(
             scenario_toml: scenario.to_toml(),
         },
         loads: 0,
+        // Without it nobody looks, and the result says so.
+        cores: CoreDistance::start().ok().map(Arc::new),
     };
     let failure = run.all().await.err();
     run.finish(failure)
@@ -100,6 +103,7 @@ struct Run<'a> {
     result: SavedResult,
     /// Data sets that were loaded through a Kubernetes API so far.
     loads: usize,
+    cores: Option<Arc<CoreDistance>>,
 }
 
 impl Run<'_> {
@@ -254,6 +258,7 @@ impl Run<'_> {
             source,
             data_set,
             run_begun: self.begun,
+            cores: self.cores.as_ref(),
             progress: self.progress,
             stop: self.stop,
         };
@@ -295,6 +300,7 @@ impl Run<'_> {
     fn judge(&mut self) {
         let report = &mut self.result.report;
         report.elapsed_s = self.begun.elapsed().as_secs_f64();
+        report.mark_moved();
         report.bars = bars::judge(self.scenario, report);
     }
 

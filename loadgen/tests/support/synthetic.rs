@@ -353,6 +353,7 @@ fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>)
         base,
         value,
         met: value.map(|value| value <= limit),
+        cores_moved: None,
         others: vec![OtherTarget {
             target: "etcd".into(),
             figure: other,

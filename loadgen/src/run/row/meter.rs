@@ -1,10 +1,13 @@
 //! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
 //!
 //! - [`remote`]: the same of a server that is not ours, by its own word
+//! - [`rounds`]: round by round, and where the cores were
 
 mod remote;
+mod rounds;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -13,11 +16,13 @@ use super::Measured;
 use crate::record::{Sample, Series};
 use crate::result::{ClientFigures, ServerFigures, TierFigures};
 use crate::sample::{
-    AllocatedWatch, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY, Sampler,
-    Watched, cpu_used,
+    AllocatedWatch, CoreDistance, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY,
+    Sampler, Watched, cpu_used,
 };
 use crate::target::Running;
 use remote::Remote;
+pub(super) use rounds::Looks;
+use rounds::Rounds;
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
@@ -60,16 +65,19 @@ pub(super) struct Meter {
     stored_bytes: Option<u64>,
     ask_allocated_every: Duration,
     sampler: Option<Sampler>,
+    rounds: Rounds,
 }
 
 impl Meter {
-    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them.
+    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them, `cores` tells
+    /// where this machine's are.
     ///
     /// # Errors
     /// When a server has ended.
     pub(super) async fn settled(
         running: &Running,
         stored_bytes: Option<u64>,
+        cores: Option<Arc<CoreDistance>>,
     ) -> Result<Self, ProcessError> {
         let mut servers = Vec::new();
         for child in running.processes() {
@@ -119,12 +127,30 @@ impl Meter {
             stored_bytes,
             ask_allocated_every: ASK_ALLOCATED_EVERY,
             sampler: None,
+            rounds: Rounds::new(cores),
         })
     }
 
     /// Asks seldom what is allocated, since lists come or are read at a pace and the servers rest in between.
     pub(super) fn ask_seldom(&mut self) {
         self.ask_allocated_every = ASK_SELDOM;
+    }
+
+    /// Begins a round of the measured phase, with peaks of its own.
+    pub(super) async fn begin_round(&mut self, looks: Looks) {
+        self.reset_peaks();
+        let servers = &self.servers;
+        self.rounds.begin(looks, || cpu_of(servers)).await;
+    }
+
+    /// Looks where the cores are from now on, for rounds that are none of the measured phase.
+    pub(super) async fn watch_cores(&self) {
+        self.rounds.watch_cores(Looks::Throughout).await;
+    }
+
+    /// What was seen of them since.
+    pub(super) async fn core_round_trip_ns(&self) -> Option<[f64; 2]> {
+        self.rounds.core_round_trip_ns().await
     }
 
     /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
@@ -145,8 +171,10 @@ impl Meter {
         self.unmetered.as_deref()
     }
 
-    /// Notes the peak of a round.
+    /// Notes time, CPU and peak of a round, and where the cores were.
     pub(super) async fn end_of_round(&mut self) {
+        let servers = &self.servers;
+        self.rounds.end(|| cpu_of(servers)).await;
         if let Some(remote) = &mut self.remote {
             remote.look_again().await;
             return;
@@ -159,9 +187,7 @@ impl Meter {
 
     /// CPU time that the servers have used since they started; `None` where none is ours, or one has ended.
     pub(super) fn cpu(&self) -> Option<Duration> {
-        let each = self.servers.iter().map(|server| server.process.cpu().ok());
-        let sum = each.sum::<Option<Duration>>();
-        sum.filter(|_| !self.servers.is_empty())
+        cpu_of(&self.servers)
     }
 
     /// Starts sampling and notes the clocks.
@@ -207,6 +233,7 @@ impl Meter {
         measured.case.server = server;
         measured.case.client = Some(client);
         measured.series = series;
+        measured.case.rounds = self.rounds.take();
     }
 
     /// Stops sampling and answers what the phase cost; `None` for the server where none is ours.
@@ -343,6 +370,13 @@ impl Meter {
         }
         sum
     }
+}
+
+/// CPU time that all of them have used since they started; `None` without any, or where one has ended.
+fn cpu_of(servers: &[Metered]) -> Option<Duration> {
+    let each = servers.iter().map(|server| server.process.cpu().ok());
+    let sum = each.sum::<Option<Duration>>();
+    sum.filter(|_| !servers.is_empty())
 }
 
 /// Asks a server to give back what it does not use; waits where it cannot be asked.
