@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use loadgen::sample::CoreDistance;
 
-/// What a thread that has ended means.
-const ENDED: &str = "a core's thread has ended";
 /// How often it is looked, and a line is printed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -44,15 +42,16 @@ async fn run() -> anyhow::Result<()> {
     let begun = Instant::now();
     let (mut last, mut received) = (begun, loopback_bytes()?);
     while begun.elapsed() < Duration::from_secs(seconds) {
-        cores.watch(Some(LOOK_EVERY)).await.context(ENDED)?;
+        let watch = cores.watch(Some(LOOK_EVERY)).await?;
         tokio::time::sleep(INTERVAL).await;
-        let seen = cores.seen().await.context(ENDED)?;
+        let seen = watch.seen().await?;
+        let nanoseconds = || seen.iter().map(Duration::as_nanos);
         let (now, bytes) = (Instant::now(), loopback_bytes()?);
         println!(
             "{:7.2}   {:3} … {:3} ns   {:.2} GB/s",
             begun.elapsed().as_secs_f64(),
-            seen.shortest.as_nanos(),
-            seen.longest.as_nanos(),
+            nanoseconds().min().unwrap_or_default(),
+            nanoseconds().max().unwrap_or_default(),
             (bytes - received) as f64 / (now - last).as_nanos() as f64,
         );
         (last, received) = (now, bytes);

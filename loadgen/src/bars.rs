@@ -218,12 +218,17 @@ impl<'a> Figures<'a> {
     }
 }
 
+/// The last name of a path: one tier's CPU is `server.etcd.cpu_s_per_request`.
+fn last_of(path: &str) -> &str {
+    path.rsplit_once('.').map_or(path, |(_, last)| last)
+}
+
 /// The rounds that a figure of time or CPU is of.
 fn rounds_of<'a>(case: &'a Case, metric: &str) -> Option<&'a Moved> {
     let (group, rest) = metric.split_once('.').unwrap_or((metric, ""));
     match group {
         "yardstick" => case.yardstick.as_ref()?.moved.as_ref(),
-        "server" | "client" if rest.starts_with("cpu") => case.moved.as_ref(),
+        "server" | "client" if last_of(rest).starts_with("cpu") => case.moved.as_ref(),
         "latency_ms" | "service_ms" | "requests_per_s" | "throughput_bytes_per_s" => {
             case.moved.as_ref()
         }
@@ -419,8 +424,7 @@ seed = 1
             case.moved = Some(Moved {
                 rounds,
                 of: 3,
-                usual_ms: None,
-                usual_server_cpu_ms: None,
+                ..Moved::default()
             });
             case
         };
@@ -436,6 +440,9 @@ seed = 1
             Some([2, 3]),
             "the other target is not there"
         );
+        let mut of_a_tier = of_unary.clone();
+        of_a_tier.metric = "server.etcd.cpu_s_per_request".to_owned();
+        assert_eq!(moved(&of_a_tier), Some([2, 3]));
         let mut of_memory = of_unary.clone();
         of_memory.metric = "server.peak_above_idle".to_owned();
         assert_eq!(moved(&of_memory), None);

@@ -178,6 +178,7 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
     new.report.environment.memory_bytes -= 4 << 20;
     base.report.environment.core_round_trip_ns = Some(53.0);
     new.report.environment.core_round_trip_ns = Some(61.0);
+    // And one with a scenario that cannot be read any more.
     assert_eq!(notes(&base, &new), Vec::<String>::new());
 
     base.report.environment.tcp_congestion_control = Some("cubic".into());
@@ -189,11 +190,30 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
         let moved = Some(Moved {
             rounds,
             of,
-            usual_ms: None,
-            usual_server_cpu_ms: None,
+            ..Moved::default()
         });
         new.report.cases[of as usize].moved = moved;
     }
+    let scenario = |warmup: u32| {
+        format!(
+            r#"
+name = "synthetic"
+summary = "to compare"
+repeats = 3
+warmup = {warmup}
+[rows]
+etcd = ["stream"]
+[[data_set]]
+name = "pods-150k"
+kind = "raw"
+objects = 10
+object_size = 100
+seed = 1
+"#
+        )
+    };
+    base.scenario_toml = scenario(1);
+    new.scenario_toml = scenario(12);
     new.report.environment.memory_bytes = 96 << 30;
     new.report.environment.servers[1].program = "etcd 3.8.0".into();
     new.report.environment.servers[1].flags = flags(2, "--snapshot-count=9");
@@ -205,9 +225,10 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
         "different vm.percpu_pagelist_high_fraction (lists of free pages): 0 and 8;",
         "different handling of free pages by the machine's host: leaves them and takes them back;",
         "different way from core to core and back: 53 ns and 305 ns;",
+        "different warm-up: 1 and 12 rounds;",
         "different program of etcd: etcd 3.7.1 and etcd 3.8.0",
         "different flags of etcd: only in the first --snapshot-count=1; only in the second --snapshot-count=9",
-        "the second run's cores had moved in 1 of 8 rounds; its rows say in which",
+        "the second run's cores had moved while 1 of its",
     ];
     assert_eq!(notes.len(), begins.len(), "{notes:?}");
     for (note, begin) in notes.iter().zip(begins) {

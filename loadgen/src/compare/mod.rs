@@ -143,7 +143,7 @@ pub fn compare(
     same_work(&base.report, &new.report)?;
     let mut comparison = Comparison {
         lines: Vec::new(),
-        warnings: warnings::warnings(&base.report, &new.report),
+        warnings: warnings::warnings(base, new),
         gone: Vec::new(),
     };
     let mut in_common = 0;

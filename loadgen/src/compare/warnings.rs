@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use workloads::Scenario;
+
 use crate::report::quantity::Quantity;
-use crate::result::{Environment, Report, ServerSetup};
+use crate::result::{Case, Environment, Report, SavedResult, ServerSetup};
 
 /// Kernels of one machine tell slightly different sizes of its memory.
 const MEMORY_DIFFERS: f64 = 0.01;
@@ -13,10 +15,12 @@ const CORES_DIFFER: f64 = 1.5;
 const NAMED: usize = 6;
 
 /// One line for each difference. What one of the results does not tell is no difference.
-pub(super) fn warnings(base: &Report, new: &Report) -> Vec<String> {
-    let mut warnings = of_machines(&base.environment, &new.environment);
-    warnings.extend(of_servers(&base.environment, &new.environment));
-    for (which, report) in [("first", base), ("second", new)] {
+pub(super) fn warnings(base: &SavedResult, new: &SavedResult) -> Vec<String> {
+    let (old, fresh) = (&base.report.environment, &new.report.environment);
+    let mut warnings = of_machines(old, fresh);
+    warnings.extend(of_warm_up(base, new));
+    warnings.extend(of_servers(old, fresh));
+    for (which, report) in [("first", &base.report), ("second", &new.report)] {
         if report.interrupted {
             warnings.push(format!("the {which} run was interrupted"));
         }
@@ -25,18 +29,26 @@ pub(super) fn warnings(base: &Report, new: &Report) -> Vec<String> {
     warnings
 }
 
+/// The first lists of a server are slower than the rest, and more of them are none of the figures where it warms up longer.
+fn of_warm_up(base: &SavedResult, new: &SavedResult) -> Option<String> {
+    // Without a scenario that can be read it is not told.
+    let rounds = |result: &SavedResult| {
+        let scenario = Scenario::parse(&result.scenario_toml, &result.report.scenario).ok()?;
+        Some(scenario.warmup)
+    };
+    let (old, fresh) = (rounds(base)?, rounds(new)?);
+    (old != fresh).then(|| {
+        format!("different warm-up: {old} and {fresh} rounds; times and CPU say little across that")
+    })
+}
+
 /// Whether cores had moved while rows were measured.
 fn of_cores(which: &str, report: &Report) -> Option<String> {
-    let rows = report.cases.iter().filter_map(|case| case.moved.as_ref());
-    let (mut moved, mut all) = (0, 0);
-    for row in rows {
-        moved += row.rounds;
-        all += row.of;
-    }
+    let had_moved = |case: &&Case| case.all_moved().any(|moved| moved.rounds > 0);
+    let moved = report.cases.iter().filter(had_moved).count();
     (moved > 0).then(|| {
-        format!(
-            "the {which} run's cores had moved in {moved} of {all} rounds; its rows say in which"
-        )
+        let rows = report.cases.len();
+        format!("the {which} run's cores had moved while {moved} of its {rows} rows were measured; those say in how many rounds")
     })
 }
 

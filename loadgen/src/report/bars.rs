@@ -73,6 +73,14 @@ pub(super) fn limit_text(bar: &Bar) -> String {
     }
 }
 
+/// Words about a bar, and in how many of its rounds the cores had moved.
+pub(super) fn with_cores(bar: &Bar, words: &str) -> String {
+    match bar.cores_moved {
+        Some([moved, of]) => format!("{words}, cores moved in {moved} of {of} rounds"),
+        None => words.to_owned(),
+    }
+}
+
 fn shown(bar: &Bar, figure: Option<f64>) -> String {
     match figure {
         Some(figure) => quantity(&bar.metric, figure).to_string(),
@@ -95,10 +103,7 @@ fn row(bar: &Bar) -> BarRow {
         format!("{} {}", bar.data_set, bar.row),
         figure_text(bar),
         limit_text(bar),
-        match bar.cores_moved {
-            Some([moved, of]) => format!("{met}, cores moved in {moved} of {of} rounds"),
-            None => met.to_owned(),
-        },
+        with_cores(bar, met),
     ];
     cells.extend(bar.others.iter().map(|other| {
         let figure = shown(bar, other.figure);

@@ -212,9 +212,10 @@ fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
 
 /// How far the cores usually are from each other.
 fn distance(core_round_trip_ns: Option<f64>) -> String {
-    core_round_trip_ns.map_or_else(String::new, |ns| {
-        format!(", {ns:.0} ns from one to another and back")
-    })
+    match core_round_trip_ns {
+        Some(ns) => format!(", {ns:.0} ns from one to another and back"),
+        None => ", how far from each other is not told".to_owned(),
+    }
 }
 
 fn short_name(case: &Case) -> String {

@@ -171,7 +171,8 @@ pub fn warnings(case: &Case) -> Vec<String> {
             part * 100.0
         ));
     }
-    notes.extend(case.moved.as_ref().and_then(cores_moved));
+    let moved = case.moved.as_ref();
+    notes.extend(moved.and_then(|moved| cores_moved(moved, &rounds_of(case))));
     if case.client_limited {
         let drained = case
             .null_sink_ms
@@ -195,13 +196,30 @@ pub fn warnings(case: &Case) -> Vec<String> {
     notes
 }
 
-/// In how many rounds the cores had moved, and what the others came to; `None` where in none.
-fn cores_moved(of: &Moved) -> Option<String> {
+/// What a row's rounds are, where they are not its lists one by one.
+fn rounds_of(case: &Case) -> String {
+    if case.shards.is_some() {
+        return "rounds of all shards".to_owned();
+    }
+    if case.watchers.is_some() {
+        return "rounds until the last watcher".to_owned();
+    }
+    // Small requests are one round.
+    match case.clients {
+        clients if clients > 1 && case.requests_per_s.is_none() => {
+            format!("rounds of {clients} lists")
+        }
+        _ => "rounds".to_owned(),
+    }
+}
+
+/// In how many of such rounds the cores had moved, and what the others came to; `None` where in none.
+fn cores_moved(of: &Moved, rounds: &str) -> Option<String> {
     let shown = |spread: &Spread| {
         let [min, p50, max] = [spread.min, spread.p50, spread.max].map(Quantity::Milliseconds);
         format!("{p50} ({min} … {max})")
     };
-    let mut note = of.in_rounds()?;
+    let mut note = of.told_of(rounds)?;
     if let Some(time) = &of.usual_ms {
         note.push_str(&format!(", the others {}", shown(time)));
     }
@@ -310,7 +328,8 @@ fn beside_its_bytes(of: &Yardstick) -> String {
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));
     let list_cpu = of.list_server_cpu_ms.map(|cpu| cpu.p50);
-    let moved = of.moved.as_ref().and_then(cores_moved);
+    let moved = of.moved.as_ref();
+    let moved = moved.and_then(|moved| cores_moved(moved, "rounds"));
     let moved = moved.map_or_else(String::new, |note| format!("; {note}"));
     format!(
         "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}{moved}",
@@ -371,17 +390,31 @@ mod tests {
         let round = |ms, core_round_trip_ns| Round {
             ms,
             server_cpu_ms: Some(ms - 50.0),
-            core_round_trip_ns: Some([53.0, core_round_trip_ns]),
+            core_round_trip_ns: Some(vec![53.0, core_round_trip_ns]),
         };
         case.valid = true;
-        let usual = [round(460.0, 53.0), round(470.0, 55.0)];
-        case.moved = Moved::of(usual, 53.0);
+        let rounds = [round(460.0, 53.0), round(470.0, 55.0), round(990.0, 305.0)];
+        case.moved = Moved::of(&rounds[..2], 53.0);
         assert_eq!(warnings(&case), Vec::<String>::new());
-        case.moved = Moved::of([usual[0], round(990.0, 305.0), usual[1]], 53.0);
-        let note = "cores moved in 1 of 3 rounds, the others 465 ms (460 ms … 470 ms), of server CPU 415 ms (410 ms … 420 ms)";
+        case.moved = Moved::of(&rounds, 53.0);
+        let others = "the others 465 ms (460 ms … 470 ms), of server CPU 415 ms (410 ms … 420 ms)";
+        let note = format!("cores moved in 1 of 3 rounds (1 of 6 looks), {others}");
         assert_eq!(warnings(&case), [note]);
-        case.moved = Moved::of([round(990.0, 305.0)], 53.0);
-        assert_eq!(warnings(&case), ["cores moved in 1 of 1 rounds"]);
+        case.clients = 5;
+        let note = format!("cores moved in 1 of 3 rounds of 5 lists (1 of 6 looks), {others}");
+        assert_eq!(warnings(&case), [note]);
+        case.watchers = Some(100);
+        let note =
+            format!("cores moved in 1 of 3 rounds until the last watcher (1 of 6 looks), {others}");
+        assert_eq!(warnings(&case), [note]);
+        // Small requests are one round, looked at before and after.
+        case.watchers = None;
+        case.requests_per_s = Some(1.0);
+        case.moved = Moved::of(&rounds[2..], 53.0);
+        assert_eq!(
+            warnings(&case),
+            ["cores moved in 1 of 1 rounds (1 of 2 looks)"]
+        );
     }
 
     #[test]

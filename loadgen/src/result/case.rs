@@ -169,10 +169,10 @@ impl Case {
             });
     }
 
-    /// Measured rounds, and those taken by turns after them.
-    pub(super) fn all_rounds(&self) -> impl Iterator<Item = Round> {
-        let turns = self.yardstick.iter().flat_map(Yardstick::lists);
-        self.rounds.iter().copied().chain(turns)
+    /// In how many rounds the cores had moved: of the measured ones, and of those taken by turns after them.
+    pub fn all_moved(&self) -> impl Iterator<Item = &Moved> {
+        let turns = self.yardstick.as_ref().and_then(|y| y.moved.as_ref());
+        self.moved.iter().chain(turns)
     }
 
     /// True when the row has numbers that may be ranked against others.

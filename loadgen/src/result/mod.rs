@@ -55,17 +55,7 @@ pub struct Report {
 impl Report {
     /// Notes how long a cache line usually took between cores, and in which rounds of its cases they had moved by that.
     pub fn mark_moved(&mut self) {
-        let rounds = self.cases.iter().flat_map(Case::all_rounds);
-        self.environment.core_round_trip_ns = rounds::usual_ns(rounds);
-        let Some(usual_ns) = self.environment.core_round_trip_ns else {
-            return;
-        };
-        for case in &mut self.cases {
-            case.moved = Moved::of(case.rounds.iter().copied(), usual_ns);
-            if let Some(yardstick) = &mut case.yardstick {
-                yardstick.moved = Moved::of(yardstick.lists(), usual_ns);
-            }
-        }
+        self.environment.core_round_trip_ns = rounds::mark_moved(&mut self.cases);
     }
 }
 

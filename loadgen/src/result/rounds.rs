@@ -2,37 +2,47 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Spread;
+use super::{Case, Spread, Yardstick};
 
 /// By which factor a round trip differs from the usual one when cores have moved. As long as they stay, it is the same within a
 /// tenth; threads of one core have half of it, cores without a common cache three times as much and more.
 const MOVED: f64 = 1.5;
+/// A look stands for the time until the next, but not for more milliseconds than this: hosts move cores for tenths of a second.
+const STANDS_FOR_MS: f64 = 100.0;
+/// Looks of a run that tell what is usual.
+const LEAST_LOOKS: usize = 8;
 
-/// One measured round: every client has its list, or its requests.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// One measured round: every client has its list, or its requests. Rounds in which something failed, and one that was stopped,
+/// are none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Round {
     /// Wall-clock time until the last client was done.
     pub ms: f64,
     /// CPU time of all servers meanwhile; null where none of them is ours.
     pub server_cpu_ms: Option<f64>,
-    /// The shortest and the longest time in which a cache line went from the first core to the one that is farthest from it and
-    /// back, from right before the round to right after it; null where that is not measured: see
-    /// [`super::Environment::core_round_trip_ns`].
-    pub core_round_trip_ns: Option<[f64; 2]>,
+    /// In how many nanoseconds a cache line went from the first core to the one that is farthest from it and back: at each look,
+    /// from right before the round to right after it. Null where nobody can look: see [`super::Environment::core_round_trip_ns`].
+    pub core_round_trip_ns: Option<Vec<f64>>,
 }
 
-/// In how many rounds the cores had moved: a cache line took over 1.5 times as long as it usually does in this run from one to the
-/// other and back, or under 2/3 of it. The host of a virtual machine runs its CPUs where it likes: on cores without a common cache
-/// whatever goes from one to the other is slower, and on the two threads of one core everything is. Such rounds are part of all
-/// figures; this says what the others came to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// In how many rounds the cores had moved: at one look at least a cache line took over 1.5 times as long as it usually does in
+/// this run from one to the other and back, or under 2/3 of it. The host of a virtual machine runs its CPUs where it likes: on
+/// cores without a common cache whatever goes from one to the other is slower, and on the two threads of one core everything is.
+/// Such rounds are part of all figures; this says what the others came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Moved {
     /// Rounds in which they had.
     pub rounds: u32,
     /// All rounds.
     pub of: u32,
+    /// Looks at which they had: one of a long round's many says less of it than all of them.
+    #[serde(default)]
+    pub looks: u32,
+    /// All looks; 0 in results that did not count them.
+    #[serde(default)]
+    pub of_looks: u32,
     /// Time of the other rounds; null without any.
     pub usual_ms: Option<Spread>,
     /// CPU time of all servers in the other rounds.
@@ -42,98 +52,208 @@ pub struct Moved {
 impl Moved {
     /// Of these rounds, where a cache line usually takes so long. `None` without a round, or where one was not looked at.
     #[must_use]
-    pub fn of(rounds: impl IntoIterator<Item = Round>, usual_ns: f64) -> Option<Self> {
-        let rounds: Vec<Round> = rounds.into_iter().collect();
-        let is_usual = |ns: f64| (usual_ns / MOVED..=usual_ns * MOVED).contains(&ns);
+    pub fn of(rounds: &[Round], usual_ns: f64) -> Option<Self> {
+        let is_usual = |ns: &&f64| (usual_ns / MOVED..=usual_ns * MOVED).contains(*ns);
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let mut usual = Vec::new();
-        for round in &rounds {
-            if round.core_round_trip_ns?.into_iter().all(is_usual) {
+        let (mut moved, mut all) = (0, 0);
+        for round in rounds {
+            let looks = round.core_round_trip_ns.as_ref()?;
+            let elsewhere = looks.len() - looks.iter().filter(is_usual).count();
+            if elsewhere == 0 {
                 usual.push(round);
             }
+            moved += elsewhere;
+            all += looks.len();
         }
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let cpu: Option<Vec<f64>> = usual.iter().map(|round| round.server_cpu_ms).collect();
         (!rounds.is_empty()).then(|| Self {
             rounds: count(rounds.len() - usual.len()),
             of: count(rounds.len()),
+            looks: count(moved),
+            of_looks: count(all),
             usual_ms: Spread::of(usual.iter().map(|round| round.ms)),
             usual_server_cpu_ms: cpu.and_then(Spread::of),
         })
     }
 
-    /// In words; `None` where the cores stayed all the time.
+    /// In words, where `rounds` says what they are; `None` where the cores stayed all the time.
     #[must_use]
-    pub fn in_rounds(&self) -> Option<String> {
-        let Self { rounds, of, .. } = self;
-        (*rounds > 0).then(|| format!("cores moved in {rounds} of {of} rounds"))
+    pub fn told_of(&self, rounds: &str) -> Option<String> {
+        let Self { of, of_looks, .. } = self;
+        if self.rounds == 0 {
+            return None;
+        }
+        let mut told = format!("cores moved in {} of {of} {rounds}", self.rounds);
+        if *of_looks > 0 {
+            told.push_str(&format!(" ({} of {of_looks} looks)", self.looks));
+        }
+        Some(told)
     }
 }
 
-/// How long a cache line usually takes: the lower quartile of what rounds had at most, in nanoseconds. It holds where less than a
-/// quarter of them had cores nearer than usual and less than three quarters had them farther apart. `None` without a look.
-pub(super) fn usual_ns(rounds: impl Iterator<Item = Round>) -> Option<f64> {
-    let longest = rounds.filter_map(|round| round.core_round_trip_ns.map(|[_, longest]| longest));
-    let mut longest: Vec<f64> = longest.collect();
-    longest.sort_by(f64::total_cmp);
-    longest.get(longest.len() / 4).copied()
+/// Notes in which rounds of these rows the cores had moved, the rounds taken by turns among them. Answers how long a cache line
+/// usually took.
+pub(super) fn mark_moved(cases: &mut [Case]) -> Option<f64> {
+    let turns = |case: &Case| case.yardstick.as_ref().map(Yardstick::lists);
+    let turns: Vec<_> = cases.iter().map(turns).collect();
+    let measured = cases.iter().flat_map(|case| &case.rounds);
+    let usual_ns = usual_ns(measured.chain(turns.iter().flatten().flatten()))?;
+    for (case, turns) in cases.iter_mut().zip(turns) {
+        case.moved = Moved::of(&case.rounds, usual_ns);
+        if let Some((yardstick, turns)) = case.yardstick.as_mut().zip(turns) {
+            yardstick.moved = Moved::of(&turns, usual_ns);
+        }
+    }
+    Some(usual_ns)
+}
+
+/// How long a cache line usually takes, in nanoseconds: the lower quartile of all looks, each by the time that it stands for,
+/// so that a thousand short rounds weigh no more than the long ones of the same time. It holds where the cores were nearer than
+/// usual for less than a quarter of that time and farther apart for less than three quarters. `None` with fewer than eight looks.
+fn usual_ns<'a>(rounds: impl Iterator<Item = &'a Round>) -> Option<f64> {
+    let mut looks = Vec::new();
+    for round in rounds {
+        let seen = round.core_round_trip_ns.as_deref().unwrap_or_default();
+        let stands_for = (round.ms / seen.len() as f64).min(STANDS_FOR_MS);
+        looks.extend(seen.iter().map(|&ns| (ns, stands_for)));
+    }
+    if looks.len() < LEAST_LOOKS {
+        return None;
+    }
+    looks.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let quarter = looks.iter().map(|(_, ms)| ms).sum::<f64>() / 4.0;
+    let mut passed = 0.0;
+    let mut at_quarter = looks.iter().skip_while(|(_, ms)| {
+        passed += ms;
+        passed < quarter
+    });
+    at_quarter.next().map(|&(ns, _)| ns)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::{Outcome, Tier, Transfer, YardstickRound};
 
-    fn round(ms: f64, core_round_trip_ns: [f64; 2]) -> Round {
+    fn round(ms: f64, looks: &[f64]) -> Round {
         Round {
             ms,
             server_cpu_ms: Some(ms / 2.0),
-            core_round_trip_ns: Some(core_round_trip_ns),
+            core_round_trip_ns: Some(looks.to_vec()),
         }
+    }
+
+    fn usual_of(rounds: &[&[Round]]) -> Option<f64> {
+        usual_ns(rounds.iter().copied().flatten())
     }
 
     #[test]
     fn rounds_whose_cores_were_elsewhere_are_told_from_the_others() {
         let rounds = [
-            round(460.0, [60.0, 65.0]),
-            round(1_000.0, [62.0, 305.0]),
-            round(540.0, [29.0, 64.0]),
-            round(470.0, [62.0, 69.0]),
+            round(460.0, &[60.0, 62.0, 65.0]),
+            round(1_000.0, &[62.0, 305.0, 301.0]),
+            round(540.0, &[64.0, 29.0, 64.0]),
+            round(470.0, &[62.0, 69.0, 64.0]),
         ];
-        let usual = usual_ns(rounds.into_iter()).expect("each was looked at");
-        assert_eq!(usual, 65.0);
-        let moved = Moved::of(rounds, usual).expect("each was looked at");
+        let usual = usual_of(&[&rounds]).expect("each was looked at");
+        assert_eq!(usual, 62.0);
+        let moved = Moved::of(&rounds, usual).expect("each was looked at");
         assert_eq!((moved.rounds, moved.of), (2, 4));
+        assert_eq!((moved.looks, moved.of_looks), (3, 12));
+        let told = "cores moved in 2 of 4 rounds (3 of 12 looks)";
+        assert_eq!(moved.told_of("rounds").as_deref(), Some(told));
         let others = moved.usual_ms.expect("two rounds");
         assert_eq!((others.min, others.p50, others.max), (460.0, 465.0, 470.0));
         assert_eq!(moved.usual_server_cpu_ms.map(|cpu| cpu.p50), Some(232.5));
-        let all = Moved::of([round(1.0, [305.0, 305.0])], 62.0).expect("looked at");
+        let all = Moved::of(&[round(1.0, &[305.0, 305.0])], 62.0).expect("looked at");
         assert_eq!((all.rounds, all.of, all.usual_ms), (1, 1, None));
     }
 
     #[test]
-    fn most_of_a_run_may_have_distant_cores() {
-        let far = std::iter::repeat_n(round(900.0, [62.0, 305.0]), 7);
-        let near = std::iter::repeat_n(round(460.0, [62.0, 64.0]), 3);
-        assert_eq!(usual_ns(far.chain(near)), Some(64.0));
+    fn what_a_thousand_short_rounds_saw_weighs_no_more_than_their_time() {
+        let long = vec![round(500.0, &[62.0; 6]); 20];
+        let short = vec![round(2.0, &[30.0, 30.0]); 1_000];
+        assert_eq!(usual_of(&[&long, &short]), Some(62.0));
+        // Two looks at the ends of a long round do not tell what was between them.
+        let sparse = vec![round(10_000.0, &[30.0, 30.0]); 5];
+        assert_eq!(usual_of(&[&long, &sparse]), Some(62.0));
     }
 
     #[test]
-    fn without_a_look_nothing_is_said() {
+    fn long_rounds_that_saw_both_take_the_near_one_for_usual() {
+        let rounds = vec![
+            round(
+                800.0,
+                &[62.0, 62.0, 64.0, 305.0, 305.0, 301.0, 301.0, 301.0]
+            );
+            3
+        ];
+        assert_eq!(usual_of(&[&rounds]), Some(62.0));
+        assert_eq!(Moved::of(&rounds, 62.0).map(|moved| moved.rounds), Some(3));
+    }
+
+    #[test]
+    fn most_of_a_run_may_have_distant_cores() {
+        let far = vec![round(900.0, &[305.0; 9]); 7];
+        let near = vec![round(460.0, &[64.0; 6]); 6];
+        assert_eq!(usual_of(&[&far, &near]), Some(64.0));
+    }
+
+    #[test]
+    fn rounds_by_turns_are_looked_at_and_marked_as_the_measured_ones() {
+        let transfer = Transfer {
+            ms: 460.0,
+            server_cpu_ms: Some(450.0),
+            client_cpu_ms: 300.0,
+        };
+        let turn = |ns| YardstickRound {
+            list_first: true,
+            list: transfer,
+            body: transfer,
+            core_round_trip_ns: Some(vec![62.0, ns, 62.0]),
+        };
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+        case.rounds = vec![round(460.0, &[62.0, 63.0])];
+        let without_turns = case.clone();
+        case.yardstick = Yardstick::of(true, 1, vec![turn(62.0), turn(305.0)]);
+        let mut cases = [case, without_turns];
+        assert_eq!(mark_moved(&mut cases), Some(62.0), "of ten looks together");
+        let moved_in = |moved: Option<&Moved>| moved.map(|moved| (moved.rounds, moved.of));
+        let [case, other] = &cases;
+        assert_eq!(moved_in(case.moved.as_ref()), Some((0, 1)));
+        let turns = case.yardstick.as_ref().and_then(|y| y.moved.as_ref());
+        assert_eq!(moved_in(turns), Some((1, 2)));
+        let all: u32 = case.all_moved().map(|moved| moved.rounds).sum();
+        assert_eq!(all, 1);
+        assert_eq!(moved_in(other.moved.as_ref()), Some((0, 1)));
+        assert!(other.yardstick.is_none());
+    }
+
+    #[test]
+    fn without_looks_or_with_few_nothing_is_said() {
         let unseen = Round {
             core_round_trip_ns: None,
-            ..round(460.0, [62.0, 62.0])
+            ..round(460.0, &[])
         };
-        assert_eq!(usual_ns(std::iter::once(unseen)), None);
-        assert_eq!(Moved::of([], 62.0), None);
-        assert_eq!(Moved::of([round(460.0, [62.0, 62.0]), unseen], 62.0), None);
+        assert_eq!(usual_of(&[&vec![unseen.clone(); 20]]), None);
+        assert_eq!(usual_of(&[&[round(460.0, &[62.0; LEAST_LOOKS - 1])]]), None);
+        assert_eq!(
+            usual_of(&[&[round(460.0, &[62.0; LEAST_LOOKS])]]),
+            Some(62.0)
+        );
+        assert_eq!(Moved::of(&[], 62.0), None);
+        let mixed = [round(460.0, &[62.0, 62.0]), unseen];
+        assert_eq!(Moved::of(&mixed, 62.0), None);
     }
 
     #[test]
     fn a_server_that_is_not_ours_has_no_cpu() {
         let other = Round {
             server_cpu_ms: None,
-            ..round(460.0, [62.0, 62.0])
+            ..round(460.0, &[62.0, 62.0])
         };
-        let moved = Moved::of([other], 62.0).expect("looked at");
+        let moved = Moved::of(&[other], 62.0).expect("looked at");
         assert!(moved.usual_ms.is_some() && moved.usual_server_cpu_ms.is_none());
     }
 }

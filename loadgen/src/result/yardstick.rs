@@ -47,7 +47,7 @@ pub struct YardstickRound {
     pub body: Transfer,
     /// As [`Round::core_round_trip_ns`], of both.
     #[serde(default)]
-    pub core_round_trip_ns: Option<[f64; 2]>,
+    pub core_round_trip_ns: Option<Vec<f64>>,
 }
 
 /// What one of them took.
@@ -105,12 +105,13 @@ impl Yardstick {
     }
 
     /// The lists by themselves, with the cores' distance of their rounds.
-    pub(super) fn lists(&self) -> impl Iterator<Item = Round> {
-        self.rounds.iter().map(|round| Round {
+    pub(super) fn lists(&self) -> Vec<Round> {
+        let lists = self.rounds.iter().map(|round| Round {
             ms: round.list.ms,
             server_cpu_ms: round.list.server_cpu_ms,
-            core_round_trip_ns: round.core_round_trip_ns,
-        })
+            core_round_trip_ns: round.core_round_trip_ns.clone(),
+        });
+        lists.collect()
     }
 }
 

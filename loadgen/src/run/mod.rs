@@ -85,11 +85,21 @@ pub async fn run(
             scenario_toml: scenario.to_toml(),
         },
         loads: 0,
-        // Without it nobody looks, and the result says so.
-        cores: CoreDistance::start().ok().map(Arc::new),
+        cores: cores(progress),
     };
     let failure = run.all().await.err();
     run.finish(failure)
+}
+
+/// Who looks where the cores are; nobody, where it cannot be told.
+fn cores(progress: &Progress) -> Option<Arc<CoreDistance>> {
+    match CoreDistance::start() {
+        Ok(cores) => Some(Arc::new(cores)),
+        Err(error) => {
+            progress.say(&format!("not told where the cores are: {error}"));
+            None
+        }
+    }
 }
 
 /// A run under way.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// The calling thread, where the kernel asks for a process.
 const SELF: Pid = Pid::from_raw(0);
@@ -24,8 +25,8 @@ const BATCHES: u64 = 5;
 const SPINS: u32 = 1_000;
 /// Of more cores it cannot be said on which of them the processes of a run were.
 const MOST_CORES: usize = 8;
-/// How long a look holds. Hosts move cores for tenths of a second and longer.
-const HOLDS_FOR: Duration = Duration::from_millis(50);
+/// How long an answer may take: a look needs both of its cores at once, and has them within some time slices of the others.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why it cannot be told how far apart the cores are.
 #[derive(Debug, thiserror::Error)]
@@ -47,47 +48,43 @@ pub enum CoresError {
     /// A thread cannot be started.
     #[error("a thread on a core: {0}")]
     Thread(std::io::Error),
+    /// A thread is not there any more.
+    #[error("a core's thread has ended")]
+    Ended,
+    /// A look does not come to its end.
+    #[error("a look at the cores took more than {ANSWERS_WITHIN:?}")]
+    Late,
 }
 
-/// Round trips between the first core and the one that was farthest from it when somebody looked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoundTrips {
-    /// The shortest of all looks.
-    pub shortest: Duration,
-    /// The longest.
-    pub longest: Duration,
-}
-
-impl RoundTrips {
-    fn of(one: Duration) -> Self {
-        Self {
-            shortest: one,
-            longest: one,
-        }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            shortest: self.shortest.min(other.shortest),
-            longest: self.longest.max(other.longest),
-        }
-    }
-}
-
-/// A thread on each core that may be used, at rest until somebody asks. Dropping it ends them.
+/// A thread on each core that may be used, at rest until somebody watches. Dropping it ends them.
 ///
-/// A look takes both cores for 30 µs where they share a cache and 150 µs where they do not.
+/// A look takes the first core and each other one for 30 µs where they share a cache and 150 µs where they do not. Its result is
+/// the longest of these ways: how far the others are from each other is not known.
 #[derive(Debug)]
 pub struct CoreDistance {
     asked: Sender<Question>,
+    watches: AtomicU64,
+}
+
+/// Looks that go on until it is asked what was [`seen`](Self::seen), or it is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    asked: Sender<Question>,
+    number: u64,
 }
 
 #[derive(Debug)]
 enum Question {
     /// Look, and go on looking every so often where that is wanted.
-    Watch(Option<Duration>, oneshot::Sender<()>),
-    /// Look once more, and say what was seen since.
-    Seen(oneshot::Sender<RoundTrips>),
+    Watch {
+        number: u64,
+        every: Option<Duration>,
+        done: oneshot::Sender<()>,
+    },
+    /// Look once more, and say what all looks found.
+    Seen(oneshot::Sender<Vec<Duration>>),
+    /// Nobody wants to know what the watch of this number finds.
+    Rest(u64),
 }
 
 impl CoreDistance {
@@ -106,41 +103,84 @@ impl CoreDistance {
         };
         let others: Result<Vec<_>, _> = others.iter().map(|&core| Other::start(core)).collect();
         let others = others?;
+        let farthest = move || {
+            let each = others.iter().map(|other| other.pair.round_trip());
+            each.max().unwrap_or_default()
+        };
         let (asked, questions) = channel();
         // Its end is the others' end: nobody waits for it.
-        let _ends_by_itself = pinned(first, move || Looks::new(others).answer(&questions))?;
-        Ok(Self { asked })
+        let _ends_by_itself = pinned(first, move || Looks::new(farthest).answer(&questions))?;
+        Ok(Self {
+            asked,
+            watches: AtomicU64::new(0),
+        })
     }
 
-    /// Looks now, and with `every` so often until asked what was [`seen`](Self::seen). `None` when the threads have ended.
-    pub async fn watch(&self, every: Option<Duration>) -> Option<()> {
-        let (done, is_done) = oneshot::channel();
-        self.asked.send(Question::Watch(every, done)).ok()?;
-        is_done.await.ok()
-    }
-
-    /// Looks once more and answers what was seen since [`watch`](Self::watch). `None` when the threads have ended.
-    pub async fn seen(&self) -> Option<RoundTrips> {
-        let (seen, answer) = oneshot::channel();
-        self.asked.send(Question::Seen(seen)).ok()?;
-        answer.await.ok()
+    /// Looks now, and with `every` so often from now on. There is one watch at a time: a new one ends the one before it.
+    ///
+    /// # Errors
+    /// [`CoresError::Ended`] and [`CoresError::Late`].
+    pub async fn watch(&self, every: Option<Duration>) -> Result<Watch, CoresError> {
+        let watch = Watch {
+            asked: self.asked.clone(),
+            number: self.watches.fetch_add(1, Ordering::Relaxed),
+        };
+        let number = watch.number;
+        let question = |done| Question::Watch {
+            number,
+            every,
+            done,
+        };
+        answer(&self.asked, question).await?;
+        Ok(watch)
     }
 }
 
-/// What the first core's thread keeps.
-struct Looks {
-    others: Vec<Other>,
-    latest: Option<(Instant, Duration)>,
-    since: Option<RoundTrips>,
+impl Watch {
+    /// Looks once more and answers how long a round trip took at each look, in their order: two of them at least. Memory is 16
+    /// bytes a look.
+    ///
+    /// # Errors
+    /// [`CoresError::Ended`] and [`CoresError::Late`].
+    pub async fn seen(self) -> Result<Vec<Duration>, CoresError> {
+        answer(&self.asked, Question::Seen).await
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // Without a thread there is nothing to end.
+        self.asked.send(Question::Rest(self.number)).ok();
+    }
+}
+
+async fn answer<T>(
+    asked: &Sender<Question>,
+    question: impl FnOnce(oneshot::Sender<T>) -> Question,
+) -> Result<T, CoresError> {
+    let (sender, answer) = oneshot::channel();
+    let sent = asked.send(question(sender));
+    sent.map_err(|_| CoresError::Ended)?;
+    let answer = timeout(ANSWERS_WITHIN, answer).await;
+    answer
+        .map_err(|_| CoresError::Late)?
+        .map_err(|_| CoresError::Ended)
+}
+
+/// What the first core's thread keeps; `look` takes the time of a round trip.
+struct Looks<L> {
+    look: L,
+    seen: Vec<Duration>,
+    watch: u64,
     every: Option<Duration>,
 }
 
-impl Looks {
-    fn new(others: Vec<Other>) -> Self {
+impl<L: FnMut() -> Duration> Looks<L> {
+    fn new(look: L) -> Self {
         Self {
-            others,
-            latest: None,
-            since: None,
+            look,
+            seen: Vec::new(),
+            watch: 0,
             every: None,
         }
     }
@@ -152,40 +192,40 @@ impl Looks {
                 None => questions.recv().map_err(RecvTimeoutError::from),
             };
             match question {
-                Ok(Question::Watch(every, done)) => {
-                    self.since = None;
-                    self.every = every;
-                    self.look();
-                    done.send(()).ok();
-                }
-                Ok(Question::Seen(answer)) => {
-                    self.every = None;
-                    let seen = self.look();
-                    answer.send(seen).ok();
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    self.look();
-                }
+                Ok(question) => self.take(question),
+                Err(RecvTimeoutError::Timeout) => self.look(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// What was seen since watching began, this look included.
-    fn look(&mut self) -> RoundTrips {
-        let latest = self.latest.filter(|(at, _)| at.elapsed() < HOLDS_FOR);
-        let farthest = latest.map_or_else(|| self.farthest(), |(_, farthest)| farthest);
-        let now = RoundTrips::of(farthest);
-        let seen = self.since.map_or(now, |since| since.and(now));
-        self.since = Some(seen);
-        seen
+    fn take(&mut self, question: Question) {
+        match question {
+            Question::Watch {
+                number,
+                every,
+                done,
+            } => {
+                self.watch = number;
+                self.every = every;
+                self.seen.clear();
+                self.look();
+                done.send(()).ok();
+            }
+            Question::Seen(answer) => {
+                self.every = None;
+                self.look();
+                answer.send(std::mem::take(&mut self.seen)).ok();
+            }
+            Question::Rest(number) if number == self.watch => self.every = None,
+            // Another one has begun.
+            Question::Rest(_) => {}
+        }
     }
 
-    fn farthest(&mut self) -> Duration {
-        let each = self.others.iter().map(|other| other.pair.round_trip());
-        let farthest = each.max().unwrap_or_default();
-        self.latest = Some((Instant::now(), farthest));
-        farthest
+    fn look(&mut self) {
+        let took = (self.look)();
+        self.seen.push(took);
     }
 }
 
@@ -234,8 +274,9 @@ fn pinned(core: usize, work: impl FnOnce() + Send + 'static) -> Result<JoinHandl
         })
         .map_err(CoresError::Thread)?;
     match is_pinned.recv() {
+        Ok(Ok(())) => Ok(thread),
         Ok(Err(source)) => Err(CoresError::Pin { core, source }),
-        Ok(Ok(())) | Err(_) => Ok(thread),
+        Err(_) => Err(CoresError::Ended),
     }
 }
 
@@ -333,7 +374,7 @@ mod tests {
     const EVERY: Option<Duration> = Some(Duration::from_secs(60));
 
     #[tokio::test]
-    async fn a_line_comes_back_and_a_look_holds_for_a_while() {
+    async fn a_line_comes_back() {
         let distance = match CoreDistance::start() {
             Ok(distance) => distance,
             // What else this machine may be: one core, or many.
@@ -343,23 +384,91 @@ mod tests {
             }
             Err(error) => panic!("{error}"),
         };
-        distance.watch(EVERY).await.expect("the threads are there");
-        let seen = distance.seen().await.expect("the threads are there");
-        assert!(seen.shortest > Duration::ZERO);
-        assert_eq!(seen.shortest, seen.longest, "the second look was the first");
+        let watch = distance.watch(EVERY).await.expect("the threads are there");
+        let seen = watch.seen().await.expect("the threads are there");
+        assert_eq!(seen.len(), 2, "right before and right after");
+        assert!(seen.iter().all(|&took| took > Duration::ZERO), "{seen:?}");
+    }
+
+    /// Each look takes a nanosecond longer than the one before it.
+    fn counting() -> Looks<impl FnMut() -> Duration> {
+        let mut looks = 0;
+        Looks::new(move || {
+            looks += 1;
+            Duration::from_nanos(looks)
+        })
+    }
+
+    fn ask<T>(
+        looks: &mut Looks<impl FnMut() -> Duration>,
+        question: impl FnOnce(oneshot::Sender<T>) -> Question,
+    ) -> T {
+        let (sender, mut answer) = oneshot::channel();
+        looks.take(question(sender));
+        answer.try_recv().expect("an answer")
+    }
+
+    fn watch(number: u64, every: Option<Duration>) -> impl FnOnce(oneshot::Sender<()>) -> Question {
+        move |done| Question::Watch {
+            number,
+            every,
+            done,
+        }
     }
 
     #[test]
-    fn what_was_seen_since_is_the_shortest_and_the_longest() {
-        let mut looks = Looks::new(Vec::new());
-        let took = |looks: &mut Looks, ns| {
-            looks.latest = Some((Instant::now(), Duration::from_nanos(ns)));
-            looks.look()
+    fn every_look_of_a_watch_is_seen_and_none_of_another() {
+        let mut looks = counting();
+        ask(&mut looks, watch(0, EVERY));
+        assert_eq!(looks.every, EVERY);
+        looks.look();
+        ask(&mut looks, watch(1, EVERY));
+        looks.look();
+        let seen = ask(&mut looks, Question::Seen);
+        assert_eq!(seen, [3, 4, 5].map(Duration::from_nanos));
+        assert_eq!(looks.every, None, "the watch has ended");
+        assert!(looks.seen.is_empty());
+    }
+
+    #[test]
+    fn a_watch_that_is_dropped_looks_no_more_and_ends_no_other() {
+        let (asked, questions) = channel();
+        let first = Watch { asked, number: 0 };
+        let second = Watch {
+            asked: first.asked.clone(),
+            number: 1,
         };
-        took(&mut looks, 62);
-        took(&mut looks, 305);
-        let seen = took(&mut looks, 64);
-        assert_eq!(seen.shortest, Duration::from_nanos(62));
-        assert_eq!(seen.longest, Duration::from_nanos(305));
+        let mut looks = counting();
+        ask(&mut looks, watch(0, EVERY));
+        ask(&mut looks, watch(1, EVERY));
+        drop(first);
+        looks.take(questions.try_recv().expect("word of its end"));
+        assert_eq!(looks.every, EVERY);
+        drop(second);
+        looks.take(questions.try_recv().expect("word of its end"));
+        assert_eq!(looks.every, None);
+    }
+
+    /// The thread itself: it looks without being asked.
+    #[test]
+    fn while_watched_it_looks_again_and_again() {
+        let (asked, questions) = channel();
+        let (looked, looks) = channel();
+        let thread = thread::spawn(move || {
+            let look = move || {
+                looked.send(()).ok();
+                Duration::from_nanos(60)
+            };
+            Looks::new(look).answer(&questions);
+        });
+        let (done, _is_done) = oneshot::channel();
+        let every = Some(Duration::from_millis(1));
+        asked.send(watch(0, every)(done)).expect("a thread");
+        for _ in 0..3 {
+            let look = looks.recv_timeout(ANSWERS_WITHIN);
+            look.expect("a look that nobody asked for");
+        }
+        drop(asked);
+        thread.join().expect("it ends with the last who could ask");
     }
 }

@@ -8,7 +8,7 @@ mod metrics;
 mod process;
 mod sampler;
 
-pub use cores::{CoreDistance, CoresError, RoundTrips};
+pub use cores::{CoreDistance, CoresError, Watch};
 pub use machine::{MachineError, cpu_used, disk, environment, free_disk_bytes, free_memory_bytes};
 pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText};
 pub use process::{Memory, Process, ProcessError, thread_cpu};

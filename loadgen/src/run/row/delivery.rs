@@ -94,7 +94,7 @@ impl RowRun<'_> {
                 Ok(delivered) => delivered.map_err(failed),
                 Err(stopped) => Err(stopped),
             };
-            meter.end_of_round().await;
+            meter.end_of_round(outcome.is_ok()).await;
             if outcome.is_err() {
                 break;
             }

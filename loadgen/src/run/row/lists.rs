@@ -101,6 +101,7 @@ impl RowRun<'_> {
                 due += every;
             }
             meter.begin_round(Looks::Throughout).await;
+            let errors = lists.errors;
             match self.unless_stopped(clients.round(Job::List)).await {
                 Ok(done) => lists.take(done),
                 Err(stopped) => {
@@ -108,7 +109,7 @@ impl RowRun<'_> {
                     break;
                 }
             }
-            meter.end_of_round().await;
+            meter.end_of_round(lists.errors == errors).await;
             phase.advance(u64::from(self.clients()));
             if running.death().await.is_some() {
                 break;

@@ -22,7 +22,7 @@ use crate::sample::{
 use crate::target::Running;
 use remote::Remote;
 pub(super) use rounds::Looks;
-use rounds::Rounds;
+use rounds::{CoresWatch, Rounds};
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
@@ -144,13 +144,8 @@ impl Meter {
     }
 
     /// Looks where the cores are from now on, for rounds that are none of the measured phase.
-    pub(super) async fn watch_cores(&self) {
-        self.rounds.watch_cores(Looks::Throughout).await;
-    }
-
-    /// What was seen of them since.
-    pub(super) async fn core_round_trip_ns(&self) -> Option<[f64; 2]> {
-        self.rounds.core_round_trip_ns().await
+    pub(super) async fn watch_cores(&self) -> CoresWatch {
+        self.rounds.watch_cores(Looks::Throughout).await
     }
 
     /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
@@ -171,10 +166,10 @@ impl Meter {
         self.unmetered.as_deref()
     }
 
-    /// Notes time, CPU and peak of a round, and where the cores were.
-    pub(super) async fn end_of_round(&mut self) {
+    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time, CPU, and where the cores were.
+    pub(super) async fn end_of_round(&mut self, whole: bool) {
         let servers = &self.servers;
-        self.rounds.end(|| cpu_of(servers)).await;
+        self.rounds.end(whole, || cpu_of(servers)).await;
         if let Some(remote) = &mut self.remote {
             remote.look_again().await;
             return;

@@ -88,7 +88,8 @@ impl RowRun<'_> {
         let start = self.run_begun.elapsed();
         // Stopped, it comes back with what there was until then.
         let tally = callers.run(pace, duration, self.stop).await;
-        meter.end_of_round().await;
+        let whole = tally.errors == 0 && !self.stop.is_cancelled();
+        meter.end_of_round(whole).await;
         let requests = tally.requests;
         meter.end(0, requests, measured).await;
         phase.done(&format!("{requests} requests"));

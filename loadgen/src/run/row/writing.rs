@@ -45,7 +45,7 @@ impl RowRun<'_> {
         let begun = Instant::now();
         let done = self.unless_stopped(work(meter)).await.flatten();
         let span = self.since(begun);
-        meter.end_of_round().await;
+        meter.end_of_round(done.is_ok()).await;
         let ledger = done.as_ref().map(AsRef::as_ref);
         let writes = ledger.map_or(0, |ledger| ledger.writes.len() as u64);
         meter.end(0, writes, measured).await;

@@ -43,13 +43,13 @@ impl RowRun<'_> {
         for number in 0..ROUNDS {
             let of = |job| self.transfer(clients, meter, job);
             let list_first = number.is_multiple_of(2);
-            meter.watch_cores().await;
+            let cores = meter.watch_cores().await;
             let (list, body) = by_turns(list_first, of(list), of(Job::Opaque(bytes))).await?;
             rounds.push(YardstickRound {
                 list_first,
                 list,
                 body,
-                core_round_trip_ns: meter.core_round_trip_ns().await,
+                core_round_trip_ns: cores.seen_ns().await,
             });
             phase.advance(1);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::result::Round;
-use crate::sample::CoreDistance;
+use crate::sample::{CoreDistance, Watch};
 
 /// How often it is looked where the cores are while whole lists run. The host moves them for tenths of a second and longer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -12,7 +12,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// When it is looked where the cores are.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::run::row) enum Looks {
-    /// Before, all the time, and after: whole lists, which 30 to 150 µs do not change.
+    /// Before, all the time, and after: whole lists, which 30 to 150 µs do not change. Rounds that are over sooner than the
+    /// first look within them have those at their ends.
     Throughout,
     /// Before and after: small requests wait for a look, and their tail is what is asked for (docs/performance.md).
     AtItsEnds,
@@ -26,8 +27,22 @@ pub(super) struct Rounds {
 }
 
 struct Open {
+    cores: CoresWatch,
     server_cpu: Option<Duration>,
     begun: Instant,
+}
+
+/// Looks at the cores, which end when it is dropped. Where nobody can look it holds nothing.
+pub(in crate::run::row) struct CoresWatch(Option<Watch>);
+
+impl CoresWatch {
+    /// What was seen of the cores, as [`Round::core_round_trip_ns`].
+    pub(in crate::run::row) async fn seen_ns(self) -> Option<Vec<f64>> {
+        // Not told: that is the answer of a round without looks.
+        let seen = self.0?.seen().await.ok()?;
+        let nanoseconds = seen.iter().map(|time| time.as_nanos() as f64);
+        Some(nanoseconds.collect())
+    }
 }
 
 impl Rounds {
@@ -40,22 +55,22 @@ impl Rounds {
         }
     }
 
-    /// Begins a round; `server_cpu` answers the CPU time of all servers until now.
+    /// Begins a round; `server_cpu` answers the CPU time of all servers until now. One that is under way is none.
     pub(super) async fn begin(
         &mut self,
         looks: Looks,
         server_cpu: impl FnOnce() -> Option<Duration>,
     ) {
-        self.watch_cores(looks).await;
         self.open = Some(Open {
+            cores: self.watch_cores(looks).await,
             server_cpu: server_cpu(),
             begun: Instant::now(),
         });
     }
 
-    /// Ends it; without one, nothing.
-    pub(super) async fn end(&mut self, server_cpu: impl FnOnce() -> Option<Duration>) {
-        let Some(open) = self.open.take() else {
+    /// Ends it; one that is not `whole` is not kept.
+    pub(super) async fn end(&mut self, whole: bool, server_cpu: impl FnOnce() -> Option<Duration>) {
+        let Some(open) = self.open.take().filter(|_| whole) else {
             return;
         };
         let took = open.begun.elapsed();
@@ -64,29 +79,25 @@ impl Rounds {
             ms: took.as_secs_f64() * 1e3,
             server_cpu_ms: used
                 .map(|(after, before)| after.saturating_sub(before).as_secs_f64() * 1e3),
-            core_round_trip_ns: self.core_round_trip_ns().await,
+            core_round_trip_ns: open.cores.seen_ns().await,
         });
     }
 
     /// Looks where the cores are from now on.
-    pub(super) async fn watch_cores(&self, looks: Looks) {
-        if let Some(cores) = &self.cores {
-            let every = match looks {
-                Looks::Throughout => Some(LOOK_EVERY),
-                Looks::AtItsEnds => None,
-            };
-            cores.watch(every).await;
+    pub(super) async fn watch_cores(&self, looks: Looks) -> CoresWatch {
+        let every = match looks {
+            Looks::Throughout => Some(LOOK_EVERY),
+            Looks::AtItsEnds => None,
+        };
+        match &self.cores {
+            Some(cores) => CoresWatch(cores.watch(every).await.ok()),
+            None => CoresWatch(None),
         }
     }
 
-    /// What was seen of them since, as [`Round::core_round_trip_ns`].
-    pub(super) async fn core_round_trip_ns(&self) -> Option<[f64; 2]> {
-        let seen = self.cores.as_ref()?.seen().await?;
-        Some([seen.shortest, seen.longest].map(|time| time.as_nanos() as f64))
-    }
-
-    /// Those that have ended.
+    /// Those that have ended; one under way is none.
     pub(super) fn take(&mut self) -> Vec<Round> {
+        self.open = None;
         std::mem::take(&mut self.ended)
     }
 }

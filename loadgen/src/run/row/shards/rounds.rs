@@ -75,7 +75,7 @@ impl Rounds<'_> {
                 }
                 Err(early) => Err(early),
             };
-            meter.end_of_round().await;
+            meter.end_of_round(outcome.is_ok()).await;
             phase.advance(1);
             if outcome.is_err() {
                 break;
