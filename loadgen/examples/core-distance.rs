@@ -7,7 +7,7 @@
 //!
 //! A virtual machine's host may run two virtual CPUs on cores that share a cache at one moment and on cores that do not at the
 //! next; whatever goes from core to core, each page of a list among it, is slower then (docs/performance.md, "Where a list's CPU
-//! goes"). Costs at most 0.3 % of each core.
+//! goes"). Costs at most 0.5 % of each of two cores.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -228,7 +228,7 @@ seed = 1
         "different warm-up: 1 and 12 rounds;",
         "different program of etcd: etcd 3.7.1 and etcd 3.8.0",
         "different flags of etcd: only in the first --snapshot-count=1; only in the second --snapshot-count=9",
-        "the second run's cores had moved while 1 of its",
+        "the second run's cores had moved while 1 of 2 rows were measured; those say in how many rounds",
     ];
     assert_eq!(notes.len(), begins.len(), "{notes:?}");
     for (note, begin) in notes.iter().zip(begins) {

@@ -44,11 +44,12 @@ fn of_warm_up(base: &SavedResult, new: &SavedResult) -> Option<String> {
 
 /// Whether cores had moved while rows were measured.
 fn of_cores(which: &str, report: &Report) -> Option<String> {
+    let looked_at = |case: &&Case| case.all_moved().next().is_some();
     let had_moved = |case: &&Case| case.all_moved().any(|moved| moved.rounds > 0);
+    let rows = report.cases.iter().filter(looked_at).count();
     let moved = report.cases.iter().filter(had_moved).count();
     (moved > 0).then(|| {
-        let rows = report.cases.len();
-        format!("the {which} run's cores had moved while {moved} of its {rows} rows were measured; those say in how many rounds")
+        format!("the {which} run's cores had moved while {moved} of {rows} rows were measured; those say in how many rounds")
     })
 }
 

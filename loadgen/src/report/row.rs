@@ -198,7 +198,11 @@ pub fn warnings(case: &Case) -> Vec<String> {
 
 /// What a row's rounds are, where they are not its lists one by one.
 fn rounds_of(case: &Case) -> String {
-    if case.shards.is_some() {
+    if case
+        .shards
+        .as_ref()
+        .is_some_and(|shards| shards.events.is_none())
+    {
         return "rounds of all shards".to_owned();
     }
     if case.watchers.is_some() {
@@ -387,10 +391,10 @@ mod tests {
     #[test]
     fn rounds_with_distant_cores_are_told_with_what_the_others_took() {
         let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
-        let round = |ms, core_round_trip_ns| Round {
+        let round = |ms, ns| Round {
             ms,
             server_cpu_ms: Some(ms - 50.0),
-            core_round_trip_ns: Some(vec![53.0, core_round_trip_ns]),
+            core_looks_ns: Some(vec![53.0, ns]),
         };
         case.valid = true;
         let rounds = [round(460.0, 53.0), round(470.0, 55.0), round(990.0, 305.0)];

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Case, Spread, Yardstick};
+use super::{Case, Spread};
 
 /// By which factor a round trip differs from the usual one when cores have moved. As long as they stay, it is the same within a
 /// tenth; threads of one core have half of it, cores without a common cache three times as much and more.
@@ -23,7 +23,9 @@ pub struct Round {
     pub server_cpu_ms: Option<f64>,
     /// In how many nanoseconds a cache line went from the first core to the one that is farthest from it and back: at each look,
     /// from right before the round to right after it. Null where nobody can look: see [`super::Environment::core_round_trip_ns`].
-    pub core_round_trip_ns: Option<Vec<f64>>,
+    /// Results of before 2026-11-23T02 have the shortest and the longest of them, as `core_round_trip_ns`.
+    #[serde(alias = "core_round_trip_ns")]
+    pub core_looks_ns: Option<Vec<f64>>,
 }
 
 /// In how many rounds the cores had moved: at one look at least a cache line took over 1.5 times as long as it usually does in
@@ -35,7 +37,7 @@ pub struct Round {
 pub struct Moved {
     /// Rounds in which they had.
     pub rounds: u32,
-    /// All rounds.
+    /// All rounds that were looked at.
     pub of: u32,
     /// Looks at which they had: one of a long round's many says less of it than all of them.
     #[serde(default)]
@@ -50,28 +52,31 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Of these rounds, where a cache line usually takes so long. `None` without a round, or where one was not looked at.
+    /// Of these rounds, where a cache line usually takes so long. `None` where none was looked at.
     #[must_use]
     pub fn of(rounds: &[Round], usual_ns: f64) -> Option<Self> {
         let is_usual = |ns: &&f64| (usual_ns / MOVED..=usual_ns * MOVED).contains(*ns);
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let mut usual = Vec::new();
-        let (mut moved, mut all) = (0, 0);
+        let (mut looked_at, mut looks_elsewhere, mut all_looks) = (0, 0, 0);
         for round in rounds {
-            let looks = round.core_round_trip_ns.as_ref()?;
+            let Some(looks) = &round.core_looks_ns else {
+                continue;
+            };
             let elsewhere = looks.len() - looks.iter().filter(is_usual).count();
             if elsewhere == 0 {
                 usual.push(round);
             }
-            moved += elsewhere;
-            all += looks.len();
+            looked_at += 1;
+            looks_elsewhere += elsewhere;
+            all_looks += looks.len();
         }
         let cpu: Option<Vec<f64>> = usual.iter().map(|round| round.server_cpu_ms).collect();
-        (!rounds.is_empty()).then(|| Self {
-            rounds: count(rounds.len() - usual.len()),
-            of: count(rounds.len()),
-            looks: count(moved),
-            of_looks: count(all),
+        (looked_at > 0).then(|| Self {
+            rounds: count(looked_at - usual.len()),
+            of: count(looked_at),
+            looks: count(looks_elsewhere),
+            of_looks: count(all_looks),
             usual_ms: Spread::of(usual.iter().map(|round| round.ms)),
             usual_server_cpu_ms: cpu.and_then(Spread::of),
         })
@@ -95,14 +100,16 @@ impl Moved {
 /// Notes in which rounds of these rows the cores had moved, the rounds taken by turns among them. Answers how long a cache line
 /// usually took.
 pub(super) fn mark_moved(cases: &mut [Case]) -> Option<f64> {
-    let turns = |case: &Case| case.yardstick.as_ref().map(Yardstick::lists);
-    let turns: Vec<_> = cases.iter().map(turns).collect();
     let measured = cases.iter().flat_map(|case| &case.rounds);
-    let usual_ns = usual_ns(measured.chain(turns.iter().flatten().flatten()))?;
-    for (case, turns) in cases.iter_mut().zip(turns) {
+    let measured = measured.map(|round| (round.ms, round.core_looks_ns.as_deref()));
+    let turns = cases.iter().filter_map(|case| case.yardstick.as_ref());
+    let turns = turns.flat_map(|yardstick| &yardstick.rounds);
+    let turns = turns.map(|turn| (turn.list.ms + turn.body.ms, turn.core_looks_ns.as_deref()));
+    let usual_ns = usual_ns(measured.chain(turns))?;
+    for case in cases {
         case.moved = Moved::of(&case.rounds, usual_ns);
-        if let Some((yardstick, turns)) = case.yardstick.as_mut().zip(turns) {
-            yardstick.moved = Moved::of(&turns, usual_ns);
+        if let Some(yardstick) = &mut case.yardstick {
+            yardstick.moved = Moved::of(&yardstick.lists(), usual_ns);
         }
     }
     Some(usual_ns)
@@ -111,11 +118,13 @@ pub(super) fn mark_moved(cases: &mut [Case]) -> Option<f64> {
 /// How long a cache line usually takes, in nanoseconds: the lower quartile of all looks, each by the time that it stands for,
 /// so that a thousand short rounds weigh no more than the long ones of the same time. It holds where the cores were nearer than
 /// usual for less than a quarter of that time and farther apart for less than three quarters. `None` with fewer than eight looks.
-fn usual_ns<'a>(rounds: impl Iterator<Item = &'a Round>) -> Option<f64> {
+///
+/// Rounds are their milliseconds and their looks.
+fn usual_ns<'a>(rounds: impl Iterator<Item = (f64, Option<&'a [f64]>)>) -> Option<f64> {
     let mut looks = Vec::new();
-    for round in rounds {
-        let seen = round.core_round_trip_ns.as_deref().unwrap_or_default();
-        let stands_for = (round.ms / seen.len() as f64).min(STANDS_FOR_MS);
+    for (ms, seen) in rounds {
+        let seen = seen.unwrap_or_default();
+        let stands_for = (ms / seen.len() as f64).min(STANDS_FOR_MS);
         looks.extend(seen.iter().map(|&ns| (ns, stands_for)));
     }
     if looks.len() < LEAST_LOOKS {
@@ -134,18 +143,19 @@ fn usual_ns<'a>(rounds: impl Iterator<Item = &'a Round>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Outcome, Tier, Transfer, YardstickRound};
+    use crate::result::{Outcome, Tier, Transfer, Yardstick, YardstickRound};
 
     fn round(ms: f64, looks: &[f64]) -> Round {
         Round {
             ms,
             server_cpu_ms: Some(ms / 2.0),
-            core_round_trip_ns: Some(looks.to_vec()),
+            core_looks_ns: Some(looks.to_vec()),
         }
     }
 
     fn usual_of(rounds: &[&[Round]]) -> Option<f64> {
-        usual_ns(rounds.iter().copied().flatten())
+        let rounds = rounds.iter().copied().flatten();
+        usual_ns(rounds.map(|round| (round.ms, round.core_looks_ns.as_deref())))
     }
 
     #[test]
@@ -203,37 +213,53 @@ mod tests {
     #[test]
     fn rounds_by_turns_are_looked_at_and_marked_as_the_measured_ones() {
         let transfer = Transfer {
-            ms: 460.0,
+            ms: 300.0,
             server_cpu_ms: Some(450.0),
             client_cpu_ms: 300.0,
         };
-        let turn = |ns| YardstickRound {
+        let turn = |looks: &[f64]| YardstickRound {
             list_first: true,
             list: transfer,
             body: transfer,
-            core_round_trip_ns: Some(vec![62.0, ns, 62.0]),
+            core_looks_ns: Some(looks.to_vec()),
         };
         let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
-        case.rounds = vec![round(460.0, &[62.0, 63.0])];
-        let without_turns = case.clone();
-        case.yardstick = Yardstick::of(true, 1, vec![turn(62.0), turn(305.0)]);
+        case.rounds = vec![round(1_600.0, &[305.0; 16])];
+        let mut without_turns = case.clone();
+        without_turns.rounds = vec![round(100.0, &[62.0])];
+        // Looks at list and body stand for the time of both: of the list alone, 62 ns would be less than a quarter of all.
+        let turns = vec![turn(&[62.0; 6]), turn(&[62.0, 305.0])];
+        case.yardstick = Yardstick::of(true, 1, turns);
         let mut cases = [case, without_turns];
-        assert_eq!(mark_moved(&mut cases), Some(62.0), "of ten looks together");
+        assert_eq!(mark_moved(&mut cases), Some(62.0));
         let moved_in = |moved: Option<&Moved>| moved.map(|moved| (moved.rounds, moved.of));
         let [case, other] = &cases;
-        assert_eq!(moved_in(case.moved.as_ref()), Some((0, 1)));
+        assert_eq!(moved_in(case.moved.as_ref()), Some((1, 1)));
         let turns = case.yardstick.as_ref().and_then(|y| y.moved.as_ref());
         assert_eq!(moved_in(turns), Some((1, 2)));
-        let all: u32 = case.all_moved().map(|moved| moved.rounds).sum();
-        assert_eq!(all, 1);
+        assert_eq!(case.all_moved().map(|moved| moved.rounds).sum::<u32>(), 2);
         assert_eq!(moved_in(other.moved.as_ref()), Some((0, 1)));
         assert!(other.yardstick.is_none());
+    }
+
+    /// As `report.json` of the first day had it.
+    #[test]
+    fn the_shortest_and_the_longest_of_older_results_are_two_looks() {
+        let old = r#"{"ms": 460.0, "server_cpu_ms": null, "core_round_trip_ns": [62.0, 305.0]}"#;
+        let round: Round = serde_json::from_str(old).expect("a round");
+        assert_eq!(round.core_looks_ns.as_deref(), Some(&[62.0, 305.0][..]));
+        let old = r#"{"rounds": 1, "of": 1, "usual_ms": null, "usual_server_cpu_ms": null}"#;
+        let moved: Moved = serde_json::from_str(old).expect("rounds");
+        assert_eq!(
+            moved.told_of("rounds").as_deref(),
+            Some("cores moved in 1 of 1 rounds")
+        );
     }
 
     #[test]
     fn without_looks_or_with_few_nothing_is_said() {
         let unseen = Round {
-            core_round_trip_ns: None,
+            core_looks_ns: None,
             ..round(460.0, &[])
         };
         assert_eq!(usual_of(&[&vec![unseen.clone(); 20]]), None);
@@ -243,8 +269,10 @@ mod tests {
             Some(62.0)
         );
         assert_eq!(Moved::of(&[], 62.0), None);
-        let mixed = [round(460.0, &[62.0, 62.0]), unseen];
-        assert_eq!(Moved::of(&mixed, 62.0), None);
+        assert_eq!(Moved::of(std::slice::from_ref(&unseen), 62.0), None);
+        let mixed = [round(460.0, &[62.0, 305.0]), unseen];
+        let moved = Moved::of(&mixed, 62.0).map(|moved| (moved.rounds, moved.of));
+        assert_eq!(moved, Some((1, 1)), "of those that were looked at");
     }
 
     #[test]

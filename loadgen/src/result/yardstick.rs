@@ -45,9 +45,9 @@ pub struct YardstickRound {
     pub list: Transfer,
     /// The body.
     pub body: Transfer,
-    /// As [`Round::core_round_trip_ns`], of both.
-    #[serde(default)]
-    pub core_round_trip_ns: Option<Vec<f64>>,
+    /// As [`Round::core_looks_ns`], of both.
+    #[serde(default, alias = "core_round_trip_ns")]
+    pub core_looks_ns: Option<Vec<f64>>,
 }
 
 /// What one of them took.
@@ -109,7 +109,7 @@ impl Yardstick {
         let lists = self.rounds.iter().map(|round| Round {
             ms: round.list.ms,
             server_cpu_ms: round.list.server_cpu_ms,
-            core_round_trip_ns: round.core_round_trip_ns.clone(),
+            core_looks_ns: round.core_looks_ns.clone(),
         });
         lists.collect()
     }
@@ -167,7 +167,7 @@ mod tests {
             list_first: true,
             list: of(list_ms),
             body: of(body_ms),
-            core_round_trip_ns: None,
+            core_looks_ns: None,
         }
     }
 

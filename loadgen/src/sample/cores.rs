@@ -25,6 +25,8 @@ const BATCHES: u64 = 5;
 const SPINS: u32 = 1_000;
 /// Of more cores it cannot be said on which of them the processes of a run were.
 const MOST_CORES: usize = 8;
+/// How long a look stands for what is there: hosts move cores for tenths of a second and longer.
+const STANDS_FOR: Duration = Duration::from_millis(50);
 /// How long an answer may take: a look needs both of its cores at once, and has them within some time slices of the others.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -32,7 +34,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum CoresError {
     /// There is no distance, or too many.
-    #[error("{0} cores may be used; between 2 and {MOST_CORES} can be told apart")]
+    #[error("this program may use {0} of the cores; from 2 to {MOST_CORES} can be told apart")]
     Number(usize),
     /// The kernel does not say which cores may be used.
     #[error("which cores may be used: {0}")]
@@ -48,8 +50,8 @@ pub enum CoresError {
     /// A thread cannot be started.
     #[error("a thread on a core: {0}")]
     Thread(std::io::Error),
-    /// A thread is not there any more.
-    #[error("a core's thread has ended")]
+    /// A thread is not there any more, or another watch has begun.
+    #[error("nobody looks at the cores any more")]
     Ended,
     /// A look does not come to its end.
     #[error("a look at the cores took more than {ANSWERS_WITHIN:?}")]
@@ -81,8 +83,11 @@ enum Question {
         every: Option<Duration>,
         done: oneshot::Sender<()>,
     },
-    /// Look once more, and say what all looks found.
-    Seen(oneshot::Sender<Vec<Duration>>),
+    /// Look once more, and say what all looks of the watch of this number found.
+    Seen {
+        number: u64,
+        answer: oneshot::Sender<Vec<Duration>>,
+    },
     /// Nobody wants to know what the watch of this number finds.
     Rest(u64),
 }
@@ -116,7 +121,8 @@ impl CoreDistance {
         })
     }
 
-    /// Looks now, and with `every` so often from now on. There is one watch at a time: a new one ends the one before it.
+    /// Looks now, and with `every` so often from now on. There is one watch at a time: a new one ends the one before it. As in
+    /// [`Watch::seen`], a look less than 50 ms old is taken for one of now.
     ///
     /// # Errors
     /// [`CoresError::Ended`] and [`CoresError::Late`].
@@ -137,13 +143,15 @@ impl CoreDistance {
 }
 
 impl Watch {
-    /// Looks once more and answers how long a round trip took at each look, in their order: two of them at least. Memory is 16
-    /// bytes a look.
+    /// Looks once more and answers how long a round trip took at each look, in their order: two of them at least. Where a look is
+    /// less than 50 ms old it is taken for this one, so that watches that follow each other fast cost few. Memory is 16 bytes a
+    /// look.
     ///
     /// # Errors
     /// [`CoresError::Ended`] and [`CoresError::Late`].
     pub async fn seen(self) -> Result<Vec<Duration>, CoresError> {
-        answer(&self.asked, Question::Seen).await
+        let number = self.number;
+        answer(&self.asked, |answer| Question::Seen { number, answer }).await
     }
 }
 
@@ -170,6 +178,7 @@ async fn answer<T>(
 /// What the first core's thread keeps; `look` takes the time of a round trip.
 struct Looks<L> {
     look: L,
+    latest: Option<(Instant, Duration)>,
     seen: Vec<Duration>,
     watch: u64,
     every: Option<Duration>,
@@ -179,6 +188,7 @@ impl<L: FnMut() -> Duration> Looks<L> {
     fn new(look: L) -> Self {
         Self {
             look,
+            latest: None,
             seen: Vec::new(),
             watch: 0,
             every: None,
@@ -191,15 +201,16 @@ impl<L: FnMut() -> Duration> Looks<L> {
                 Some(every) => questions.recv_timeout(every),
                 None => questions.recv().map_err(RecvTimeoutError::from),
             };
+            let now = Instant::now();
             match question {
-                Ok(question) => self.take(question),
-                Err(RecvTimeoutError::Timeout) => self.look(),
+                Ok(question) => self.take(question, now),
+                Err(RecvTimeoutError::Timeout) => self.look(now),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    fn take(&mut self, question: Question) {
+    fn take(&mut self, question: Question, now: Instant) {
         match question {
             Question::Watch {
                 number,
@@ -209,22 +220,28 @@ impl<L: FnMut() -> Duration> Looks<L> {
                 self.watch = number;
                 self.every = every;
                 self.seen.clear();
-                self.look();
+                self.look(now);
                 done.send(()).ok();
             }
-            Question::Seen(answer) => {
+            Question::Seen { number, answer } if number == self.watch => {
                 self.every = None;
-                self.look();
+                self.look(now);
                 answer.send(std::mem::take(&mut self.seen)).ok();
             }
+            // Another one has begun: whoever asks hears that nobody answers.
+            Question::Seen { .. } => {}
             Question::Rest(number) if number == self.watch => self.every = None,
             // Another one has begun.
             Question::Rest(_) => {}
         }
     }
 
-    fn look(&mut self) {
-        let took = (self.look)();
+    fn look(&mut self, now: Instant) {
+        let latest = self
+            .latest
+            .filter(|(at, _)| now.duration_since(*at) < STANDS_FOR);
+        let (at, took) = latest.unwrap_or_else(|| (now, (self.look)()));
+        self.latest = Some((at, took));
         self.seen.push(took);
     }
 }
@@ -386,48 +403,81 @@ mod tests {
         };
         let watch = distance.watch(EVERY).await.expect("the threads are there");
         let seen = watch.seen().await.expect("the threads are there");
-        assert_eq!(seen.len(), 2, "right before and right after");
+        assert_eq!(seen.len(), 2, "before and after");
         assert!(seen.iter().all(|&took| took > Duration::ZERO), "{seen:?}");
     }
 
-    /// Each look takes a nanosecond longer than the one before it.
-    fn counting() -> Looks<impl FnMut() -> Duration> {
+    /// Looks that each take a nanosecond longer than the one before, asked at times that the test says.
+    struct Scripted<L> {
+        looks: Looks<L>,
+        now: Instant,
+    }
+
+    fn counting() -> Scripted<impl FnMut() -> Duration> {
         let mut looks = 0;
-        Looks::new(move || {
+        let look = move || {
             looks += 1;
             Duration::from_nanos(looks)
-        })
+        };
+        Scripted {
+            looks: Looks::new(look),
+            now: Instant::now(),
+        }
     }
 
-    fn ask<T>(
-        looks: &mut Looks<impl FnMut() -> Duration>,
-        question: impl FnOnce(oneshot::Sender<T>) -> Question,
-    ) -> T {
-        let (sender, mut answer) = oneshot::channel();
-        looks.take(question(sender));
-        answer.try_recv().expect("an answer")
-    }
+    impl<L: FnMut() -> Duration> Scripted<L> {
+        fn after(&mut self, time: Duration) -> &mut Self {
+            self.now += time;
+            self
+        }
 
-    fn watch(number: u64, every: Option<Duration>) -> impl FnOnce(oneshot::Sender<()>) -> Question {
-        move |done| Question::Watch {
-            number,
-            every,
-            done,
+        /// What it answers; `None` where it does not.
+        fn ask<T>(&mut self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
+            let (sender, mut answer) = oneshot::channel();
+            self.looks.take(question(sender), self.now);
+            answer.try_recv().ok()
+        }
+
+        fn watch(&mut self, number: u64) {
+            self.ask(|done| Question::Watch {
+                number,
+                every: EVERY,
+                done,
+            })
+            .expect("word that it has looked");
+        }
+
+        fn seen(&mut self, number: u64) -> Option<Vec<u128>> {
+            let seen = self.ask(|answer| Question::Seen { number, answer })?;
+            Some(seen.iter().map(Duration::as_nanos).collect())
         }
     }
 
     #[test]
     fn every_look_of_a_watch_is_seen_and_none_of_another() {
         let mut looks = counting();
-        ask(&mut looks, watch(0, EVERY));
-        assert_eq!(looks.every, EVERY);
-        looks.look();
-        ask(&mut looks, watch(1, EVERY));
-        looks.look();
-        let seen = ask(&mut looks, Question::Seen);
-        assert_eq!(seen, [3, 4, 5].map(Duration::from_nanos));
-        assert_eq!(looks.every, None, "the watch has ended");
-        assert!(looks.seen.is_empty());
+        looks.watch(0);
+        assert_eq!(looks.looks.every, EVERY);
+        looks.after(STANDS_FOR).watch(1);
+        let now = looks.after(STANDS_FOR).now;
+        looks.looks.look(now);
+        looks.after(STANDS_FOR);
+        assert_eq!(looks.seen(0), None, "it ended with the next");
+        assert_eq!(looks.seen(1), Some(vec![2, 3, 4]));
+        assert_eq!(looks.looks.every, None, "the watch has ended");
+        assert!(looks.looks.seen.is_empty());
+    }
+
+    #[test]
+    fn watches_that_follow_each_other_fast_share_a_look() {
+        let mut looks = counting();
+        let millisecond = Duration::from_millis(1);
+        looks.watch(0);
+        assert_eq!(looks.after(millisecond).seen(0), Some(vec![1, 1]));
+        looks.after(STANDS_FOR - 2 * millisecond).watch(1);
+        assert_eq!(looks.after(millisecond).seen(1), Some(vec![1, 2]));
+        looks.after(STANDS_FOR - millisecond).watch(2);
+        assert_eq!(looks.after(millisecond).seen(2), Some(vec![2, 3]));
     }
 
     #[test]
@@ -439,14 +489,14 @@ mod tests {
             number: 1,
         };
         let mut looks = counting();
-        ask(&mut looks, watch(0, EVERY));
-        ask(&mut looks, watch(1, EVERY));
-        drop(first);
-        looks.take(questions.try_recv().expect("word of its end"));
-        assert_eq!(looks.every, EVERY);
-        drop(second);
-        looks.take(questions.try_recv().expect("word of its end"));
-        assert_eq!(looks.every, None);
+        looks.watch(0);
+        looks.watch(1);
+        for (watch, every) in [(first, EVERY), (second, None)] {
+            drop(watch);
+            let word = questions.try_recv().expect("word of its end");
+            looks.looks.take(word, looks.now);
+            assert_eq!(looks.looks.every, every);
+        }
     }
 
     /// The thread itself: it looks without being asked.
@@ -462,8 +512,12 @@ mod tests {
             Looks::new(look).answer(&questions);
         });
         let (done, _is_done) = oneshot::channel();
-        let every = Some(Duration::from_millis(1));
-        asked.send(watch(0, every)(done)).expect("a thread");
+        let watch = Question::Watch {
+            number: 0,
+            every: Some(Duration::from_millis(1)),
+            done,
+        };
+        asked.send(watch).expect("a thread");
         for _ in 0..3 {
             let look = looks.recv_timeout(ANSWERS_WITHIN);
             look.expect("a look that nobody asked for");

@@ -49,7 +49,7 @@ impl RowRun<'_> {
                 list_first,
                 list,
                 body,
-                core_round_trip_ns: cores.seen_ns().await,
+                core_looks_ns: cores.seen_ns().await,
             });
             phase.advance(1);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::result::Round;
-use crate::sample::{CoreDistance, Watch};
+use crate::sample::{CoreDistance, CoresError, Watch};
 
 /// How often it is looked where the cores are while whole lists run. The host moves them for tenths of a second and longer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -36,13 +36,19 @@ struct Open {
 pub(in crate::run::row) struct CoresWatch(Option<Watch>);
 
 impl CoresWatch {
-    /// What was seen of the cores, as [`Round::core_round_trip_ns`].
+    /// What was seen of the cores, as [`Round::core_looks_ns`].
     pub(in crate::run::row) async fn seen_ns(self) -> Option<Vec<f64>> {
-        // Not told: that is the answer of a round without looks.
-        let seen = self.0?.seen().await.ok()?;
+        let seen = told(self.0?.seen().await)?;
         let nanoseconds = seen.iter().map(|time| time.as_nanos() as f64);
         Some(nanoseconds.collect())
     }
+}
+
+/// What a look came to; why there is none is logged, and the round has no looks.
+fn told<T>(outcome: Result<T, CoresError>) -> Option<T> {
+    outcome
+        .inspect_err(|error| tracing::warn!("not told where the cores are: {error}"))
+        .ok()
 }
 
 impl Rounds {
@@ -61,8 +67,13 @@ impl Rounds {
         looks: Looks,
         server_cpu: impl FnOnce() -> Option<Duration>,
     ) {
+        let cores = self.watch_cores(looks).await;
+        if cores.0.is_none() {
+            // Nor would they answer the next time, and every time it takes a while to know that.
+            self.cores = None;
+        }
         self.open = Some(Open {
-            cores: self.watch_cores(looks).await,
+            cores,
             server_cpu: server_cpu(),
             begun: Instant::now(),
         });
@@ -79,7 +90,7 @@ impl Rounds {
             ms: took.as_secs_f64() * 1e3,
             server_cpu_ms: used
                 .map(|(after, before)| after.saturating_sub(before).as_secs_f64() * 1e3),
-            core_round_trip_ns: open.cores.seen_ns().await,
+            core_looks_ns: open.cores.seen_ns().await,
         });
     }
 
@@ -90,7 +101,7 @@ impl Rounds {
             Looks::AtItsEnds => None,
         };
         match &self.cores {
-            Some(cores) => CoresWatch(cores.watch(every).await.ok()),
+            Some(cores) => CoresWatch(told(cores.watch(every).await)),
             None => CoresWatch(None),
         }
     }
@@ -99,5 +110,30 @@ impl Rounds {
     pub(super) fn take(&mut self) -> Vec<Round> {
         self.open = None;
         std::mem::take(&mut self.ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_whole_rounds_are_kept() {
+        let mut rounds = Rounds::new(None);
+        let cpu = |ms| move || Some(Duration::from_millis(ms));
+        rounds.begin(Looks::Throughout, cpu(10)).await;
+        rounds.end(false, cpu(20)).await;
+        rounds.begin(Looks::Throughout, cpu(30)).await;
+        rounds.end(true, cpu(34)).await;
+        rounds.end(true, cpu(99)).await;
+        rounds.begin(Looks::AtItsEnds, cpu(50)).await;
+        let kept = rounds.take();
+        rounds.end(true, cpu(60)).await;
+        assert_eq!(rounds.take(), [], "what was under way is none");
+        let [round] = &kept[..] else {
+            panic!("{kept:?}");
+        };
+        assert_eq!(round.server_cpu_ms, Some(4.0));
+        assert_eq!(round.core_looks_ns, None);
     }
 }
