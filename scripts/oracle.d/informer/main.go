@@ -51,14 +51,7 @@ func run(url, mediaType, namespace string) error {
 	stop := make(chan struct{})
 	factory.Start(stop)
 	factory.WaitForCacheSync(stop)
-	synced := informer.GetStore().ListKeys()
-	slices.Sort(synced)
-	names := []string{"synced"}
-	for _, key := range synced {
-		names = append(names, strings.TrimPrefix(key, namespace+"/"))
-	}
-	fmt.Println(strings.Join(names, " "))
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, initial bool) {
 			if !initial {
 				say("add", object)
@@ -75,6 +68,14 @@ func run(url, mediaType, namespace string) error {
 	if err != nil {
 		return err
 	}
+	// Whoever reads `synced` makes changes: a handler that comes later would take them for the state.
+	cache.WaitForCacheSync(stop, handler.HasSynced)
+	names := informer.GetStore().ListKeys()
+	slices.Sort(names)
+	for i, key := range names {
+		names[i] = strings.TrimPrefix(key, namespace+"/")
+	}
+	fmt.Println("synced", strings.Join(names, " "))
 	_, err = io.Copy(io.Discard, os.Stdin)
 	close(stop)
 	factory.Shutdown()
