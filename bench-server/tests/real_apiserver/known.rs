@@ -233,6 +233,9 @@ pub(crate) const KNOWN: &[Known] = &[
     },
 ];
 
+/// Those that a run may do without: how much a cache remembers depends on how fast it was written.
+pub(crate) const BY_CHANCE: [&str; 1] = ["oldest revision of a watch"];
+
 /// Takes the known differences out of both answers, all but one if that is named.
 pub(crate) fn level(
     question: Question<'_>,

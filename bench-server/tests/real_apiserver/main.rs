@@ -12,7 +12,6 @@ mod clients;
 mod compare;
 mod data;
 mod discovery;
-mod document;
 mod errors;
 mod exam;
 mod forms;

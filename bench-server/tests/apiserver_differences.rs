@@ -1,0 +1,34 @@
+//! `docs/apiserver-differences.md` names each difference that `real_apiserver/known.rs` takes out, and no other. Its cases run
+//! only when named; this runs always.
+
+#![allow(dead_code, reason = "only the names are needed here")]
+
+#[path = "real_apiserver/compare.rs"]
+mod compare;
+#[path = "kubernetes_tier/http.rs"]
+mod http;
+#[path = "real_apiserver/known.rs"]
+mod known;
+
+use std::collections::BTreeSet;
+
+use known::KNOWN;
+
+const DOCUMENT: &str = include_str!("../../docs/apiserver-differences.md");
+/// What the first table's head begins with; those of the second are not compared.
+const HEAD: &str = "| difference |";
+
+#[test]
+fn the_document_lists_what_is_known() {
+    let rows = DOCUMENT
+        .lines()
+        .skip_while(|line| !line.starts_with(HEAD))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let written: BTreeSet<&str> = rows
+        .filter_map(|row| row.split('|').nth(1))
+        .map(str::trim)
+        .collect();
+    let known: BTreeSet<&str> = KNOWN.iter().map(|known| known.name).collect();
+    assert_eq!(written, known, "the document, and known.rs");
+}
