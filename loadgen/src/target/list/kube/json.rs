@@ -160,6 +160,13 @@ impl JsonWalker {
     }
 
     fn item(&mut self, bytes: &[u8], check: &mut Check) -> Result<usize, Wrong> {
+        if self.scan.is_at_start()
+            && let Some(end) = self.restore.json_again(bytes, check)?
+        {
+            self.page.items += 1;
+            self.at = At::Between;
+            return Ok(end);
+        }
         let Some(end) = self.scan.end(bytes) else {
             self.kept.extend_from_slice(bytes);
             if self.kept.len() > LONGEST_FRAME {
@@ -181,6 +188,11 @@ impl JsonWalker {
 }
 
 impl Scan {
+    /// Whether no byte of the object was looked at.
+    fn is_at_start(&self) -> bool {
+        self.depth == 0
+    }
+
     /// Position behind the object's last brace; `None` when it is not in these bytes.
     fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
@@ -317,6 +329,21 @@ mod tests {
         let (_, other, _) = walk(&list(&altered), 0, memo.clone()).expect("a list");
         assert_ne!(other, fingerprint, "another value shows");
 
+        // Longer and shorter than what was there, in the middle and at the end.
+        for (place, phase) in [
+            (1, "Terminating"),
+            (1, "Run"),
+            (2, "Terminating"),
+            (2, "Run"),
+        ] {
+            let mut resized = good.clone();
+            let text = String::from_utf8(resized[place].clone()).expect("JSON");
+            resized[place] = text.replace("Running", phase).into_bytes();
+            let (page, other, _) = walk(&list(&resized), 0, memo.clone()).expect("a list");
+            assert_eq!(page.items, 3);
+            assert_ne!(other, fingerprint, "{phase} at {place}");
+        }
+
         let mut swapped = good.clone();
         swapped.swap(0, 2);
         let wrong = walk(&list(&swapped), 0, memo.clone());
@@ -326,6 +353,23 @@ mod tests {
         assert!(matches!(wrong, Err(Wrong::Order { .. })), "{wrong:?}");
         let (_, fewer, _) = walk(&list(&good[..2]), 0, memo).expect("a list");
         assert_ne!(fewer, fingerprint, "a missing item shows");
+    }
+
+    #[test]
+    fn an_item_of_an_earlier_list_is_known_by_its_bytes_alone() {
+        let items = items(&data());
+        let memo = Memo::default();
+        walk(&list(&items), 0, memo.clone()).expect("a valid list");
+        let mut restore = Restore::new(ROOT, "pods", memo);
+        let mut check = Check::new(ROOT);
+        // Behind the first nothing is JSON: nobody may look for its end there.
+        let bytes = [&items[0][..], b"}]not JSON"].concat();
+        let taken = restore.json_again(&bytes, &mut check);
+        assert_eq!(taken, Ok(Some(items[0].len())));
+        let in_part = restore.json_again(&items[1][..items[1].len() - 1], &mut check);
+        assert_eq!(in_part, Ok(None), "the second, without its last byte");
+        let other = restore.json_again(&items[2], &mut check);
+        assert_eq!(other, Ok(None), "the third, in the second's place");
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(super) struct Memo(Arc<RwLock<Vec<Known>>>);
 /// One item that was turned back once.
 #[derive(Debug, Clone)]
 struct Known {
+    json_len: usize,
     /// XXH3 of its JSON.
     json_hash: u64,
     key: Box<[u8]>,
@@ -184,19 +185,33 @@ impl Restore {
         })
     }
 
-    /// Takes an item in JSON.
-    pub(super) fn json(&mut self, item: &[u8], check: &mut Check) -> Result<(), Wrong> {
-        let json_hash = XxHash3_64::oneshot(item);
-        let place = usize::try_from(self.shown).unwrap_or(usize::MAX);
+    /// Takes the item that `bytes` begin with, where it is the one that was at this place in an earlier list; answers its
+    /// length. Costs a hash of as many bytes as that item had, and nobody need know where this one ends.
+    pub(super) fn json_again(
+        &mut self,
+        bytes: &[u8],
+        check: &mut Check,
+    ) -> Result<Option<usize>, Wrong> {
         let memo = self.memo.clone();
-        if let Some(known) = memo.0.read().get(place)
-            && known.json_hash == json_hash
-        {
-            self.key.clear();
-            self.key.extend_from_slice(&known.key);
-            self.next_in_order()?;
-            self.shown += 1;
-            check.visit_again(known.object_hash, known.object_bytes, known.revision);
+        let memo = memo.0.read();
+        let Some(known) = self.place().and_then(|place| memo.get(place)) else {
+            return Ok(None);
+        };
+        let item = bytes.get(..known.json_len);
+        if item.is_none_or(|item| XxHash3_64::oneshot(item) != known.json_hash) {
+            return Ok(None);
+        }
+        self.key.clear();
+        self.key.extend_from_slice(&known.key);
+        self.next_in_order()?;
+        self.shown += 1;
+        check.visit_again(known.object_hash, known.object_bytes, known.revision);
+        Ok(Some(known.json_len))
+    }
+
+    /// Takes an item in JSON, whole and nothing else.
+    pub(super) fn json(&mut self, item: &[u8], check: &mut Check) -> Result<(), Wrong> {
+        if self.json_again(item, check)?.is_some() {
             return Ok(());
         }
         let mut object: Map<String, Value> =
@@ -217,6 +232,7 @@ impl Restore {
         if !self.is_own() {
             return Ok(());
         }
+        let place = self.place();
         self.shown += 1;
         self.object.clear();
         from_json(self.message, &object, &mut self.object)
@@ -226,10 +242,11 @@ impl Restore {
         self.value.extend_from_slice(&self.object);
         self.value.extend_from_slice(envelope::TAIL);
         let object_hash = check.visit_first(&self.key, &self.value, revision);
-        let mut memo = memo.0.write();
-        if memo.len() == place {
+        let mut memo = self.memo.0.write();
+        if Some(memo.len()) == place {
             memo.push(Known {
-                json_hash,
+                json_len: item.len(),
+                json_hash: XxHash3_64::oneshot(item),
                 key: self.key.as_slice().into(),
                 object_hash,
                 object_bytes: check.relative_len(&self.key) + self.value.len() as u64,
@@ -237,6 +254,11 @@ impl Restore {
             });
         }
         Ok(())
+    }
+
+    /// Where the next item that is shown is in the memo.
+    fn place(&self) -> Option<usize> {
+        usize::try_from(self.shown).ok()
     }
 
     fn set_key(&mut self, namespace: &[u8], name: &[u8]) {
