@@ -128,6 +128,7 @@ name = "given-up"
 summary = "lists that nobody reads to their end"
 repeats = 1
 first_chunk_streams = 400
+first_chunk_within = "2m"
 
 [rows]
 kube = [{ strategy = "cached", http = "h2" }]

@@ -91,6 +91,12 @@ pub struct Scenario {
     pub warmup: u32,
     /// Streams that are cancelled after their first chunk; 0 for none.
     pub first_chunk_streams: u32,
+    /// How long they may take in all; 5 s where it is not said, 20 s beside other loads.
+    #[serde(
+        with = "duration_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub first_chunk_within: Option<Duration>,
     /// How long a row of small requests sends them.
     #[serde(with = "duration_text")]
     pub duration: Duration,
@@ -188,6 +194,8 @@ struct File {
     warmup: u32,
     #[serde(default)]
     first_chunk_streams: u32,
+    #[serde(default, with = "duration_text::option")]
+    first_chunk_within: Option<Duration>,
     #[serde(default = "five_seconds", with = "duration_text")]
     duration: Duration,
     #[serde(default)]
@@ -312,6 +320,7 @@ impl Scenario {
             clients: file.clients.get(),
             warmup: file.warmup,
             first_chunk_streams: file.first_chunk_streams,
+            first_chunk_within: file.first_chunk_within,
             duration: file.duration,
             rate: file.rate,
             rows,

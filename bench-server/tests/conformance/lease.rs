@@ -265,18 +265,18 @@ async fn keep_alive_ends_with_its_client(t: Target) {
 }
 
 async fn keep_alive_prolongs(t: Target) {
-    let id = grant(&t, 2, 0).await;
+    let id = grant(&t, 4, 0).await;
     attach(&t, "k", id).await;
     let (requests, mut responses) = keep_alive(&t, id).await;
     let begin = Instant::now();
     // Past twice the time to live; the lease would be gone by then.
-    while begin.elapsed() < Duration::from_millis(4_500) {
+    while begin.elapsed() < Duration::from_secs(9) {
         let response = responses
             .message()
             .await
             .expect("no error")
             .expect("a response");
-        assert_eq!(response.ttl, 2, "after {:?}", begin.elapsed());
+        assert_eq!(response.ttl, 4, "after {:?}", begin.elapsed());
         tokio::time::sleep(Duration::from_millis(400)).await;
         requests
             .send(LeaseKeepAliveRequest { id })
@@ -296,8 +296,8 @@ async fn expiry_deletes_its_keys(t: Target) {
     )
     .await;
     watch.created().await;
+    let begin = Instant::now();
     let id = grant(&t, 2, 0).await;
-    let granted = Instant::now();
     attach(&t, "b", id).await;
     attach(&t, "a", id).await;
     let last = t.set("free", "v").await;
@@ -305,10 +305,10 @@ async fn expiry_deletes_its_keys(t: Target) {
         watch.next().await;
     }
     let expired = watch.next().await;
+    let after = begin.elapsed();
     assert!(
-        granted.elapsed() >= Duration::from_millis(1_900),
-        "not before its time: {:?}",
-        granted.elapsed()
+        after >= Duration::from_secs(2),
+        "before its time: {after:?}"
     );
     let found: Vec<_> = expired
         .events

@@ -283,7 +283,7 @@ async fn watches_are_the_same_from_cache_and_from_etcd(stage: Stage) {
             _ => format!("resourceVersion={}", chance.of(&pair.revisions)),
         };
         let selectors = selectors(kind, &mut chance);
-        let query = format!("watch=1&timeoutSeconds=3&{start}{selectors}");
+        let query = format!("watch=1&timeoutSeconds=6&{start}{selectors}");
         // Ages would have to be asked for again, and a watch is not over at once.
         let accept = match accept(&mut chance) {
             TABLE => "application/json",

@@ -1,16 +1,22 @@
 //! A relay between a tier and its etcd that can be cut: storage is then out of reach, and lives on.
 
 use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// How long cutting may take.
+const CUT_WITHIN: Duration = Duration::from_secs(20);
 
 /// A running relay; ends when dropped.
 pub(crate) struct Proxy {
     /// `http://127.0.0.1:PORT`.
     pub(crate) url: String,
     open: watch::Sender<bool>,
+    is_cut: mpsc::Receiver<()>,
 }
 
 impl Proxy {
@@ -22,6 +28,7 @@ impl Proxy {
         listener.set_nonblocking(true).expect("a socket's option");
         let address = listener.local_addr().expect("bound");
         let (open, is_open) = watch::channel(true);
+        let (cut, is_cut) = mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -29,18 +36,21 @@ impl Proxy {
                 .expect("a runtime");
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).expect("a listener");
-                relay(listener, address, to, is_open).await;
+                relay(listener, address, to, is_open, cut).await;
             });
         });
         Self {
             url: format!("http://{address}"),
             open,
+            is_cut,
         }
     }
 
-    /// Ends every connection and refuses new ones.
+    /// Ends every connection and refuses new ones; returns when it has.
     pub(crate) fn cut(&self) {
         self.open.send_replace(false);
+        let done = self.is_cut.recv_timeout(CUT_WITHIN);
+        done.expect("the relay cuts");
     }
 
     /// Accepts connections again.
@@ -55,6 +65,7 @@ async fn relay(
     address: SocketAddr,
     to: SocketAddr,
     mut is_open: watch::Receiver<bool>,
+    cut: mpsc::Sender<()>,
 ) {
     loop {
         let mut connections = JoinSet::new();
@@ -75,6 +86,7 @@ async fn relay(
         }
         drop(listener);
         connections.shutdown().await;
+        cut.send(()).ok(); // nobody waits where the proxy was dropped
         if is_open.wait_for(|open| *open).await.is_err() {
             return;
         }

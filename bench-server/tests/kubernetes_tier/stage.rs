@@ -20,7 +20,7 @@ use crate::peer::{Peer, Server, tool};
 use crate::proxy::Proxy;
 
 /// No case may run longer than this, server start included.
-const CASE_LIMIT: Duration = Duration::from_secs(60);
+const CASE_LIMIT: Duration = Duration::from_secs(120);
 /// How long a server may take to say where it listens.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -359,8 +359,17 @@ impl Stage {
 
     /// Stops the tier and starts it again on the same port.
     pub(crate) async fn restart(&mut self) {
+        self.stop_tier();
+        self.start_tier().await;
+    }
+
+    pub(crate) fn stop_tier(&mut self) {
         self.tier.child.kill().expect("it runs");
         self.tier.child.wait().expect("it ends");
+    }
+
+    /// Starts it again on the same port, once it was stopped.
+    pub(crate) async fn start_tier(&mut self) {
         let arguments = arguments(self.etcd.as_ref(), &self.tier.url, &self.flags);
         self.tier = Tier::start(&arguments)
             .await

@@ -46,7 +46,7 @@ mod writing;
 mod yardstick;
 
 /// How long after a failed list its server may be found dead.
-const DEATH_WITHIN: Duration = Duration::from_millis(500);
+const DEATH_WITHIN: Duration = Duration::from_secs(2);
 
 /// A row to be run.
 pub(super) struct RowRun<'a> {

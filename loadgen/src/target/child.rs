@@ -23,7 +23,7 @@ const LONGEST_LINE: usize = 4 << 10;
 /// Lines of standard output that wait for [`ChildServer::ready_line`]; further ones are not looked at.
 const WAITING_LINES: usize = 1_024;
 /// How long a dead server's last lines may take to reach us.
-const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
+const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A server that could not be started, or did not get ready.
 #[derive(Debug, thiserror::Error)]

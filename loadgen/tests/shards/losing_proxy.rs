@@ -28,6 +28,11 @@ impl Loss {
         self.0.store(number, Ordering::Relaxed);
     }
 
+    /// Whether it has been lost; so, too, where none is to be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
     /// Counts an event; whether it is the one that is lost.
     fn is_now(&self) -> bool {
         let counted = |left: u64| left.checked_sub(1);

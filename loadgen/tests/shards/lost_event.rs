@@ -32,6 +32,17 @@ enum Lost {
     AfterAThirdHasJoined,
 }
 
+/// Longer than any of it takes: writing is ended when what is to happen meanwhile has happened.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Leaves time for some hundred writes, and for the event that is to be lost.
+async fn writes_go_on(loss: &Loss) {
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    while !loss.is_over() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Two workers watch through a proxy that loses one event, or none, while objects are written; halfway a third one joins them.
 async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let strategy: Strategy = "watch-sharded:2".parse().expect("a strategy");
@@ -99,12 +110,12 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     };
     let inventory = Inventory::new(&data, ShardKey::Uid).expect("pods");
     let next = Plan::equal(ShardKey::Uid, NonZeroU32::new(3).expect("three"));
-    let never = CancellationToken::new();
+    let stop = CancellationToken::new();
     let meanwhile = async {
         if lost == Lost::WhileTwoWatch {
             loss.lose(20);
         }
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        writes_go_on(&loss).await;
         followers.join(&rows[0], &reach).await?;
         let revision = followers.pause().await?.into_iter().max();
         let revision = revision.expect("two workers");
@@ -119,9 +130,11 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
         if lost == Lost::AfterAThirdHasJoined {
             loss.lose(20);
         }
+        writes_go_on(&loss).await;
+        stop.cancel();
         Ok::<_, ListError>((revision, taken))
     };
-    let written = writing.run(Duration::from_millis(700), &never);
+    let written = writing.run(LONGEST, &stop);
     let (ledger, taken) = tokio::join!(written, meanwhile);
     let mut ledger = ledger.expect("it takes what is written");
     let (revision, taken) = taken.expect("the shards are taken over");

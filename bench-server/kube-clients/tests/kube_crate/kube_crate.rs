@@ -155,7 +155,7 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
         let kept = tokio::spawn(events.for_each(|_| std::future::ready(())));
         let names = || -> Vec<String> { store.state().iter().map(|object| name(object)).collect() };
         let reaches = async |wanted: &[&str], absent: &str| {
-            for _ in 0..300 {
+            for _ in 0..1_200 {
                 let names = names();
                 if wanted
                     .iter()
@@ -175,6 +175,7 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
         reaches(&[&first, &second], "").await;
         // While the tier is down, objects change and their history goes.
         let storage = stage.storage().await;
+        stage.stop_tier();
         let key = format!("/registry/configmaps/ns/{first}");
         let stored = storage
             .get(key.as_bytes(), Default::default())
@@ -191,7 +192,7 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
             .await
             .expect("read");
         storage.compact(now).await.expect("compacts");
-        stage.restart().await;
+        stage.start_tier().await;
         let third = format!("third-{streaming}");
         stage.config_map("ns", &third).await;
         reaches(&[&second, &third], &first).await;

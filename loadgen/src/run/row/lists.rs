@@ -20,7 +20,7 @@ use crate::verify::Found;
 const KEPT_ERRORS: usize = 5;
 /// An apiserver gives a request a minute. A list that is ended sooner was not too slow.
 const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
-/// How long the first-object phase may take: a server that builds its whole answer first needs seconds for each.
+/// How long the first-object phase may take where the scenario does not say it: a server that builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
 /// The same while other loads run, which it waits for.
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
@@ -166,11 +166,11 @@ impl RowRun<'_> {
             return Ok(());
         }
         let mut lists = Lists::new();
-        let within = if self.spec.beside.is_empty() {
-            FIRST_OBJECT_WITHIN
-        } else {
-            FIRST_OBJECT_BESIDE_WITHIN
+        let usual = match self.spec.beside.is_empty() {
+            true => FIRST_OBJECT_WITHIN,
+            false => FIRST_OBJECT_BESIDE_WITHIN,
         };
+        let within = self.scenario.first_chunk_within.unwrap_or(usual);
         while lists.latency.n() < wanted && lists.begun.elapsed() < within {
             let done = self.unless_stopped(clients.round(Job::FirstObject)).await?;
             for done in done {

@@ -128,15 +128,14 @@ async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartErr
 mod tests {
     use std::path::Path;
 
-    use super::super::etcd::free_url;
     use super::*;
 
     #[tokio::test]
     async fn a_tier_that_dies_while_its_cache_fills_is_told_with_its_last_words() {
         let args = words(&["-c", "echo no room for the cache >&2; exit 3"]);
         let mut child = ChildServer::spawn("kube", Path::new("/bin/sh"), &args).expect("a shell");
-        let nobody = free_url().expect("a free port");
-        let error = cache_filled(&nobody, &mut child).await;
+        let nobody = "http://127.0.0.1:1";
+        let error = cache_filled(nobody, &mut child).await;
         let error = error.expect_err("it never gets ready");
         assert!(
             matches!(&error, StartError::Child(ChildError::Died(_))),

@@ -52,7 +52,7 @@ async fn removed(answer: Answer) -> (String, Vec<String>) {
     };
     let mut namespaces = Namespaces::new("r", 0, 1);
     namespaces.waits = Waits {
-        removed: Duration::from_secs(2),
+        removed: Duration::from_secs(4),
         controller: Duration::ZERO,
     };
     namespaces.create(&api).await.expect("it is made");
