@@ -1,5 +1,5 @@
 //! Each row of the default scenario end to end at 10,000 pods: a server of its own in another process, lists over
-//! loopback, every object checked.
+//! loopback, every object checked; and from the cache in JSON.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,10 +12,11 @@ use loadgen::pace::closed::{Clients, Job, Verifier};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
 use loadgen::target::TargetSpec;
-use loadgen::target::kube::KubeAccess;
+use loadgen::target::kube::{KubeAccess, Options};
 use loadgen::target::list::{Asks, Reach, Row};
 use loadgen::target::start::{Launcher, Running};
 use tokio::runtime::Runtime;
+use workloads::scenario::Media;
 use workloads::{DataSet, Scenario, Strategy, Tier};
 
 const OBJECTS: u64 = 10_000;
@@ -31,21 +32,33 @@ fn lists(c: &mut Criterion) {
     group
         .sample_size(10)
         .throughput(Throughput::Elements(OBJECTS));
-    for tier in [Tier::Etcd, Tier::Kube] {
-        for strategy in scenario.rows.of(tier).iter().map(|row| row.strategy) {
-            group.bench_function(format!("{tier}/{strategy}"), |b| {
-                let (clients, running) = runtime.block_on(start(tier, strategy, &data));
-                b.iter_custom(|lists| runtime.block_on(measure(&clients, lists)));
-                drop(clients);
-                runtime.block_on(running.stop());
-            });
-        }
+    let rows = [Tier::Etcd, Tier::Kube].into_iter().flat_map(|tier| {
+        let rows = scenario.rows.of(tier).iter();
+        rows.map(move |row| (tier, row.strategy, Media::Protobuf))
+    });
+    let json = (Tier::Kube, Strategy::Consistent, Media::Json);
+    for (tier, strategy, media) in rows.chain([json]) {
+        let encoding = match media {
+            Media::Protobuf => "",
+            Media::Json => "/json",
+        };
+        group.bench_function(format!("{tier}/{strategy}{encoding}"), |b| {
+            let (clients, running) = runtime.block_on(start(tier, strategy, media, &data));
+            b.iter_custom(|lists| runtime.block_on(measure(&clients, lists)));
+            drop(clients);
+            runtime.block_on(running.stop());
+        });
     }
     group.finish();
 }
 
 /// One client, connected to a server that was started and seeded for it.
-async fn start(tier: Tier, strategy: Strategy, data: &Arc<DataSet>) -> (Clients, Running) {
+async fn start(
+    tier: Tier,
+    strategy: Strategy,
+    media: Media,
+    data: &Arc<DataSet>,
+) -> (Clients, Running) {
     let launcher = Launcher {
         own_program: PathBuf::from(env!("CARGO_BIN_EXE_loadgen")),
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL; it is not connected to"),
@@ -74,7 +87,7 @@ async fn start(tier: Tier, strategy: Strategy, data: &Arc<DataSet>) -> (Clients,
         strategy,
         prefix: format!("{ROOT}{}", data.prefix()),
         resource: data.prefix().trim_end_matches('/').to_owned(),
-        asks: Asks::default(),
+        asks: Asks::new(media, Options::default()),
     };
     let verifier = Verifier {
         root: ROOT.to_owned(),
