@@ -30,6 +30,31 @@ fn what_is_saved_is_loaded() {
 }
 
 #[test]
+fn series_are_saved_compressed_and_read_uncompressed_too() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let result = synthetic::result(1.0);
+    let folder = ResultFolder::create(parent.path(), "a").expect("a fresh name");
+    folder.write(&result).expect("a writable folder");
+    let path = folder.finish().expect("a free name");
+    let compressed = path.join("series.csv.gz");
+    let mut csv = Vec::new();
+    loadgen::record::write_series(&mut csv, &result.series).expect("a vector takes everything");
+    let size = std::fs::metadata(&compressed).expect("the series").len();
+    assert!(size < csv.len() as u64 / 2, "{size} of {}", csv.len());
+
+    // A damaged archive is an error and not a shorter series.
+    let whole = std::fs::read(&compressed).expect("the series");
+    std::fs::write(&compressed, &whole[..whole.len() - 12]).expect("a writable file");
+    let cut = SavedResult::load(&path);
+    assert!(matches!(cut, Err(FolderError::Series { .. })), "{cut:?}");
+
+    std::fs::remove_file(&compressed).expect("it is there");
+    std::fs::write(path.join("series.csv"), csv).expect("a writable folder");
+    let loaded = SavedResult::load(&path).expect("a result of an earlier version");
+    assert_eq!(loaded.series, result.series);
+}
+
+#[test]
 fn an_unfinished_folder_is_no_result() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     let folder = ResultFolder::create(parent.path(), "a").expect("a fresh name");

@@ -1,4 +1,4 @@
-//! `series.csv`: memory and CPU of a process over time, one line per sample.
+//! `series.csv.gz`: memory and CPU of a process over time, one line per sample.
 
 use std::io::{Read, Write};
 
@@ -32,9 +32,9 @@ pub struct Series {
     pub samples: Vec<Sample>,
 }
 
-/// Why `series.csv` could not be written or read.
+/// Why a series could not be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("series.csv: {0}")]
+#[error("{0}")]
 pub struct SeriesError(#[from] csv::Error);
 
 #[derive(Serialize, Deserialize)]

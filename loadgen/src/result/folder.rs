@@ -5,13 +5,19 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
 use super::{Case, Report, SCHEMA_VERSION};
 use crate::record::{self, LatencyHistogram, LogError, Series, SeriesError, TaggedHistogram};
 
 /// Name of the report within a result folder; a folder without it is none.
 pub const REPORT_FILE: &str = "report.json";
 const HISTOGRAMS_FILE: &str = "histograms.hlog";
-const SERIES_FILE: &str = "series.csv";
+const SERIES_FILE: &str = "series.csv.gz";
+/// The series of results that were saved uncompressed. Still read, no longer written.
+const PLAIN_SERIES_FILE: &str = "series.csv";
 const SCENARIO_FILE: &str = "scenario.toml";
 /// What a folder's name ends with while it is being filled.
 const PARTIAL: &str = ".partial";
@@ -23,7 +29,7 @@ pub struct SavedResult {
     pub report: Report,
     /// `histograms.hlog`.
     pub histograms: Vec<TaggedHistogram>,
-    /// `series.csv`.
+    /// `series.csv.gz`.
     pub series: Vec<Series>,
     /// `scenario.toml`: the scenario as it was run, in full.
     pub scenario_toml: String,
@@ -175,10 +181,14 @@ impl SavedResult {
             })
         })?;
         write_file(&folder.join(SERIES_FILE), |path, file| {
-            record::write_series(file, &self.series).map_err(|source| FolderError::Series {
-                path: path.to_owned(),
-                source,
-            })
+            let mut gzip = GzEncoder::new(file, Compression::default());
+            record::write_series(&mut gzip, &self.series).map_err(|source| {
+                FolderError::Series {
+                    path: path.to_owned(),
+                    source,
+                }
+            })?;
+            gzip.finish().map(drop).map_err(at(path))
         })?;
         write_file(&folder.join(SCENARIO_FILE), |path, file| {
             file.write_all(self.scenario_toml.as_bytes())
@@ -244,9 +254,16 @@ impl SavedResult {
         let (path, bytes) = read(HISTOGRAMS_FILE)?;
         let histograms =
             record::read_log(&bytes).map_err(|source| FolderError::Histograms { path, source })?;
-        let (path, bytes) = read(SERIES_FILE)?;
-        let series = record::read_series(bytes.as_slice())
-            .map_err(|source| FolderError::Series { path, source })?;
+        let is_plain = folder.join(PLAIN_SERIES_FILE).exists();
+        let (path, bytes) = match is_plain {
+            true => read(PLAIN_SERIES_FILE)?,
+            false => read(SERIES_FILE)?,
+        };
+        let series = match is_plain {
+            true => record::read_series(bytes.as_slice()),
+            false => record::read_series(MultiGzDecoder::new(bytes.as_slice())),
+        }
+        .map_err(|source| FolderError::Series { path, source })?;
         let (_, scenario) = read(SCENARIO_FILE)?;
         Ok(Self {
             report,
