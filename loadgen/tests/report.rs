@@ -130,6 +130,57 @@ fn the_page_holds_everything_and_needs_nothing() {
 }
 
 #[test]
+fn each_threshold_says_in_how_many_of_the_last_runs_it_held() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let folder = parent.path().join("result");
+    std::fs::create_dir(&folder).expect("a fresh name");
+    let result = synthetic::result(1.0);
+    let drawn = || {
+        let failures = report::draw(&result, &folder);
+        let readme = std::fs::read_to_string(folder.join("README.md")).expect("the README");
+        (failures, readme)
+    };
+    let (failures, readme) = drawn();
+    assert_eq!(failures, Vec::<String>::new());
+    assert!(!readme.contains("held"), "nothing was kept: {readme}");
+
+    let bar = |at_most| format!("bench,pods-150k etcd/stream,at most 600,<= {at_most},640.0");
+    let scenario = &result.report.scenario;
+    let line = |date: &str, at_most, met: &str| {
+        format!("2026-01-{date},abc,{scenario},{},{met}\n", bar(at_most))
+    };
+    let mut history = "date,commit,scenario,target,case,threshold,limit,value,met\n".to_owned();
+    for (date, met) in [
+        ("01T01:00:00Z", "no"),
+        ("01T02:00:00Z", "yes"),
+        ("01T03:00:00Z", "undecided"),
+        ("01T04:00:00Z", "yes"),
+        ("01T05:00:00Z", "yes"),
+        ("02T03:04:05Z", "no"),
+        // Later than this result.
+        ("09T00:00:00Z", "yes"),
+    ] {
+        history.push_str(&line(date, 600.0, met));
+    }
+    // Another limit is another promise.
+    history.push_str(&line("01T06:00:00Z", 700.0, "yes"));
+    let file = parent.path().join("thresholds.csv");
+    std::fs::write(&file, &history).expect("a writable folder");
+    let (failures, readme) = drawn();
+    assert_eq!(failures, Vec::<String>::new());
+    assert!(
+        readme.contains("| NO | 1.25 s (1.95 ×) | in 3 of the last 5 runs |"),
+        "{readme}"
+    );
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
+    assert!(page.contains("in 3 of the last 5 runs"));
+
+    std::fs::write(&file, "date,commit\n1,2\n").expect("a writable folder");
+    let (failures, _) = drawn();
+    assert!(failures[0].contains("thresholds"), "{failures:?}");
+}
+
+#[test]
 fn a_result_without_a_measured_row_still_says_why() {
     let mut result = synthetic::result(1.0);
     result.report.cases.retain(|case| case.latency_ms.is_none());

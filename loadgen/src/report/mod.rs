@@ -2,6 +2,7 @@
 
 pub mod bars;
 pub mod charts;
+mod history;
 mod page;
 pub mod quantity;
 pub mod row;
@@ -13,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use charts::{Chart, charts};
+use history::History;
 use page::Picture;
 
 use crate::exit::Failure;
@@ -48,12 +50,16 @@ pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
             Err(why) => failures.push(format!("chart {}: {why}", chart.name)),
         }
     }
-    type Page = fn(&Report, &[Picture]) -> Result<String, minijinja::Error>;
+    let history = History::beside(folder).unwrap_or_else(|error| {
+        failures.push(format!("history of thresholds: {error}"));
+        History::default()
+    });
+    type Page = fn(&Report, &[Picture], &History) -> Result<String, minijinja::Error>;
     for (name, page) in [
         ("report.html", page::html as Page),
         ("README.md", page::readme),
     ] {
-        let written = page(&result.report, &pictures)
+        let written = page(&result.report, &pictures, &history)
             .map_err(|error| error.to_string())
             .and_then(|text| fs::write(folder.join(name), text).map_err(|error| error.to_string()));
         if let Err(why) = written {

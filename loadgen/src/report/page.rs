@@ -6,12 +6,29 @@ use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 
 use super::bars::BarTable;
+use super::history::History;
 use super::quantity::Quantity;
 use super::row::{Row, TITLES};
 use crate::result::{Case, DataSet, Outcome, Report, ServerSetup};
 
 const PAGE: (&str, &str) = ("report.html", include_str!("../../assets/report.html"));
 const README: (&str, &str) = ("README.md", include_str!("../../assets/result-readme.md"));
+
+/// What a folder's README shows of its charts: so many, of this size at most, the first of these that there are. The page has
+/// all. Results in git keep no others, and stay small.
+const README_CHARTS: usize = 3;
+const README_CHART_BYTES: usize = 40_000;
+const README_ORDER: [&str; 9] = [
+    "shards",
+    "latency",
+    "open-loop",
+    "peak",
+    "memory",
+    "cpu",
+    "first-chunk",
+    "shard-watches",
+    "bars",
+];
 
 /// A chart as the page holds it.
 #[derive(Debug, Clone, Serialize)]
@@ -23,19 +40,43 @@ pub(super) struct Picture {
 }
 
 /// The page: one file, with the charts in it, that needs nothing else.
-pub(super) fn html(report: &Report, pictures: &[Picture]) -> Result<String, minijinja::Error> {
-    render(PAGE, report, pictures)
+pub(super) fn html(
+    report: &Report,
+    pictures: &[Picture],
+    history: &History,
+) -> Result<String, minijinja::Error> {
+    render(PAGE, report, pictures, history)
 }
 
 /// The front of the folder, in Markdown.
-pub(super) fn readme(report: &Report, pictures: &[Picture]) -> Result<String, minijinja::Error> {
-    render(README, report, pictures)
+pub(super) fn readme(
+    report: &Report,
+    pictures: &[Picture],
+    history: &History,
+) -> Result<String, minijinja::Error> {
+    render(README, report, &readme_pictures(pictures), history)
+}
+
+/// The charts that the README shows, in the order of the page.
+fn readme_pictures(pictures: &[Picture]) -> Vec<Picture> {
+    let rank = |picture: &Picture| {
+        let kinds = &mut README_ORDER.iter();
+        kinds.position(|kind| picture.name.starts_with(kind))
+    };
+    let mut shown: Vec<usize> = (0..pictures.len())
+        .filter(|&at| pictures[at].svg.len() <= README_CHART_BYTES)
+        .collect();
+    shown.sort_by_key(|&at| rank(&pictures[at]).unwrap_or(README_ORDER.len()));
+    shown.truncate(README_CHARTS);
+    shown.sort_unstable();
+    shown.into_iter().map(|at| pictures[at].clone()).collect()
 }
 
 fn render(
     (name, source): (&'static str, &'static str),
     report: &Report,
     pictures: &[Picture],
+    history: &History,
 ) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder()
@@ -56,7 +97,7 @@ fn render(
     environment.add_template(name, source)?;
     environment
         .get_template(name)?
-        .render(Serde(Page::of(report, pictures)))
+        .render(Serde(Page::of(report, pictures, history)))
 }
 
 /// What the templates are filled with: words, not numbers.
@@ -85,7 +126,9 @@ struct Section<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn of(report: &'a Report, pictures: &'a [Picture]) -> Self {
+    fn of(report: &'a Report, pictures: &'a [Picture], history: &History) -> Self {
+        let mut bars = BarTable::of(report);
+        history.add_to(&mut bars, report);
         let setups = &report.environment.servers;
         let servers = setups.iter().enumerate().map(|(at, server)| {
             let facts = vec![
@@ -133,7 +176,7 @@ impl<'a> Page<'a> {
                 .iter()
                 .map(|data_set| Section::of(report, data_set, pictures))
                 .collect(),
-            bars: BarTable::of(report),
+            bars,
             facts: facts(report),
             servers: servers.collect(),
             report,
@@ -333,7 +376,29 @@ fn quoted(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{Picture, quoted, readme_pictures};
+
+    #[test]
+    fn the_readme_shows_three_charts_that_are_small() {
+        let picture = |(name, bytes): (&str, usize)| Picture {
+            name: name.to_owned(),
+            caption: String::new(),
+            svg: "x".repeat(bytes),
+            data_set: "pods".to_owned(),
+        };
+        let all = [
+            ("latency", 50_000),
+            ("bars", 9),
+            ("peak-a", 9),
+            ("memory-a", 40_001),
+            ("cpu", 9),
+            ("shards", 40_000),
+        ]
+        .map(picture);
+        let shown = readme_pictures(&all);
+        let names: Vec<&str> = shown.iter().map(|picture| &*picture.name).collect();
+        assert_eq!(names, ["peak-a", "cpu", "shards"]);
+    }
 
     #[test]
     fn a_command_can_be_pasted_into_a_shell() {

@@ -7,6 +7,7 @@ mod figures;
 mod frame;
 mod panels;
 mod rows;
+mod thin;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! A chart of small panels, one per row of the report and grouped by target: something over time, on one height for a group.
 
+use std::ops::Range;
+
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
@@ -9,6 +11,7 @@ use super::canvas::{
     write_lines,
 };
 use super::frame::{self, AxisLabels, HEAD_HEIGHT, LEGEND_AT, MARGIN, Panels};
+use super::thin::thin;
 use crate::report::quantity::Unit;
 
 const GROUP_HEIGHT: i32 = 30;
@@ -176,11 +179,16 @@ impl Panel {
         let time = time.ending_at(last_ms);
         let below = (&time, &*time.title("time"));
         let surface = frame::draw_axes(area, ruler, AXIS_LABELS, below, height)?;
+        let (across, up) = surface.get_pixel_range();
+        let pixels = |range: Range<i32>, axis: &Axis| {
+            f64::from(range.end - range.start) / f64::from(ruler.px(1)) / (axis.high - axis.low)
+        };
+        let scale = (pixels(across, &time), pixels(up, height));
         let line = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
-            points
+            let placed = points
                 .iter()
-                .map(|&(s, bytes)| (time.place(s * 1e3), height.place(bytes)))
-                .collect()
+                .map(|&(s, bytes)| (time.place(s * 1e3), height.place(bytes)));
+            thin(&placed.collect::<Vec<_>>(), scale)
         };
         let colour = if self.counts { colour } else { DISMISSED };
         let stroke = |colour: RGBColor, width| colour.stroke_width(ruler.upx(width));
