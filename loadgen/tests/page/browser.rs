@@ -1,0 +1,168 @@
+//! A headless Chromium, driven over the DevTools protocol on a pipe: JSON messages that end with a zero byte.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How long the browser may take for one answer. A hang fails the test instead of holding it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a page did when it was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    /// Errors and warnings of the console, exceptions, and what the browser refused.
+    pub(crate) complaints: Vec<String>,
+    /// Addresses that it asked for, besides its own.
+    pub(crate) requests: Vec<String>,
+    /// What the script returned.
+    pub(crate) value: Value,
+}
+
+/// A running browser with one tab. Ends when dropped.
+pub(crate) struct Browser {
+    child: Child,
+    to: ChildStdin,
+    from: Receiver<Value>,
+    session: Value,
+    last_id: u64,
+    events: Vec<Value>,
+}
+
+impl Browser {
+    /// Starts `program` with its data in `folder`.
+    pub(crate) fn start(program: &Path, folder: &Path) -> Self {
+        let log = File::create(folder.join("browser.log")).expect("a writable folder");
+        // The protocol's pipe is file descriptors 3 and 4, which the standard library cannot name.
+        let mut child = Command::new("sh")
+            .args(["-c", r#"exec "$@" 3<&0 4>&1 0</dev/null 1>&2"#, "sh"])
+            .arg(program)
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--remote-debugging-pipe",
+            ])
+            .arg(format!("--user-data-dir={}", folder.join("data").display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("a shell");
+        let to = child.stdin.take().expect("it is piped");
+        let mut pipe = BufReader::new(child.stdout.take().expect("it is piped"));
+        let (sender, from) = channel();
+        thread::spawn(move || {
+            let mut message = Vec::new();
+            while pipe.read_until(0, &mut message).is_ok_and(|read| read > 0) {
+                message.pop_if(|last| *last == 0);
+                let value = serde_json::from_slice(&message).expect("the browser speaks JSON");
+                if sender.send(value).is_err() {
+                    break;
+                }
+                message.clear();
+            }
+        });
+        let mut browser = Self {
+            child,
+            to,
+            from,
+            session: Value::Null,
+            last_id: 0,
+            events: Vec::new(),
+        };
+        let tab = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let attach = json!({"targetId": tab["targetId"], "flatten": true});
+        browser.session = browser.call("Target.attachToTarget", attach)["sessionId"].clone();
+        for domain in ["Page", "Network", "Runtime", "Log"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        browser
+    }
+
+    /// Opens a file in a window of this width, and returns what happened and what `script` evaluates to.
+    pub(crate) fn open(&mut self, file: &Path, width: u32, script: &str) -> Opened {
+        let window =
+            json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", window);
+        // They would take 15 px of it; a telephone's take none.
+        self.call("Emulation.setScrollbarsHidden", json!({"hidden": true}));
+        self.events.clear();
+        let url = format!("file://{}", file.display());
+        let navigated = self.call("Page.navigate", json!({"url": url}));
+        assert!(navigated.get("errorText").is_none(), "{url}: {navigated}");
+        while !self
+            .events
+            .iter()
+            .any(|event| event["method"] == "Page.loadEventFired")
+        {
+            let event = self.receive();
+            self.events.push(event);
+        }
+        let evaluate = json!({"expression": script, "returnByValue": true});
+        let mut evaluated = self.call("Runtime.evaluate", evaluate);
+        let exception = evaluated.get("exceptionDetails");
+        assert!(exception.is_none(), "the test's own script: {evaluated}");
+        let mut opened = Opened {
+            value: evaluated["result"]["value"].take(),
+            ..Opened::default()
+        };
+        for event in self.events.drain(..) {
+            let parameters = &event["params"];
+            match event["method"].as_str() {
+                Some("Network.requestWillBeSent") => {
+                    let asked = parameters["request"]["url"].as_str().unwrap_or_default();
+                    if asked != url {
+                        opened.requests.push(asked.to_owned());
+                    }
+                }
+                Some("Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded") => {
+                    opened.complaints.push(parameters.to_string());
+                }
+                _ => {}
+            }
+        }
+        opened
+    }
+
+    fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.last_id += 1;
+        let mut message = json!({"id": self.last_id, "method": method, "params": parameters});
+        if !self.session.is_null() {
+            message["sessionId"] = self.session.clone();
+        }
+        let sent = self.to.write_all(format!("{message}\0").as_bytes());
+        sent.expect("the browser reads what it is told");
+        loop {
+            let mut message = self.receive();
+            if message["id"] == self.last_id {
+                assert!(message.get("error").is_none(), "{method}: {message}");
+                return message["result"].take();
+            }
+            self.events.push(message);
+        }
+    }
+
+    fn receive(&self) -> Value {
+        let received = self.from.recv_timeout(PATIENCE);
+        received.expect("the browser runs and answers in time")
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Killed rather than asked to close: its data goes with the test's folder.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
