@@ -60,8 +60,9 @@ pub(super) fn readme(
 /// The charts that the README shows, in the order of the page.
 fn readme_pictures(pictures: &[Picture]) -> Vec<Picture> {
     let rank = |picture: &Picture| {
-        let kinds = &mut README_ORDER.iter();
-        kinds.position(|kind| picture.name.starts_with(kind))
+        README_ORDER
+            .iter()
+            .position(|kind| picture.name.starts_with(kind))
     };
     let mut shown: Vec<usize> = (0..pictures.len())
         .filter(|&at| pictures[at].svg.len() <= README_CHART_BYTES)
