@@ -29,8 +29,8 @@ const TABLES: [(&str, fn()); 8] = [
     ("idle", idle::run),
 ];
 
-/// Options of criterion that take a value. `cargo bench --workspace -- OPTION…` gives every bench the same arguments, and a
-/// value is no name of a table.
+/// Options of criterion that take a value. `cargo bench --workspace -- OPTION…` gives every bench
+/// the same arguments, and a value is no name of a table.
 const WITH_VALUE: [&str; 18] = [
     "-c",
     "--color",
@@ -52,7 +52,8 @@ const WITH_VALUE: [&str; 18] = [
     "--output-format",
 ];
 
-/// The arguments that are neither an option nor an option's value: names of tables, or filters meant for other benches.
+/// The arguments that are neither an option nor an option's value: names of tables, or filters
+/// meant for other benches.
 fn names(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut names = Vec::new();
     let mut arguments = arguments.into_iter();

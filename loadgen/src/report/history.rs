@@ -1,7 +1,8 @@
-//! `thresholds.csv`: which thresholds the runs met that were kept before, one line for each threshold and run.
+//! `thresholds.csv`: which thresholds the runs met that were kept before, one line for each
+//! threshold and run.
 //!
-//! `scripts/keep` appends to it. It lies beside the result folders, so that a result which is drawn there says in how many of
-//! the last runs each of its thresholds held.
+//! `scripts/keep` appends to it. It lies beside the result folders, so that a result which is drawn
+//! there says in how many of the last runs each of its thresholds held.
 
 use std::fs::File;
 use std::io;
@@ -62,7 +63,8 @@ impl History {
         }
     }
 
-    /// Adds a column that says in how many of the last runs each threshold held, where there is any history of them.
+    /// Adds a column that says in how many of the last runs each threshold held, where there is any
+    /// history of them.
     pub(super) fn add_to(&self, table: &mut BarTable, report: &Report) {
         let held: Vec<Option<String>> = report
             .bars
@@ -78,7 +80,8 @@ impl History {
         }
     }
 
-    /// `in 4 of the last 5 runs`: of those up to this report that had the same limit. Undecided is not held.
+    /// `in 4 of the last 5 runs`: of those up to this report that had the same limit. Undecided is
+    /// not held.
     fn held(&self, bar: &Bar, report: &Report) -> Option<String> {
         let mut runs: Vec<&Line> = self
             .0

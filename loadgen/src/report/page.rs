@@ -14,8 +14,8 @@ use crate::result::{Case, DataSet, Outcome, Report, ServerSetup};
 const PAGE: (&str, &str) = ("report.html", include_str!("../../assets/report.html"));
 const README: (&str, &str) = ("README.md", include_str!("../../assets/result-readme.md"));
 
-/// What a folder's README shows of its charts: so many, of this size at most, the first of these that there are. The page has
-/// all. Results in git keep no others, and stay small.
+/// What a folder's README shows of its charts: so many, of this size at most, the first of these
+/// that there are. The page has all. Results in git keep no others, and stay small.
 const README_CHARTS: usize = 3;
 const README_CHART_BYTES: usize = 40_000;
 const README_ORDER: [&str; 9] = [

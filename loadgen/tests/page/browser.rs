@@ -1,4 +1,5 @@
-//! A headless Chromium, driven over the DevTools protocol on a pipe: JSON messages that end with a zero byte.
+//! A headless Chromium, driven over the DevTools protocol on a pipe: JSON messages that end with a
+//! zero byte.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -90,7 +91,8 @@ impl Browser {
         browser
     }
 
-    /// Opens a file in a window of this width, and returns what happened and what `script` evaluates to.
+    /// Opens a file in a window of this width, and returns what happened and what `script`
+    /// evaluates to.
     pub(crate) fn open(&mut self, file: &Path, width: u32, script: &str) -> Opened {
         let window =
             json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});

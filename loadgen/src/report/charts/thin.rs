@@ -5,18 +5,20 @@ const COLUMN_PX: f64 = 2.0;
 /// How far a line may be from a point that it leaves out, in pixels.
 const TOLERANCE_PX: f64 = 0.5;
 
-/// Returns the points that a line needs to look as if it went through all of them. `scale` is the number of pixels that one
-/// unit takes, across and up; points are in order of x.
+/// Returns the points that a line needs to look as if it went through all of them. `scale` is the
+/// number of pixels that one unit takes, across and up; points are in order of x.
 ///
-/// Of each column of two pixels the first, lowest, highest and last point are candidates; of these, points within half a pixel
-/// of the line through their neighbours are left out. So a peak keeps its height, and a flat line is two points.
+/// Of each column of two pixels the first, lowest, highest and last point are candidates; of these,
+/// points within half a pixel of the line through their neighbours are left out. So a peak keeps
+/// its height, and a flat line is two points.
 pub(super) fn thin(points: &[(f64, f64)], scale: (f64, f64)) -> Vec<(f64, f64)> {
     let candidates = extremes(points, scale.0);
     let (Some(&first), Some(&last)) = (candidates.first(), candidates.last()) else {
         return Vec::new();
     };
     let mut kept = vec![first];
-    // Ramer–Douglas–Peucker by vertical distance, with a stack of ranges that are still to be split.
+    // Ramer–Douglas–Peucker by vertical distance, with a stack of ranges that are still to be
+    // split.
     let mut ranges = vec![(0, candidates.len() - 1)];
     while let Some((from, to)) = ranges.pop() {
         match farthest(&candidates[from..=to], scale.1) {
@@ -48,7 +50,8 @@ fn extremes(points: &[(f64, f64)], scale_x: f64) -> Vec<(f64, f64)> {
     kept
 }
 
-/// The inner point farthest from the line through the first and the last; `None` when all are within the tolerance.
+/// The inner point farthest from the line through the first and the last; `None` when all are
+/// within the tolerance.
 fn farthest(points: &[(f64, f64)], scale_y: f64) -> Option<usize> {
     let (&(x0, y0), &(x1, y1)) = points.first().zip(points.last())?;
     let distance = |&(x, y): &(f64, f64)| {
