@@ -5,7 +5,7 @@ use serde_json::Value;
 use workloads::{BarSpec, Scenario};
 
 use crate::report::quantity::Quantity;
-use crate::result::{Bar, Case, Moved, OtherTarget, Outcome, Report};
+use crate::result::{Bar, Case, OtherTarget, Outcome, Report};
 
 /// The published schema: what a case has, and so what a bar may name.
 const SCHEMA: &str = include_str!("../schema/report.schema.json");
@@ -67,7 +67,6 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         base,
         value,
         met: value.and_then(|value| is_met(spec, value, figures.likely(target, data_set))),
-        cores_moved: figures.cores_moved(target, data_set),
         others: figures.others(own, data_set),
     }
 }
@@ -159,28 +158,6 @@ impl<'a> Figures<'a> {
         value_at(case, &format!("{group}.{LIKELY}"))
     }
 
-    /// In how many rounds of how many the cores had moved, of those that figure and basis are of; `None` where in none, and where
-    /// the figure is no matter of time.
-    fn cores_moved(&self, target: &str, data_set: &str) -> Option<[u32; 2]> {
-        let spec = self.spec;
-        let own = self.case(target, data_set, &spec.row);
-        let basis = if let Some(row) = &spec.of_row {
-            self.case(target, data_set, row)
-        } else if let Some(data_set) = &spec.of_data_set {
-            self.case(target, data_set, &spec.row)
-        } else {
-            self.basis_target(target)
-                .and_then(|other| self.case(other, data_set, &spec.row))
-        };
-        let mut sum = [0, 0];
-        for case in [own, basis].into_iter().flatten() {
-            if let Some(moved) = rounds_of(case, &spec.metric) {
-                sum = [sum[0] + moved.rounds, sum[1] + moved.of];
-            }
-        }
-        (sum[0] > 0).then_some(sum)
-    }
-
     /// What the figure is divided by: another row's, another data set's or another target's name, and its figure.
     fn basis(&self, target: &str, data_set: &str) -> (Option<&str>, Option<f64>) {
         let spec = self.spec;
@@ -215,24 +192,6 @@ impl<'a> Figures<'a> {
             }
         };
         others.map(beside_own).collect()
-    }
-}
-
-/// The last name of a path: one tier's CPU is `server.etcd.cpu_s_per_request`.
-fn last_of(path: &str) -> &str {
-    path.rsplit_once('.').map_or(path, |(_, last)| last)
-}
-
-/// The rounds that a figure of time or CPU is of.
-fn rounds_of<'a>(case: &'a Case, metric: &str) -> Option<&'a Moved> {
-    let (group, rest) = metric.split_once('.').unwrap_or((metric, ""));
-    match group {
-        "yardstick" => case.yardstick.as_ref()?.moved.as_ref(),
-        "server" | "client" if last_of(rest).starts_with("cpu") => case.moved.as_ref(),
-        "latency_ms" | "service_ms" | "requests_per_s" | "throughput_bytes_per_s" => {
-            case.moved.as_ref()
-        }
-        _ => None,
     }
 }
 
@@ -414,38 +373,6 @@ seed = 1
             Some(true),
             "of three there is the median alone"
         );
-    }
-
-    #[test]
-    fn a_bar_of_time_says_in_which_rounds_of_figure_and_basis_the_cores_were_moved() {
-        let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
-        let with = |strategy, rounds| {
-            let mut case = case("bench", strategy, Some(500.0));
-            case.moved = Some(Moved {
-                rounds,
-                of: 3,
-                ..Moved::default()
-            });
-            case
-        };
-        let cases = [with("stream", 0), with("unary", 2)];
-        let moved = |spec: &BarSpec| judged(spec, "raw", &cases).cores_moved;
-        let [of_stream, of_both, of_unary] = &scenario.bars[..] else {
-            panic!("three bars");
-        };
-        assert_eq!(moved(of_stream), None);
-        assert_eq!(moved(of_both), Some([2, 6]));
-        assert_eq!(
-            moved(of_unary),
-            Some([2, 3]),
-            "the other target is not there"
-        );
-        let mut of_a_tier = of_unary.clone();
-        of_a_tier.metric = "server.etcd.cpu_s_per_request".to_owned();
-        assert_eq!(moved(&of_a_tier), Some([2, 3]));
-        let mut of_memory = of_unary.clone();
-        of_memory.metric = "server.peak_above_idle".to_owned();
-        assert_eq!(moved(&of_memory), None);
     }
 
     #[test]

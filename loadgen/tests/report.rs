@@ -120,6 +120,10 @@ fn the_page_holds_everything_and_needs_nothing() {
         2 + 13,
         "a title, a rule and a line per case: {readme}"
     );
+    for (name, text) in [("page", &page), ("README", &readme)] {
+        let lines = text.matches("The machine: other processes had").count();
+        assert_eq!(lines, 1, "one line in the {name}, whatever its cases");
+    }
     let columns = table[0].matches('|').count();
     assert!(
         table
@@ -157,6 +161,7 @@ fn the_table_says_what_must_not_be_compared() {
         "INVALID: the generator lost its CPU for 1.2 s",
         "N/A: etcd 3.7.1 has one encoding",
         "FAILED: 150,000 objects expected, 149,999 received",
+        "\nThe machine: other processes had 1.0 % of its CPU (median of 11 cases; at worst 1.0 %; more than 5.0 % in 0)",
     ] {
         assert!(text.contains(said), "`{said}` is missing:\n{text}");
     }

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use loadgen::sample::{CoreDistance, CoresError};
 use serde_json::Value;
 
 /// What every scenario here begins with; rows and loads follow.
@@ -240,23 +239,11 @@ at_most = 1.2
             assert!(number(&round[part]["server_cpu_ms"]) > 0.0, "{round}");
         }
     }
-    let turns = rounds.len();
     let rounds = case["rounds"].as_array().expect("measured rounds");
     assert_eq!(rounds.len(), 3);
     for round in rounds {
         assert!(number(&round["ms"]) > 0.0, "{round}");
         assert!(number(&round["server_cpu_ms"]) > 0.0, "{round}");
-    }
-    let usual = &run.report["environment"]["core_round_trip_ns"];
-    match CoreDistance::start() {
-        Ok(_) => {
-            assert!(number(usual) > 0.0, "{usual}");
-            assert_eq!(case["moved"]["of"], 3);
-            assert_eq!(yardstick["moved"]["of"], turns);
-        }
-        // Of one core, or of very many, it is not told whether they have moved.
-        Err(CoresError::Number(_)) => assert!(usual.is_null(), "{usual}"),
-        Err(error) => panic!("{error}"),
     }
     let ratio = &yardstick["time_ratio"];
     let bar = &run.report["bars"][0];

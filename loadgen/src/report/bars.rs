@@ -73,14 +73,6 @@ pub(super) fn limit_text(bar: &Bar) -> String {
     }
 }
 
-/// Words about a bar, and in how many of its rounds the cores had moved.
-pub(super) fn with_cores(bar: &Bar, words: &str) -> String {
-    match bar.cores_moved {
-        Some([moved, of]) => format!("{words}, cores moved in {moved} of {of} rounds"),
-        None => words.to_owned(),
-    }
-}
-
 fn shown(bar: &Bar, figure: Option<f64>) -> String {
     match figure {
         Some(figure) => quantity(&bar.metric, figure).to_string(),
@@ -103,7 +95,7 @@ fn row(bar: &Bar) -> BarRow {
         format!("{} {}", bar.data_set, bar.row),
         figure_text(bar),
         limit_text(bar),
-        with_cores(bar, met),
+        met.to_owned(),
     ];
     cells.extend(bar.others.iter().map(|other| {
         let figure = shown(bar, other.figure);
@@ -140,7 +132,6 @@ mod tests {
             base: Some(400.0),
             value: Some(1.25),
             met: Some(false),
-            cores_moved: None,
             others: vec![OtherTarget {
                 target: "etcd-3.7.1".into(),
                 figure: Some(1_250.0),
@@ -169,12 +160,6 @@ mod tests {
         };
         let cells = row(&bar).cells;
         assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "undecided", "–"]);
-        bar.cores_moved = Some([2, 5]);
-        assert_eq!(
-            row(&bar).cells[4],
-            "undecided, cores moved in 2 of 5 rounds"
-        );
-        bar.cores_moved = None;
         bar.value = None;
         assert_eq!(row(&bar).cells[4], "–");
     }

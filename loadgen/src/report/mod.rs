@@ -2,6 +2,7 @@
 
 pub mod bars;
 pub mod charts;
+pub mod machine;
 mod page;
 pub mod quantity;
 pub mod row;

@@ -78,6 +78,7 @@ struct Section<'a> {
     name: &'a str,
     about: String,
     rows: Vec<Row>,
+    machine: Option<String>,
     refused: Vec<(String, &'a str)>,
     verified: Vec<[String; 6]>,
     counters: Vec<(String, String)>,
@@ -173,6 +174,7 @@ impl<'a> Section<'a> {
                 Quantity::bytes(data_set.bytes)
             ),
             rows: cases().map(Row::of).collect(),
+            machine: super::machine::line(cases()),
             refused: cases()
                 .filter(|case| !case.counts())
                 .map(|case| (short_name(case), refusal(case)))
@@ -207,14 +209,6 @@ fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
     match is_reported {
         Some(true) => format!("{lists}; the machine's host takes free pages back"),
         _ => lists,
-    }
-}
-
-/// How far the cores usually are from each other.
-fn distance(core_round_trip_ns: Option<f64>) -> String {
-    match core_round_trip_ns {
-        Some(ns) => format!(", {ns:.0} ns from one to another and back"),
-        None => ", how far from each other is not told".to_owned(),
     }
 }
 
@@ -267,10 +261,8 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         (
             "CPU",
             format!(
-                "{}, {} cores used{}",
-                environment.cpu_model,
-                environment.cores,
-                distance(environment.core_round_trip_ns)
+                "{}, {} cores used",
+                environment.cpu_model, environment.cores
             ),
         ),
         (

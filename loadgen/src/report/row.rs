@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::quantity::{ABSENT, Quantity};
 use crate::result::{
-    Case, Moved, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
+    Case, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
@@ -100,9 +100,6 @@ fn encoding(case: &Case) -> String {
         .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
 }
 
-/// A part of the machine's CPU from which on it is told that others had it.
-const DISTURBED: f64 = 0.05;
-
 /// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
@@ -164,15 +161,6 @@ pub fn warnings(case: &Case) -> Vec<String> {
             Quantity::Count(case.requests)
         ));
     }
-    let others = case.client.as_ref().and_then(|c| c.others_cpu_part);
-    if let Some(part) = others.filter(|&part| part > DISTURBED) {
-        notes.push(format!(
-            "disturbed: {:.0} % of the machine's CPU went to other processes meanwhile",
-            part * 100.0
-        ));
-    }
-    let moved = case.moved.as_ref();
-    notes.extend(moved.and_then(|moved| cores_moved(moved, &rounds_of(case))));
     if case.client_limited {
         let drained = case
             .null_sink_ms
@@ -194,43 +182,6 @@ pub fn warnings(case: &Case) -> Vec<String> {
         notes.push(format!("{clamped} lists took over an hour"));
     }
     notes
-}
-
-/// What a row's rounds are, where they are not its lists one by one.
-fn rounds_of(case: &Case) -> String {
-    if case
-        .shards
-        .as_ref()
-        .is_some_and(|shards| shards.events.is_none())
-    {
-        return "rounds of all shards".to_owned();
-    }
-    if case.watchers.is_some() {
-        return "rounds until the last watcher".to_owned();
-    }
-    // Small requests are one round.
-    match case.clients {
-        clients if clients > 1 && case.requests_per_s.is_none() => {
-            format!("rounds of {clients} lists")
-        }
-        _ => "rounds".to_owned(),
-    }
-}
-
-/// In how many of such rounds the cores had moved, and what the others came to; `None` where in none.
-fn cores_moved(of: &Moved, rounds: &str) -> Option<String> {
-    let shown = |spread: &Spread| {
-        let [min, p50, max] = [spread.min, spread.p50, spread.max].map(Quantity::Milliseconds);
-        format!("{p50} ({min} … {max})")
-    };
-    let mut note = of.told_of(rounds)?;
-    if let Some(time) = &of.usual_ms {
-        note.push_str(&format!(", the others {}", shown(time)));
-    }
-    if let Some(cpu) = &of.usual_server_cpu_ms {
-        note.push_str(&format!(", of server CPU {}", shown(cpu)));
-    }
-    Some(note)
 }
 
 /// How the objects were shared, and what came of it.
@@ -332,11 +283,8 @@ fn beside_its_bytes(of: &Yardstick) -> String {
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));
     let list_cpu = of.list_server_cpu_ms.map(|cpu| cpu.p50);
-    let moved = of.moved.as_ref();
-    let moved = moved.and_then(|moved| cores_moved(moved, "rounds"));
-    let moved = moved.map_or_else(String::new, |note| format!("; {note}"));
     format!(
-        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}{moved}",
+        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}",
         of.rounds.len(),
         milliseconds(Some(of.list_ms.p50)),
         milliseconds(Some(of.body_ms.p50)),
@@ -374,7 +322,7 @@ fn extremes(quantiles: &Quantiles) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Round, Tier};
+    use crate::result::Tier;
 
     #[test]
     fn a_row_that_was_not_measured_has_dashes_and_its_reason() {
@@ -386,39 +334,6 @@ mod tests {
         assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
         assert!(row.cells[4..11].iter().all(|cell| cell == "–"), "{row:?}");
         assert_eq!(row.cells[11], "N/A: etcd 3.4 has no RangeStream");
-    }
-
-    #[test]
-    fn rounds_with_distant_cores_are_told_with_what_the_others_took() {
-        let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
-        let round = |ms, ns| Round {
-            ms,
-            server_cpu_ms: Some(ms - 50.0),
-            core_looks_ns: Some(vec![53.0, ns]),
-        };
-        case.valid = true;
-        let rounds = [round(460.0, 53.0), round(470.0, 55.0), round(990.0, 305.0)];
-        case.moved = Moved::of(&rounds[..2], 53.0);
-        assert_eq!(warnings(&case), Vec::<String>::new());
-        case.moved = Moved::of(&rounds, 53.0);
-        let others = "the others 465 ms (460 ms … 470 ms), of server CPU 415 ms (410 ms … 420 ms)";
-        let note = format!("cores moved in 1 of 3 rounds (1 of 6 looks), {others}");
-        assert_eq!(warnings(&case), [note]);
-        case.clients = 5;
-        let note = format!("cores moved in 1 of 3 rounds of 5 lists (1 of 6 looks), {others}");
-        assert_eq!(warnings(&case), [note]);
-        case.watchers = Some(100);
-        let note =
-            format!("cores moved in 1 of 3 rounds until the last watcher (1 of 6 looks), {others}");
-        assert_eq!(warnings(&case), [note]);
-        // Small requests are one round, looked at before and after.
-        case.watchers = None;
-        case.requests_per_s = Some(1.0);
-        case.moved = Moved::of(&rounds[2..], 53.0);
-        assert_eq!(
-            warnings(&case),
-            ["cores moved in 1 of 1 rounds (1 of 2 looks)"]
-        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::bars::{self, BarTable};
+use super::machine;
 use super::quantity::Quantity;
 use super::row::{NOTES, Row, TITLES};
 use crate::result::{DataSet, Report};
@@ -56,12 +57,8 @@ fn data_set_text(
         Quantity::Count(*objects),
         Quantity::bytes(*bytes)
     )?;
-    let rows: Vec<Row> = report
-        .cases
-        .iter()
-        .filter(|case| case.data_set == *name)
-        .map(Row::of)
-        .collect();
+    let cases = || report.cases.iter().filter(|case| case.data_set == *name);
+    let rows: Vec<Row> = cases().map(Row::of).collect();
     let mut table = Table::new();
     table.load_style(STYLE).set_header(&TITLES[..NOTES]);
     if let Some(width) = width {
@@ -93,6 +90,9 @@ fn data_set_text(
     writeln!(text, "{}", table.trim_fmt())?;
     for (note, n) in notes.iter().zip(1..) {
         writeln!(text, "[{n}] {note}")?;
+    }
+    if let Some(line) = machine::line(cases()) {
+        writeln!(text, "{line}")?;
     }
     Ok(())
 }

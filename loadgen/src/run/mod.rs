@@ -27,7 +27,6 @@ use crate::progress::Progress;
 use crate::result::{
     self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
 };
-use crate::sample::CoreDistance;
 use crate::target::TargetSpec;
 use crate::target::silence::ANSWERS_WITHIN;
 use foreign::{InNamespaces, Seeded};
@@ -85,21 +84,9 @@ pub async fn run(
             scenario_toml: scenario.to_toml(),
         },
         loads: 0,
-        cores: cores(progress),
     };
     let failure = run.all().await.err();
     run.finish(failure)
-}
-
-/// Who looks where the cores are; nobody, where it cannot be told.
-fn cores(progress: &Progress) -> Option<Arc<CoreDistance>> {
-    match CoreDistance::start() {
-        Ok(cores) => Some(Arc::new(cores)),
-        Err(error) => {
-            progress.say(&format!("not told where the cores are: {error}"));
-            None
-        }
-    }
 }
 
 /// A run under way.
@@ -113,7 +100,6 @@ struct Run<'a> {
     result: SavedResult,
     /// Data sets that were loaded through a Kubernetes API so far.
     loads: usize,
-    cores: Option<Arc<CoreDistance>>,
 }
 
 impl Run<'_> {
@@ -268,7 +254,6 @@ impl Run<'_> {
             source,
             data_set,
             run_begun: self.begun,
-            cores: self.cores.as_ref(),
             progress: self.progress,
             stop: self.stop,
         };
@@ -310,7 +295,6 @@ impl Run<'_> {
     fn judge(&mut self) {
         let report = &mut self.result.report;
         report.elapsed_s = self.begun.elapsed().as_secs_f64();
-        report.mark_moved();
         report.bars = bars::judge(self.scenario, report);
     }
 

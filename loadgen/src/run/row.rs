@@ -11,7 +11,6 @@
 //! - [`beside`]: loads that run beside the row
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -23,7 +22,7 @@ use crate::pace::writers::WriteError;
 use crate::progress::Progress;
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Outcome, ServerSetup};
-use crate::sample::{CoreDistance, ProcessError};
+use crate::sample::ProcessError;
 use crate::target::Running;
 use crate::target::list::{ListError, Reach};
 use meter::Meter;
@@ -58,8 +57,6 @@ pub(super) struct RowRun<'a> {
     pub(super) source: Source,
     pub(super) data_set: String,
     pub(super) run_begun: Instant,
-    /// This machine's, where it can be told how far apart they are.
-    pub(super) cores: Option<&'a Arc<CoreDistance>>,
     pub(super) progress: &'a Progress,
     pub(super) stop: &'a CancellationToken,
 }
@@ -231,7 +228,7 @@ impl RowRun<'_> {
         }
         let stored = measured.data_set.as_ref().map(|data| data.bytes);
         let mut meter = self
-            .unless_stopped(Meter::settled(running, stored, self.cores.cloned()))
+            .unless_stopped(Meter::settled(running, stored))
             .await??;
         if self.spec.every.is_some() || self.spec.read_per_s.is_some() {
             meter.ask_seldom();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use loadgen::record::{LatencyHistogram, Sample, Series, TaggedHistogram};
 use loadgen::result::{
-    Bar, Case, ClientFigures, DataSet, Environment, OtherTarget, Outcome, Quantiles, Report,
-    SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
+    Bar, Case, ClientFigures, DataSet, Environment, MachineLoad, OtherTarget, Outcome, Quantiles,
+    Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
 };
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -272,9 +272,13 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
         cpu_s: sketch.list_ms * 5.0 / 2e3,
         rss_peak: 30 << 20,
         cpu_s_per_request: None,
-        others_cpu_part: None,
         stall_ms: None,
         lag_ms: None,
+    });
+    case.machine = Some(MachineLoad {
+        others_cpu_part: Some(0.01),
+        stolen_cpu_part: Some(0.002),
+        waiting_part: Some(0.2),
     });
     case.verified = Some(Verified {
         objects: OBJECTS,
@@ -353,7 +357,6 @@ fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>)
         base,
         value,
         met: value.map(|value| value <= limit),
-        cores_moved: None,
         others: vec![OtherTarget {
             target: "etcd".into(),
             figure: other,

@@ -8,7 +8,6 @@ use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::PutRequest;
 use tokio::time::timeout;
 
-use super::meter::Looks;
 use super::{Early, Measured, RowRun};
 use crate::progress::Counted;
 use crate::target::Running;
@@ -89,7 +88,7 @@ impl RowRun<'_> {
         let mut outcome = Ok(());
         let mut requests = 0;
         for number in warm_up..warm_up + repeats {
-            meter.begin_round(Looks::AtItsEnds).await;
+            meter.begin_round();
             outcome = match self.unless_stopped(put(number)).await {
                 Ok(delivered) => delivered.map_err(failed),
                 Err(stopped) => Err(stopped),

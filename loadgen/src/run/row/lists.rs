@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use workloads::Tier;
 
-use super::meter::{Looks, Meter};
+use super::meter::Meter;
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::Counted;
@@ -100,7 +100,7 @@ impl RowRun<'_> {
                 }
                 due += every;
             }
-            meter.begin_round(Looks::Throughout).await;
+            meter.begin_round();
             let errors = lists.errors;
             match self.unless_stopped(clients.round(Job::List)).await {
                 Ok(done) => lists.take(done),

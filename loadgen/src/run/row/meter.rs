@@ -1,13 +1,12 @@
 //! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
 //!
 //! - [`remote`]: the same of a server that is not ours, by its own word
-//! - [`rounds`]: round by round, and where the cores were
+//! - [`rounds`]: time and CPU round by round
 
 mod remote;
 mod rounds;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -16,13 +15,12 @@ use super::Measured;
 use crate::record::{Sample, Series};
 use crate::result::{ClientFigures, ServerFigures, TierFigures};
 use crate::sample::{
-    AllocatedWatch, CoreDistance, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY,
-    Sampler, Watched, cpu_used,
+    AllocatedWatch, MachineClocks, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY,
+    Sampler, Watched,
 };
 use crate::target::Running;
 use remote::Remote;
-pub(super) use rounds::Looks;
-use rounds::{CoresWatch, Rounds};
+use rounds::Rounds;
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
@@ -34,8 +32,6 @@ const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 4 << 20;
 /// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data set's.
 const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
-/// The kernel counts in ticks: of a shorter phase they tell nothing.
-const LEAST_TOLD: Duration = Duration::from_millis(500);
 /// The generator's own series.
 const OWN_SERIES: &str = "loadgen";
 
@@ -59,8 +55,8 @@ pub(super) struct Meter {
     unmetered: Option<String>,
     own: Process,
     own_cpu_before: Duration,
-    /// When the measured phase began, and what all of this machine had used then.
-    begun: Option<(Instant, Duration)>,
+    /// The machine's clocks when the measured phase began.
+    begun: Option<MachineClocks>,
     figures: ServerFigures,
     stored_bytes: Option<u64>,
     ask_allocated_every: Duration,
@@ -69,15 +65,13 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them, `cores` tells
-    /// where this machine's are.
+    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them.
     ///
     /// # Errors
     /// When a server has ended.
     pub(super) async fn settled(
         running: &Running,
         stored_bytes: Option<u64>,
-        cores: Option<Arc<CoreDistance>>,
     ) -> Result<Self, ProcessError> {
         let mut servers = Vec::new();
         for child in running.processes() {
@@ -127,7 +121,7 @@ impl Meter {
             stored_bytes,
             ask_allocated_every: ASK_ALLOCATED_EVERY,
             sampler: None,
-            rounds: Rounds::new(cores),
+            rounds: Rounds::default(),
         })
     }
 
@@ -137,15 +131,9 @@ impl Meter {
     }
 
     /// Begins a round of the measured phase, with peaks of its own.
-    pub(super) async fn begin_round(&mut self, looks: Looks) {
+    pub(super) fn begin_round(&mut self) {
         self.reset_peaks();
-        let servers = &self.servers;
-        self.rounds.begin(looks, || cpu_of(servers)).await;
-    }
-
-    /// Looks where the cores are from now on, for rounds that are none of the measured phase.
-    pub(super) async fn watch_cores(&self) -> CoresWatch {
-        self.rounds.watch_cores(Looks::Throughout).await
+        self.rounds.begin(self.cpu());
     }
 
     /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
@@ -166,10 +154,9 @@ impl Meter {
         self.unmetered.as_deref()
     }
 
-    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time, CPU, and where the cores were.
+    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time and CPU.
     pub(super) async fn end_of_round(&mut self, whole: bool) {
-        let servers = &self.servers;
-        self.rounds.end(whole, || cpu_of(servers)).await;
+        self.rounds.end(whole, self.cpu());
         if let Some(remote) = &mut self.remote {
             remote.look_again().await;
             return;
@@ -213,7 +200,7 @@ impl Meter {
         });
         self.own.reset_peak().ok();
         self.own_cpu_before = self.own.cpu()?;
-        self.begun = cpu_used().map(|used| (Instant::now(), used));
+        self.begun = Some(MachineClocks::now());
         if let Some(remote) = &mut self.remote {
             remote.begin().await;
         }
@@ -224,7 +211,13 @@ impl Meter {
 
     /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that ran at the same time.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
+        let clocks = MachineClocks::now();
         let (server, client, series) = self.cost(in_flight, requests).await;
+        let servers_s = self.figures.cpu_s;
+        let ours = Duration::from_secs_f64(client.cpu_s + servers_s);
+        let ours = (!self.servers.is_empty()).then_some(ours);
+        let begun = self.begun.as_ref();
+        measured.case.machine = begun.and_then(|begun| begun.load_until(&clocks, ours));
         measured.case.server = server;
         measured.case.client = Some(client);
         measured.series = series;
@@ -240,14 +233,12 @@ impl Meter {
         let own_cpu = self.own.cpu().unwrap_or_default();
         let own_cpu = own_cpu.saturating_sub(self.own_cpu_before);
         let own_cpu_s = own_cpu.as_secs_f64();
-        let all_cpu = cpu_used();
-        let mut client = ClientFigures {
+        let client = ClientFigures {
             cpu_s: own_cpu_s,
             cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
             stall_ms: None,
             rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
             lag_ms: None,
-            others_cpu_part: None,
         };
         for server in &mut self.servers {
             let cpu = server.process.cpu().unwrap_or(server.cpu_before);
@@ -256,9 +247,6 @@ impl Meter {
             figures.cpu_s_per_request = (requests > 0).then(|| figures.cpu_s / requests as f64);
             figures.peak_above_idle = figures.rss_peak.saturating_sub(figures.rss_idle);
             self.figures.cpu_s += figures.cpu_s;
-        }
-        if !self.servers.is_empty() {
-            client.others_cpu_part = self.others(own_cpu_s + self.figures.cpu_s, all_cpu);
         }
         let series = match self.sampler.take() {
             Some(sampler) => sampler.stop().0,
@@ -282,18 +270,6 @@ impl Meter {
         self.lower_idle(&series);
         self.figures.settle(in_flight, requests);
         (Some(self.figures.clone()), client, series)
-    }
-
-    /// What neither we nor the servers had of the machine, as a part of what it could give.
-    fn others(&self, ours_s: f64, all: Option<Duration>) -> Option<f64> {
-        let (begun, before) = self.begun?;
-        let elapsed = begun.elapsed();
-        if elapsed < LEAST_TOLD {
-            return None;
-        }
-        let cores = std::thread::available_parallelism().ok()?.get();
-        let all_s = all?.saturating_sub(before).as_secs_f64();
-        Some((all_s - ours_s).max(0.0) / (elapsed.as_secs_f64() * cores as f64))
     }
 
     /// Each process by itself, and what the Kubernetes tier's keeps when it has settled again.

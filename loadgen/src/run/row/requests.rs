@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
-use super::meter::Looks;
 use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::pace::calls::{Callers, Pace, Tally};
@@ -84,7 +83,7 @@ impl RowRun<'_> {
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, 1, Counted::Requests);
         meter.begin(&measured.case.id()).await?;
-        meter.begin_round(Looks::AtItsEnds).await;
+        meter.begin_round();
         let start = self.run_begun.elapsed();
         // Stopped, it comes back with what there was until then.
         let tally = callers.run(pace, duration, self.stop).await;

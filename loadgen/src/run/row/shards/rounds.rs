@@ -7,7 +7,7 @@ use crate::pace::closed::{Clients, Done, Job};
 use crate::progress::Counted;
 use crate::record::LatencyHistogram;
 use crate::run::row::lists::served_from;
-use crate::run::row::meter::{Looks, Meter};
+use crate::run::row::meter::Meter;
 use crate::run::row::{Early, Measured, RowRun};
 use crate::target::list::Listed;
 use crate::verify::{Expected, Found};
@@ -67,7 +67,7 @@ impl Rounds<'_> {
         let mut outcome = Ok(());
         let mut unions = Vec::new();
         for _ in 0..run.repeats() {
-            meter.begin_round(Looks::Throughout).await;
+            meter.begin_round();
             outcome = match self.round(Job::List).await {
                 Ok((time, done)) => {
                     latency.record(time);
