@@ -23,6 +23,10 @@ const PEAKS: [&str; 3] = [
     "server.rss_peak",
 ];
 
+/// Growth of a server's memory, or of one of its processes, and how far that may be from the truth.
+const ABOVE_IDLE: &str = "peak_above_idle";
+const RESOLUTION: &str = "server.rss_resolution";
+
 /// Figures of the generator, which hold for rows that do not count, too.
 const OWN_FIGURES: &str = "client.";
 
@@ -66,6 +70,7 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         range: figures.range(target, data_set),
         base,
         value,
+        resolution: figures.resolution(target, data_set),
         met: value.and_then(|value| is_met(spec, value, figures.likely(target, data_set))),
         others: figures.others(own, data_set),
     }
@@ -151,8 +156,20 @@ impl<'a> Figures<'a> {
         Some([end("min")?, end("max")?])
     }
 
-    /// The interval in which the figure lies, where it is a median and that is known.
+    /// How far the figure may be from the truth, where it is growth of a server's memory.
+    fn resolution(&self, target: &str, data_set: &str) -> Option<f64> {
+        if !self.spec.metric.ends_with(ABOVE_IDLE) {
+            return None;
+        }
+        self.metric(RESOLUTION, target, data_set, &self.spec.row)
+    }
+
+    /// The interval in which the figure lies: where it is a median and that is known, and where it is growth of memory.
     fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        if let Some(resolution) = self.resolution(target, data_set) {
+            let figure = self.of(target, data_set, &self.spec.row)?;
+            return Some([figure - resolution, figure + resolution]);
+        }
         let group = self.spec.metric.strip_suffix(MEDIAN)?;
         let case = self.case(target, data_set, &self.spec.row)?;
         value_at(case, &format!("{group}.{LIKELY}"))
@@ -278,7 +295,7 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Quantiles, Spread, Tier};
+    use crate::result::{Quantiles, ServerFigures, Spread, Tier};
 
     const SCENARIO: &str = r#"
 name = "bars"
@@ -373,6 +390,25 @@ seed = 1
             Some(true),
             "of three there is the median alone"
         );
+    }
+
+    #[test]
+    fn memory_closer_to_its_limit_than_its_counter_can_tell_is_undecided() {
+        let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
+        let mut spec = scenario.bars[0].clone();
+        spec.metric = "server.peak_above_idle".to_owned();
+        (spec.at_most, spec.at_least) = (Some(1_048_576.0), None);
+        let met = |kib: u64| {
+            let mut case = case("bench", "stream", Some(1.0));
+            case.server = Some(ServerFigures {
+                peak_above_idle: kib << 10,
+                rss_resolution: Some(256 << 10),
+                ..ServerFigures::default()
+            });
+            judged(&spec, "raw", &[case]).met
+        };
+        let verdicts = [700, 876, 1_200, 1_400].map(met);
+        assert_eq!(verdicts, [Some(true), None, None, Some(false)]);
     }
 
     #[test]

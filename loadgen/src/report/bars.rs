@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::quantity::{ABSENT, three_digits};
+use super::quantity::{ABSENT, Quantity, three_digits};
 use crate::bars::quantity;
 use crate::result::{Bar, Report};
 
@@ -51,6 +51,10 @@ impl BarTable {
 /// The figure, of what range it is the median, and what it is of its basis.
 pub(super) fn figure_text(bar: &Bar) -> String {
     let mut figure = shown(bar, bar.figure);
+    let resolution = bar.resolution.zip(bar.figure);
+    if let Some((resolution, _)) = resolution.filter(|(within, of)| *within > of / 200.0) {
+        figure.push_str(&format!(" ± {}", Quantity::Bytes(resolution)));
+    }
     if let (Some(_), Some([least, most])) = (bar.figure, bar.range) {
         let [least, most] = [least, most].map(|end| shown(bar, Some(end)));
         figure.push_str(&format!(" ({least} … {most})"));
@@ -130,6 +134,7 @@ mod tests {
             figure: Some(500.0),
             range: None,
             base: Some(400.0),
+            resolution: None,
             value: Some(1.25),
             met: Some(false),
             others: vec![OtherTarget {
@@ -162,5 +167,11 @@ mod tests {
         assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "undecided", "–"]);
         bar.value = None;
         assert_eq!(row(&bar).cells[4], "–");
+        bar.metric = "server.peak_above_idle".into();
+        bar.resolution = Some(262_144.0);
+        bar.figure = Some(1_310_720.0);
+        assert_eq!(row(&bar).cells[2], "1.25 MiB ± 256 KiB");
+        bar.figure = Some(262_144_000.0);
+        assert_eq!(row(&bar).cells[2], "250 MiB", "to its last digit");
     }
 }

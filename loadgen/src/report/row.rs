@@ -8,7 +8,7 @@ use crate::result::{
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
-pub const TITLES: [&str; 12] = [
+pub const TITLES: [&str; 13] = [
     "target",
     "tier",
     "strategy",
@@ -19,6 +19,7 @@ pub const TITLES: [&str; 12] = [
     "first chunk p50 · p99",
     "peak above idle",
     "per listed byte",
+    "sockets above idle",
     "server CPU per request",
     "notes",
 ];
@@ -30,7 +31,7 @@ pub const NOTES: usize = TITLES.len() - 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// In the order of [`TITLES`].
-    pub cells: [String; 12],
+    pub cells: [String; TITLES.len()],
     /// False when the row must not be ranked: not measured, invalid, or wrong.
     pub counts: bool,
 }
@@ -54,14 +55,13 @@ impl Row {
                 case.first_chunk_ms
                     .as_ref()
                     .map_or_else(absent, median_and_p99),
-                server.map_or_else(absent, |server| {
-                    Quantity::bytes(server.peak_above_idle).to_string()
-                }),
+                server.map_or_else(absent, peak),
                 Quantity::or_absent(
                     server
                         .and_then(|s: &ServerFigures| s.peak_per_listed_byte)
                         .map(Quantity::PerByte),
                 ),
+                server.map_or_else(absent, sockets),
                 Quantity::or_absent(
                     server
                         .and_then(|s| s.cpu_s_per_request)
@@ -90,6 +90,21 @@ pub(super) fn strategy_and_clients(case: &Case) -> String {
     }
 }
 
+/// Private memory above idle at its peak, and beside it how much pages of mapped files grew.
+pub(super) fn peak(server: &ServerFigures) -> String {
+    let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+    match server.mapped_above_idle() {
+        Some(mapped) => format!("{private} (+ {} of files)", Quantity::bytes(mapped)),
+        None => private.to_string(),
+    }
+}
+
+/// By how much the kernel's memory of sockets grew.
+fn sockets(server: &ServerFigures) -> String {
+    let grown = server.sockets_above_idle();
+    Quantity::or_absent(grown.map(|bytes| Quantity::bytes_within(bytes, server.socket_resolution)))
+}
+
 fn encoding(case: &Case) -> String {
     let from = match case.served_from {
         ServedFrom::WatchCache => ", from cache",
@@ -111,15 +126,9 @@ pub fn notes(case: &Case) -> Vec<String> {
     if let Some(server) = &case.server {
         if server.is_own_word {
             notes.push(
-                "the server's figures are from its metrics page: memory as it was between lists"
+                "the server's figures are from its metrics page: memory as it was between lists, pages of files included"
                     .to_owned(),
             );
-        }
-        if let Some(mapped) = server.mapped_above_idle() {
-            notes.push(format!(
-                "up to {} of the memory are pages of mapped files",
-                Quantity::bytes(mapped)
-            ));
         }
     }
     if case.server.is_none() && case.outcome == Outcome::Measured {
@@ -332,8 +341,31 @@ mod tests {
         let row = Row::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
         assert!(!row.counts);
         assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
-        assert!(row.cells[4..11].iter().all(|cell| cell == "–"), "{row:?}");
-        assert_eq!(row.cells[11], "N/A: etcd 3.4 has no RangeStream");
+        assert!(
+            row.cells[4..NOTES].iter().all(|cell| cell == "–"),
+            "{row:?}"
+        );
+        assert_eq!(row.cells[NOTES], "N/A: etcd 3.4 has no RangeStream");
+    }
+
+    #[test]
+    fn private_memory_and_files_are_two_figures_of_a_row() {
+        let mut server = ServerFigures {
+            peak_above_idle: 876 << 10,
+            rss_file_idle: Some(50 << 20),
+            rss_file_peak: Some(52 << 20),
+            rss_resolution: Some(256 << 10),
+            socket_idle: Some(1 << 20),
+            socket_peak: Some(14 << 20),
+            socket_resolution: Some(2 << 20),
+            ..ServerFigures::default()
+        };
+        assert_eq!(peak(&server), "< 1 MiB");
+        assert_eq!(sockets(&server), "14 MiB");
+        server.rss_file_peak = Some(1_330 << 20);
+        assert_eq!(peak(&server), "< 1 MiB (+ 1.25 GiB of files)");
+        server.socket_peak = None;
+        assert_eq!(sockets(&server), "–");
     }
 
     #[test]
@@ -366,7 +398,7 @@ mod tests {
         let row = Row::of(&case);
         assert_eq!(&row.cells[2..4], ["cached × 5 clients", "json, from cache"]);
         assert_eq!(
-            row.cells[11],
+            row.cells[NOTES],
             "2 of 25 requests wrong; client-limited: 700 ms without checking"
         );
     }

@@ -24,6 +24,7 @@ use workloads::{DataSet, RowSpec, Scenario, Tier};
 use crate::bars;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
+use crate::report::quantity::Quantity;
 use crate::result::{
     self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
 };
@@ -366,14 +367,12 @@ fn one_line(case: &Case) -> String {
         let median = q.p50.map(|ms| ("median", ms));
         median.or(q.mean.map(|ms| ("mean", ms)))
     });
-    let above = case.server.as_ref().map(|s| s.peak_above_idle);
+    let above = case.server.as_ref();
+    let above = above.map(|s| Quantity::bytes_within(s.peak_above_idle, s.rss_resolution));
     format!(
         "{row}: {}, server {} above idle",
         time.map_or_else(|| "-".to_owned(), |(what, ms)| format!("{what} {ms:.1} ms")),
-        above.map_or_else(
-            || "-".to_owned(),
-            |b| format!("{:.1} MiB", b as f64 / 1048576.0)
-        ),
+        Quantity::or_absent(above),
     )
 }
 

@@ -3,6 +3,7 @@
 
 pub mod heap;
 mod machine;
+mod memory;
 mod metrics;
 mod process;
 mod sampler;
@@ -10,6 +11,7 @@ mod sampler;
 pub use machine::{
     MachineClocks, MachineError, disk, environment, free_disk_bytes, free_memory_bytes,
 };
+pub use memory::{Highest, rss_resolution, socket_memory, socket_resolution};
 pub use metrics::{AllocatedWatch, MetricsClient, MetricsError, MetricsText};
 pub use process::{Memory, Process, ProcessError, thread_cpu};
 pub use sampler::{SAMPLE_EVERY, Sampler, Watched};

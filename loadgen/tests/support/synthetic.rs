@@ -5,7 +5,8 @@ use std::time::Duration;
 use loadgen::record::{LatencyHistogram, Sample, Series, TaggedHistogram};
 use loadgen::result::{
     Bar, Case, ClientFigures, DataSet, Environment, MachineLoad, OtherTarget, Outcome, Quantiles,
-    Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
+    Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, TierFigures,
+    Verified,
 };
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -255,17 +256,30 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
     case.chunks = Some(1_440);
     case.throughput_bytes_per_s = Some(BYTES as f64 / sketch.list_ms * 1e3);
     let mut server = ServerFigures {
-        rss_idle: (sketch.idle_mib * MIB) as u64,
-        rss_peak: ((sketch.idle_mib + sketch.above_mib) * MIB) as u64,
-        allocated_idle: Some((sketch.idle_mib * 0.9 * MIB) as u64),
-        allocated_peak: Some((sketch.idle_mib * 0.9 * MIB + sketch.above_mib * 0.9 * MIB) as u64),
+        rss_resolution: Some(256 << 10),
+        socket_idle: Some(1 << 20),
+        socket_peak: Some(9 << 20),
+        socket_resolution: Some(2 << 20),
         peaks_above_idle: spread
             .iter()
             .map(|part| (sketch.above_mib * part * MIB) as u64)
             .collect(),
-        cpu_s: sketch.cpu_s * 5.0,
         ..ServerFigures::default()
     };
+    let mut process = TierFigures {
+        rss_idle: (sketch.idle_mib * MIB) as u64,
+        rss_peak: ((sketch.idle_mib + sketch.above_mib) * MIB) as u64,
+        rss_anon_idle: (sketch.idle_mib * 0.8 * MIB) as u64,
+        rss_anon_peak: ((sketch.idle_mib * 0.8 + sketch.above_mib) * MIB) as u64,
+        rss_file_idle: (sketch.idle_mib * 0.2 * MIB) as u64,
+        rss_file_peak: ((sketch.idle_mib * 0.2 + sketch.above_mib * 0.3) * MIB) as u64,
+        allocated_idle: Some((sketch.idle_mib * 0.9 * MIB) as u64),
+        allocated_peak: Some((sketch.idle_mib * 0.9 * MIB + sketch.above_mib * 0.9 * MIB) as u64),
+        cpu_s: sketch.cpu_s * 5.0,
+        ..TierFigures::default()
+    };
+    server.add_up([&mut process]);
+    server.etcd = Some(process);
     server.settle(BYTES, 5);
     case.server = Some(server);
     case.client = Some(ClientFigures {
@@ -355,6 +369,7 @@ fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>)
         figure,
         range: figure.map(|figure| [figure * 0.9, figure * 1.2]),
         base,
+        resolution: None,
         value,
         met: value.map(|value| value <= limit),
         others: vec![OtherTarget {

@@ -237,11 +237,12 @@ impl<'a> Subject<'a> {
     pub(super) fn peak(&self) -> Option<RowsFigure> {
         self.rows(
             "Server memory above idle, at its peak",
-            "lower is better; resident or allocated growth, mapped files included",
+            "lower is better; private memory, or what was allocated; pages of mapped files apart",
             "peak above idle",
             Unit::of_size,
             vec![
-                (Shape::Bar, "peak above idle"),
+                (Shape::Bar, "private memory above idle"),
+                (Shape::Cross, "pages of mapped files"),
                 (Shape::Ring, "bytes of one list"),
             ],
             |case, mut row| {
@@ -254,11 +255,17 @@ impl<'a> Subject<'a> {
                 }
                 row.marks
                     .push(Mark::at(Shape::Bar, server.peak_above_idle as f64));
-                row.number = Quantity::bytes(server.peak_above_idle).to_string();
-                row.number_detail = match server.peak_per_listed_byte {
-                    Some(ratio) => format!("{} the bytes in flight", Quantity::PerByte(ratio)),
-                    None => String::new(),
-                };
+                let mapped = server.mapped_above_idle();
+                row.marks
+                    .extend(mapped.map(|bytes| Mark::at(Shape::Cross, bytes as f64)));
+                let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+                row.number = private.to_string();
+                let ratio = server.peak_per_listed_byte.map(Quantity::PerByte);
+                let ratio = ratio.map(|ratio| format!("{ratio} the bytes in flight"));
+                let files = mapped.map(Quantity::bytes);
+                let files = files.map(|files| format!("+ {files} of files"));
+                let details: Vec<String> = ratio.into_iter().chain(files).collect();
+                row.number_detail = details.join(", ");
                 row
             },
         )
@@ -312,7 +319,7 @@ impl<'a> Subject<'a> {
         if groups
             .iter()
             .flat_map(|group| &group.panels)
-            .all(|panel| panel.resident.is_empty())
+            .all(|panel| panel.private.is_empty())
         {
             return None;
         }
@@ -329,10 +336,14 @@ impl<'a> Subject<'a> {
         let id = case.id();
         let mut panel = Panel {
             name: full_name(case),
-            idle: case.server.as_ref().map(|server| server.rss_idle as f64),
+            idle: case.server.as_ref().map(|server| {
+                let private = server.rss_anon_idle.unwrap_or(server.rss_idle);
+                private as f64
+            }),
             note: row::warnings(case).join("; "),
             growth: case.server.as_ref().map_or_else(String::new, |server| {
-                format!("peak +{}", Quantity::bytes(server.peak_above_idle))
+                let above = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+                format!("peak +{above}")
             }),
             counts: case.counts(),
             ..Panel::default()
@@ -349,9 +360,9 @@ impl<'a> Subject<'a> {
             // A target may be several processes, sampled one after the other at each tick: their sizes add up.
             for (at, sample) in series.samples.iter().enumerate() {
                 add(
-                    &mut panel.resident,
+                    &mut panel.private,
                     at,
-                    (sample.elapsed_s, sample.rss as f64),
+                    (sample.elapsed_s, sample.anon as f64),
                 );
                 if let Some(allocated) = sample.allocated {
                     add(

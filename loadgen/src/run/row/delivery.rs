@@ -82,7 +82,6 @@ impl RowRun<'_> {
         for number in 0..warm_up {
             self.unless_stopped(put(number)).await?.map_err(failed)?;
         }
-        meter.end_of_warm_up();
         meter.begin(&measured.case.id()).await?;
         let begun = Instant::now();
         let mut outcome = Ok(());

@@ -85,7 +85,6 @@ impl RowRun<'_> {
             for done in done {
                 done.result?;
             }
-            meter.end_of_warm_up();
         }
 
         meter.begin(&measured.case.id()).await?;

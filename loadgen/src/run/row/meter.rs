@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use super::Measured;
-use crate::record::{Sample, Series};
+use crate::record::Series;
 use crate::result::{ClientFigures, ServerFigures, TierFigures};
 use crate::sample::{
-    AllocatedWatch, MachineClocks, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY,
-    Sampler, Watched,
+    AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsText, Process, ProcessError,
+    SAMPLE_EVERY, Sampler, Watched, rss_resolution, socket_memory, socket_resolution,
 };
 use crate::target::Running;
 use remote::Remote;
@@ -44,6 +44,23 @@ struct Metered {
     cpu_before: Duration,
     counters_before: BTreeMap<String, f64>,
     figures: TierFigures,
+    /// Private and allocated memory at the peak of each round.
+    round_peaks: Vec<(u64, Option<u64>)>,
+}
+
+impl Metered {
+    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw the highest; also notes the
+    /// whole resident peak.
+    fn peak(&mut self, mut highest: Highest) -> (u64, Option<u64>) {
+        let memory = self.process.memory().unwrap_or_default();
+        highest.see(&memory, None);
+        let private = highest.private(memory.peak);
+        let figures = &mut self.figures;
+        figures.rss_peak = figures.rss_peak.max(memory.peak);
+        figures.rss_anon_peak = figures.rss_anon_peak.max(private);
+        figures.rss_file_peak = figures.rss_file_peak.max(highest.file);
+        (private, highest.allocated)
+    }
 }
 
 /// The meter of one row.
@@ -83,6 +100,7 @@ impl Meter {
                 cpu_before: Duration::ZERO,
                 counters_before: BTreeMap::new(),
                 figures: TierFigures::default(),
+                round_peaks: Vec::new(),
             });
         }
         let (remote, unmetered) = match running.processes() {
@@ -93,23 +111,22 @@ impl Meter {
             _ => (None, None),
         };
         let mut figures = ServerFigures::default();
-        let mut allocated = Some(0);
         for server in &mut servers {
             settle(server).await?;
             let idle = server.process.memory()?;
             server.figures.rss_idle = idle.rss;
-            figures.rss_idle += idle.rss;
-            *figures.rss_file_idle.get_or_insert(0) += idle.file;
+            server.figures.rss_anon_idle = idle.anon;
+            server.figures.rss_file_idle = idle.file;
             let page = page(server.metrics_url.as_deref()).await;
             let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
             server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
-            let bytes = page.and_then(|page| page.allocated());
-            allocated = allocated.zip(bytes).map(|(sum, bytes)| sum + bytes);
+            server.figures.allocated_idle = page.and_then(|page| page.allocated());
         }
-        figures.allocated_idle = allocated.filter(|_| !servers.is_empty());
-        figures.idle_per_stored_byte = stored_bytes
-            .filter(|&bytes| bytes > 0)
-            .map(|bytes| figures.rss_idle as f64 / bytes as f64);
+        if !servers.is_empty() {
+            figures.rss_resolution = Some(rss_resolution() * servers.len() as u64);
+            figures.socket_idle = socket_memory();
+            figures.socket_resolution = Some(socket_resolution());
+        }
         Ok(Self {
             servers,
             remote,
@@ -141,12 +158,15 @@ impl Meter {
         for server in &self.servers {
             server.process.reset_peak().ok();
         }
+        if let Some(sampler) = &self.sampler {
+            // What was seen until now is of no stretch.
+            drop(sampler.take_highest());
+        }
     }
 
-    /// The warm-up's peak is the row's too, but not one of its repeats.
-    pub(super) fn end_of_warm_up(&mut self) {
-        let peak = self.peak();
-        self.figures.rss_peak = self.figures.rss_peak.max(peak);
+    /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its repeats'.
+    pub(super) fn note_peak(&mut self) {
+        self.peaks();
     }
 
     /// Why the server's figures are not known, where it could have told them.
@@ -161,10 +181,23 @@ impl Meter {
             remote.look_again().await;
             return;
         }
-        let peak = self.peak();
-        self.figures.rss_peak = self.figures.rss_peak.max(peak);
-        let above = peak.saturating_sub(self.figures.rss_idle);
-        self.figures.peaks_above_idle.push(above);
+        let peaks = self.peaks();
+        for (server, peak) in self.servers.iter_mut().zip(peaks) {
+            server.round_peaks.push(peak);
+        }
+    }
+
+    /// Private and allocated memory of each server at its peak since the last [`Self::reset_peaks`].
+    fn peaks(&mut self) -> Vec<(u64, Option<u64>)> {
+        let sampler = self.sampler.as_ref();
+        let seen = sampler.map(Sampler::take_highest).unwrap_or_default();
+        let seen = seen
+            .into_iter()
+            .chain(std::iter::repeat(Highest::default()));
+        let servers = self.servers.iter_mut().zip(seen);
+        servers
+            .map(|(server, highest)| server.peak(highest))
+            .collect()
     }
 
     /// CPU time that the servers have used since they started; `None` where none is ours, or one has ended.
@@ -177,18 +210,8 @@ impl Meter {
     /// # Errors
     /// When a server has ended.
     pub(super) async fn begin(&mut self, case: &str) -> Result<(), ProcessError> {
-        let mut watched = Vec::new();
+        let mut watched = self.watched().await?;
         for server in &mut self.servers {
-            let client = server.metrics_url.as_deref().map(MetricsClient::new);
-            let allocated = match client {
-                Some(Ok(client)) => AllocatedWatch::start(client, self.ask_allocated_every).await,
-                _ => None,
-            };
-            watched.push(Watched {
-                name: server.name.clone(),
-                process: Process::new(server.pid)?,
-                allocated,
-            });
             let page = page(server.metrics_url.as_deref()).await;
             server.counters_before = page.map(|page| page.totals()).unwrap_or_default();
             server.cpu_before = server.process.cpu()?;
@@ -209,11 +232,29 @@ impl Meter {
         Ok(())
     }
 
+    /// The servers, to be sampled.
+    async fn watched(&self) -> Result<Vec<Watched>, ProcessError> {
+        let mut watched = Vec::new();
+        for server in &self.servers {
+            let client = server.metrics_url.as_deref().map(MetricsClient::new);
+            let allocated = match client {
+                Some(Ok(client)) => AllocatedWatch::start(client, self.ask_allocated_every).await,
+                _ => None,
+            };
+            watched.push(Watched {
+                name: server.name.clone(),
+                process: Process::new(server.pid)?,
+                allocated,
+            });
+        }
+        Ok(watched)
+    }
+
     /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that ran at the same time.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
         let clocks = MachineClocks::now();
         let (server, client, series) = self.cost(in_flight, requests).await;
-        let servers_s = self.figures.cpu_s;
+        let servers_s: f64 = self.servers.iter().map(|server| server.figures.cpu_s).sum();
         let ours = Duration::from_secs_f64(client.cpu_s + servers_s);
         let ours = (!self.servers.is_empty()).then_some(ours);
         let begun = self.begun.as_ref();
@@ -245,11 +286,12 @@ impl Meter {
             let figures = &mut server.figures;
             figures.cpu_s = cpu.saturating_sub(server.cpu_before).as_secs_f64();
             figures.cpu_s_per_request = (requests > 0).then(|| figures.cpu_s / requests as f64);
-            figures.peak_above_idle = figures.rss_peak.saturating_sub(figures.rss_idle);
-            self.figures.cpu_s += figures.cpu_s;
         }
         let series = match self.sampler.take() {
-            Some(sampler) => sampler.stop().0,
+            Some(sampler) => {
+                self.figures.socket_peak = sampler.most_socket_memory();
+                sampler.stop().0
+            }
             None => Vec::new(),
         };
         if let Some(remote) = &mut self.remote {
@@ -265,81 +307,78 @@ impl Meter {
                 self.figures.counters.extend(changed);
             }
         }
-        self.note_tiers().await;
-        self.note_series_peaks(&series);
-        self.lower_idle(&series);
+        self.note_series(&series);
+        self.note_afters().await;
+        self.add_up();
         self.figures.settle(in_flight, requests);
         (Some(self.figures.clone()), client, series)
     }
 
-    /// Each process by itself, and what the Kubernetes tier's keeps when it has settled again.
-    async fn note_tiers(&mut self) {
+    /// What the Kubernetes tier keeps when it has settled again.
+    async fn note_afters(&mut self) {
         for server in &mut self.servers {
-            if server.name != "kube" {
-                self.figures.etcd = Some(server.figures.clone());
-                continue;
-            }
             // A process that has ended is noticed elsewhere.
-            if settle(server).await.is_ok()
+            if server.name == "kube"
+                && settle(server).await.is_ok()
                 && let Ok(memory) = server.process.memory()
             {
                 server.figures.rss_after = Some(memory.rss);
+                server.figures.rss_anon_after = Some(memory.anon);
                 let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
                 server.figures.after_per_stored_byte =
-                    stored.map(|bytes| memory.rss as f64 / bytes as f64);
-            }
-            self.figures.kube = Some(server.figures.clone());
-        }
-    }
-
-    fn note_series_peaks(&mut self, series: &[Series]) {
-        let servers = series.iter().filter(|series| series.process != OWN_SERIES);
-        let mut allocated = Some(0);
-        for series in servers {
-            let highest = |of: fn(&Sample) -> u64| series.samples.iter().map(of).max().unwrap_or(0);
-            self.figures.rss_anon_peak += highest(|sample| sample.anon);
-            self.figures.rss_file_peak += highest(|sample| sample.file);
-            let highest = series.samples.iter().filter_map(|s| s.allocated).max();
-            allocated = allocated.zip(highest).map(|(sum, bytes)| sum + bytes);
-        }
-        self.figures.allocated_peak = allocated.filter(|_| self.figures.allocated_idle.is_some());
-    }
-
-    /// A server that has settled may give back some more while it is measured, and what it holds then would be hidden below
-    /// that: idle is the lowest that was seen.
-    fn lower_idle(&mut self, series: &[Series]) {
-        let servers = || series.iter().filter(|series| series.process != OWN_SERIES);
-        if servers().count() != self.servers.len() {
-            return;
-        }
-        let lowest = |of: fn(&Sample) -> Option<u64>| {
-            let each = servers().map(|series| series.samples.iter().filter_map(of).min());
-            each.sum::<Option<u64>>()
-        };
-        let figures = &mut self.figures;
-        if let Some(lowest) = lowest(|sample| Some(sample.rss)) {
-            let lower = figures.rss_idle.saturating_sub(lowest);
-            figures.rss_idle -= lower;
-            for above in &mut figures.peaks_above_idle {
-                *above += lower;
+                    stored.map(|bytes| memory.anon as f64 / bytes as f64);
             }
         }
-        let allocated = figures
-            .allocated_idle
-            .zip(lowest(|sample| sample.allocated));
-        if let Some((idle, lowest)) = allocated {
-            figures.allocated_idle = Some(idle.min(lowest));
-        }
     }
 
-    fn peak(&mut self) -> u64 {
-        let mut sum = 0;
+    /// Peaks outside of rounds, and idle figures: a server that has settled may give back some more while it is measured, and
+    /// what it holds then would be hidden below that, so idle is the lowest that was seen.
+    fn note_series(&mut self, series: &[Series]) {
         for server in &mut self.servers {
-            let peak = server.process.memory().map_or(0, |memory| memory.peak);
-            server.figures.rss_peak = server.figures.rss_peak.max(peak);
-            sum += peak;
+            let Some(series) = series.iter().find(|series| series.process == server.name) else {
+                continue;
+            };
+            let figures = &mut server.figures;
+            for sample in &series.samples {
+                figures.rss_idle = figures.rss_idle.min(sample.rss);
+                figures.rss_anon_idle = figures.rss_anon_idle.min(sample.anon);
+                figures.rss_anon_peak = figures.rss_anon_peak.max(sample.anon);
+                figures.rss_file_peak = figures.rss_file_peak.max(sample.file);
+                let allocated = figures.allocated_idle.zip(sample.allocated);
+                figures.allocated_idle = match allocated {
+                    Some((idle, now)) => Some(idle.min(now)),
+                    None => figures.allocated_idle,
+                };
+                figures.allocated_peak = figures.allocated_peak.max(sample.allocated);
+            }
         }
-        sum
+    }
+
+    /// Adds up what each process has, and notes it beside.
+    fn add_up(&mut self) {
+        let tiers = self.servers.iter_mut().map(|server| &mut server.figures);
+        self.figures.add_up(tiers);
+        let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
+        let idle = self.figures.rss_anon_idle.zip(stored);
+        self.figures.idle_per_stored_byte = idle.map(|(idle, bytes)| idle as f64 / bytes as f64);
+        let rounds = self.servers.iter().map(|server| server.round_peaks.len());
+        let rounds = rounds.min().unwrap_or(0);
+        let above = |round: usize| {
+            let servers = self.servers.iter();
+            let each = servers.map(|server| {
+                let (anon, allocated) = server.round_peaks[round];
+                server.figures.above_idle(anon, allocated)
+            });
+            each.sum()
+        };
+        self.figures.peaks_above_idle = (0..rounds).map(above).collect();
+        for server in &self.servers {
+            let figures = Some(server.figures.clone());
+            match server.name.as_str() {
+                "kube" => self.figures.kube = figures,
+                _ => self.figures.etcd = figures,
+            }
+        }
     }
 }
 
@@ -358,10 +397,10 @@ async fn settle(server: &Metered) -> Result<(), ProcessError> {
         return Ok(());
     }
     let begun = Instant::now();
-    let mut before = server.process.memory()?.rss;
+    let mut before = server.process.memory()?.anon;
     while begun.elapsed() < SETTLE_WITHIN {
         tokio::time::sleep(SETTLE_STEP).await;
-        let now = server.process.memory()?.rss;
+        let now = server.process.memory()?.anon;
         if now.abs_diff(before) < SETTLED_BYTES {
             break;
         }

@@ -77,7 +77,6 @@ impl RowRun<'_> {
                 warm_up.errors, warm_up.requests
             )));
         }
-        meter.end_of_warm_up();
 
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let title = format!("{}/{}", self.target.name, self.spec.name());

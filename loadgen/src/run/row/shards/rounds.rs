@@ -59,7 +59,6 @@ impl Rounds<'_> {
             for done in self.round(Job::List).await?.1 {
                 done.result?;
             }
-            meter.end_of_warm_up();
         }
         meter.begin(&measured.case.id()).await?;
         let mut latency = LatencyHistogram::default();
