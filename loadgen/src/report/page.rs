@@ -107,6 +107,15 @@ impl<'a> Page<'a> {
                         |bytes| Quantity::bytes(bytes).to_string(),
                     ),
                 ),
+                (
+                    "restarted",
+                    if server.restarted_after_seeding {
+                        "between seeding and idle, since it keeps its data on disk"
+                    } else {
+                        "no"
+                    }
+                    .to_owned(),
+                ),
             ];
             // One target may have been set up differently for some of its rows.
             let same_target = |other: &&ServerSetup| other.target == server.target;

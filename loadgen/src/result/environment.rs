@@ -65,6 +65,9 @@ pub struct ServerSetup {
     pub fsync: Option<bool>,
     /// Quota of the database, in bytes.
     pub quota_bytes: Option<u64>,
+    /// Whether it was started anew between seeding and taking its idle figures, as every server is that keeps its data on disk.
+    #[serde(default)]
+    pub restarted_after_seeding: bool,
 }
 
 impl ServerSetup {

@@ -1,4 +1,4 @@
-//! One row, phase by phase: start, probe, can this machine hold it, seed, settle, and then what its strategy's shape says.
+//! One row, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its data on disk, settle, and then what its strategy's shape says.
 //! Whatever ends it early, what was measured until then is in the case.
 //!
 //! - [`source`]: where its objects come from; [`selection`]: which of them it selects; [`refusal`]: why it cannot be had
@@ -174,6 +174,10 @@ impl RowRun<'_> {
         }
         self.check_fits()?;
         let mut verifier = self.load(running, measured).await?;
+        if matches!(self.source, Source::Fresh(_)) {
+            let restarted = self.unless_stopped(running.restart_on_disk()).await?;
+            restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
+        }
         if let Strategy::Selector(selector) = self.strategy() {
             row.asks.nodes = self.select(selector, &mut verifier).await?;
         }

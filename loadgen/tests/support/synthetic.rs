@@ -190,6 +190,7 @@ fn report() -> Report {
         allocator: Some("synthetic".into()),
         fsync: None,
         quota_bytes: Some(8 << 30),
+        restarted_after_seeding: false,
     };
     Report {
         schema_version: SCHEMA_VERSION,
