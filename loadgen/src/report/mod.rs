@@ -7,6 +7,7 @@ mod page;
 pub mod quantity;
 pub mod row;
 pub mod terminal;
+pub mod warm_up;
 
 use std::any::Any;
 use std::fs;

@@ -78,7 +78,8 @@ struct Section<'a> {
     name: &'a str,
     about: String,
     rows: Vec<Row>,
-    machine: Option<String>,
+    /// Below the table.
+    lines: Vec<String>,
     refused: Vec<(String, &'a str)>,
     verified: Vec<[String; 6]>,
     counters: Vec<(String, String)>,
@@ -183,7 +184,10 @@ impl<'a> Section<'a> {
                 Quantity::bytes(data_set.bytes)
             ),
             rows: cases().map(Row::of).collect(),
-            machine: super::machine::line(cases()),
+            lines: [super::machine::line(cases()), super::warm_up::line(cases())]
+                .into_iter()
+                .flatten()
+                .collect(),
             refused: cases()
                 .filter(|case| !case.counts())
                 .map(|case| (short_name(case), refusal(case)))

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use super::quantity::{ABSENT, Quantity};
 use crate::result::{
-    Case, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
+    Case, Cold, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
-pub const TITLES: [&str; 13] = [
+pub const TITLES: [&str; 14] = [
     "target",
     "tier",
     "strategy",
@@ -16,6 +16,7 @@ pub const TITLES: [&str; 13] = [
     "n",
     "time p50 · p99",
     "min … max",
+    "first list, cold: time · above idle",
     "first chunk p50 · p99",
     "peak above idle",
     "per listed byte",
@@ -52,6 +53,8 @@ impl Row {
                 latency.map_or_else(absent, |latency| Quantity::Count(latency.n).to_string()),
                 latency.map_or_else(absent, median_and_p99),
                 latency.map_or_else(absent, extremes),
+                case.cold
+                    .map_or_else(absent, |cold| first_list(case, &cold)),
                 case.first_chunk_ms
                     .as_ref()
                     .map_or_else(absent, median_and_p99),
@@ -96,6 +99,16 @@ pub(super) fn peak(server: &ServerFigures) -> String {
     match server.mapped_above_idle() {
         Some(mapped) => format!("{private} (+ {} of files)", Quantity::bytes(mapped)),
         None => private.to_string(),
+    }
+}
+
+/// What the first list took, and its peak.
+fn first_list(case: &Case, cold: &Cold) -> String {
+    let time = Quantity::Milliseconds(cold.ms);
+    let resolution = case.server.as_ref().and_then(|s| s.rss_resolution);
+    match cold.peak_above_idle {
+        Some(above) => format!("{time} · {}", Quantity::bytes_within(above, resolution)),
+        None => time.to_string(),
     }
 }
 

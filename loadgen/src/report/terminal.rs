@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::bars::{self, BarTable};
-use super::machine;
 use super::quantity::Quantity;
 use super::row::{NOTES, Row, TITLES};
+use super::{machine, warm_up};
 use crate::result::{DataSet, Report};
 
 /// A line below the titles and none between rows, which are short.
@@ -91,8 +91,10 @@ fn data_set_text(
     for (note, n) in notes.iter().zip(1..) {
         writeln!(text, "[{n}] {note}")?;
     }
-    if let Some(line) = machine::line(cases()) {
-        writeln!(text, "{line}")?;
+    for line in [machine::line(cases()), warm_up::line(cases())] {
+        if let Some(line) = line {
+            writeln!(text, "{line}")?;
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use workloads::strategy::Tier;
 
-use super::{MachineLoad, Round, ServerFigures, Sharding, Spread, Yardstick};
+use super::{Cold, MachineLoad, Round, ServerFigures, Sharding, Spread, WarmUp, Yardstick};
 
 /// How far a checked list may be above the drained one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
@@ -68,6 +68,12 @@ pub struct Case {
     /// How long the data set took to be written before the row; null where it was there already.
     #[serde(default)]
     pub seed_s: Option<f64>,
+    /// The first list, before everything was warm; null where the case is no list, or was not warmed up.
+    #[serde(default)]
+    pub cold: Option<Cold>,
+    /// The lists before the measured phase.
+    #[serde(default)]
+    pub warm_up: Option<WarmUp>,
     /// The rounds of the measured phase one by one, in order. A row of small requests is one round, each put to watchers is one.
     #[serde(default)]
     pub rounds: Vec<Round>,
@@ -138,6 +144,8 @@ impl Case {
             valid: false,
             client_limited: false,
             seed_s: None,
+            cold: None,
+            warm_up: None,
             rounds: Vec::new(),
             latency_ms: None,
             service_ms: None,

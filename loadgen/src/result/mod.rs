@@ -9,6 +9,7 @@ mod machine;
 mod rounds;
 mod server;
 mod shards;
+mod warm_up;
 mod yardstick;
 
 pub use bar::{Bar, OtherTarget};
@@ -21,6 +22,7 @@ pub use machine::MachineLoad;
 pub use rounds::Round;
 pub use server::{ServerFigures, TierFigures};
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
+pub use warm_up::{Cold, WarmUp};
 pub use workloads::strategy::Tier;
 pub use yardstick::{Spread, Transfer, Yardstick, YardstickRound};
 

@@ -4,6 +4,7 @@
 //! - [`source`]: where its objects come from; [`selection`]: which of them it selects; [`refusal`]: why it cannot be had
 //! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: by turns
 //!   with their bytes without meaning
+//! - [`warm_up`]: lists before the measured phase, until time and memory stand still
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
 //!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop
@@ -41,6 +42,7 @@ mod sharded_watch;
 mod shards;
 mod source;
 mod times;
+mod warm_up;
 mod writing;
 mod yardstick;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use loadgen::record::{LatencyHistogram, Sample, Series, TaggedHistogram};
 use loadgen::result::{
-    Bar, Case, ClientFigures, DataSet, Environment, MachineLoad, OtherTarget, Outcome, Quantiles,
-    Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, TierFigures,
-    Verified,
+    Bar, Case, ClientFigures, Cold, DataSet, Environment, MachineLoad, OtherTarget, Outcome,
+    Quantiles, Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier,
+    TierFigures, Verified, WarmUp,
 };
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -253,6 +253,15 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
     let first = sketch
         .first_ms
         .map(|ms| histogram((0..1_000).map(|n| ms * (0.9 + f64::from(n % 100) / 400.0))));
+    case.cold = Some(Cold {
+        ms: sketch.list_ms * 1.6,
+        peak_above_idle: Some((sketch.above_mib * 1.2 * MIB) as u64),
+    });
+    case.warm_up = Some(WarmUp {
+        lists: 4,
+        s: sketch.list_ms * 4.6 / 1e3,
+        stands_still: Some(true),
+    });
     case.first_chunk_ms = first.as_ref().map(LatencyHistogram::quantiles_ms);
     case.chunks = Some(1_440);
     case.throughput_bytes_per_s = Some(BYTES as f64 / sketch.list_ms * 1e3);

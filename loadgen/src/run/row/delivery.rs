@@ -75,7 +75,6 @@ impl RowRun<'_> {
         };
 
         let mut meter = self.settled(running, measured).await?;
-        meter.reset_peaks();
         let watched = Watched::Together(prefix.clone());
         let created = Watchers::create(config, &watched, watchers, connections, &deliveries);
         let created = self.unless_stopped(created).await?.map_err(failed)?;

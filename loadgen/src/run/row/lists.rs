@@ -79,14 +79,15 @@ impl RowRun<'_> {
         let total = u64::from(self.repeats()) * u64::from(self.clients());
         let title = format!("{}/{}: listing", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, total, Counted::Lists);
-        meter.reset_peaks();
-        for _ in 0..self.scenario.warmup {
-            let done = self.unless_stopped(clients.round(Job::List)).await?;
-            for done in done {
+        let list = async || {
+            let mut longest = Duration::ZERO;
+            for done in self.unless_stopped(clients.round(Job::List)).await? {
+                longest = longest.max(done.latency);
                 done.result?;
             }
-        }
-
+            Ok(longest)
+        };
+        self.warm_up(meter, measured, list).await?;
         meter.begin(&measured.case.id()).await?;
         let mut lists = Lists::new();
         let mut early = Ok(());

@@ -49,18 +49,29 @@ struct Metered {
 }
 
 impl Metered {
-    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw the highest; also notes the
-    /// whole resident peak.
-    fn peak(&mut self, mut highest: Highest) -> (u64, Option<u64>) {
+    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw the highest. That of a
+    /// stretch that is the case's is noted.
+    fn peak(&mut self, mut highest: Highest, is_noted: bool) -> (u64, Option<u64>) {
         let memory = self.process.memory().unwrap_or_default();
         highest.see(&memory, None);
         let private = highest.private(memory.peak);
-        let figures = &mut self.figures;
-        figures.rss_peak = figures.rss_peak.max(memory.peak);
-        figures.rss_anon_peak = figures.rss_anon_peak.max(private);
-        figures.rss_file_peak = figures.rss_file_peak.max(highest.file);
+        if is_noted {
+            let figures = &mut self.figures;
+            figures.rss_peak = figures.rss_peak.max(memory.peak);
+            figures.rss_anon_peak = figures.rss_anon_peak.max(private);
+            figures.rss_file_peak = figures.rss_file_peak.max(highest.file);
+        }
         (private, highest.allocated)
     }
+}
+
+/// What the servers' memory came to at its peak.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PeakMemory {
+    /// Private memory of all of them.
+    pub(super) private: u64,
+    /// As [`ServerFigures::peak_above_idle`].
+    pub(super) above_idle: u64,
 }
 
 /// The meter of one row.
@@ -166,7 +177,32 @@ impl Meter {
 
     /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its repeats'.
     pub(super) fn note_peak(&mut self) {
-        self.peaks();
+        self.peaks(true);
+    }
+
+    /// Samples lists before the measured phase, which are none of the case's. A process that has ended is noticed elsewhere.
+    pub(super) async fn begin_warm_up(&mut self) {
+        if let Ok(watched) = self.watched().await {
+            self.sampler = Sampler::start("", watched, SAMPLE_EVERY).ok();
+        }
+    }
+
+    /// The servers' memory at its peak since [`Self::reset_peaks`]; `None` where none is ours.
+    pub(super) fn peak_of_warm_up(&mut self) -> Option<PeakMemory> {
+        let peaks = self.peaks(false);
+        let servers = self.servers.iter().zip(&peaks);
+        let above =
+            servers.map(|(server, &(anon, allocated))| server.figures.above_idle(anon, allocated));
+        let above_idle = above.sum();
+        (!peaks.is_empty()).then(|| PeakMemory {
+            private: peaks.iter().map(|(anon, _)| anon).sum(),
+            above_idle,
+        })
+    }
+
+    /// Ends the sampling of the warm-up.
+    pub(super) fn end_warm_up(&mut self) {
+        self.sampler = None;
     }
 
     /// Why the server's figures are not known, where it could have told them.
@@ -181,14 +217,14 @@ impl Meter {
             remote.look_again().await;
             return;
         }
-        let peaks = self.peaks();
+        let peaks = self.peaks(true);
         for (server, peak) in self.servers.iter_mut().zip(peaks) {
             server.round_peaks.push(peak);
         }
     }
 
     /// Private and allocated memory of each server at its peak since the last [`Self::reset_peaks`].
-    fn peaks(&mut self) -> Vec<(u64, Option<u64>)> {
+    fn peaks(&mut self, are_noted: bool) -> Vec<(u64, Option<u64>)> {
         let sampler = self.sampler.as_ref();
         let seen = sampler.map(Sampler::take_highest).unwrap_or_default();
         let seen = seen
@@ -196,7 +232,7 @@ impl Meter {
             .chain(std::iter::repeat(Highest::default()));
         let servers = self.servers.iter_mut().zip(seen);
         servers
-            .map(|(server, highest)| server.peak(highest))
+            .map(|(server, highest)| server.peak(highest, are_noted))
             .collect()
     }
 

@@ -67,7 +67,6 @@ impl RowRun<'_> {
 
         let mut meter = self.settled(running, measured).await?;
         let never = CancellationToken::new();
-        meter.reset_peaks();
         let warm_up = callers.run(pace, WARM_UP, &never);
         let warm_up = self.unless_stopped(warm_up).await?;
         // A request left without an answer would be taken for one of the measured ones.

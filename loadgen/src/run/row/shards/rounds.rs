@@ -54,12 +54,14 @@ impl Rounds<'_> {
         let phase = run
             .progress
             .phase(&title, u64::from(run.repeats()), Counted::Rounds);
-        meter.reset_peaks();
-        for _ in 0..run.scenario.warmup {
-            for done in self.round(Job::List).await?.1 {
+        let list = async || {
+            let (time, done) = self.round(Job::List).await?;
+            for done in done {
                 done.result?;
             }
-        }
+            Ok(time)
+        };
+        run.warm_up(meter, measured, list).await?;
         meter.begin(&measured.case.id()).await?;
         let mut latency = LatencyHistogram::default();
         let begun = Instant::now();
