@@ -16,14 +16,20 @@ pub const TITLES: [&str; 14] = [
     "n",
     "time p50 · p99",
     "min … max",
-    "first list, cold: time · above idle",
+    FIRST_LIST,
     "first chunk p50 · p99",
     "peak above idle",
     "per listed byte",
-    "sockets above idle",
+    SOCKETS,
     "server CPU per request",
     "notes",
 ];
+
+/// What the first list took before everything was warm.
+pub const FIRST_LIST: &str = "first list, cold: time · above idle";
+
+/// Kernel memory of sockets.
+pub const SOCKETS: &str = "sockets above idle";
 
 /// Which of the cells holds the notes: the last, and the only one that is a sentence.
 pub const NOTES: usize = TITLES.len() - 1;

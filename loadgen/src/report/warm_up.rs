@@ -21,8 +21,12 @@ pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let restless: Vec<String> = restless
         .map(|(case, ..)| format!("{} {}", case.target, row::strategy(case)))
         .collect();
+    let lists = match least == most {
+        true => least.to_string(),
+        false => format!("{least} to {most}"),
+    };
     let beginning = format!(
-        "Warm-up: {least} to {most} lists a case, until time (10 %) and peak memory (2 %) stood still"
+        "Warm-up: {lists} lists a case, until time (10 %) and peak memory (2 %) stood still"
     );
     Some(match restless.len() {
         0 => format!("{beginning}, which they did in each."),
