@@ -245,6 +245,24 @@ at_most = 1.2
         assert!(number(&round["ms"]) > 0.0, "{round}");
         assert!(number(&round["server_cpu_ms"]) > 0.0, "{round}");
     }
+    assert!(number(&case["cold"]["ms"]) > 0.0, "the first list");
+    let warm_up = &case["warm_up"];
+    assert!(number(&warm_up["lists"]) >= 3.0, "{warm_up}");
+    assert!(warm_up["stands_still"].is_boolean(), "{warm_up}");
+    let server = &case["server"];
+    for size in [
+        "rss_anon_idle",
+        "rss_file_idle",
+        "rss_anon_peak",
+        "rss_resolution",
+    ] {
+        assert!(number(&server[size]) > 0.0, "{size}: {server}");
+    }
+    assert!(server["socket_peak"].is_u64(), "{server}");
+    let of_all = ["rss_anon_idle", "peak_above_idle", "cpu_s"];
+    for sum in of_all {
+        assert_eq!(server[sum], server["etcd"][sum], "{sum} of one process");
+    }
     let ratio = &yardstick["time_ratio"];
     let bar = &run.report["bars"][0];
     assert_eq!(

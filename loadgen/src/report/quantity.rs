@@ -97,8 +97,9 @@ fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     write!(f, "{:.decimals$} {}", rounded / unit.size, unit.name)
 }
 
-/// The smallest round number of a unit that is not below the resolution.
-fn step_of(resolution: u64) -> f64 {
+/// The smallest round number of a unit that is not below the resolution: what the last digit of a size is worth at least.
+#[must_use]
+pub fn step_of(resolution: u64) -> f64 {
     let resolution = resolution as f64;
     let mut unit = 1.0;
     loop {

@@ -71,11 +71,9 @@ impl Row {
                         .map(Quantity::PerByte),
                 ),
                 server.map_or_else(absent, sockets),
-                Quantity::or_absent(
-                    server
-                        .and_then(|s| s.cpu_s_per_request)
-                        .map(Quantity::seconds),
-                ),
+                server
+                    .and_then(|s| s.cpu_s_per_request)
+                    .map_or_else(absent, |cpu_s| cost(case, cpu_s)),
                 notes(case).join("; "),
             ],
             counts: case.counts(),
@@ -105,6 +103,15 @@ pub(super) fn peak(server: &ServerFigures) -> String {
     match server.mapped_above_idle() {
         Some(mapped) => format!("{private} (+ {} of files)", Quantity::bytes(mapped)),
         None => private.to_string(),
+    }
+}
+
+/// CPU time of the server for one request; of a small one with the rate at which it was, since that decides what it costs.
+fn cost(case: &Case, cpu_s: f64) -> String {
+    let cpu = Quantity::seconds(cpu_s);
+    match case.requests_per_s {
+        Some(rate) => format!("{cpu} at {}", Quantity::PerSecond(rate)),
+        None => cpu.to_string(),
     }
 }
 
@@ -385,6 +392,14 @@ mod tests {
         assert_eq!(peak(&server), "< 1 MiB (+ 1.25 GiB of files)");
         server.socket_peak = None;
         assert_eq!(sockets(&server), "–");
+    }
+
+    #[test]
+    fn a_small_request_s_cost_has_its_rate_beside_it() {
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "get", Outcome::Measured);
+        assert_eq!(cost(&case, 22e-6), "22.0 µs");
+        case.requests_per_s = Some(20_000.0);
+        assert_eq!(cost(&case, 22e-6), "22.0 µs at 20,000/s");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod shards;
 use super::axis::Axis;
 use super::panels::{Panel, PanelGroup, PanelsFigure};
 use super::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
-use crate::report::quantity::{Quantity, Unit};
+use crate::report::quantity::{Quantity, Unit, step_of};
 use crate::report::row;
 use crate::result::{Case, DataSet, Quantiles, SavedResult};
 
@@ -253,8 +253,10 @@ impl<'a> Subject<'a> {
                     row.marks
                         .push(Mark::at(Shape::Ring, case.bytes as f64).as_reference());
                 }
-                row.marks
-                    .push(Mark::at(Shape::Bar, server.peak_above_idle as f64));
+                // What its counter cannot tell is drawn where that begins to.
+                let least = server.rss_resolution.map_or(0.0, step_of);
+                let above = (server.peak_above_idle as f64).max(least);
+                row.marks.push(Mark::at(Shape::Bar, above));
                 let mapped = server.mapped_above_idle();
                 row.marks
                     .extend(mapped.map(|bytes| Mark::at(Shape::Cross, bytes as f64)));
@@ -294,9 +296,11 @@ impl<'a> Subject<'a> {
                 row.marks
                     .extend(client.map(|s| Mark::at(Shape::Ring, s * 1e3).as_reference()));
                 row.number = server.map_or_else(String::new, |s| Quantity::seconds(s).to_string());
-                row.number_detail = client.map_or_else(String::new, |s| {
-                    format!("generator {}", Quantity::seconds(s))
-                });
+                let client = client.map(|s| format!("generator {}", Quantity::seconds(s)));
+                let rate = case.requests_per_s.map(Quantity::PerSecond);
+                let rate = rate.map(|rate| format!("at {rate}"));
+                let details: Vec<String> = client.into_iter().chain(rate).collect();
+                row.number_detail = details.join(", ");
                 row
             },
         )
@@ -343,7 +347,7 @@ impl<'a> Subject<'a> {
             note: row::warnings(case).join("; "),
             growth: case.server.as_ref().map_or_else(String::new, |server| {
                 let above = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
-                format!("peak +{above}")
+                format!("peak {above} above idle")
             }),
             counts: case.counts(),
             ..Panel::default()
