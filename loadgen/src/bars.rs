@@ -5,7 +5,7 @@ use serde_json::Value;
 use workloads::{BarSpec, Scenario};
 
 use crate::report::quantity::Quantity;
-use crate::result::{Bar, Case, Moved, OtherTarget, Outcome, Report};
+use crate::result::{Bar, Case, OtherTarget, Outcome, Report};
 
 /// The published schema: what a case has, and so what a bar may name.
 const SCHEMA: &str = include_str!("../schema/report.schema.json");
@@ -22,6 +22,10 @@ const PEAKS: [&str; 3] = [
     "server.peak_per_listed_byte",
     "server.rss_peak",
 ];
+
+/// Growth of a server's memory, or of one of its processes, and how far that may be from the truth.
+const ABOVE_IDLE: &str = "peak_above_idle";
+const RESOLUTION: &str = "server.rss_resolution";
 
 /// Figures of the generator, which hold for rows that do not count, too.
 const OWN_FIGURES: &str = "client.";
@@ -66,8 +70,8 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
         range: figures.range(target, data_set),
         base,
         value,
+        resolution: figures.resolution(target, data_set),
         met: value.and_then(|value| is_met(spec, value, figures.likely(target, data_set))),
-        cores_moved: figures.cores_moved(target, data_set),
         others: figures.others(own, data_set),
     }
 }
@@ -152,33 +156,23 @@ impl<'a> Figures<'a> {
         Some([end("min")?, end("max")?])
     }
 
-    /// The interval in which the figure lies, where it is a median and that is known.
+    /// How far the figure may be from the truth, where it is growth of a server's memory.
+    fn resolution(&self, target: &str, data_set: &str) -> Option<f64> {
+        if !self.spec.metric.ends_with(ABOVE_IDLE) {
+            return None;
+        }
+        self.metric(RESOLUTION, target, data_set, &self.spec.row)
+    }
+
+    /// The interval in which the figure lies: where it is a median and that is known, and where it is growth of memory.
     fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        if let Some(resolution) = self.resolution(target, data_set) {
+            let figure = self.of(target, data_set, &self.spec.row)?;
+            return Some([figure - resolution, figure + resolution]);
+        }
         let group = self.spec.metric.strip_suffix(MEDIAN)?;
         let case = self.case(target, data_set, &self.spec.row)?;
         value_at(case, &format!("{group}.{LIKELY}"))
-    }
-
-    /// In how many rounds of how many the cores had moved, of those that figure and basis are of; `None` where in none, and where
-    /// the figure is no matter of time.
-    fn cores_moved(&self, target: &str, data_set: &str) -> Option<[u32; 2]> {
-        let spec = self.spec;
-        let own = self.case(target, data_set, &spec.row);
-        let basis = if let Some(row) = &spec.of_row {
-            self.case(target, data_set, row)
-        } else if let Some(data_set) = &spec.of_data_set {
-            self.case(target, data_set, &spec.row)
-        } else {
-            self.basis_target(target)
-                .and_then(|other| self.case(other, data_set, &spec.row))
-        };
-        let mut sum = [0, 0];
-        for case in [own, basis].into_iter().flatten() {
-            if let Some(moved) = rounds_of(case, &spec.metric) {
-                sum = [sum[0] + moved.rounds, sum[1] + moved.of];
-            }
-        }
-        (sum[0] > 0).then_some(sum)
     }
 
     /// What the figure is divided by: another row's, another data set's or another target's name, and its figure.
@@ -215,24 +209,6 @@ impl<'a> Figures<'a> {
             }
         };
         others.map(beside_own).collect()
-    }
-}
-
-/// The last name of a path: one tier's CPU is `server.etcd.cpu_s_per_request`.
-fn last_of(path: &str) -> &str {
-    path.rsplit_once('.').map_or(path, |(_, last)| last)
-}
-
-/// The rounds that a figure of time or CPU is of.
-fn rounds_of<'a>(case: &'a Case, metric: &str) -> Option<&'a Moved> {
-    let (group, rest) = metric.split_once('.').unwrap_or((metric, ""));
-    match group {
-        "yardstick" => case.yardstick.as_ref()?.moved.as_ref(),
-        "server" | "client" if last_of(rest).starts_with("cpu") => case.moved.as_ref(),
-        "latency_ms" | "service_ms" | "requests_per_s" | "throughput_bytes_per_s" => {
-            case.moved.as_ref()
-        }
-        _ => None,
     }
 }
 
@@ -319,7 +295,7 @@ pub fn quantity(metric: &str, value: f64) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Quantiles, Spread, Tier};
+    use crate::result::{Quantiles, ServerFigures, Spread, Tier};
 
     const SCENARIO: &str = r#"
 name = "bars"
@@ -417,35 +393,22 @@ seed = 1
     }
 
     #[test]
-    fn a_bar_of_time_says_in_which_rounds_of_figure_and_basis_the_cores_were_moved() {
+    fn memory_closer_to_its_limit_than_its_counter_can_tell_is_undecided() {
         let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
-        let with = |strategy, rounds| {
-            let mut case = case("bench", strategy, Some(500.0));
-            case.moved = Some(Moved {
-                rounds,
-                of: 3,
-                ..Moved::default()
+        let mut spec = scenario.bars[0].clone();
+        spec.metric = "server.peak_above_idle".to_owned();
+        (spec.at_most, spec.at_least) = (Some(1_048_576.0), None);
+        let met = |kib: u64| {
+            let mut case = case("bench", "stream", Some(1.0));
+            case.server = Some(ServerFigures {
+                peak_above_idle: kib << 10,
+                rss_resolution: Some(256 << 10),
+                ..ServerFigures::default()
             });
-            case
+            judged(&spec, "raw", &[case]).met
         };
-        let cases = [with("stream", 0), with("unary", 2)];
-        let moved = |spec: &BarSpec| judged(spec, "raw", &cases).cores_moved;
-        let [of_stream, of_both, of_unary] = &scenario.bars[..] else {
-            panic!("three bars");
-        };
-        assert_eq!(moved(of_stream), None);
-        assert_eq!(moved(of_both), Some([2, 6]));
-        assert_eq!(
-            moved(of_unary),
-            Some([2, 3]),
-            "the other target is not there"
-        );
-        let mut of_a_tier = of_unary.clone();
-        of_a_tier.metric = "server.etcd.cpu_s_per_request".to_owned();
-        assert_eq!(moved(&of_a_tier), Some([2, 3]));
-        let mut of_memory = of_unary.clone();
-        of_memory.metric = "server.peak_above_idle".to_owned();
-        assert_eq!(moved(&of_memory), None);
+        let verdicts = [700, 876, 1_200, 1_400].map(met);
+        assert_eq!(verdicts, [Some(true), None, None, Some(false)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use loadgen::cli::{CompareArgs, Percent};
 use loadgen::compare::{self, Metric, Verdict};
 use loadgen::exit::Exit;
-use loadgen::result::{Moved, Outcome, ResultFolder, SavedResult};
+use loadgen::result::{Outcome, ResultFolder, SavedResult};
 
 fn save(parent: &Path, name: &str, result: &SavedResult) -> PathBuf {
     let folder = ResultFolder::create(parent, name).expect("a fresh name");
@@ -176,24 +176,13 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
     new.report.environment.free_page_lists = Some(8);
     new.report.environment.free_page_reporting = Some(true);
     new.report.environment.memory_bytes -= 4 << 20;
-    base.report.environment.core_round_trip_ns = Some(53.0);
-    new.report.environment.core_round_trip_ns = Some(61.0);
     // And one with a scenario that cannot be read any more.
     assert_eq!(notes(&base, &new), Vec::<String>::new());
 
     base.report.environment.tcp_congestion_control = Some("cubic".into());
     base.report.environment.free_page_lists = Some(0);
     base.report.environment.free_page_reporting = Some(false);
-    new.report.environment.core_round_trip_ns = Some(305.0);
     new.report.environment.cores = 64;
-    for (rounds, of) in [(1, 3), (0, 5)] {
-        let moved = Some(Moved {
-            rounds,
-            of,
-            ..Moved::default()
-        });
-        new.report.cases[of as usize].moved = moved;
-    }
     let scenario = |warmup: u32| {
         format!(
             r#"
@@ -224,11 +213,9 @@ seed = 1
         "different TCP congestion control: cubic and bbr;",
         "different vm.percpu_pagelist_high_fraction (lists of free pages): 0 and 8;",
         "different handling of free pages by the machine's host: leaves them and takes them back;",
-        "different way from core to core and back: 53 ns and 305 ns;",
         "different warm-up: 1 and 12 rounds;",
         "different program of etcd: etcd 3.7.1 and etcd 3.8.0",
         "different flags of etcd: only in the first --snapshot-count=1; only in the second --snapshot-count=9",
-        "the second run's cores had moved while 1 of 2 rows were measured; those say in how many rounds",
     ];
     assert_eq!(notes.len(), begins.len(), "{notes:?}");
     for (note, begin) in notes.iter().zip(begins) {

@@ -120,6 +120,10 @@ fn the_page_holds_everything_and_needs_nothing() {
         2 + 13,
         "a title, a rule and a line per case: {readme}"
     );
+    for (name, text) in [("page", &page), ("README", &readme)] {
+        let lines = text.matches("The machine: other processes had").count();
+        assert_eq!(lines, 1, "one line in the {name}, whatever its cases");
+    }
     let columns = table[0].matches('|').count();
     assert!(
         table
@@ -203,19 +207,28 @@ fn the_table_says_what_must_not_be_compared() {
     for said in [
         "pods-150k: 150,000 objects, 1.41 GiB",
         "2.33 s",
+        "3.73 s · 694 MiB",
+        "Warm-up: 4 lists a case,",
         "stream [1]",
         "[1] client-limited: 505 ms without checking",
         "INVALID: the generator lost its CPU for 1.2 s",
         "N/A: etcd 3.7.1 has one encoding",
         "FAILED: 150,000 objects expected, 149,999 received",
+        "\nThe machine: other processes had 1.0 % of its CPU (median of 11 cases; at worst 1.0 %; more than 5.0 % in 0)",
     ] {
         assert!(text.contains(said), "`{said}` is missing:\n{text}");
     }
     let narrow = terminal::text(&report, Some(100));
     let widest = narrow
         .lines()
-        .filter(|line| !line.starts_with('['))
+        .filter(|line| {
+            !["[", "The machine:", "Warm-up:"]
+                .iter()
+                .any(|of| line.starts_with(of))
+        })
         .map(|line| line.chars().count())
         .max();
     assert!(widest <= Some(100), "{widest:?}\n{narrow}");
+    let has_room_for = |width, title| terminal::text(&report, Some(width)).contains(title);
+    assert!(!has_room_for(100, "sockets") && has_room_for(200, "sockets"));
 }

@@ -119,7 +119,7 @@ fn another_version_says_so_instead_of_complaining_about_a_field() {
     assert!(
         error
             .to_string()
-            .ends_with("has schema version 99; this program reads version 1"),
+            .ends_with("has schema version 99; this program reads version 2"),
         "{error}"
     );
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use loadgen::sample::{CoreDistance, CoresError};
 use serde_json::Value;
 
 /// What every scenario here begins with; rows and loads follow.
@@ -240,23 +239,29 @@ at_most = 1.2
             assert!(number(&round[part]["server_cpu_ms"]) > 0.0, "{round}");
         }
     }
-    let turns = rounds.len();
     let rounds = case["rounds"].as_array().expect("measured rounds");
     assert_eq!(rounds.len(), 3);
     for round in rounds {
         assert!(number(&round["ms"]) > 0.0, "{round}");
         assert!(number(&round["server_cpu_ms"]) > 0.0, "{round}");
     }
-    let usual = &run.report["environment"]["core_round_trip_ns"];
-    match CoreDistance::start() {
-        Ok(_) => {
-            assert!(number(usual) > 0.0, "{usual}");
-            assert_eq!(case["moved"]["of"], 3);
-            assert_eq!(yardstick["moved"]["of"], turns);
-        }
-        // Of one core, or of very many, it is not told whether they have moved.
-        Err(CoresError::Number(_)) => assert!(usual.is_null(), "{usual}"),
-        Err(error) => panic!("{error}"),
+    assert!(number(&case["cold"]["ms"]) > 0.0, "the first list");
+    let warm_up = &case["warm_up"];
+    assert!(number(&warm_up["lists"]) >= 3.0, "{warm_up}");
+    assert!(warm_up["stands_still"].is_boolean(), "{warm_up}");
+    let server = &case["server"];
+    for size in [
+        "rss_anon_idle",
+        "rss_file_idle",
+        "rss_anon_peak",
+        "rss_resolution",
+    ] {
+        assert!(number(&server[size]) > 0.0, "{size}: {server}");
+    }
+    assert!(server["socket_peak"].is_u64(), "{server}");
+    let of_all = ["rss_anon_idle", "peak_above_idle", "cpu_s"];
+    for sum in of_all {
+        assert_eq!(server[sum], server["etcd"][sum], "{sum} of one process");
     }
     let ratio = &yardstick["time_ratio"];
     let bar = &run.report["bars"][0];

@@ -87,7 +87,8 @@ pub struct Scenario {
     pub repeats: u32,
     /// Lists at the same time.
     pub clients: u32,
-    /// Whole lists before measuring.
+    /// Whole lists before measuring, at least: on servers that the run starts more are made until time and memory stand still.
+    /// With 0 there are none, and what is measured is cold.
     pub warmup: u32,
     /// Streams that are cancelled after their first chunk; 0 for none.
     pub first_chunk_streams: u32,

@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use workloads::Scenario;
 
 use crate::report::quantity::Quantity;
-use crate::result::{Case, Environment, Report, SavedResult, ServerSetup};
+use crate::result::{Environment, SavedResult, ServerSetup};
 
 /// Kernels of one machine tell slightly different sizes of its memory.
 const MEMORY_DIFFERS: f64 = 0.01;
-/// Cores that stay where they are differ by less from run to run.
-const CORES_DIFFER: f64 = 1.5;
 /// Flags that a message lists.
 const NAMED: usize = 6;
 
@@ -24,7 +22,6 @@ pub(super) fn warnings(base: &SavedResult, new: &SavedResult) -> Vec<String> {
         if report.interrupted {
             warnings.push(format!("the {which} run was interrupted"));
         }
-        warnings.extend(of_cores(which, report));
     }
     warnings
 }
@@ -42,17 +39,6 @@ fn of_warm_up(base: &SavedResult, new: &SavedResult) -> Option<String> {
     })
 }
 
-/// Whether cores had moved while rows were measured.
-fn of_cores(which: &str, report: &Report) -> Option<String> {
-    let looked_at = |case: &&Case| case.all_moved().next().is_some();
-    let had_moved = |case: &&Case| case.all_moved().any(|moved| moved.rounds > 0);
-    let rows = report.cases.iter().filter(looked_at).count();
-    let moved = report.cases.iter().filter(had_moved).count();
-    (moved > 0).then(|| {
-        format!("the {which} run's cores had moved while {moved} of {rows} rows were measured; those say in how many rounds")
-    })
-}
-
 fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
     let text = |text: &str| Some(text.to_owned());
     let count = |count: u32| Some(count.to_string());
@@ -61,9 +47,6 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
         let (a, b) = (a.memory_bytes as f64, b.memory_bytes as f64);
         (a - b).abs() <= MEMORY_DIFFERS * a.max(b)
     };
-    let usual = (a.core_round_trip_ns.zip(b.core_round_trip_ns))
-        .filter(|(a, b)| a.max(*b) > CORES_DIFFER * a.min(*b));
-    let nanoseconds = |ns: f64| format!("{ns:.0} ns");
     let pairs = [
         ("host", text(&a.host), text(&b.host)),
         ("CPU", text(&a.cpu_model), text(&b.cpu_model)),
@@ -88,11 +71,6 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
             "handling of free pages by the machine's host",
             a.free_page_reporting.map(host_takes),
             b.free_page_reporting.map(host_takes),
-        ),
-        (
-            "way from core to core and back",
-            usual.map(|(a, _)| nanoseconds(a)),
-            usual.map(|(_, b)| nanoseconds(b)),
         ),
         ("build", text(&a.profile), text(&b.profile)),
         (

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::quantity::{ABSENT, three_digits};
+use super::quantity::{ABSENT, Quantity, three_digits};
 use crate::bars::quantity;
 use crate::result::{Bar, Report};
 
@@ -51,6 +51,10 @@ impl BarTable {
 /// The figure, of what range it is the median, and what it is of its basis.
 pub(super) fn figure_text(bar: &Bar) -> String {
     let mut figure = shown(bar, bar.figure);
+    let resolution = bar.resolution.zip(bar.figure);
+    if let Some((resolution, _)) = resolution.filter(|(within, of)| *within > of / 200.0) {
+        figure.push_str(&format!(" ± {}", Quantity::Bytes(resolution)));
+    }
     if let (Some(_), Some([least, most])) = (bar.figure, bar.range) {
         let [least, most] = [least, most].map(|end| shown(bar, Some(end)));
         figure.push_str(&format!(" ({least} … {most})"));
@@ -70,14 +74,6 @@ pub(super) fn limit_text(bar: &Bar) -> String {
             let factor = three_digits(bar.limit);
             format!("{sign} {factor} × {basis} ({})", shown(bar, bar.base))
         }
-    }
-}
-
-/// Words about a bar, and in how many of its rounds the cores had moved.
-pub(super) fn with_cores(bar: &Bar, words: &str) -> String {
-    match bar.cores_moved {
-        Some([moved, of]) => format!("{words}, cores moved in {moved} of {of} rounds"),
-        None => words.to_owned(),
     }
 }
 
@@ -103,7 +99,7 @@ fn row(bar: &Bar) -> BarRow {
         format!("{} {}", bar.data_set, bar.row),
         figure_text(bar),
         limit_text(bar),
-        with_cores(bar, met),
+        met.to_owned(),
     ];
     cells.extend(bar.others.iter().map(|other| {
         let figure = shown(bar, other.figure);
@@ -138,9 +134,9 @@ mod tests {
             figure: Some(500.0),
             range: None,
             base: Some(400.0),
+            resolution: None,
             value: Some(1.25),
             met: Some(false),
-            cores_moved: None,
             others: vec![OtherTarget {
                 target: "etcd-3.7.1".into(),
                 figure: Some(1_250.0),
@@ -169,13 +165,13 @@ mod tests {
         };
         let cells = row(&bar).cells;
         assert_eq!(&cells[2..], ["500 ms", "≤ 600 ms", "undecided", "–"]);
-        bar.cores_moved = Some([2, 5]);
-        assert_eq!(
-            row(&bar).cells[4],
-            "undecided, cores moved in 2 of 5 rounds"
-        );
-        bar.cores_moved = None;
         bar.value = None;
         assert_eq!(row(&bar).cells[4], "–");
+        bar.metric = "server.peak_above_idle".into();
+        bar.resolution = Some(262_144.0);
+        bar.figure = Some(1_310_720.0);
+        assert_eq!(row(&bar).cells[2], "1.25 MiB ± 256 KiB");
+        bar.figure = Some(262_144_000.0);
+        assert_eq!(row(&bar).cells[2], "250 MiB", "to its last digit");
     }
 }

@@ -3,10 +3,12 @@
 pub mod bars;
 pub mod charts;
 mod history;
+pub mod machine;
 mod page;
 pub mod quantity;
 pub mod row;
 pub mod terminal;
+pub mod warm_up;
 
 use std::any::Any;
 use std::fs;

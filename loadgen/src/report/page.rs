@@ -120,6 +120,8 @@ struct Section<'a> {
     name: &'a str,
     about: String,
     rows: Vec<Row>,
+    /// Below the table.
+    lines: Vec<String>,
     refused: Vec<(String, &'a str)>,
     verified: Vec<[String; 6]>,
     counters: Vec<(String, String)>,
@@ -149,6 +151,15 @@ impl<'a> Page<'a> {
                         || UNKNOWN.to_owned(),
                         |bytes| Quantity::bytes(bytes).to_string(),
                     ),
+                ),
+                (
+                    "restarted",
+                    if server.restarted_after_seeding {
+                        "between seeding and idle, since it keeps its data on disk"
+                    } else {
+                        "no"
+                    }
+                    .to_owned(),
                 ),
             ];
             // One target may have been set up differently for some of its rows.
@@ -217,6 +228,10 @@ impl<'a> Section<'a> {
                 Quantity::bytes(data_set.bytes)
             ),
             rows: cases().map(Row::of).collect(),
+            lines: [super::machine::line(cases()), super::warm_up::line(cases())]
+                .into_iter()
+                .flatten()
+                .collect(),
             refused: cases()
                 .filter(|case| !case.counts())
                 .map(|case| (short_name(case), refusal(case)))
@@ -251,14 +266,6 @@ fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
     match is_reported {
         Some(true) => format!("{lists}; the machine's host takes free pages back"),
         _ => lists,
-    }
-}
-
-/// How far the cores usually are from each other.
-fn distance(core_round_trip_ns: Option<f64>) -> String {
-    match core_round_trip_ns {
-        Some(ns) => format!(", {ns:.0} ns from one to another and back"),
-        None => ", how far from each other is not told".to_owned(),
     }
 }
 
@@ -311,10 +318,8 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         (
             "CPU",
             format!(
-                "{}, {} cores used{}",
-                environment.cpu_model,
-                environment.cores,
-                distance(environment.core_round_trip_ns)
+                "{}, {} cores used",
+                environment.cpu_model, environment.cores
             ),
         ),
         (

@@ -9,6 +9,8 @@ pub enum Quantity {
     Milliseconds(f64),
     /// A size, in binary units.
     Bytes(f64),
+    /// A size that is known to so many bytes: its last digit is worth no less.
+    BytesWithin(f64, u64),
     /// A throughput, in binary units.
     BytesPerSecond(f64),
     /// How often something happens.
@@ -29,6 +31,7 @@ impl fmt::Display for Quantity {
         match *self {
             Self::Milliseconds(ms) => Unit::of_time(ms).fmt_with(ms, f),
             Self::Bytes(bytes) => Unit::of_size(bytes).fmt_with(bytes, f),
+            Self::BytesWithin(bytes, resolution) => within(bytes, resolution, f),
             Self::BytesPerSecond(rate) => {
                 Unit::of_size(rate).fmt_with(rate, f)?;
                 f.write_str("/s")
@@ -55,10 +58,57 @@ impl Quantity {
         Self::Bytes(bytes as f64)
     }
 
+    /// Of a size that is known to within `resolution` bytes, where that is told.
+    #[must_use]
+    pub fn bytes_within(bytes: u64, resolution: Option<u64>) -> Self {
+        match resolution {
+            Some(resolution) => Self::BytesWithin(bytes as f64, resolution),
+            None => Self::bytes(bytes),
+        }
+    }
+
     /// Of a time in seconds.
     #[must_use]
     pub fn seconds(seconds: f64) -> Self {
         Self::Milliseconds(seconds * 1e3)
+    }
+}
+
+/// A size to the digit that it has: `< 1 MiB`, `3 MiB`, `2.68 GiB`.
+fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let step = step_of(resolution);
+    if bytes < step {
+        let unit = Unit::of_size(step);
+        return write!(f, "< {:.0} {}", step / unit.size, unit.name);
+    }
+    let unit = Unit::of_size(bytes);
+    // What the last of three digits is worth.
+    let digit = match bytes / unit.size {
+        value if value >= 99.95 => 1.0,
+        value if value >= 9.995 => 0.1,
+        _ => 0.01,
+    };
+    if digit * unit.size >= step {
+        return unit.fmt_with(bytes, f);
+    }
+    let rounded = (bytes / step).round() * step;
+    let unit = Unit::of_size(rounded);
+    let decimals = usize::from(unit.size > step);
+    write!(f, "{:.decimals$} {}", rounded / unit.size, unit.name)
+}
+
+/// The smallest round number of a unit that is not below the resolution: what the last digit of a size is worth at least.
+#[must_use]
+pub fn step_of(resolution: u64) -> f64 {
+    let resolution = resolution as f64;
+    let mut unit = 1.0;
+    loop {
+        for digits in [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0] {
+            if digits * unit >= resolution {
+                return digits * unit;
+            }
+        }
+        unit *= 1024.0;
     }
 }
 
@@ -170,6 +220,23 @@ mod tests {
             Quantity::BytesPerSecond(1_572_864.0).to_string(),
             "1.50 MiB/s"
         );
+    }
+
+    #[test]
+    fn a_size_has_no_more_digits_than_its_counter() {
+        const MIB: u64 = 1 << 20;
+        let text = |bytes, resolution| Quantity::BytesWithin(bytes as f64, resolution).to_string();
+        let quarter = |bytes| text(bytes, MIB / 4);
+        assert_eq!(
+            [0, 876 << 10, MIB, 1_340 << 10, 16_400 << 10, 162 * MIB].map(quarter),
+            ["< 1 MiB", "< 1 MiB", "1 MiB", "1 MiB", "16 MiB", "162 MiB"]
+        );
+        assert_eq!(quarter(2_744 * MIB), "2.68 GiB", "three digits say less");
+        assert_eq!(text(13 * MIB, 2 * MIB), "14 MiB");
+        assert_eq!(text(300 * MIB, 32 * MIB), "300 MiB");
+        assert_eq!(text(1_100 * MIB, 32 * MIB), "1.1 GiB");
+        assert_eq!(text(5_000, 1), "4.88 KiB", "of an exact counter");
+        assert_eq!(Quantity::bytes_within(512, None).to_string(), "512 B");
     }
 
     #[test]

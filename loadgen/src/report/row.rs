@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use super::quantity::{ABSENT, Quantity};
 use crate::result::{
-    Case, Moved, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
+    Case, Cold, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
-pub const TITLES: [&str; 12] = [
+pub const TITLES: [&str; 14] = [
     "target",
     "tier",
     "strategy",
@@ -16,12 +16,20 @@ pub const TITLES: [&str; 12] = [
     "n",
     "time p50 · p99",
     "min … max",
+    FIRST_LIST,
     "first chunk p50 · p99",
     "peak above idle",
     "per listed byte",
+    SOCKETS,
     "server CPU per request",
     "notes",
 ];
+
+/// What the first list took before everything was warm.
+pub const FIRST_LIST: &str = "first list, cold: time · above idle";
+
+/// Kernel memory of sockets.
+pub const SOCKETS: &str = "sockets above idle";
 
 /// Which of the cells holds the notes: the last, and the only one that is a sentence.
 pub const NOTES: usize = TITLES.len() - 1;
@@ -30,7 +38,7 @@ pub const NOTES: usize = TITLES.len() - 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// In the order of [`TITLES`].
-    pub cells: [String; 12],
+    pub cells: [String; TITLES.len()],
     /// False when the row must not be ranked: not measured, invalid, or wrong.
     pub counts: bool,
 }
@@ -51,22 +59,21 @@ impl Row {
                 latency.map_or_else(absent, |latency| Quantity::Count(latency.n).to_string()),
                 latency.map_or_else(absent, median_and_p99),
                 latency.map_or_else(absent, extremes),
+                case.cold
+                    .map_or_else(absent, |cold| first_list(case, &cold)),
                 case.first_chunk_ms
                     .as_ref()
                     .map_or_else(absent, median_and_p99),
-                server.map_or_else(absent, |server| {
-                    Quantity::bytes(server.peak_above_idle).to_string()
-                }),
+                server.map_or_else(absent, peak),
                 Quantity::or_absent(
                     server
                         .and_then(|s: &ServerFigures| s.peak_per_listed_byte)
                         .map(Quantity::PerByte),
                 ),
-                Quantity::or_absent(
-                    server
-                        .and_then(|s| s.cpu_s_per_request)
-                        .map(Quantity::seconds),
-                ),
+                server.map_or_else(absent, sockets),
+                server
+                    .and_then(|s| s.cpu_s_per_request)
+                    .map_or_else(absent, |cpu_s| cost(case, cpu_s)),
                 notes(case).join("; "),
             ],
             counts: case.counts(),
@@ -90,6 +97,40 @@ pub(super) fn strategy_and_clients(case: &Case) -> String {
     }
 }
 
+/// Private memory above idle at its peak, and beside it how much pages of mapped files grew.
+pub(super) fn peak(server: &ServerFigures) -> String {
+    let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+    match server.mapped_above_idle() {
+        Some(mapped) => format!("{private} (+ {} of files)", Quantity::bytes(mapped)),
+        None => private.to_string(),
+    }
+}
+
+/// CPU time of the server for one request; of a small one with the rate at which it was, since that decides what it costs.
+fn cost(case: &Case, cpu_s: f64) -> String {
+    let cpu = Quantity::seconds(cpu_s);
+    match case.requests_per_s {
+        Some(rate) => format!("{cpu} at {}", Quantity::PerSecond(rate)),
+        None => cpu.to_string(),
+    }
+}
+
+/// What the first list took, and its peak.
+fn first_list(case: &Case, cold: &Cold) -> String {
+    let time = Quantity::Milliseconds(cold.ms);
+    let resolution = case.server.as_ref().and_then(|s| s.rss_resolution);
+    match cold.peak_above_idle {
+        Some(above) => format!("{time} · {}", Quantity::bytes_within(above, resolution)),
+        None => time.to_string(),
+    }
+}
+
+/// By how much the kernel's memory of sockets grew.
+fn sockets(server: &ServerFigures) -> String {
+    let grown = server.sockets_above_idle();
+    Quantity::or_absent(grown.map(|bytes| Quantity::bytes_within(bytes, server.socket_resolution)))
+}
+
 fn encoding(case: &Case) -> String {
     let from = match case.served_from {
         ServedFrom::WatchCache => ", from cache",
@@ -99,9 +140,6 @@ fn encoding(case: &Case) -> String {
         .as_ref()
         .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
 }
-
-/// A part of the machine's CPU from which on it is told that others had it.
-const DISTURBED: f64 = 0.05;
 
 /// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside it.
 #[must_use]
@@ -114,15 +152,9 @@ pub fn notes(case: &Case) -> Vec<String> {
     if let Some(server) = &case.server {
         if server.is_own_word {
             notes.push(
-                "the server's figures are from its metrics page: memory as it was between lists"
+                "the server's figures are from its metrics page: memory as it was between lists, pages of files included"
                     .to_owned(),
             );
-        }
-        if let Some(mapped) = server.mapped_above_idle() {
-            notes.push(format!(
-                "up to {} of the memory are pages of mapped files",
-                Quantity::bytes(mapped)
-            ));
         }
     }
     if case.server.is_none() && case.outcome == Outcome::Measured {
@@ -164,15 +196,6 @@ pub fn warnings(case: &Case) -> Vec<String> {
             Quantity::Count(case.requests)
         ));
     }
-    let others = case.client.as_ref().and_then(|c| c.others_cpu_part);
-    if let Some(part) = others.filter(|&part| part > DISTURBED) {
-        notes.push(format!(
-            "disturbed: {:.0} % of the machine's CPU went to other processes meanwhile",
-            part * 100.0
-        ));
-    }
-    let moved = case.moved.as_ref();
-    notes.extend(moved.and_then(|moved| cores_moved(moved, &rounds_of(case))));
     if case.client_limited {
         let drained = case
             .null_sink_ms
@@ -194,43 +217,6 @@ pub fn warnings(case: &Case) -> Vec<String> {
         notes.push(format!("{clamped} lists took over an hour"));
     }
     notes
-}
-
-/// What a row's rounds are, where they are not its lists one by one.
-fn rounds_of(case: &Case) -> String {
-    if case
-        .shards
-        .as_ref()
-        .is_some_and(|shards| shards.events.is_none())
-    {
-        return "rounds of all shards".to_owned();
-    }
-    if case.watchers.is_some() {
-        return "rounds until the last watcher".to_owned();
-    }
-    // Small requests are one round.
-    match case.clients {
-        clients if clients > 1 && case.requests_per_s.is_none() => {
-            format!("rounds of {clients} lists")
-        }
-        _ => "rounds".to_owned(),
-    }
-}
-
-/// In how many of such rounds the cores had moved, and what the others came to; `None` where in none.
-fn cores_moved(of: &Moved, rounds: &str) -> Option<String> {
-    let shown = |spread: &Spread| {
-        let [min, p50, max] = [spread.min, spread.p50, spread.max].map(Quantity::Milliseconds);
-        format!("{p50} ({min} … {max})")
-    };
-    let mut note = of.told_of(rounds)?;
-    if let Some(time) = &of.usual_ms {
-        note.push_str(&format!(", the others {}", shown(time)));
-    }
-    if let Some(cpu) = &of.usual_server_cpu_ms {
-        note.push_str(&format!(", of server CPU {}", shown(cpu)));
-    }
-    Some(note)
 }
 
 /// How the objects were shared, and what came of it.
@@ -332,11 +318,8 @@ fn beside_its_bytes(of: &Yardstick) -> String {
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));
     let list_cpu = of.list_server_cpu_ms.map(|cpu| cpu.p50);
-    let moved = of.moved.as_ref();
-    let moved = moved.and_then(|moved| cores_moved(moved, "rounds"));
-    let moved = moved.map_or_else(String::new, |note| format!("; {note}"));
     format!(
-        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}{moved}",
+        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}",
         of.rounds.len(),
         milliseconds(Some(of.list_ms.p50)),
         milliseconds(Some(of.body_ms.p50)),
@@ -374,7 +357,7 @@ fn extremes(quantiles: &Quantiles) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Round, Tier};
+    use crate::result::Tier;
 
     #[test]
     fn a_row_that_was_not_measured_has_dashes_and_its_reason() {
@@ -384,41 +367,39 @@ mod tests {
         let row = Row::of(&Case::new("pods", "etcd", Tier::Etcd, "stream", outcome));
         assert!(!row.counts);
         assert_eq!(&row.cells[..4], ["etcd", "etcd", "stream", "–"]);
-        assert!(row.cells[4..11].iter().all(|cell| cell == "–"), "{row:?}");
-        assert_eq!(row.cells[11], "N/A: etcd 3.4 has no RangeStream");
+        assert!(
+            row.cells[4..NOTES].iter().all(|cell| cell == "–"),
+            "{row:?}"
+        );
+        assert_eq!(row.cells[NOTES], "N/A: etcd 3.4 has no RangeStream");
     }
 
     #[test]
-    fn rounds_with_distant_cores_are_told_with_what_the_others_took() {
-        let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
-        let round = |ms, ns| Round {
-            ms,
-            server_cpu_ms: Some(ms - 50.0),
-            core_looks_ns: Some(vec![53.0, ns]),
+    fn private_memory_and_files_are_two_figures_of_a_row() {
+        let mut server = ServerFigures {
+            peak_above_idle: 876 << 10,
+            rss_file_idle: Some(50 << 20),
+            rss_file_peak: Some(52 << 20),
+            rss_resolution: Some(256 << 10),
+            socket_idle: Some(1 << 20),
+            socket_peak: Some(14 << 20),
+            socket_resolution: Some(2 << 20),
+            ..ServerFigures::default()
         };
-        case.valid = true;
-        let rounds = [round(460.0, 53.0), round(470.0, 55.0), round(990.0, 305.0)];
-        case.moved = Moved::of(&rounds[..2], 53.0);
-        assert_eq!(warnings(&case), Vec::<String>::new());
-        case.moved = Moved::of(&rounds, 53.0);
-        let others = "the others 465 ms (460 ms … 470 ms), of server CPU 415 ms (410 ms … 420 ms)";
-        let note = format!("cores moved in 1 of 3 rounds (1 of 6 looks), {others}");
-        assert_eq!(warnings(&case), [note]);
-        case.clients = 5;
-        let note = format!("cores moved in 1 of 3 rounds of 5 lists (1 of 6 looks), {others}");
-        assert_eq!(warnings(&case), [note]);
-        case.watchers = Some(100);
-        let note =
-            format!("cores moved in 1 of 3 rounds until the last watcher (1 of 6 looks), {others}");
-        assert_eq!(warnings(&case), [note]);
-        // Small requests are one round, looked at before and after.
-        case.watchers = None;
-        case.requests_per_s = Some(1.0);
-        case.moved = Moved::of(&rounds[2..], 53.0);
-        assert_eq!(
-            warnings(&case),
-            ["cores moved in 1 of 1 rounds (1 of 2 looks)"]
-        );
+        assert_eq!(peak(&server), "< 1 MiB");
+        assert_eq!(sockets(&server), "14 MiB");
+        server.rss_file_peak = Some(1_330 << 20);
+        assert_eq!(peak(&server), "< 1 MiB (+ 1.25 GiB of files)");
+        server.socket_peak = None;
+        assert_eq!(sockets(&server), "–");
+    }
+
+    #[test]
+    fn a_small_request_s_cost_has_its_rate_beside_it() {
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "get", Outcome::Measured);
+        assert_eq!(cost(&case, 22e-6), "22.0 µs");
+        case.requests_per_s = Some(20_000.0);
+        assert_eq!(cost(&case, 22e-6), "22.0 µs at 20,000/s");
     }
 
     #[test]
@@ -451,7 +432,7 @@ mod tests {
         let row = Row::of(&case);
         assert_eq!(&row.cells[2..4], ["cached × 5 clients", "json, from cache"]);
         assert_eq!(
-            row.cells[11],
+            row.cells[NOTES],
             "2 of 25 requests wrong; client-limited: 700 ms without checking"
         );
     }

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+};
 
 use super::bars::{self, BarTable};
 use super::quantity::Quantity;
-use super::row::{NOTES, Row, TITLES};
+use super::row::{FIRST_LIST, NOTES, Row, SOCKETS, TITLES};
+use super::{machine, warm_up};
 use crate::result::{DataSet, Report};
 
 /// A line below the titles and none between rows, which are short.
@@ -15,6 +18,10 @@ pub(crate) const STYLE: TableStyle =
 
 /// Cells before this one are names and stand at the left; numbers stand at the right.
 const FIRST_NUMBER: usize = 4;
+
+/// Columns that a narrow terminal does without (the page has them), and from how many characters on it does not.
+const NEEDS_ROOM: [&str; 2] = [FIRST_LIST, SOCKETS];
+const ROOM_FOR_ALL: u16 = 150;
 
 /// The report as text. Tables are folded to `width` columns where one is given, as a terminal has.
 #[must_use]
@@ -56,12 +63,8 @@ fn data_set_text(
         Quantity::Count(*objects),
         Quantity::bytes(*bytes)
     )?;
-    let rows: Vec<Row> = report
-        .cases
-        .iter()
-        .filter(|case| case.data_set == *name)
-        .map(Row::of)
-        .collect();
+    let cases = || report.cases.iter().filter(|case| case.data_set == *name);
+    let rows: Vec<Row> = cases().map(Row::of).collect();
     let mut table = Table::new();
     table.load_style(STYLE).set_header(&TITLES[..NOTES]);
     if let Some(width) = width {
@@ -84,15 +87,24 @@ fn data_set_text(
         }
         table.add_row(cells);
     }
+    let is_narrow = width.is_some_and(|width| width < ROOM_FOR_ALL);
     for (at, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if at >= FIRST_NUMBER {
             column.set_cell_alignment(CellAlignment::Right);
         }
+        if is_narrow && NEEDS_ROOM.contains(&TITLES[at]) {
+            column.set_constraint(ColumnConstraint::Hidden);
+        }
     }
     writeln!(text, "{}", table.trim_fmt())?;
     for (note, n) in notes.iter().zip(1..) {
         writeln!(text, "[{n}] {note}")?;
+    }
+    for line in [machine::line(cases()), warm_up::line(cases())] {
+        if let Some(line) = line {
+            writeln!(text, "{line}")?;
+        }
     }
     Ok(())
 }

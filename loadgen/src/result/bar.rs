@@ -36,14 +36,12 @@ pub struct Bar {
     pub base: Option<f64>,
     /// What is held against the limit: the figure, or figure over base.
     pub value: Option<f64>,
-    /// Whether the limit is kept; null without a value, and where the limit lies within what the value may be: the interval
-    /// of a median of rounds.
-    pub met: Option<bool>,
-    /// Where the figure is of time or CPU, and the cores had moved in rounds that it or its basis is of: in how many of all of
-    /// these. Not told of first chunks, seeding, filling a cache, lists that are drained, single shards, and how late a
-    /// request was sent: these are none of the measured rounds' times.
+    /// How far the figure may be from the truth, where it is growth of memory: see [`super::ServerFigures::rss_resolution`].
     #[serde(default)]
-    pub cores_moved: Option<[u32; 2]>,
+    pub resolution: Option<f64>,
+    /// Whether the limit is kept; null without a value, and where the limit lies within what the value may be: the interval
+    /// of a median of rounds, the resolution of a size.
+    pub met: Option<bool>,
     /// The same figure of the other targets.
     pub others: Vec<OtherTarget>,
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use workloads::strategy::Tier;
 
-use super::{Moved, Round, ServerFigures, Sharding, Spread, Yardstick};
+use super::{Cold, MachineLoad, Round, ServerFigures, Sharding, Spread, WarmUp, Yardstick};
 
 /// How far a checked list may be above the drained one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
@@ -68,12 +68,15 @@ pub struct Case {
     /// How long the data set took to be written before the row; null where it was there already.
     #[serde(default)]
     pub seed_s: Option<f64>,
+    /// The first list, before everything was warm; null where the case is no list, or was not warmed up.
+    #[serde(default)]
+    pub cold: Option<Cold>,
+    /// The lists before the measured phase.
+    #[serde(default)]
+    pub warm_up: Option<WarmUp>,
     /// The rounds of the measured phase one by one, in order. A row of small requests is one round, each put to watchers is one.
     #[serde(default)]
     pub rounds: Vec<Round>,
-    /// In how many of them the cores had moved; null where nobody looked.
-    #[serde(default)]
-    pub moved: Option<Moved>,
     /// Time of one whole list, small request or event at a watcher, from its intended start to its checked end.
     pub latency_ms: Option<Quantiles>,
     /// The same requests from when they were really sent (open loop): what a generator that waits would have seen.
@@ -102,6 +105,9 @@ pub struct Case {
     pub server: Option<ServerFigures>,
     /// What it cost the generator.
     pub client: Option<ClientFigures>,
+    /// What else the machine did meanwhile.
+    #[serde(default)]
+    pub machine: Option<MachineLoad>,
     /// What each worker had, where several share the objects.
     #[serde(default)]
     pub shards: Option<Sharding>,
@@ -138,8 +144,9 @@ impl Case {
             valid: false,
             client_limited: false,
             seed_s: None,
+            cold: None,
+            warm_up: None,
             rounds: Vec::new(),
-            moved: None,
             latency_ms: None,
             service_ms: None,
             requests_per_s: None,
@@ -151,6 +158,7 @@ impl Case {
             throughput_bytes_per_s: None,
             server: None,
             client: None,
+            machine: None,
             shards: None,
             verified: None,
             error_samples: Vec::new(),
@@ -167,12 +175,6 @@ impl Case {
                 let lowest = ratio.likely.map_or(ratio.min, |[lower, _]| lower);
                 lowest > CLIENT_LIMIT
             });
-    }
-
-    /// In how many rounds the cores had moved: of the measured ones, and of those taken by turns after them.
-    pub fn all_moved(&self) -> impl Iterator<Item = &Moved> {
-        let turns = self.yardstick.as_ref().and_then(|y| y.moved.as_ref());
-        self.moved.iter().chain(turns)
     }
 
     /// True when the row has numbers that may be ranked against others.
@@ -337,10 +339,6 @@ pub struct ClientFigures {
     pub stall_ms: Option<f64>,
     /// How late requests were sent after their intended time; null in a closed loop, which intends none.
     pub lag_ms: Option<Quantiles>,
-    /// CPU time of that phase that neither generator nor servers had – other processes had it, or the machine's host kept it –
-    /// as a part of all that the cores could give. Null where the servers are not ours, and of less than half a second.
-    #[serde(default)]
-    pub others_cpu_part: Option<f64>,
 }
 
 /// What one list was found to hold, computed from what was received.

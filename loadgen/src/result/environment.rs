@@ -33,11 +33,6 @@ pub struct Environment {
     /// the kernel does not tell.
     #[serde(default)]
     pub free_page_reporting: Option<bool>,
-    /// How long a cache line usually took from the first core to the one that is farthest from it and back, in nanoseconds: what
-    /// [`super::Moved`] is told by. Where there are more than two cores, how far the others are from each other is not looked at.
-    /// Null with one core, with more than eight, where the kernel keeps no thread on a core, and with fewer than eight looks.
-    #[serde(default)]
-    pub core_round_trip_ns: Option<f64>,
     /// `loadgen`'s version.
     pub version: String,
     /// The commit that it was built from, `-dirty` when the tree had changes; null outside a repository.
@@ -70,6 +65,9 @@ pub struct ServerSetup {
     pub fsync: Option<bool>,
     /// Quota of the database, in bytes.
     pub quota_bytes: Option<u64>,
+    /// Whether it was started anew between seeding and taking its idle figures, as every server is that keeps its data on disk.
+    #[serde(default)]
+    pub restarted_after_seeding: bool,
 }
 
 impl ServerSetup {

@@ -5,9 +5,11 @@ mod bar;
 mod case;
 mod environment;
 mod folder;
+mod machine;
 mod rounds;
 mod server;
 mod shards;
+mod warm_up;
 mod yardstick;
 
 pub use bar::{Bar, OtherTarget};
@@ -16,16 +18,18 @@ pub use case::{
 };
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
-pub use rounds::{Moved, Round};
+pub use machine::MachineLoad;
+pub use rounds::Round;
 pub use server::{ServerFigures, TierFigures};
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
+pub use warm_up::{Cold, WarmUp};
 pub use workloads::strategy::Tier;
 pub use yardstick::{Spread, Transfer, Yardstick, YardstickRound};
 
 use serde::{Deserialize, Serialize};
 
 /// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new fields do not count.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// `report.json`, whole. Its published JSON Schema is `loadgen/schema/report.schema.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,13 +54,6 @@ pub struct Report {
     /// The scenario's bars and what the run made of them.
     #[serde(default)]
     pub bars: Vec<Bar>,
-}
-
-impl Report {
-    /// Notes how long a cache line usually took between cores, and in which rounds of its cases they had moved by that.
-    pub fn mark_moved(&mut self) {
-        self.environment.core_round_trip_ns = rounds::mark_moved(&mut self.cases);
-    }
 }
 
 /// What was listed: enough to make the same bytes again anywhere.

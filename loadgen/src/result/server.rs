@@ -1,4 +1,8 @@
 //! What a case cost the server: memory as three numbers, CPU from the process's clock, and the server's own counters.
+//!
+//! Private memory (anonymous pages) is the headline. Pages of mapped files, which the kernel can drop and read again, are a
+//! figure of their own. Idle and peak are taken of each process and then added up: of the whole, a process that shrinks would
+//! hide one that grows.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +11,55 @@ use serde::{Deserialize, Serialize};
 /// Lists of fewer bytes are not divided by: what grows above idle is then buffers and the allocator's steps, whatever the list.
 const LEAST_LISTED_BYTES: u64 = 4 << 20;
 
-/// What a case cost the server's process (all its processes, where a target has several). Sizes are in bytes.
+/// What a case cost the server's process (the sum of all its processes, where a target has several). Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerFigures {
-    /// Resident after the server settled, before the measured phase.
+    /// Resident after the server settled, before the warm-up: private memory and pages of files.
     pub rss_idle: u64,
-    /// What of `rss_idle` are pages of mapped files; null in results from before it was told.
+    /// The kernel's high-water mark of the measured phase, which was reset before it; of several processes the sum of theirs,
+    /// whenever each had it.
+    pub rss_peak: u64,
+    /// Private (anonymous) memory after the server settled, the lowest that was seen then or in the measured phase; null where
+    /// the process is not ours to look at.
+    #[serde(default)]
+    pub rss_anon_idle: Option<u64>,
+    /// Peak of private memory in the measured phase: the highest that was sampled, or what the kernel's high-water mark has
+    /// beyond the most pages of files that were sampled, whichever is larger. Null as above.
+    pub rss_anon_peak: Option<u64>,
+    /// Pages of mapped files and shared memory after the server settled; null as above.
     #[serde(default)]
     pub rss_file_idle: Option<u64>,
-    /// `rss_idle` over the bytes of keys and values that were written; null where nothing was.
+    /// Most of them that were sampled in the measured phase; null as above.
+    pub rss_file_peak: Option<u64>,
+    /// How far growth of resident sizes may be from the truth, since each core counts some pages for itself; null as above.
+    #[serde(default)]
+    pub rss_resolution: Option<u64>,
+    /// `rss_anon_idle` over the bytes of keys and values that were written; null where nothing was.
     #[serde(default)]
     pub idle_per_stored_byte: Option<f64>,
-    /// The kernel's high-water mark of the measured phase, which was reset before it.
-    pub rss_peak: u64,
-    /// Highest anonymous resident size that the sampler saw.
-    pub rss_anon_peak: u64,
-    /// Highest file-mapped resident size that the sampler saw.
-    pub rss_file_peak: u64,
     /// Allocated bytes after the server settled, from its allocator or its own metrics; null when it does not say.
     pub allocated_idle: Option<u64>,
     /// Highest allocated bytes that the sampler saw.
     pub allocated_peak: Option<u64>,
-    /// The larger of resident growth and allocated growth: see [`ServerFigures::settle`].
+    /// For each process the larger of private growth and allocated growth, added up. Where the process is not ours to look at,
+    /// the growth of its whole resident size stands for the private one.
     pub peak_above_idle: u64,
     /// `peak_above_idle` over the bytes of the lists in flight (one list per client); null where those are less than 4 MiB, which
     /// buffers alone outweigh.
     pub peak_per_listed_byte: Option<f64>,
     /// The same figure for each repeat apart, where the peak was reset before each: what `compare` tests.
     pub peaks_above_idle: Vec<u64>,
+    /// Kernel memory of TCP sockets after the server settled: of all processes of this machine, both ends of each connection
+    /// here. Null where the servers are not ours, or the kernel does not tell.
+    #[serde(default)]
+    pub socket_idle: Option<u64>,
+    /// Most of it that was sampled in the measured phase.
+    #[serde(default)]
+    pub socket_peak: Option<u64>,
+    /// How far it may be from the truth, since each core counts some for itself.
+    #[serde(default)]
+    pub socket_resolution: Option<u64>,
     /// The process of the etcd tier by itself; null where none is ours.
     #[serde(default)]
     pub etcd: Option<TierFigures>,
@@ -49,7 +73,7 @@ pub struct ServerFigures {
     /// The server's own counters over the measured phase: revision reads, progress requests, fallbacks, who served.
     pub counters: BTreeMap<String, u64>,
     /// True where memory and CPU are what the server tells on its metrics page, since its process is not ours to look at: memory
-    /// as it was between lists, without the peaks within one; CPU of whatever it did, for anybody.
+    /// as it was between lists, pages of files included, without the peaks within one; CPU of whatever it did, for anybody.
     #[serde(default)]
     pub is_own_word: bool,
 }
@@ -58,16 +82,37 @@ pub struct ServerFigures {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TierFigures {
-    /// Resident after it settled, before the measured phase.
+    /// As [`ServerFigures::rss_idle`].
     pub rss_idle: u64,
-    /// The kernel's high-water mark of the measured phase.
+    /// As [`ServerFigures::rss_peak`].
     pub rss_peak: u64,
-    /// The growth from one to the other.
+    /// As [`ServerFigures::rss_anon_idle`].
+    #[serde(default)]
+    pub rss_anon_idle: u64,
+    /// As [`ServerFigures::rss_anon_peak`].
+    #[serde(default)]
+    pub rss_anon_peak: u64,
+    /// As [`ServerFigures::rss_file_idle`].
+    #[serde(default)]
+    pub rss_file_idle: u64,
+    /// As [`ServerFigures::rss_file_peak`].
+    #[serde(default)]
+    pub rss_file_peak: u64,
+    /// As [`ServerFigures::allocated_idle`].
+    #[serde(default)]
+    pub allocated_idle: Option<u64>,
+    /// As [`ServerFigures::allocated_peak`].
+    #[serde(default)]
+    pub allocated_peak: Option<u64>,
+    /// The larger of private growth and allocated growth.
     pub peak_above_idle: u64,
     /// Resident after the measured phase, settled again: with whatever it keeps to be faster next time. Null where it cannot
     /// be told to settle.
     pub rss_after: Option<u64>,
-    /// `rss_after` over the bytes of keys and values that were written.
+    /// What of `rss_after` is private memory.
+    #[serde(default)]
+    pub rss_anon_after: Option<u64>,
+    /// `rss_anon_after` over the bytes of keys and values that were written.
     pub after_per_stored_byte: Option<f64>,
     /// User and system CPU time of the measured phase.
     pub cpu_s: f64,
@@ -77,28 +122,61 @@ pub struct TierFigures {
     pub cache_fill_s: Option<f64>,
 }
 
+impl TierFigures {
+    /// By how much a peak is above idle: the larger of private growth and allocated growth, so that memory which was freed
+    /// after seeding, stayed resident and is used again does not hide.
+    #[must_use]
+    pub fn above_idle(&self, anon: u64, allocated: Option<u64>) -> u64 {
+        let private = anon.saturating_sub(self.rss_anon_idle);
+        let allocated = allocated.zip(self.allocated_idle);
+        let allocated = allocated.map_or(0, |(peak, idle)| peak.saturating_sub(idle));
+        private.max(allocated)
+    }
+}
+
 impl ServerFigures {
-    /// What of the growth above idle may be pages of mapped files (etcd's database), which lists read in and the kernel can
-    /// drop: no more than the files' own growth. `None` where they are hardly part of it: a
-    /// program's own pages are.
+    /// By how much pages of mapped files (etcd's database) grew, which lists read in and the kernel can drop. They are no part
+    /// of `peak_above_idle`. `None` where they are hardly worth a word beside it: a program's own pages are.
     #[must_use]
     pub fn mapped_above_idle(&self) -> Option<u64> {
-        let grown = self.rss_file_peak.saturating_sub(self.rss_file_idle?);
-        let mapped = grown.min(self.peak_above_idle);
-        (mapped > (self.peak_above_idle / 20).max(4 << 20)).then_some(mapped)
+        let grown = self.rss_file_peak?.saturating_sub(self.rss_file_idle?);
+        (grown > (self.peak_above_idle / 20).max(4 << 20)).then_some(grown)
     }
 
-    /// Computes what follows from the other fields: growth above idle, per byte in flight, CPU per request.
-    ///
-    /// "Above idle" is the larger of resident and allocated growth, so that memory which was freed after seeding, stayed
-    /// resident and is used again does not hide.
+    /// By how much the memory of sockets grew.
+    #[must_use]
+    pub fn sockets_above_idle(&self) -> Option<u64> {
+        Some(self.socket_peak?.saturating_sub(self.socket_idle?))
+    }
+
+    /// Adds up what each process has; each must have its peaks by now.
+    pub fn add_up<'a>(&mut self, tiers: impl IntoIterator<Item = &'a mut TierFigures>) {
+        let (mut anon_idle, mut anon_peak, mut file_idle, mut file_peak) = (0, 0, 0, 0);
+        let (mut allocated_idle, mut allocated_peak) = (Some(0), Some(0));
+        let sum = |sum: Option<u64>, more: Option<u64>| sum.zip(more).map(|(a, b)| a + b);
+        for tier in tiers {
+            tier.peak_above_idle = tier.above_idle(tier.rss_anon_peak, tier.allocated_peak);
+            self.peak_above_idle += tier.peak_above_idle;
+            self.rss_idle += tier.rss_idle;
+            self.rss_peak += tier.rss_peak;
+            anon_idle += tier.rss_anon_idle;
+            anon_peak += tier.rss_anon_peak;
+            file_idle += tier.rss_file_idle;
+            file_peak += tier.rss_file_peak;
+            allocated_idle = sum(allocated_idle, tier.allocated_idle);
+            allocated_peak = sum(allocated_peak, tier.allocated_peak);
+            self.cpu_s += tier.cpu_s;
+        }
+        self.rss_anon_idle = Some(anon_idle);
+        self.rss_anon_peak = Some(anon_peak);
+        self.rss_file_idle = Some(file_idle);
+        self.rss_file_peak = Some(file_peak);
+        self.allocated_idle = allocated_idle;
+        self.allocated_peak = allocated_peak.filter(|_| allocated_idle.is_some());
+    }
+
+    /// Computes what follows from the growth above idle and from CPU: per byte in flight, per request.
     pub fn settle(&mut self, bytes_in_flight: u64, requests: u64) {
-        let resident = self.rss_peak.saturating_sub(self.rss_idle);
-        let allocated = match (self.allocated_peak, self.allocated_idle) {
-            (Some(peak), Some(idle)) => peak.saturating_sub(idle),
-            _ => 0,
-        };
-        self.peak_above_idle = resident.max(allocated);
         self.peak_per_listed_byte = (bytes_in_flight >= LEAST_LISTED_BYTES)
             .then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);
         self.cpu_s_per_request = (requests > 0).then(|| self.cpu_s / requests as f64);
@@ -109,16 +187,27 @@ impl ServerFigures {
 mod tests {
     use super::*;
 
+    const KIB: u64 = 1 << 10;
+
+    fn tier(anon_idle: u64, anon_peak: u64) -> TierFigures {
+        TierFigures {
+            rss_anon_idle: anon_idle,
+            rss_anon_peak: anon_peak,
+            cpu_s: 1.5,
+            ..TierFigures::default()
+        }
+    }
+
     #[test]
     fn reused_memory_does_not_hide_behind_a_flat_resident_size() {
-        let mut server = ServerFigures {
-            rss_idle: 10_000_000,
-            rss_peak: 11_000_000,
+        let mut server = ServerFigures::default();
+        let mut reusing = TierFigures {
             allocated_idle: Some(2_000_000),
             allocated_peak: Some(9_000_000),
             cpu_s: 3.0,
-            ..ServerFigures::default()
+            ..tier(10_000_000, 11_000_000)
         };
+        server.add_up([&mut reusing]);
         server.settle(14_000_000, 6);
         assert_eq!(server.peak_above_idle, 7_000_000);
         assert_eq!(server.peak_per_listed_byte, Some(0.5));
@@ -127,11 +216,35 @@ mod tests {
         assert_eq!(server.peak_per_listed_byte, None, "of some objects");
     }
 
+    /// Of the sum, 35 KiB: the first gave back what the second took.
     #[test]
-    fn mapped_files_are_told_where_they_are_part_of_the_growth() {
+    fn a_process_that_shrinks_hides_none_that_grows() {
+        let mut server = ServerFigures::default();
+        let (mut etcd, mut kube) = (tier(5_000 * KIB, 4_111 * KIB), tier(100 * KIB, 1_024 * KIB));
+        server.add_up([&mut etcd, &mut kube]);
+        assert_eq!((etcd.peak_above_idle, kube.peak_above_idle), (0, 924 * KIB));
+        assert_eq!(server.peak_above_idle, 924 * KIB);
+        assert_eq!(server.rss_anon_idle, Some(5_100 * KIB));
+        assert_eq!(server.cpu_s, 3.0);
+    }
+
+    #[test]
+    fn what_one_process_does_not_tell_is_not_told_of_all() {
+        let mut server = ServerFigures::default();
+        let mut telling = TierFigures {
+            allocated_idle: Some(1),
+            allocated_peak: Some(2),
+            ..tier(0, 0)
+        };
+        server.add_up([&mut telling, &mut tier(0, 0)]);
+        assert_eq!((server.allocated_idle, server.allocated_peak), (None, None));
+    }
+
+    #[test]
+    fn mapped_files_are_told_beside_private_memory_where_they_grew() {
         let of = |file_idle, file_peak| ServerFigures {
             rss_file_idle: file_idle,
-            rss_file_peak: file_peak,
+            rss_file_peak: Some(file_peak),
             peak_above_idle: 100 << 20,
             ..ServerFigures::default()
         };
@@ -139,7 +252,7 @@ mod tests {
             of(Some(50 << 20), 90 << 20).mapped_above_idle(),
             Some(40 << 20)
         );
-        assert_eq!(of(Some(0), 900 << 20).mapped_above_idle(), Some(100 << 20));
+        assert_eq!(of(Some(0), 900 << 20).mapped_above_idle(), Some(900 << 20));
         assert_eq!(of(Some(90 << 20), 92 << 20).mapped_above_idle(), None);
         assert_eq!(of(None, 900 << 20).mapped_above_idle(), None);
     }

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Moved, Round};
-
 /// What lists take beside as many bytes that mean nothing, from the same server to the same client over the same connection.
 ///
 /// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So both are taken by turns, and
@@ -28,9 +26,6 @@ pub struct Yardstick {
     pub server_cpu_ratio: Option<Spread>,
     /// The same of the client's.
     pub client_cpu_ratio: Spread,
-    /// In how many rounds the cores had moved, and what the lists of the others came to; null where nobody looked.
-    #[serde(default)]
-    pub moved: Option<Moved>,
     /// Each round.
     pub rounds: Vec<YardstickRound>,
 }
@@ -45,9 +40,6 @@ pub struct YardstickRound {
     pub list: Transfer,
     /// The body.
     pub body: Transfer,
-    /// As [`Round::core_looks_ns`], of both.
-    #[serde(default, alias = "core_round_trip_ns")]
-    pub core_looks_ns: Option<Vec<f64>>,
 }
 
 /// What one of them took.
@@ -99,19 +91,8 @@ impl Yardstick {
             time_ratio: each(|round| round.list.ms / round.body.ms)?,
             server_cpu_ratio: server_cpu.and_then(Spread::of),
             client_cpu_ratio: each(|round| round.list.client_cpu_ms / round.body.client_cpu_ms)?,
-            moved: None,
             rounds,
         })
-    }
-
-    /// The lists by themselves, with the cores' distance of their rounds.
-    pub(super) fn lists(&self) -> Vec<Round> {
-        let lists = self.rounds.iter().map(|round| Round {
-            ms: round.list.ms,
-            server_cpu_ms: round.list.server_cpu_ms,
-            core_looks_ns: round.core_looks_ns.clone(),
-        });
-        lists.collect()
     }
 }
 
@@ -167,7 +148,6 @@ mod tests {
             list_first: true,
             list: of(list_ms),
             body: of(body_ms),
-            core_looks_ns: None,
         }
     }
 

@@ -24,10 +24,10 @@ use workloads::{DataSet, RowSpec, Scenario, Tier};
 use crate::bars;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
+use crate::report::quantity::Quantity;
 use crate::result::{
     self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
 };
-use crate::sample::CoreDistance;
 use crate::target::TargetSpec;
 use crate::target::silence::ANSWERS_WITHIN;
 use foreign::{InNamespaces, Seeded};
@@ -85,21 +85,9 @@ pub async fn run(
             scenario_toml: scenario.to_toml(),
         },
         loads: 0,
-        cores: cores(progress),
     };
     let failure = run.all().await.err();
     run.finish(failure)
-}
-
-/// Who looks where the cores are; nobody, where it cannot be told.
-fn cores(progress: &Progress) -> Option<Arc<CoreDistance>> {
-    match CoreDistance::start() {
-        Ok(cores) => Some(Arc::new(cores)),
-        Err(error) => {
-            progress.say(&format!("not told where the cores are: {error}"));
-            None
-        }
-    }
 }
 
 /// A run under way.
@@ -113,7 +101,6 @@ struct Run<'a> {
     result: SavedResult,
     /// Data sets that were loaded through a Kubernetes API so far.
     loads: usize,
-    cores: Option<Arc<CoreDistance>>,
 }
 
 impl Run<'_> {
@@ -268,7 +255,6 @@ impl Run<'_> {
             source,
             data_set,
             run_begun: self.begun,
-            cores: self.cores.as_ref(),
             progress: self.progress,
             stop: self.stop,
         };
@@ -310,7 +296,6 @@ impl Run<'_> {
     fn judge(&mut self) {
         let report = &mut self.result.report;
         report.elapsed_s = self.begun.elapsed().as_secs_f64();
-        report.mark_moved();
         report.bars = bars::judge(self.scenario, report);
     }
 
@@ -382,14 +367,12 @@ fn one_line(case: &Case) -> String {
         let median = q.p50.map(|ms| ("median", ms));
         median.or(q.mean.map(|ms| ("mean", ms)))
     });
-    let above = case.server.as_ref().map(|s| s.peak_above_idle);
+    let above = case.server.as_ref();
+    let above = above.map(|s| Quantity::bytes_within(s.peak_above_idle, s.rss_resolution));
     format!(
         "{row}: {}, server {} above idle",
         time.map_or_else(|| "-".to_owned(), |(what, ms)| format!("{what} {ms:.1} ms")),
-        above.map_or_else(
-            || "-".to_owned(),
-            |b| format!("{:.1} MiB", b as f64 / 1048576.0)
-        ),
+        Quantity::or_absent(above),
     )
 }
 

@@ -1,9 +1,10 @@
-//! One row, phase by phase: start, probe, can this machine hold it, seed, settle, and then what its strategy's shape says.
+//! One row, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its data on disk, settle, and then what its strategy's shape says.
 //! Whatever ends it early, what was measured until then is in the case.
 //!
 //! - [`source`]: where its objects come from; [`selection`]: which of them it selects; [`refusal`]: why it cannot be had
 //! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: by turns
 //!   with their bytes without meaning
+//! - [`warm_up`]: lists before the measured phase, until time and memory stand still
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
 //!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop
@@ -11,7 +12,6 @@
 //! - [`beside`]: loads that run beside the row
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use crate::pace::writers::WriteError;
 use crate::progress::Progress;
 use crate::record::{Series, TaggedHistogram};
 use crate::result::{self, Case, Outcome, ServerSetup};
-use crate::sample::{CoreDistance, ProcessError};
+use crate::sample::ProcessError;
 use crate::target::Running;
 use crate::target::list::{ListError, Reach};
 use meter::Meter;
@@ -42,6 +42,7 @@ mod sharded_watch;
 mod shards;
 mod source;
 mod times;
+mod warm_up;
 mod writing;
 mod yardstick;
 
@@ -58,8 +59,6 @@ pub(super) struct RowRun<'a> {
     pub(super) source: Source,
     pub(super) data_set: String,
     pub(super) run_begun: Instant,
-    /// This machine's, where it can be told how far apart they are.
-    pub(super) cores: Option<&'a Arc<CoreDistance>>,
     pub(super) progress: &'a Progress,
     pub(super) stop: &'a CancellationToken,
 }
@@ -177,6 +176,10 @@ impl RowRun<'_> {
         }
         self.check_fits()?;
         let mut verifier = self.load(running, measured).await?;
+        if matches!(self.source, Source::Fresh(_)) {
+            let restarted = self.unless_stopped(running.restart_on_disk()).await?;
+            restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
+        }
         if let Strategy::Selector(selector) = self.strategy() {
             row.asks.nodes = self.select(selector, &mut verifier).await?;
         }
@@ -231,7 +234,7 @@ impl RowRun<'_> {
         }
         let stored = measured.data_set.as_ref().map(|data| data.bytes);
         let mut meter = self
-            .unless_stopped(Meter::settled(running, stored, self.cores.cloned()))
+            .unless_stopped(Meter::settled(running, stored))
             .await??;
         if self.spec.every.is_some() || self.spec.read_per_s.is_some() {
             meter.ask_seldom();

@@ -1,13 +1,13 @@
 //! The machine that a run is made on: what it is, and how much memory and disk it has left.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::statvfs::statvfs;
-use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, Meminfo};
+use procfs::{CpuInfo, CpuPressure, CpuTime, Current as _, CurrentSI as _, KernelStats, Meminfo};
 use sysinfo::System;
 
-use crate::result::{Disk, Environment};
+use crate::result::{Disk, Environment, MachineLoad};
 
 /// Where Linux says what sockets begin with.
 const TCP_CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -36,13 +36,62 @@ pub enum MachineError {
     },
 }
 
-/// CPU time that all processes of this machine have used since it was started, and what was kept from it by others on its
-/// host; `None` where the kernel does not say. Within the kernel's ticks of 10 ms on each core; interrupts are nobody's.
-#[must_use]
-pub fn cpu_used() -> Option<Duration> {
-    let total = KernelStats::current().ok()?.total;
-    let ms = total.user_ms() + total.nice_ms() + total.system_ms() + total.steal_ms().unwrap_or(0);
-    Some(Duration::from_millis(ms))
+/// A phase of less than this has too few of the kernel's ticks.
+const LEAST_TOLD: Duration = Duration::from_millis(500);
+
+/// The machine's clocks at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct MachineClocks {
+    at: Instant,
+    /// CPU time that all processes have used since the machine was started. Within ticks of 10 ms on each core; interrupts are
+    /// nobody's.
+    used: Option<Duration>,
+    /// What its host kept from it.
+    stolen: Option<Duration>,
+    /// For how long a task waited for a core.
+    waiting: Option<Duration>,
+}
+
+impl MachineClocks {
+    /// Reads them. What the kernel does not tell is absent.
+    #[must_use]
+    pub fn now() -> Self {
+        let total = KernelStats::current().ok().map(|stats| stats.total);
+        let used_ms = |cpu: &CpuTime| cpu.user_ms() + cpu.nice_ms() + cpu.system_ms();
+        let pressure = CpuPressure::current().ok();
+        Self {
+            at: Instant::now(),
+            used: total.as_ref().map(used_ms).map(Duration::from_millis),
+            stolen: total
+                .and_then(|cpu| cpu.steal_ms())
+                .map(Duration::from_millis),
+            waiting: pressure.map(|pressure| Duration::from_micros(pressure.some.total)),
+        }
+    }
+
+    /// What the machine did from then to now; `ours` is the CPU time of generator and servers, where that is known. `None` of
+    /// less than half a second.
+    #[must_use]
+    pub fn load_until(&self, now: &Self, ours: Option<Duration>) -> Option<MachineLoad> {
+        let elapsed = now.at.saturating_duration_since(self.at);
+        let cores = std::thread::available_parallelism().ok()?.get();
+        if elapsed < LEAST_TOLD {
+            return None;
+        }
+        let grown = |of: fn(&Self) -> Option<Duration>| {
+            let (before, after) = of(self).zip(of(now))?;
+            Some(after.saturating_sub(before))
+        };
+        let all = elapsed.as_secs_f64() * cores as f64;
+        let others = grown(|clocks| clocks.used).zip(ours);
+        Some(MachineLoad {
+            others_cpu_part: others
+                .map(|(used, ours)| used.saturating_sub(ours).as_secs_f64() / all),
+            stolen_cpu_part: grown(|clocks| clocks.stolen).map(|time| time.as_secs_f64() / all),
+            waiting_part: grown(|clocks| clocks.waiting)
+                .map(|time| time.as_secs_f64() / elapsed.as_secs_f64()),
+        })
+    }
 }
 
 /// Everything about machine and program that can be known before a run; servers, client and disk are the driver's to fill in.
@@ -162,6 +211,32 @@ mod tests {
         let environment = environment(vec!["loadgen".into()]);
         assert!(environment.cores > 0 && environment.memory_bytes > 0);
         assert_ne!(environment.kernel, "unknown");
+    }
+
+    #[test]
+    fn a_phase_has_the_parts_of_the_machine_that_others_and_the_host_had() {
+        let second = Duration::from_secs(1);
+        let before = MachineClocks {
+            at: Instant::now(),
+            used: Some(10 * second),
+            stolen: Some(second),
+            waiting: None,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let after = MachineClocks {
+            at: before.at + 4 * second,
+            used: before.used.map(|used| used + 3 * cores * second),
+            stolen: before.stolen.map(|stolen| stolen + cores * second),
+            waiting: Some(second),
+        };
+        let load = |ours| before.load_until(&after, ours).expect("a long phase");
+        let others = load(Some(cores * second)).others_cpu_part;
+        assert_eq!(others, Some(0.5), "two of four seconds on each core");
+        assert_eq!(load(Some(9 * cores * second)).others_cpu_part, Some(0.0));
+        assert_eq!(load(None).others_cpu_part, None, "servers elsewhere");
+        assert_eq!(load(None).stolen_cpu_part, Some(0.25));
+        assert_eq!(load(None).waiting_part, None, "the kernel did not tell");
+        assert_eq!(before.load_until(&before, None), None, "too short");
     }
 
     #[test]

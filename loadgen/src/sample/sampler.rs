@@ -1,10 +1,13 @@
 //! A thread that looks at processes on a fixed schedule, apart from any runtime that carries load.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{AllocatedWatch, Process};
+use parking_lot::Mutex;
+
+use super::{AllocatedWatch, Highest, Process, socket_memory};
 use crate::record::{Sample, Series};
 
 /// The default distance between samples.
@@ -26,6 +29,16 @@ pub struct Watched {
 pub struct Sampler {
     stop: Sender<()>,
     thread: JoinHandle<(Vec<Series>, Vec<Watched>)>,
+    peaks: Arc<Mutex<Peaks>>,
+}
+
+/// The highest that was seen.
+#[derive(Debug, Default)]
+struct Peaks {
+    /// Of each process, since it was last taken.
+    processes: Vec<Highest>,
+    /// Kernel memory of sockets.
+    sockets: Option<u64>,
 }
 
 impl Sampler {
@@ -36,10 +49,33 @@ impl Sampler {
     pub fn start(case: &str, watched: Vec<Watched>, every: Duration) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let case = case.to_owned();
+        let peaks = Arc::new(Mutex::new(Peaks {
+            processes: vec![Highest::default(); watched.len()],
+            sockets: None,
+        }));
+        let seen = Arc::clone(&peaks);
         let thread = thread::Builder::new()
             .name("sampler".to_owned())
-            .spawn(move || run(&case, watched, every, &stopped))?;
-        Ok(Self { stop, thread })
+            .spawn(move || run(&case, watched, every, &stopped, &seen))?;
+        Ok(Self {
+            stop,
+            thread,
+            peaks,
+        })
+    }
+
+    /// The highest sizes of each process, in the order given, since this was last called.
+    #[must_use]
+    pub fn take_highest(&self) -> Vec<Highest> {
+        let mut peaks = self.peaks.lock();
+        let none = vec![Highest::default(); peaks.processes.len()];
+        std::mem::replace(&mut peaks.processes, none)
+    }
+
+    /// Most memory that the kernel had for TCP sockets; `None` where it does not tell.
+    #[must_use]
+    pub fn most_socket_memory(&self) -> Option<u64> {
+        self.peaks.lock().sockets
     }
 
     /// Takes a last sample and returns one series per process, in the order given, with the processes.
@@ -57,6 +93,7 @@ fn run(
     watched: Vec<Watched>,
     every: Duration,
     stopped: &Receiver<()>,
+    peaks: &Mutex<Peaks>,
 ) -> (Vec<Series>, Vec<Watched>) {
     let mut all: Vec<Series> = watched
         .iter()
@@ -69,9 +106,7 @@ fn run(
     let begun = Instant::now();
     let mut next = begun;
     loop {
-        for (series, watched) in all.iter_mut().zip(&watched) {
-            series.samples.extend(look(watched, begun));
-        }
+        look_at_all(&mut all, &watched, begun, peaks);
         // After a stall the schedule goes on from now: samples that were missed are not made up for in a burst.
         next = (next + every).max(Instant::now());
         match stopped.recv_timeout(next.saturating_duration_since(Instant::now())) {
@@ -79,14 +114,25 @@ fn run(
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    for (series, watched) in all.iter_mut().zip(&watched) {
-        series.samples.extend(look(watched, begun));
-    }
+    look_at_all(&mut all, &watched, begun, peaks);
     (all, watched)
 }
 
-fn look(watched: &Watched, begun: Instant) -> Option<Sample> {
+fn look_at_all(all: &mut [Series], watched: &[Watched], begun: Instant, peaks: &Mutex<Peaks>) {
+    for (at, (series, watched)) in all.iter_mut().zip(watched).enumerate() {
+        series.samples.extend(look(watched, begun, at, peaks));
+    }
+    let sockets = socket_memory();
+    let mut peaks = peaks.lock();
+    peaks.sockets = peaks.sockets.max(sockets);
+}
+
+fn look(watched: &Watched, begun: Instant, at: usize, peaks: &Mutex<Peaks>) -> Option<Sample> {
     let memory = watched.process.memory().ok()?;
+    let allocated = watched.allocated.as_ref().map(AllocatedWatch::latest);
+    if let Some(highest) = peaks.lock().processes.get_mut(at) {
+        highest.see(&memory, allocated);
+    }
     let cpu = watched.process.cpu().ok()?;
     Some(Sample {
         elapsed_s: begun.elapsed().as_secs_f64(),
@@ -94,6 +140,6 @@ fn look(watched: &Watched, begun: Instant) -> Option<Sample> {
         anon: memory.anon,
         file: memory.file,
         cpu_s: cpu.as_secs_f64(),
-        allocated: watched.allocated.as_ref().map(AllocatedWatch::latest),
+        allocated,
     })
 }

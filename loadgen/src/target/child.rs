@@ -7,6 +7,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
@@ -194,6 +196,16 @@ impl ChildServer {
         self.child.kill().await.ok();
     }
 
+    /// Asks it to end (SIGTERM) and waits until it has; kills it after `within`.
+    pub async fn terminate(mut self, within: Duration) {
+        let pid = i32::try_from(self.pid).ok().map(Pid::from_raw);
+        let asked = pid.is_some_and(|pid| kill(pid, Signal::SIGTERM).is_ok());
+        // Until it was waited for, its number is nobody else's.
+        if !asked || timeout(within, self.child.wait()).await.is_err() {
+            self.stop().await;
+        }
+    }
+
     /// What it died of and said last. Its output may still be on its way to us when it is gone.
     async fn death(&mut self, status: String) -> Death {
         for reader in self.readers.drain(..) {
@@ -275,6 +287,9 @@ async fn next_line(
 mod tests {
     use super::*;
 
+    /// How long a shell may take to begin, or to end.
+    const READY: Duration = Duration::from_secs(10);
+
     fn shell(script: &str) -> ChildServer {
         let args = ["-c".into(), script.into()];
         ChildServer::spawn("test", Path::new("/bin/sh"), &args).expect("a shell")
@@ -334,6 +349,25 @@ mod tests {
         ready.expect("it said so");
         assert!(child.stdout.is_none(), "nobody holds the queue");
         child.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_asked_ends_by_its_own_means_and_one_that_does_not_is_killed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("written");
+        let script = format!(
+            "trap 'echo done > {}; exit' TERM; echo up; while :; do sleep 0.01; done",
+            file.display()
+        );
+        let mut polite = shell(&script);
+        polite.ready_line("up", READY).await.expect("it is up");
+        polite.terminate(READY).await;
+        assert!(file.exists(), "it wrote what it had");
+        let mut deaf = shell("trap '' TERM; echo up; while :; do sleep 0.01; done");
+        deaf.ready_line("up", READY).await.expect("it is up");
+        let pid = deaf.pid();
+        deaf.terminate(Duration::from_millis(20)).await;
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }
 
     #[tokio::test]

@@ -24,6 +24,7 @@ use super::child::{ChildError, ChildServer};
 use super::kube::{KubeAccess, KubeError};
 use super::{TargetSpec, guard};
 pub use etcd::folders_left;
+use running::OnDisk;
 pub use running::Running;
 
 /// How long a server may take until it answers.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use loadgen::record::{LatencyHistogram, Sample, Series, TaggedHistogram};
 use loadgen::result::{
-    Bar, Case, ClientFigures, DataSet, Environment, OtherTarget, Outcome, Quantiles, Report,
-    SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier, Verified,
+    Bar, Case, ClientFigures, Cold, DataSet, Environment, MachineLoad, OtherTarget, Outcome,
+    Quantiles, Report, SCHEMA_VERSION, SavedResult, ServedFrom, ServerFigures, ServerSetup, Tier,
+    TierFigures, Verified, WarmUp,
 };
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -189,6 +190,7 @@ fn report() -> Report {
         allocator: Some("synthetic".into()),
         fsync: None,
         quota_bytes: Some(8 << 30),
+        restarted_after_seeding: false,
     };
     Report {
         schema_version: SCHEMA_VERSION,
@@ -251,30 +253,56 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
     let first = sketch
         .first_ms
         .map(|ms| histogram((0..1_000).map(|n| ms * (0.9 + f64::from(n % 100) / 400.0))));
+    case.cold = Some(Cold {
+        ms: sketch.list_ms * 1.6,
+        peak_above_idle: Some((sketch.above_mib * 1.2 * MIB) as u64),
+    });
+    case.warm_up = Some(WarmUp {
+        lists: 4,
+        s: sketch.list_ms * 4.6 / 1e3,
+        stands_still: Some(true),
+    });
     case.first_chunk_ms = first.as_ref().map(LatencyHistogram::quantiles_ms);
     case.chunks = Some(1_440);
     case.throughput_bytes_per_s = Some(BYTES as f64 / sketch.list_ms * 1e3);
     let mut server = ServerFigures {
-        rss_idle: (sketch.idle_mib * MIB) as u64,
-        rss_peak: ((sketch.idle_mib + sketch.above_mib) * MIB) as u64,
-        allocated_idle: Some((sketch.idle_mib * 0.9 * MIB) as u64),
-        allocated_peak: Some((sketch.idle_mib * 0.9 * MIB + sketch.above_mib * 0.9 * MIB) as u64),
+        rss_resolution: Some(256 << 10),
+        socket_idle: Some(1 << 20),
+        socket_peak: Some(9 << 20),
+        socket_resolution: Some(2 << 20),
         peaks_above_idle: spread
             .iter()
             .map(|part| (sketch.above_mib * part * MIB) as u64)
             .collect(),
-        cpu_s: sketch.cpu_s * 5.0,
         ..ServerFigures::default()
     };
+    let mut process = TierFigures {
+        rss_idle: (sketch.idle_mib * MIB) as u64,
+        rss_peak: ((sketch.idle_mib + sketch.above_mib) * MIB) as u64,
+        rss_anon_idle: (sketch.idle_mib * 0.8 * MIB) as u64,
+        rss_anon_peak: ((sketch.idle_mib * 0.8 + sketch.above_mib) * MIB) as u64,
+        rss_file_idle: (sketch.idle_mib * 0.2 * MIB) as u64,
+        rss_file_peak: ((sketch.idle_mib * 0.2 + sketch.above_mib * 0.3) * MIB) as u64,
+        allocated_idle: Some((sketch.idle_mib * 0.9 * MIB) as u64),
+        allocated_peak: Some((sketch.idle_mib * 0.9 * MIB + sketch.above_mib * 0.9 * MIB) as u64),
+        cpu_s: sketch.cpu_s * 5.0,
+        ..TierFigures::default()
+    };
+    server.add_up([&mut process]);
+    server.etcd = Some(process);
     server.settle(BYTES, 5);
     case.server = Some(server);
     case.client = Some(ClientFigures {
         cpu_s: sketch.list_ms * 5.0 / 2e3,
         rss_peak: 30 << 20,
         cpu_s_per_request: None,
-        others_cpu_part: None,
         stall_ms: None,
         lag_ms: None,
+    });
+    case.machine = Some(MachineLoad {
+        others_cpu_part: Some(0.01),
+        stolen_cpu_part: Some(0.002),
+        waiting_part: Some(0.2),
     });
     case.verified = Some(Verified {
         objects: OBJECTS,
@@ -351,9 +379,9 @@ fn bar(limit: f64, basis: Option<&str>, figure: Option<f64>, other: Option<f64>)
         figure,
         range: figure.map(|figure| [figure * 0.9, figure * 1.2]),
         base,
+        resolution: None,
         value,
         met: value.map(|value| value <= limit),
-        cores_moved: None,
         others: vec![OtherTarget {
             target: "etcd".into(),
             figure: other,

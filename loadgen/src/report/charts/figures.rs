@@ -7,7 +7,7 @@ mod shards;
 use super::axis::Axis;
 use super::panels::{Panel, PanelGroup, PanelsFigure};
 use super::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
-use crate::report::quantity::{Quantity, Unit};
+use crate::report::quantity::{Quantity, Unit, step_of};
 use crate::report::row;
 use crate::result::{Case, DataSet, Quantiles, SavedResult};
 
@@ -237,11 +237,12 @@ impl<'a> Subject<'a> {
     pub(super) fn peak(&self) -> Option<RowsFigure> {
         self.rows(
             "Server memory above idle, at its peak",
-            "lower is better; resident or allocated growth, mapped files included",
+            "lower is better; private memory, or what was allocated; pages of mapped files apart",
             "peak above idle",
             Unit::of_size,
             vec![
-                (Shape::Bar, "peak above idle"),
+                (Shape::Bar, "private memory above idle"),
+                (Shape::Cross, "pages of mapped files"),
                 (Shape::Ring, "bytes of one list"),
             ],
             |case, mut row| {
@@ -252,13 +253,21 @@ impl<'a> Subject<'a> {
                     row.marks
                         .push(Mark::at(Shape::Ring, case.bytes as f64).as_reference());
                 }
+                // What its counter cannot tell is drawn where that begins to.
+                let least = server.rss_resolution.map_or(0.0, step_of);
+                let above = (server.peak_above_idle as f64).max(least);
+                row.marks.push(Mark::at(Shape::Bar, above));
+                let mapped = server.mapped_above_idle();
                 row.marks
-                    .push(Mark::at(Shape::Bar, server.peak_above_idle as f64));
-                row.number = Quantity::bytes(server.peak_above_idle).to_string();
-                row.number_detail = match server.peak_per_listed_byte {
-                    Some(ratio) => format!("{} the bytes in flight", Quantity::PerByte(ratio)),
-                    None => String::new(),
-                };
+                    .extend(mapped.map(|bytes| Mark::at(Shape::Cross, bytes as f64)));
+                let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+                row.number = private.to_string();
+                let ratio = server.peak_per_listed_byte.map(Quantity::PerByte);
+                let ratio = ratio.map(|ratio| format!("{ratio} the bytes in flight"));
+                let files = mapped.map(Quantity::bytes);
+                let files = files.map(|files| format!("+ {files} of files"));
+                let details: Vec<String> = ratio.into_iter().chain(files).collect();
+                row.number_detail = details.join(", ");
                 row
             },
         )
@@ -287,9 +296,11 @@ impl<'a> Subject<'a> {
                 row.marks
                     .extend(client.map(|s| Mark::at(Shape::Ring, s * 1e3).as_reference()));
                 row.number = server.map_or_else(String::new, |s| Quantity::seconds(s).to_string());
-                row.number_detail = client.map_or_else(String::new, |s| {
-                    format!("generator {}", Quantity::seconds(s))
-                });
+                let client = client.map(|s| format!("generator {}", Quantity::seconds(s)));
+                let rate = case.requests_per_s.map(Quantity::PerSecond);
+                let rate = rate.map(|rate| format!("at {rate}"));
+                let details: Vec<String> = client.into_iter().chain(rate).collect();
+                row.number_detail = details.join(", ");
                 row
             },
         )
@@ -312,7 +323,7 @@ impl<'a> Subject<'a> {
         if groups
             .iter()
             .flat_map(|group| &group.panels)
-            .all(|panel| panel.resident.is_empty())
+            .all(|panel| panel.private.is_empty())
         {
             return None;
         }
@@ -329,10 +340,14 @@ impl<'a> Subject<'a> {
         let id = case.id();
         let mut panel = Panel {
             name: full_name(case),
-            idle: case.server.as_ref().map(|server| server.rss_idle as f64),
+            idle: case.server.as_ref().map(|server| {
+                let private = server.rss_anon_idle.unwrap_or(server.rss_idle);
+                private as f64
+            }),
             note: row::warnings(case).join("; "),
             growth: case.server.as_ref().map_or_else(String::new, |server| {
-                format!("peak +{}", Quantity::bytes(server.peak_above_idle))
+                let above = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+                format!("peak {above} above idle")
             }),
             counts: case.counts(),
             ..Panel::default()
@@ -349,9 +364,9 @@ impl<'a> Subject<'a> {
             // A target may be several processes, sampled one after the other at each tick: their sizes add up.
             for (at, sample) in series.samples.iter().enumerate() {
                 add(
-                    &mut panel.resident,
+                    &mut panel.private,
                     at,
-                    (sample.elapsed_s, sample.rss as f64),
+                    (sample.elapsed_s, sample.anon as f64),
                 );
                 if let Some(allocated) = sample.allocated {
                     add(

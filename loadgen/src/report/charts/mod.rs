@@ -138,12 +138,12 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
             ),
             (
                 "peak",
-                "Peak memory of the server above idle, per strategy. Resident growth includes pages of mapped files (etcd's database) that lists read in, and heap that the warm-up left behind.",
+                "Peak of the server's private memory above idle, per strategy, heap that the warm-up left behind included. Pages of mapped files (etcd's database) that lists read in are a mark of their own.",
                 subject.peak().map(Figure::Rows),
             ),
             (
                 "memory",
-                "Resident and allocated memory of the server over time, with the idle line. Resident memory includes mapped files (etcd's database) and heap that the warm-up left behind: what is above idle is not all of it held by a list.",
+                "Private and allocated memory of the server over time, with the idle line. Private memory includes heap that the warm-up left behind: what is above idle is not all of it held by a list. Pages of mapped files (etcd's database) are not in it.",
                 subject.memory().map(Figure::Panels),
             ),
             (

@@ -45,8 +45,8 @@ pub(super) struct PanelGroup {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Panel {
     pub(super) name: String,
-    /// Seconds and resident bytes of the server.
-    pub(super) resident: Vec<(f64, f64)>,
+    /// Seconds and private bytes of the server.
+    pub(super) private: Vec<(f64, f64)>,
     /// Seconds and allocated bytes of the server; empty when it does not tell.
     pub(super) allocated: Vec<(f64, f64)>,
     /// Seconds and resident bytes of the generator.
@@ -117,7 +117,7 @@ impl PanelsFigure {
                 )?;
                 let within = PANELS.plot(area, ruler, (left, above));
                 let drawn = match &height {
-                    Some(height) if !panel.resident.is_empty() => {
+                    Some(height) if !panel.private.is_empty() => {
                         panel.draw(&within, ruler, height, colour).map(|()| true)?
                     }
                     _ => false,
@@ -150,7 +150,7 @@ impl PanelGroup {
             .iter()
             .flat_map(|panel| {
                 panel
-                    .resident
+                    .private
                     .iter()
                     .chain(&panel.allocated)
                     .chain(&panel.generator)
@@ -171,7 +171,7 @@ impl Panel {
         height: &Axis,
         colour: RGBColor,
     ) -> Result<(), DrawError> {
-        let last_ms = self.resident.last().map_or(0.0, |&(s, _)| s * 1e3).max(1.0);
+        let last_ms = self.private.last().map_or(0.0, |&(s, _)| s * 1e3).max(1.0);
         let Some(time) = Axis::of([last_ms], Unit::of_time) else {
             return Ok(());
         };
@@ -205,7 +205,7 @@ impl Panel {
             ))
             .map_err(failed)?;
         surface
-            .draw(&PathElement::new(line(&self.resident), stroke(colour, 2)))
+            .draw(&PathElement::new(line(&self.private), stroke(colour, 2)))
             .map_err(failed)?;
         if let Some(idle) = self.idle {
             let y = height.place(idle);
@@ -232,7 +232,7 @@ fn draw_legend<DB: DrawingBackend>(area: &Area<DB>, ruler: Ruler) -> Result<(), 
     let entries = [
         (
             (Some(PALETTE[0]), 3),
-            "server, resident (in its target's colour)",
+            "server, private (in its target's colour)",
         ),
         ((Some(ALLOCATED), 3), "server, allocated"),
         ((Some(GENERATOR), 2), "generator, resident"),

@@ -8,7 +8,6 @@ use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::PutRequest;
 use tokio::time::timeout;
 
-use super::meter::Looks;
 use super::{Early, Measured, RowRun};
 use crate::progress::Counted;
 use crate::target::Running;
@@ -76,20 +75,18 @@ impl RowRun<'_> {
         };
 
         let mut meter = self.settled(running, measured).await?;
-        meter.reset_peaks();
         let watched = Watched::Together(prefix.clone());
         let created = Watchers::create(config, &watched, watchers, connections, &deliveries);
         let created = self.unless_stopped(created).await?.map_err(failed)?;
         for number in 0..warm_up {
             self.unless_stopped(put(number)).await?.map_err(failed)?;
         }
-        meter.end_of_warm_up();
         meter.begin(&measured.case.id()).await?;
         let begun = Instant::now();
         let mut outcome = Ok(());
         let mut requests = 0;
         for number in warm_up..warm_up + repeats {
-            meter.begin_round(Looks::AtItsEnds).await;
+            meter.begin_round();
             outcome = match self.unless_stopped(put(number)).await {
                 Ok(delivered) => delivered.map_err(failed),
                 Err(stopped) => Err(stopped),

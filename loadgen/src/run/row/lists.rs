@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use workloads::Tier;
 
-use super::meter::{Looks, Meter};
+use super::meter::Meter;
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::Counted;
@@ -79,15 +79,15 @@ impl RowRun<'_> {
         let total = u64::from(self.repeats()) * u64::from(self.clients());
         let title = format!("{}/{}: listing", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, total, Counted::Lists);
-        meter.reset_peaks();
-        for _ in 0..self.scenario.warmup {
-            let done = self.unless_stopped(clients.round(Job::List)).await?;
-            for done in done {
+        let list = async || {
+            let mut longest = Duration::ZERO;
+            for done in self.unless_stopped(clients.round(Job::List)).await? {
+                longest = longest.max(done.latency);
                 done.result?;
             }
-            meter.end_of_warm_up();
-        }
-
+            Ok(longest)
+        };
+        self.warm_up(meter, measured, list).await?;
         meter.begin(&measured.case.id()).await?;
         let mut lists = Lists::new();
         let mut early = Ok(());
@@ -100,7 +100,7 @@ impl RowRun<'_> {
                 }
                 due += every;
             }
-            meter.begin_round(Looks::Throughout).await;
+            meter.begin_round();
             let errors = lists.errors;
             match self.unless_stopped(clients.round(Job::List)).await {
                 Ok(done) => lists.take(done),

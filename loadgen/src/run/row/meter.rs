@@ -1,28 +1,26 @@
 //! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
 //!
 //! - [`remote`]: the same of a server that is not ours, by its own word
-//! - [`rounds`]: round by round, and where the cores were
+//! - [`rounds`]: time and CPU round by round
 
 mod remote;
 mod rounds;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
 
 use super::Measured;
-use crate::record::{Sample, Series};
+use crate::record::Series;
 use crate::result::{ClientFigures, ServerFigures, TierFigures};
 use crate::sample::{
-    AllocatedWatch, CoreDistance, MetricsClient, MetricsText, Process, ProcessError, SAMPLE_EVERY,
-    Sampler, Watched, cpu_used,
+    AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsText, Process, ProcessError,
+    SAMPLE_EVERY, Sampler, Watched, rss_resolution, socket_memory, socket_resolution,
 };
 use crate::target::Running;
 use remote::Remote;
-pub(super) use rounds::Looks;
-use rounds::{CoresWatch, Rounds};
+use rounds::Rounds;
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
@@ -34,8 +32,6 @@ const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 4 << 20;
 /// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data set's.
 const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
-/// The kernel counts in ticks: of a shorter phase they tell nothing.
-const LEAST_TOLD: Duration = Duration::from_millis(500);
 /// The generator's own series.
 const OWN_SERIES: &str = "loadgen";
 
@@ -48,6 +44,34 @@ struct Metered {
     cpu_before: Duration,
     counters_before: BTreeMap<String, f64>,
     figures: TierFigures,
+    /// Private and allocated memory at the peak of each round.
+    round_peaks: Vec<(u64, Option<u64>)>,
+}
+
+impl Metered {
+    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw the highest. That of a
+    /// stretch that is the case's is noted.
+    fn peak(&mut self, mut highest: Highest, is_noted: bool) -> (u64, Option<u64>) {
+        let memory = self.process.memory().unwrap_or_default();
+        highest.see(&memory, None);
+        let private = highest.private(memory.peak);
+        if is_noted {
+            let figures = &mut self.figures;
+            figures.rss_peak = figures.rss_peak.max(memory.peak);
+            figures.rss_anon_peak = figures.rss_anon_peak.max(private);
+            figures.rss_file_peak = figures.rss_file_peak.max(highest.file);
+        }
+        (private, highest.allocated)
+    }
+}
+
+/// What the servers' memory came to at its peak.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PeakMemory {
+    /// Private memory of all of them.
+    pub(super) private: u64,
+    /// As [`ServerFigures::peak_above_idle`].
+    pub(super) above_idle: u64,
 }
 
 /// The meter of one row.
@@ -59,8 +83,8 @@ pub(super) struct Meter {
     unmetered: Option<String>,
     own: Process,
     own_cpu_before: Duration,
-    /// When the measured phase began, and what all of this machine had used then.
-    begun: Option<(Instant, Duration)>,
+    /// The machine's clocks when the measured phase began.
+    begun: Option<MachineClocks>,
     figures: ServerFigures,
     stored_bytes: Option<u64>,
     ask_allocated_every: Duration,
@@ -69,15 +93,13 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them, `cores` tells
-    /// where this machine's are.
+    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them.
     ///
     /// # Errors
     /// When a server has ended.
     pub(super) async fn settled(
         running: &Running,
         stored_bytes: Option<u64>,
-        cores: Option<Arc<CoreDistance>>,
     ) -> Result<Self, ProcessError> {
         let mut servers = Vec::new();
         for child in running.processes() {
@@ -89,6 +111,7 @@ impl Meter {
                 cpu_before: Duration::ZERO,
                 counters_before: BTreeMap::new(),
                 figures: TierFigures::default(),
+                round_peaks: Vec::new(),
             });
         }
         let (remote, unmetered) = match running.processes() {
@@ -99,23 +122,22 @@ impl Meter {
             _ => (None, None),
         };
         let mut figures = ServerFigures::default();
-        let mut allocated = Some(0);
         for server in &mut servers {
             settle(server).await?;
             let idle = server.process.memory()?;
             server.figures.rss_idle = idle.rss;
-            figures.rss_idle += idle.rss;
-            *figures.rss_file_idle.get_or_insert(0) += idle.file;
+            server.figures.rss_anon_idle = idle.anon;
+            server.figures.rss_file_idle = idle.file;
             let page = page(server.metrics_url.as_deref()).await;
             let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
             server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
-            let bytes = page.and_then(|page| page.allocated());
-            allocated = allocated.zip(bytes).map(|(sum, bytes)| sum + bytes);
+            server.figures.allocated_idle = page.and_then(|page| page.allocated());
         }
-        figures.allocated_idle = allocated.filter(|_| !servers.is_empty());
-        figures.idle_per_stored_byte = stored_bytes
-            .filter(|&bytes| bytes > 0)
-            .map(|bytes| figures.rss_idle as f64 / bytes as f64);
+        if !servers.is_empty() {
+            figures.rss_resolution = Some(rss_resolution() * servers.len() as u64);
+            figures.socket_idle = socket_memory();
+            figures.socket_resolution = Some(socket_resolution());
+        }
         Ok(Self {
             servers,
             remote,
@@ -127,7 +149,7 @@ impl Meter {
             stored_bytes,
             ask_allocated_every: ASK_ALLOCATED_EVERY,
             sampler: None,
-            rounds: Rounds::new(cores),
+            rounds: Rounds::default(),
         })
     }
 
@@ -137,15 +159,9 @@ impl Meter {
     }
 
     /// Begins a round of the measured phase, with peaks of its own.
-    pub(super) async fn begin_round(&mut self, looks: Looks) {
+    pub(super) fn begin_round(&mut self) {
         self.reset_peaks();
-        let servers = &self.servers;
-        self.rounds.begin(looks, || cpu_of(servers)).await;
-    }
-
-    /// Looks where the cores are from now on, for rounds that are none of the measured phase.
-    pub(super) async fn watch_cores(&self) -> CoresWatch {
-        self.rounds.watch_cores(Looks::Throughout).await
+        self.rounds.begin(self.cpu());
     }
 
     /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
@@ -153,12 +169,40 @@ impl Meter {
         for server in &self.servers {
             server.process.reset_peak().ok();
         }
+        if let Some(sampler) = &self.sampler {
+            // What was seen until now is of no stretch.
+            drop(sampler.take_highest());
+        }
     }
 
-    /// The warm-up's peak is the row's too, but not one of its repeats.
-    pub(super) fn end_of_warm_up(&mut self) {
-        let peak = self.peak();
-        self.figures.rss_peak = self.figures.rss_peak.max(peak);
+    /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its repeats'.
+    pub(super) fn note_peak(&mut self) {
+        self.peaks(true);
+    }
+
+    /// Samples lists before the measured phase, which are none of the case's. A process that has ended is noticed elsewhere.
+    pub(super) async fn begin_warm_up(&mut self) {
+        if let Ok(watched) = self.watched().await {
+            self.sampler = Sampler::start("", watched, SAMPLE_EVERY).ok();
+        }
+    }
+
+    /// The servers' memory at its peak since [`Self::reset_peaks`]; `None` where none is ours.
+    pub(super) fn peak_of_warm_up(&mut self) -> Option<PeakMemory> {
+        let peaks = self.peaks(false);
+        let servers = self.servers.iter().zip(&peaks);
+        let above =
+            servers.map(|(server, &(anon, allocated))| server.figures.above_idle(anon, allocated));
+        let above_idle = above.sum();
+        (!peaks.is_empty()).then(|| PeakMemory {
+            private: peaks.iter().map(|(anon, _)| anon).sum(),
+            above_idle,
+        })
+    }
+
+    /// Ends the sampling of the warm-up.
+    pub(super) fn end_warm_up(&mut self) {
+        self.sampler = None;
     }
 
     /// Why the server's figures are not known, where it could have told them.
@@ -166,18 +210,30 @@ impl Meter {
         self.unmetered.as_deref()
     }
 
-    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time, CPU, and where the cores were.
+    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time and CPU.
     pub(super) async fn end_of_round(&mut self, whole: bool) {
-        let servers = &self.servers;
-        self.rounds.end(whole, || cpu_of(servers)).await;
+        self.rounds.end(whole, self.cpu());
         if let Some(remote) = &mut self.remote {
             remote.look_again().await;
             return;
         }
-        let peak = self.peak();
-        self.figures.rss_peak = self.figures.rss_peak.max(peak);
-        let above = peak.saturating_sub(self.figures.rss_idle);
-        self.figures.peaks_above_idle.push(above);
+        let peaks = self.peaks(true);
+        for (server, peak) in self.servers.iter_mut().zip(peaks) {
+            server.round_peaks.push(peak);
+        }
+    }
+
+    /// Private and allocated memory of each server at its peak since the last [`Self::reset_peaks`].
+    fn peaks(&mut self, are_noted: bool) -> Vec<(u64, Option<u64>)> {
+        let sampler = self.sampler.as_ref();
+        let seen = sampler.map(Sampler::take_highest).unwrap_or_default();
+        let seen = seen
+            .into_iter()
+            .chain(std::iter::repeat(Highest::default()));
+        let servers = self.servers.iter_mut().zip(seen);
+        servers
+            .map(|(server, highest)| server.peak(highest, are_noted))
+            .collect()
     }
 
     /// CPU time that the servers have used since they started; `None` where none is ours, or one has ended.
@@ -190,18 +246,8 @@ impl Meter {
     /// # Errors
     /// When a server has ended.
     pub(super) async fn begin(&mut self, case: &str) -> Result<(), ProcessError> {
-        let mut watched = Vec::new();
+        let mut watched = self.watched().await?;
         for server in &mut self.servers {
-            let client = server.metrics_url.as_deref().map(MetricsClient::new);
-            let allocated = match client {
-                Some(Ok(client)) => AllocatedWatch::start(client, self.ask_allocated_every).await,
-                _ => None,
-            };
-            watched.push(Watched {
-                name: server.name.clone(),
-                process: Process::new(server.pid)?,
-                allocated,
-            });
             let page = page(server.metrics_url.as_deref()).await;
             server.counters_before = page.map(|page| page.totals()).unwrap_or_default();
             server.cpu_before = server.process.cpu()?;
@@ -213,7 +259,7 @@ impl Meter {
         });
         self.own.reset_peak().ok();
         self.own_cpu_before = self.own.cpu()?;
-        self.begun = cpu_used().map(|used| (Instant::now(), used));
+        self.begun = Some(MachineClocks::now());
         if let Some(remote) = &mut self.remote {
             remote.begin().await;
         }
@@ -222,9 +268,33 @@ impl Meter {
         Ok(())
     }
 
+    /// The servers, to be sampled.
+    async fn watched(&self) -> Result<Vec<Watched>, ProcessError> {
+        let mut watched = Vec::new();
+        for server in &self.servers {
+            let client = server.metrics_url.as_deref().map(MetricsClient::new);
+            let allocated = match client {
+                Some(Ok(client)) => AllocatedWatch::start(client, self.ask_allocated_every).await,
+                _ => None,
+            };
+            watched.push(Watched {
+                name: server.name.clone(),
+                process: Process::new(server.pid)?,
+                allocated,
+            });
+        }
+        Ok(watched)
+    }
+
     /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that ran at the same time.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
+        let clocks = MachineClocks::now();
         let (server, client, series) = self.cost(in_flight, requests).await;
+        let servers_s: f64 = self.servers.iter().map(|server| server.figures.cpu_s).sum();
+        let ours = Duration::from_secs_f64(client.cpu_s + servers_s);
+        let ours = (!self.servers.is_empty()).then_some(ours);
+        let begun = self.begun.as_ref();
+        measured.case.machine = begun.and_then(|begun| begun.load_until(&clocks, ours));
         measured.case.server = server;
         measured.case.client = Some(client);
         measured.series = series;
@@ -240,28 +310,24 @@ impl Meter {
         let own_cpu = self.own.cpu().unwrap_or_default();
         let own_cpu = own_cpu.saturating_sub(self.own_cpu_before);
         let own_cpu_s = own_cpu.as_secs_f64();
-        let all_cpu = cpu_used();
-        let mut client = ClientFigures {
+        let client = ClientFigures {
             cpu_s: own_cpu_s,
             cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
             stall_ms: None,
             rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
             lag_ms: None,
-            others_cpu_part: None,
         };
         for server in &mut self.servers {
             let cpu = server.process.cpu().unwrap_or(server.cpu_before);
             let figures = &mut server.figures;
             figures.cpu_s = cpu.saturating_sub(server.cpu_before).as_secs_f64();
             figures.cpu_s_per_request = (requests > 0).then(|| figures.cpu_s / requests as f64);
-            figures.peak_above_idle = figures.rss_peak.saturating_sub(figures.rss_idle);
-            self.figures.cpu_s += figures.cpu_s;
-        }
-        if !self.servers.is_empty() {
-            client.others_cpu_part = self.others(own_cpu_s + self.figures.cpu_s, all_cpu);
         }
         let series = match self.sampler.take() {
-            Some(sampler) => sampler.stop().0,
+            Some(sampler) => {
+                self.figures.socket_peak = sampler.most_socket_memory();
+                sampler.stop().0
+            }
             None => Vec::new(),
         };
         if let Some(remote) = &mut self.remote {
@@ -277,93 +343,78 @@ impl Meter {
                 self.figures.counters.extend(changed);
             }
         }
-        self.note_tiers().await;
-        self.note_series_peaks(&series);
-        self.lower_idle(&series);
+        self.note_series(&series);
+        self.note_afters().await;
+        self.add_up();
         self.figures.settle(in_flight, requests);
         (Some(self.figures.clone()), client, series)
     }
 
-    /// What neither we nor the servers had of the machine, as a part of what it could give.
-    fn others(&self, ours_s: f64, all: Option<Duration>) -> Option<f64> {
-        let (begun, before) = self.begun?;
-        let elapsed = begun.elapsed();
-        if elapsed < LEAST_TOLD {
-            return None;
-        }
-        let cores = std::thread::available_parallelism().ok()?.get();
-        let all_s = all?.saturating_sub(before).as_secs_f64();
-        Some((all_s - ours_s).max(0.0) / (elapsed.as_secs_f64() * cores as f64))
-    }
-
-    /// Each process by itself, and what the Kubernetes tier's keeps when it has settled again.
-    async fn note_tiers(&mut self) {
+    /// What the Kubernetes tier keeps when it has settled again.
+    async fn note_afters(&mut self) {
         for server in &mut self.servers {
-            if server.name != "kube" {
-                self.figures.etcd = Some(server.figures.clone());
-                continue;
-            }
             // A process that has ended is noticed elsewhere.
-            if settle(server).await.is_ok()
+            if server.name == "kube"
+                && settle(server).await.is_ok()
                 && let Ok(memory) = server.process.memory()
             {
                 server.figures.rss_after = Some(memory.rss);
+                server.figures.rss_anon_after = Some(memory.anon);
                 let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
                 server.figures.after_per_stored_byte =
-                    stored.map(|bytes| memory.rss as f64 / bytes as f64);
-            }
-            self.figures.kube = Some(server.figures.clone());
-        }
-    }
-
-    fn note_series_peaks(&mut self, series: &[Series]) {
-        let servers = series.iter().filter(|series| series.process != OWN_SERIES);
-        let mut allocated = Some(0);
-        for series in servers {
-            let highest = |of: fn(&Sample) -> u64| series.samples.iter().map(of).max().unwrap_or(0);
-            self.figures.rss_anon_peak += highest(|sample| sample.anon);
-            self.figures.rss_file_peak += highest(|sample| sample.file);
-            let highest = series.samples.iter().filter_map(|s| s.allocated).max();
-            allocated = allocated.zip(highest).map(|(sum, bytes)| sum + bytes);
-        }
-        self.figures.allocated_peak = allocated.filter(|_| self.figures.allocated_idle.is_some());
-    }
-
-    /// A server that has settled may give back some more while it is measured, and what it holds then would be hidden below
-    /// that: idle is the lowest that was seen.
-    fn lower_idle(&mut self, series: &[Series]) {
-        let servers = || series.iter().filter(|series| series.process != OWN_SERIES);
-        if servers().count() != self.servers.len() {
-            return;
-        }
-        let lowest = |of: fn(&Sample) -> Option<u64>| {
-            let each = servers().map(|series| series.samples.iter().filter_map(of).min());
-            each.sum::<Option<u64>>()
-        };
-        let figures = &mut self.figures;
-        if let Some(lowest) = lowest(|sample| Some(sample.rss)) {
-            let lower = figures.rss_idle.saturating_sub(lowest);
-            figures.rss_idle -= lower;
-            for above in &mut figures.peaks_above_idle {
-                *above += lower;
+                    stored.map(|bytes| memory.anon as f64 / bytes as f64);
             }
         }
-        let allocated = figures
-            .allocated_idle
-            .zip(lowest(|sample| sample.allocated));
-        if let Some((idle, lowest)) = allocated {
-            figures.allocated_idle = Some(idle.min(lowest));
-        }
     }
 
-    fn peak(&mut self) -> u64 {
-        let mut sum = 0;
+    /// Peaks outside of rounds, and idle figures: a server that has settled may give back some more while it is measured, and
+    /// what it holds then would be hidden below that, so idle is the lowest that was seen.
+    fn note_series(&mut self, series: &[Series]) {
         for server in &mut self.servers {
-            let peak = server.process.memory().map_or(0, |memory| memory.peak);
-            server.figures.rss_peak = server.figures.rss_peak.max(peak);
-            sum += peak;
+            let Some(series) = series.iter().find(|series| series.process == server.name) else {
+                continue;
+            };
+            let figures = &mut server.figures;
+            for sample in &series.samples {
+                figures.rss_idle = figures.rss_idle.min(sample.rss);
+                figures.rss_anon_idle = figures.rss_anon_idle.min(sample.anon);
+                figures.rss_anon_peak = figures.rss_anon_peak.max(sample.anon);
+                figures.rss_file_peak = figures.rss_file_peak.max(sample.file);
+                let allocated = figures.allocated_idle.zip(sample.allocated);
+                figures.allocated_idle = match allocated {
+                    Some((idle, now)) => Some(idle.min(now)),
+                    None => figures.allocated_idle,
+                };
+                figures.allocated_peak = figures.allocated_peak.max(sample.allocated);
+            }
         }
-        sum
+    }
+
+    /// Adds up what each process has, and notes it beside.
+    fn add_up(&mut self) {
+        let tiers = self.servers.iter_mut().map(|server| &mut server.figures);
+        self.figures.add_up(tiers);
+        let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
+        let idle = self.figures.rss_anon_idle.zip(stored);
+        self.figures.idle_per_stored_byte = idle.map(|(idle, bytes)| idle as f64 / bytes as f64);
+        let rounds = self.servers.iter().map(|server| server.round_peaks.len());
+        let rounds = rounds.min().unwrap_or(0);
+        let above = |round: usize| {
+            let servers = self.servers.iter();
+            let each = servers.map(|server| {
+                let (anon, allocated) = server.round_peaks[round];
+                server.figures.above_idle(anon, allocated)
+            });
+            each.sum()
+        };
+        self.figures.peaks_above_idle = (0..rounds).map(above).collect();
+        for server in &self.servers {
+            let figures = Some(server.figures.clone());
+            match server.name.as_str() {
+                "kube" => self.figures.kube = figures,
+                _ => self.figures.etcd = figures,
+            }
+        }
     }
 }
 
@@ -382,10 +433,10 @@ async fn settle(server: &Metered) -> Result<(), ProcessError> {
         return Ok(());
     }
     let begun = Instant::now();
-    let mut before = server.process.memory()?.rss;
+    let mut before = server.process.memory()?.anon;
     while begun.elapsed() < SETTLE_WITHIN {
         tokio::time::sleep(SETTLE_STEP).await;
-        let now = server.process.memory()?.rss;
+        let now = server.process.memory()?.anon;
         if now.abs_diff(before) < SETTLED_BYTES {
             break;
         }

@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
-use super::meter::Looks;
 use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::pace::calls::{Callers, Pace, Tally};
@@ -68,7 +67,6 @@ impl RowRun<'_> {
 
         let mut meter = self.settled(running, measured).await?;
         let never = CancellationToken::new();
-        meter.reset_peaks();
         let warm_up = callers.run(pace, WARM_UP, &never);
         let warm_up = self.unless_stopped(warm_up).await?;
         // A request left without an answer would be taken for one of the measured ones.
@@ -78,13 +76,12 @@ impl RowRun<'_> {
                 warm_up.errors, warm_up.requests
             )));
         }
-        meter.end_of_warm_up();
 
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, 1, Counted::Requests);
         meter.begin(&measured.case.id()).await?;
-        meter.begin_round(Looks::AtItsEnds).await;
+        meter.begin_round();
         let start = self.run_begun.elapsed();
         // Stopped, it comes back with what there was until then.
         let tally = callers.run(pace, duration, self.stop).await;

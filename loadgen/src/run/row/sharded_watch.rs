@@ -149,7 +149,7 @@ impl RowRun<'_> {
             phase.advance(1);
         }
         // The state's peak is the row's, too.
-        meter.end_of_warm_up();
+        meter.note_peak();
         let case = &mut measured.case;
         case.bytes = sharding.shards.iter().map(|shard| shard.bytes).sum();
         case.objects = sharding.shards.iter().map(|shard| shard.objects).sum();

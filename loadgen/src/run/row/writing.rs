@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::meter::{Looks, Meter};
+use super::meter::Meter;
 use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::pace::writers::{Ledger, Writing};
@@ -41,7 +41,7 @@ impl RowRun<'_> {
         work: impl AsyncFnOnce(&Meter) -> Result<T, Early>,
     ) -> Result<(Span, T), Early> {
         meter.begin(&measured.case.id()).await?;
-        meter.begin_round(Looks::AtItsEnds).await;
+        meter.begin_round();
         let begun = Instant::now();
         let done = self.unless_stopped(work(meter)).await.flatten();
         let span = self.since(begun);

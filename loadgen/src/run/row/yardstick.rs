@@ -43,13 +43,11 @@ impl RowRun<'_> {
         for number in 0..ROUNDS {
             let of = |job| self.transfer(clients, meter, job);
             let list_first = number.is_multiple_of(2);
-            let cores = meter.watch_cores().await;
             let (list, body) = by_turns(list_first, of(list), of(Job::Opaque(bytes))).await?;
             rounds.push(YardstickRound {
                 list_first,
                 list,
                 body,
-                core_looks_ns: cores.seen_ns().await,
             });
             phase.advance(1);
         }

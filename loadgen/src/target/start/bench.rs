@@ -59,7 +59,7 @@ impl Launcher {
             },
             unary_encoding: encoding,
             processes: vec![child],
-            folder: None,
+            on_disk: None,
             own_program: self.own_program.clone(),
         })
     }

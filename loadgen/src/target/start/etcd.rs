@@ -8,11 +8,16 @@ use etcd_api::client::config::ClientConfig;
 use tokio::process::Command;
 
 use super::{
-    Launcher, QUOTA_BYTES, READY_WITHIN, Running, StartError, guarded, shown, status, words,
+    Launcher, OnDisk, QUOTA_BYTES, READY_WITHIN, Running, StartError, guarded, shown, status, words,
 };
 use crate::result::ServerSetup;
 use crate::target::child::{ChildError, ChildServer};
 use crate::target::kube::KubeAccess;
+
+/// How long a server may take to write what it has and end.
+const STOP_WITHIN: Duration = Duration::from_secs(60);
+/// How long it may take to read its data again.
+const RESTART_WITHIN: Duration = Duration::from_secs(120);
 
 impl Launcher {
     pub(super) async fn start_etcd(&self, path: &Path, fsync: bool) -> Result<Running, StartError> {
@@ -56,7 +61,7 @@ impl Launcher {
         }
         let mut child = guarded("etcd", &self.own_program, path, &args)?;
         let config = ClientConfig::new(&client_url)?;
-        let version = until_answering(&config, &mut child).await?;
+        let version = until_answering(&config, &mut child, READY_WITHIN).await?;
         Ok(Running {
             etcd: Some(config),
             kube_url: None,
@@ -71,9 +76,42 @@ impl Launcher {
             },
             unary_encoding: "buffered",
             processes: vec![child],
-            folder: Some(folder),
+            on_disk: Some(OnDisk {
+                folder,
+                program: path.to_owned(),
+                args,
+            }),
             own_program: self.own_program.clone(),
         })
+    }
+}
+
+impl Running {
+    /// Starts a server that keeps its data on disk anew, with the same flags, ports and folder, once it was seeded; others
+    /// are left alone. Returns whether it did, when the server answers again.
+    ///
+    /// A server that has just taken a data set still holds what taking it needed: etcd's heap has the log of these writes,
+    /// which is the whole data set where they came many at a time. No server in production was seeded a moment ago, and a
+    /// server that keeps its data in memory has nothing else to begin with.
+    ///
+    /// # Errors
+    /// [`StartError`] when it does not come back.
+    pub async fn restart_on_disk(&mut self) -> Result<bool, StartError> {
+        let (Some(on_disk), Some(config)) = (&self.on_disk, &self.etcd) else {
+            return Ok(false);
+        };
+        // It is the only one so far: the Kubernetes tier is started in front of what has been seeded.
+        let Some(child) = self.processes.pop() else {
+            return Ok(false);
+        };
+        child.terminate(STOP_WITHIN).await;
+        let child = guarded("etcd", &self.own_program, &on_disk.program, &on_disk.args)?;
+        self.processes.push(child);
+        for child in &mut self.processes {
+            until_answering(config, child, RESTART_WITHIN).await?;
+        }
+        self.setup.restarted_after_seeding = true;
+        Ok(true)
     }
 }
 
@@ -98,8 +136,9 @@ fn folder_prefix() -> String {
 async fn until_answering(
     config: &ClientConfig,
     child: &mut ChildServer,
+    within: Duration,
 ) -> Result<String, StartError> {
-    let deadline = Instant::now() + READY_WITHIN;
+    let deadline = Instant::now() + within;
     loop {
         // One that takes the connection and then says nothing is late, too.
         let left = deadline.saturating_duration_since(Instant::now());
@@ -110,7 +149,7 @@ async fn until_answering(
             return Err(ChildError::Died(death).into());
         }
         if Instant::now() > deadline {
-            return Err(child.slow(READY_WITHIN).into());
+            return Err(child.slow(within).into());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -1,5 +1,6 @@
 //! Servers that are up, until they are stopped.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,9 +26,18 @@ pub struct Running {
     /// How unary answers are encoded.
     pub unary_encoding: &'static str,
     pub(super) processes: Vec<ChildServer>,
-    /// Where an etcd keeps its data; removed with this.
-    pub(super) folder: Option<TempDir>,
+    /// Of a server that keeps its data on disk.
+    pub(super) on_disk: Option<OnDisk>,
     pub(super) own_program: PathBuf,
+}
+
+/// Where a server that we started keeps its data, and what starts it there again.
+#[derive(Debug)]
+pub(super) struct OnDisk {
+    /// The data; removed with this.
+    pub(super) folder: TempDir,
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
 }
 
 impl Running {
@@ -54,7 +64,7 @@ impl Running {
     /// Where an etcd that we started keeps its data.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        self.folder.as_ref().map(TempDir::path)
+        self.on_disk.as_ref().map(|disk| disk.folder.path())
     }
 
     /// The first process found dead.

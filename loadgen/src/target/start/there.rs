@@ -61,7 +61,7 @@ impl Launcher {
             },
             unary_encoding: "unknown",
             processes: Vec::new(),
-            folder: None,
+            on_disk: None,
             own_program: self.own_program.clone(),
         })
     }
@@ -87,7 +87,7 @@ impl Launcher {
             },
             unary_encoding: "unknown",
             processes: Vec::new(),
-            folder: None,
+            on_disk: None,
             own_program: self.own_program.clone(),
         })
     }

@@ -1,7 +1,7 @@
 //! How far each figure is from its bar.
 
 use super::Subject;
-use crate::report::bars::{figure_text, limit_text, with_cores};
+use crate::report::bars::{figure_text, limit_text};
 use crate::report::charts::axis::Axis;
 use crate::report::charts::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
 use crate::report::quantity::Unit;
@@ -71,8 +71,8 @@ fn row(bar: &Bar) -> FigureRow {
         number: figure_text(bar),
         number_detail: limit_text(bar),
         note: match bar.met {
-            Some(true) | None => with_cores(bar, &bar.name),
-            Some(false) => with_cores(bar, &format!("{}: not met", bar.name)),
+            Some(true) | None => bar.name.clone(),
+            Some(false) => format!("{}: not met", bar.name),
         },
         counts: true,
     }

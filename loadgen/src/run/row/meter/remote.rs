@@ -100,6 +100,10 @@ impl Remote {
             is_own_word: true,
             ..ServerFigures::default()
         };
+        let resident = figures.rss_peak.saturating_sub(figures.rss_idle);
+        let allocated = figures.allocated_peak.zip(figures.allocated_idle);
+        let allocated = allocated.map_or(0, |(peak, idle)| peak.saturating_sub(idle));
+        figures.peak_above_idle = resident.max(allocated);
         figures.settle(in_flight, requests);
         Some(figures)
     }

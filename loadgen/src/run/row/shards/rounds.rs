@@ -7,7 +7,7 @@ use crate::pace::closed::{Clients, Done, Job};
 use crate::progress::Counted;
 use crate::record::LatencyHistogram;
 use crate::run::row::lists::served_from;
-use crate::run::row::meter::{Looks, Meter};
+use crate::run::row::meter::Meter;
 use crate::run::row::{Early, Measured, RowRun};
 use crate::target::list::Listed;
 use crate::verify::{Expected, Found};
@@ -54,20 +54,21 @@ impl Rounds<'_> {
         let phase = run
             .progress
             .phase(&title, u64::from(run.repeats()), Counted::Rounds);
-        meter.reset_peaks();
-        for _ in 0..run.scenario.warmup {
-            for done in self.round(Job::List).await?.1 {
+        let list = async || {
+            let (time, done) = self.round(Job::List).await?;
+            for done in done {
                 done.result?;
             }
-            meter.end_of_warm_up();
-        }
+            Ok(time)
+        };
+        run.warm_up(meter, measured, list).await?;
         meter.begin(&measured.case.id()).await?;
         let mut latency = LatencyHistogram::default();
         let begun = Instant::now();
         let mut outcome = Ok(());
         let mut unions = Vec::new();
         for _ in 0..run.repeats() {
-            meter.begin_round(Looks::Throughout).await;
+            meter.begin_round();
             outcome = match self.round(Job::List).await {
                 Ok((time, done)) => {
                     latency.record(time);
