@@ -17,6 +17,7 @@ mod opaque;
 mod probes;
 pub mod range;
 pub mod range_stream;
+mod read_sum;
 pub mod service;
 pub mod tier;
 pub mod watch;
