@@ -28,7 +28,6 @@ const INITIAL_WINDOW: u16 = 4;
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
-    pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -145,7 +144,6 @@ impl Attacker {
         self.socket.read_exact(&mut payload).ok()?;
         Some(Frame {
             kind: head[3],
-            stream: u32::from_be_bytes(head[5..9].try_into().expect("four bytes")),
             payload,
         })
     }

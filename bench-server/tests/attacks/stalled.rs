@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use crate::frames::Attacker;
 use crate::victim::{BOTH, Port, Victim};
 
-const SEEDED_BYTES: usize = 10_000_000;
+const SEEDED_BYTES: usize = 5_000_000;
 
 /// Everything: key 1, range_end 2.
 const EVERYTHING: &[u8] = b"\x0a\x01\0\x12\x01\0";

@@ -64,12 +64,20 @@ impl Victim {
             url.unwrap_or_else(|| panic!("{line}")).to_owned()
         };
         let (etcd, kube) = (ready("etcd"), ready("kube"));
-        Self {
+        let victim = Self {
             child,
             etcd,
             kube,
             idle_bytes: 0,
+        };
+        let begun = Instant::now();
+        while !victim
+            .http(Port::Kube, "GET", "/readyz", "")
+            .starts_with("HTTP/1.1 200")
+        {
+            assert!(begun.elapsed() < COUNT_WITHIN, "its caches are not filled");
         }
+        victim
     }
 
     pub(crate) fn authority(&self, port: Port) -> &str {
@@ -83,7 +91,7 @@ impl Victim {
     /// second encode them.
     pub(crate) fn seed(&self, bytes: usize) {
         const VALUE: usize = 1_000;
-        const POD: usize = 50_000;
+        const POD: usize = 5_000;
         runtime().block_on(async {
             let client = self.client().await;
             for i in 0..bytes / VALUE {
