@@ -165,7 +165,7 @@ impl ListBody {
             Encoding::Protobuf => b"",
         };
         let target = in_flight::frame_bytes(TARGET_BYTES);
-        let mut out = Vec::with_capacity(target + OVERSHOOT);
+        let mut out = Vec::with_capacity(target + OVERSHOOT.min(target / 2));
         out.append(&mut self.head);
         while out.len() < target {
             let before = out.len();

@@ -80,6 +80,7 @@ impl Body for Reply {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Infallible>>> {
+        ready!(in_flight::poll_next(context));
         let next = ready!(Pin::new(&mut self.body).poll_frame(context));
         let Some(Ok(frame)) = next else {
             // Without its task nobody could reset a stream whose client does not take the rest.

@@ -97,6 +97,9 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Status>>> {
         let kind = &mut self.0;
+        if let Kind::Pulled(..) | Kind::Opaque(..) | Kind::Tonic(_) = kind {
+            ready!(in_flight::poll_next(cx));
+        }
         let next = match kind {
             Kind::Empty => None,
             Kind::Full(bytes) => bytes.take().map(|b| Ok(HttpFrame::data(Frame::from(b)))),

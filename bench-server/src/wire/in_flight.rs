@@ -5,7 +5,7 @@
 //! responses, until HTTP/2 drops it. Three limits follow from that:
 //!
 //! - a connection whose frames hold [`CONNECTION_BYTES`], or a process whose frames hold its share of memory, gets frames of
-//!   [`SMALL_FRAME_BYTES`] instead of full ones, so that n stalled streams hold n small frames;
+//!   [`SMALL_FRAME_BYTES`] instead of full ones, one for each stream, so that n stalled streams hold n small frames;
 //! - a stream whose client has taken nothing for a while, although something waits, can be found and reset;
 //! - a list does not end before its frames are gone. HTTP/2 keeps the frames of an ended stream without its task, and nobody
 //!   could reset it any more.
@@ -149,15 +149,20 @@ pub(super) fn begin_small() {
     SLOT.try_with(|slot| slot.small_waits.set(true)).ok();
 }
 
-/// Bytes that the present task may fill its next frame to.
-pub fn frame_bytes(full: usize) -> usize {
+/// Whether the present task's connection, or the process, has too much in flight.
+pub fn is_much() -> bool {
     let is_much = SLOT.try_with(|slot| {
         slot.connection.0.load(Ordering::Relaxed) >= CONNECTION_BYTES
             || ALL.load(Ordering::Relaxed) >= MOST.load(Ordering::Relaxed)
     });
-    match is_much {
-        Ok(true) => full.min(SMALL_FRAME_BYTES),
-        _ => full,
+    is_much.unwrap_or(false)
+}
+
+/// Bytes that the present task may fill its next frame to.
+pub fn frame_bytes(full: usize) -> usize {
+    match is_much() {
+        true => full.min(SMALL_FRAME_BYTES),
+        false => full,
     }
 }
 
@@ -172,17 +177,38 @@ pub fn may_end() -> bool {
 
 /// Waits until [`may_end`].
 pub fn poll_may_end(context: &mut Context<'_>) -> Poll<()> {
-    if may_end() {
+    poll_until(may_end, context)
+}
+
+/// Waits, where too much is in flight, until nothing of the present task is: then each stream holds one frame.
+pub fn poll_next(context: &mut Context<'_>) -> Poll<()> {
+    match is_much() {
+        true => poll_until(is_empty, context),
+        false => Poll::Ready(()),
+    }
+}
+
+/// Whether nothing that the present task handed over is in flight.
+fn is_empty() -> bool {
+    let empty = SLOT.try_with(|slot| {
+        let exchange = slot.exchange.get();
+        exchange.is_none_or(|exchange| exchange.frames.load(Ordering::Acquire) == 0)
+    });
+    empty.unwrap_or(true)
+}
+
+/// Waits until `holds`, which is so at the latest when the last frame has gone.
+fn poll_until(holds: impl Fn() -> bool, context: &mut Context<'_>) -> Poll<()> {
+    if holds() {
         return Poll::Ready(());
     }
-    // The last frame wakes it.
     SLOT.try_with(|slot| {
         if let Some(exchange) = slot.exchange.get() {
             exchange.emptied.register(context.waker());
         }
     })
     .ok();
-    match may_end() {
+    match holds() {
         true => Poll::Ready(()),
         false => Poll::Pending,
     }

@@ -15,7 +15,6 @@ pub(crate) mod kind {
     pub(crate) const RST_STREAM: u8 = 3;
     pub(crate) const SETTINGS: u8 = 4;
     pub(crate) const PING: u8 = 6;
-    pub(crate) const GOAWAY: u8 = 7;
     pub(crate) const WINDOW_UPDATE: u8 = 8;
 }
 
@@ -32,10 +31,9 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The error code of a RST_STREAM or a GOAWAY.
+    /// The error code of a RST_STREAM.
     pub(crate) fn code(&self) -> u32 {
-        let at = if self.kind == kind::GOAWAY { 4 } else { 0 };
-        u32::from_be_bytes(self.payload[at..at + 4].try_into().expect("four bytes"))
+        u32::from_be_bytes(self.payload[..4].try_into().expect("four bytes"))
     }
 }
 

@@ -8,6 +8,13 @@ use crate::victim::{BOTH, Port, Victim};
 
 const SEEDED_BYTES: usize = 5_000_000;
 
+/// A small machine, and no limit but the kernel's to let a client go.
+const UNREAD: [&str; 3] = [
+    "--tcp-user-timeout=1s",
+    "--stalled-reader-timeout=0s",
+    "--response-memory-bytes=33554432",
+];
+
 /// Everything: key 1, range_end 2.
 const EVERYTHING: &[u8] = b"\x0a\x01\0\x12\x01\0";
 
@@ -60,7 +67,7 @@ fn streams_with_a_window_that_stays_shut_hold_little_and_are_reset() {
 fn a_connection_that_is_not_read_is_closed() {
     const CONNECTIONS: usize = 20;
     for port in BOTH {
-        let mut victim = Victim::start(&["--tcp-user-timeout=1s", "--stalled-reader-timeout=0s"]);
+        let mut victim = Victim::start(&UNREAD);
         victim.seed(SEEDED_BYTES);
         victim.rest();
         let mut attackers = Vec::new();
@@ -87,7 +94,7 @@ fn a_connection_that_is_not_read_is_closed() {
 #[test]
 fn an_http1_client_that_does_not_read_is_closed() {
     const CONNECTIONS: usize = 200;
-    let mut victim = Victim::start(&["--tcp-user-timeout=1s", "--stalled-reader-timeout=0s"]);
+    let mut victim = Victim::start(&UNREAD);
     victim.seed(SEEDED_BYTES);
     victim.rest();
     let mut attackers = Vec::new();

@@ -37,7 +37,8 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// Starts both tiers over one store, with further flags.
+    /// Starts both tiers over one store, with further flags; `ATTACKED_SERVER` is another program, to see what an attack
+    /// does to one without its limit.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_with_descriptors(None, flags)
     }
@@ -45,10 +46,11 @@ impl Victim {
     /// As [`Self::start`], with no more file descriptors than these.
     pub(crate) fn start_with_descriptors(most: Option<u32>, flags: &[&str]) -> Self {
         raise_own_descriptors();
-        let server = env!("CARGO_BIN_EXE_bench-server");
+        let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
+        let server = std::env::var("ATTACKED_SERVER").unwrap_or(own);
         let limit = most.map_or(String::new(), |most| format!("ulimit -n {most} && "));
         let mut child = Command::new("/bin/sh")
-            .args(["-c", &format!("{limit}exec \"$0\" \"$@\""), server])
+            .args(["-c", &format!("{limit}exec \"$0\" \"$@\""), &server])
             .args(["--listen-client-urls=http://127.0.0.1:0"])
             .args(["--listen-kube-urls=http://127.0.0.1:0"])
             .args(["--backend=embedded", "--log-level=warn"])

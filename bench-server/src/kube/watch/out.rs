@@ -31,7 +31,7 @@ impl Out {
         let target = in_flight::frame_bytes(TARGET_BYTES);
         Self {
             pieces: FrameBuilder::new(0),
-            text: Vec::with_capacity(target + OVERSHOOT),
+            text: Vec::with_capacity(target + OVERSHOOT.min(target / 2)),
             target,
         }
     }
