@@ -15,6 +15,7 @@ use crate::embedded::EmbeddedEtcd;
 use crate::etcd::tier::EtcdTier;
 use crate::flags::Flags;
 use crate::kube::tier::{Backend, KubeTier};
+use crate::listen::raise_descriptor_limit;
 use crate::tasks::TaskEnded;
 
 /// Exit code of a usage error, an address in use, an unusable certificate or an etcd that cannot be reached.
@@ -39,6 +40,7 @@ where
 {
     let flags = Flags::parse_from(args);
     start_logging(&flags.common.log_level);
+    raise_descriptor_limit();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

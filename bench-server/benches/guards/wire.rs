@@ -31,7 +31,8 @@ const SLICES: usize = 16;
 /// A node with so many keys.
 fn node(keys: u64, value_bytes: usize) -> Node {
     let flags = Flags::parse_from(["bench-server"]);
-    Node::new(store_of(keys, value_bytes), &flags.etcd, Vec::new())
+    let store = store_of(keys, value_bytes);
+    Node::new(store, &flags.etcd, &flags.common, Vec::new())
 }
 
 /// A request's body as a client sends it.

@@ -52,7 +52,8 @@ impl Server {
     /// Starts the Kubernetes tier in front of this one.
     pub(crate) fn start_kube(&self) -> Self {
         let storage = self.config.endpoints[0].to_string();
-        let flags = ["--listen-kube-urls", "http://127.0.0.1:0"];
+        let debug = "--enable-debug-endpoints";
+        let flags = ["--listen-kube-urls", "http://127.0.0.1:0", debug];
         Self::launch(
             "kube",
             &[&flags[..], &["--etcd-servers", &storage]].concat(),
@@ -61,6 +62,7 @@ impl Server {
 
     fn start_at(url: &str, flags: &[impl AsRef<OsStr>]) -> Self {
         let own = ["--listen-client-urls", url, "--quota-backend-bytes=-1"];
+        let own = [&own[..], &["--enable-debug-endpoints"]].concat();
         let flags = flags.iter().map(AsRef::as_ref);
         let all: Vec<&OsStr> = own.iter().map(OsStr::new).chain(flags).collect();
         Self::launch("etcd", &all)

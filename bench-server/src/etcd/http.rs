@@ -10,10 +10,11 @@ use crate::wire::body::ResponseBody;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Answers one HTTP/1.1 (or non-gRPC HTTP/2) request.
+/// Answers one HTTP/1.1 (or non-gRPC HTTP/2) request; what lies below `/debug` only with `debug`.
 pub async fn serve(
     node: &Node,
     registry: &Registry,
+    debug: bool,
     method: Method,
     uri: Uri,
 ) -> Response<ResponseBody> {
@@ -46,17 +47,18 @@ pub async fn serve(
             metrics::CONTENT_TYPE,
             metrics::encode(registry),
         ),
-        (&Method::POST, "/debug/settle") => {
+        (&Method::POST, "/debug/settle") if debug => {
             metrics::settle().await;
             answer(StatusCode::OK, TEXT, "settled\n".to_owned())
         }
-        (&Method::GET | &Method::POST, "/debug/opaque") => match opaque::body(&node.store, query) {
-            Ok(body) => with_body(StatusCode::OK, "application/octet-stream", body),
-            Err((code, text)) => answer(code, TEXT, text),
-        },
-        (_, "/health" | "/version" | "/metrics" | "/debug/settle" | "/debug/opaque") => {
-            method_not_allowed()
+        (&Method::GET | &Method::POST, "/debug/opaque") if debug => {
+            match opaque::body(&node.store, query) {
+                Ok(body) => with_body(StatusCode::OK, "application/octet-stream", body),
+                Err((code, text)) => answer(code, TEXT, text),
+            }
         }
+        (_, "/health" | "/version" | "/metrics") => method_not_allowed(),
+        (_, "/debug/settle" | "/debug/opaque") if debug => method_not_allowed(),
         _ => answer(
             StatusCode::NOT_FOUND,
             TEXT,

@@ -9,7 +9,9 @@ use etcd_api::proto::etcdserverpb::{
 use http::Response;
 use tonic::Status;
 
+use super::read_sum::ReadSum;
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
+use crate::admission::Admitted;
 use crate::store::check;
 use crate::wire::body::ResponseBody;
 use crate::wire::grpc;
@@ -79,9 +81,12 @@ where
         Method::DeleteRange => {
             let request: DeleteRangeRequest = grpc::decode(bytes)?;
             check_write_size(node, request_bytes, || check::delete_range(&request))?;
+            let mut sum = ReadSum::of(store);
+            sum.delete(&request);
+            let admitted = sum.admit(node).await?;
             let mut response = store.delete_range(&request)?;
             fill(node, &mut response.header);
-            message(&response)
+            buffered(&response, admitted)
         }
         Method::Txn => {
             let request: TxnRequest = grpc::decode(bytes)?;
@@ -89,9 +94,12 @@ where
                 let most_ops = store.config().max_txn_ops;
                 check_write_size(node, request_bytes, || check::txn(&request, most_ops))?;
             }
+            let mut sum = ReadSum::of(store);
+            sum.txn(&request);
+            let admitted = sum.admit(node).await?;
             let mut response = store.txn(&request)?;
             fill(node, &mut response.header);
-            message(&response)
+            buffered(&response, admitted)
         }
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;
@@ -110,6 +118,15 @@ where
 
 fn message(response: &impl prost::Message) -> Result<ResponseBody, Status> {
     Ok(ResponseBody::unary(grpc::message_frame(response)?))
+}
+
+fn buffered(
+    response: &impl prost::Message,
+    admitted: Option<Admitted>,
+) -> Result<ResponseBody, Status> {
+    let mut frame = grpc::message_frame(response)?;
+    frame.hold(admitted);
+    Ok(ResponseBody::unary(frame))
 }
 
 /// The store knows only the revision; the ids are the node's.

@@ -17,6 +17,7 @@ mod opaque;
 mod probes;
 pub mod range;
 pub mod range_stream;
+mod read_sum;
 pub mod service;
 pub mod tier;
 pub mod watch;
@@ -25,7 +26,9 @@ use std::time::Duration;
 
 use etcd_api::proto::etcdserverpb::ResponseHeader;
 
-use crate::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
+use crate::admission::Admission;
+use crate::flags::{CommonFlags, EmulatedVersion, EtcdFlags, RangeEncoding};
+use crate::listen::response_bytes;
 use crate::store::Store;
 
 /// Request bytes that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
@@ -53,6 +56,8 @@ pub struct Node {
     pub version: EmulatedVersion,
     /// `--watch-progress-notify-interval`.
     pub progress_notify_interval: Duration,
+    /// Room for responses that are gathered as a whole.
+    pub admission: Admission,
 }
 
 impl std::fmt::Debug for Node {
@@ -66,7 +71,12 @@ impl std::fmt::Debug for Node {
 
 impl Node {
     /// A node over `store` that tells clients to use `client_urls`.
-    pub fn new(store: Store, flags: &EtcdFlags, client_urls: Vec<String>) -> Self {
+    pub fn new(
+        store: Store,
+        flags: &EtcdFlags,
+        common: &CommonFlags,
+        client_urls: Vec<String>,
+    ) -> Self {
         Self {
             store,
             cluster_id: 0xbe5c_0000_0000_0001,
@@ -78,6 +88,7 @@ impl Node {
             range_encoding: flags.range_encoding,
             version: flags.emulate_version,
             progress_notify_interval: flags.watch_progress_notify_interval,
+            admission: Admission::new(response_bytes(common)),
         }
     }
 

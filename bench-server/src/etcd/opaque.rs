@@ -111,6 +111,7 @@ mod tests {
             "--listen-client-urls",
             "http://127.0.0.1:0",
             "--worker-threads=1",
+            "--enable-debug-endpoints",
         ]);
         let tier = EtcdTier::start(&flags.etcd, &flags.common)
             .await

@@ -12,6 +12,7 @@ use etcd_api::proto::etcdserverpb::RangeRequest;
 use tonic::Status;
 
 use super::Node;
+use super::service::too_many_requests;
 use crate::flags::RangeEncoding;
 use crate::open_lists::OpenList;
 use crate::store::range::{Plan, Selection};
@@ -35,7 +36,7 @@ pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, S
     let plan = Plan::of(&request)?;
     if plan.is_plain() && !request.keys_only && !request.count_only {
         let answer = Answer::plain(node, &request)?;
-        return answer.send(node.range_encoding).await;
+        return answer.send(node).await;
     }
     let snapshot = node.store.snapshot_at(request.revision)?;
     let header = proto::header_field(&node.header(snapshot.head_revision()));
@@ -43,19 +44,27 @@ pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, S
     let looked_at = plan.looks_at(snapshot.count(range), request.limit);
     if request.count_only || looked_at <= INLINE_KEYS {
         let answer = Answer::chosen(&snapshot, &request, header)?;
-        return answer.send(node.range_encoding).await;
+        return answer.send(node).await;
     }
-    off_thread(move || Answer::chosen(&snapshot, &request, header)?.into_message()).await
+    let choose = move || Answer::chosen(&snapshot, &request, header);
+    let answer = off_thread(node, choose).await??;
+    answer.send(node).await
 }
 
-/// Gathers an answer where no connection waits for it.
-async fn off_thread(
-    gather: impl FnOnce() -> Result<Bytes, Status> + Send + 'static,
-) -> Result<ResponseBody, Status> {
-    let whole = tokio::task::spawn_blocking(gather)
+/// Does what takes long where no connection waits for it. It goes on when the request is cancelled, so only so much of
+/// it is done at a time.
+async fn off_thread<T: Send + 'static>(
+    node: &Node,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
+    let scan = node.admission.scan().await;
+    let working = tokio::task::spawn_blocking(move || {
+        let _until_done = scan;
+        work()
+    });
+    working
         .await
-        .map_err(|e| Status::internal(format!("gathering the answer failed: {e}")))?;
-    Ok(ResponseBody::unary(Frame::from(whole?)))
+        .map_err(|e| Status::internal(format!("gathering the answer failed: {e}")))
 }
 
 /// Where an answer's keys come from.
@@ -170,23 +179,30 @@ impl Answer {
         }
     }
 
-    async fn send(self, encoding: RangeEncoding) -> Result<ResponseBody, Status> {
+    async fn send(self, node: &Node) -> Result<ResponseBody, Status> {
         // The size is checked before any work, also for an incremental answer.
         let prefix = grpc::message_prefix(self.message_bytes())?;
         let total = grpc::PREFIX_BYTES as u64 + self.message_bytes();
         if total <= TARGET_BYTES as u64 {
             return Ok(ResponseBody::unary(self.into_frame(prefix)));
         }
-        if encoding == RangeEncoding::Incremental
+        if node.range_encoding == RangeEncoding::Incremental
             && let Some(snapshot) = &self.unread
         {
             let open = snapshot.open_list();
             return Ok(ResponseBody::pulled(UnarySource::new(prefix, self, open)));
         }
-        if total <= INLINE_BYTES {
-            return Ok(ResponseBody::unary(Frame::from(self.into_message()?)));
-        }
-        off_thread(move || self.into_message()).await
+        let admitted = node.admission.admit(total).await;
+        let admitted = admitted.map_err(|_| too_many_requests())?;
+        // The room goes along with the message, also with one that nobody waits for any more.
+        let gather = move || (self.into_message(), admitted);
+        let (message, admitted) = match total <= INLINE_BYTES {
+            true => gather(),
+            false => off_thread(node, gather).await?,
+        };
+        let mut frame = Frame::from(message?);
+        frame.hold(Some(admitted));
+        Ok(ResponseBody::unary(frame))
     }
 
     fn message_bytes(&self) -> u64 {
@@ -292,7 +308,8 @@ mod tests {
             };
             store.put(&request).expect("a plain put");
         }
-        Node::new(store, &Flags::parse_from(["bench-server"]).etcd, Vec::new())
+        let flags = Flags::parse_from(["bench-server"]);
+        Node::new(store, &flags.etcd, &flags.common, Vec::new())
     }
 
     /// A filter that lets nothing through has the smallest answer, and reads every key for it.

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use etcd_api::error::Refusal;
 use http::{Request, Response, Version, header};
 use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
@@ -88,6 +90,8 @@ pub struct EtcdService {
     shared: Arc<Shared>,
     /// Whether gRPC is answered at all.
     grpc: bool,
+    /// Whether what lies below `/debug` is.
+    debug: bool,
 }
 
 /// What every request needs.
@@ -102,6 +106,7 @@ impl EtcdService {
     /// Serves `node`; `routes` hold every service but KV.
     pub fn new(node: Arc<Node>, routes: Routes, mut registry: Registry) -> Self {
         registry.register_collector(Box::new(super::figures::StoreCollector::new(node.clone())));
+        registry.register_collector(node.admission.collector());
         Self {
             shared: Arc::new(Shared {
                 node,
@@ -110,6 +115,15 @@ impl EtcdService {
                 registry: Arc::new(registry),
             }),
             grpc: true,
+            debug: false,
+        }
+    }
+
+    /// The same with what lies below `/debug`.
+    pub fn with_debug_endpoints(self) -> Self {
+        Self {
+            debug: true,
+            ..self
         }
     }
 
@@ -131,11 +145,20 @@ impl Handler for EtcdService {
 
     const HEADER_LIST_BYTES: u32 = 16 * 1024 * 1024;
 
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<ResponseBody>> {
+        let is_health = request.uri().path().starts_with("/grpc.health.v1.Health/");
+        (self.grpc && is_grpc(request) && !is_health).then(|| error_response(&too_many_requests()))
+    }
+
     fn handle(
         self,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send + 'static {
-        let Self { shared, grpc } = self;
+        let Self {
+            shared,
+            grpc,
+            debug,
+        } = self;
         let began = Instant::now();
         async move {
             let Shared {
@@ -146,7 +169,7 @@ impl Handler for EtcdService {
             } = &*shared;
             if !(grpc && is_grpc(&request)) {
                 let (head, _) = request.into_parts();
-                return plain_http::serve(node, registry, head.method, head.uri).await;
+                return plain_http::serve(node, registry, debug, head.method, head.uri).await;
             }
             match dispatch(node, &request) {
                 Ok(Call::Kv(method)) => {
@@ -160,6 +183,18 @@ impl Handler for EtcdService {
             }
         }
     }
+}
+
+/// What a client is told for whose response there is no room. etcd's code for these words is Unknown, which says nothing;
+/// this one says whose fault it is. Clients that retry by themselves wait for a second first.
+pub(super) fn too_many_requests() -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert("grpc-retry-pushback-ms", MetadataValue::from_static("1000"));
+    Status::with_metadata(
+        Code::ResourceExhausted,
+        Refusal::TooManyRequests.text(),
+        metadata,
+    )
 }
 
 /// Who answers a call.
@@ -182,7 +217,7 @@ fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
     if let Some(version) = request.headers().get("client-api-version")
         && std::str::from_utf8(version.as_bytes()).is_err()
     {
-        return Err(etcd_api::error::Refusal::InvalidClientApiVersion.into());
+        return Err(Refusal::InvalidClientApiVersion.into());
     }
     let path = request.uri().path();
     let (service, method) = path

@@ -19,7 +19,7 @@ use super::service::EtcdService;
 use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
 use crate::flags::{CommonFlags, EtcdFlags};
-use crate::listen::{Bound, ListenError, TlsFiles, Workers};
+use crate::listen::{Bound, Door, Limits, ListenError, TlsFiles, Workers};
 use crate::metrics;
 use crate::store::{self, Store};
 use crate::tasks::{TaskEnded, Tasks};
@@ -82,9 +82,14 @@ impl EtcdTier {
             quota_backend_bytes: flags.quota_backend_bytes,
             max_txn_ops: flags.max_txn_ops,
         });
-        let node = Arc::new(Node::new(store, flags, advertised));
-        let service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
-        let workers = Arc::new(Workers::start(common.worker_threads, common.gather_writes)?);
+        let node = Arc::new(Node::new(store, flags, common, advertised));
+        let mut service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
+        if common.enable_debug_endpoints {
+            service = service.with_debug_endpoints();
+        }
+        let limits = Limits::new(flags.max_concurrent_streams, common);
+        let workers = Workers::start(common.worker_threads, common.gather_writes, limits)?;
+        let workers = Arc::new(workers);
         let mut tasks = Tasks::default();
         let expiry = clockwork::expire_leases(node.store.clone());
         tasks.spawn("the expiry of leases", expiry);
@@ -94,11 +99,13 @@ impl EtcdTier {
         }
         for listener in bound {
             let name = format!("the listener on {}", listener.url);
-            tasks.spawn(name, listener.accept(workers.clone(), service.clone()));
+            let accepting = listener.accept(workers.clone(), service.clone(), Door::Clients);
+            tasks.spawn(name, accepting);
         }
         for listener in metrics_bound {
             let name = format!("the listener on {}", listener.url);
-            tasks.spawn(name, listener.accept(workers.clone(), service.plain_only()));
+            let accepting = listener.accept(workers.clone(), service.plain_only(), Door::Metrics);
+            tasks.spawn(name, accepting);
         }
         Ok(Self { urls, node, tasks })
     }

@@ -17,6 +17,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::body::ListBody;
 use crate::wire::frame::{Frame, TARGET_BYTES};
+use crate::wire::in_flight;
 
 /// Bytes of one list that wait to be sent. Then the other thread is done: it never waits for a reader.
 const HELD_BYTES: usize = 8 * TARGET_BYTES;
@@ -161,7 +162,7 @@ impl AheadBody {
         if is_made && self.poll_back(context).is_pending() {
             return;
         }
-        if ALL_HELD.load(Ordering::Relaxed) >= ALL_HELD_BYTES {
+        if ALL_HELD.load(Ordering::Relaxed) >= ALL_HELD_BYTES || in_flight::is_much() {
             return;
         }
         let Some(mut list) = self.list.take_if(|list| !list.is_over()) else {

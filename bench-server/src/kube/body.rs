@@ -24,8 +24,10 @@ use super::resource::Resource;
 use super::table;
 use super::walk::Walk;
 use super::watch::body::WatchBody;
+use crate::admission::Admitted;
 use crate::open_lists::OpenList;
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
+use crate::wire::in_flight;
 
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(super) const OVERSHOOT: usize = 32 * 1024;
@@ -52,6 +54,7 @@ pub struct ListBody {
     ended: bool,
     undecodable: Undecodable,
     _open: Option<OpenList>,
+    _admitted: Option<Admitted>,
 }
 
 impl ListBody {
@@ -114,6 +117,7 @@ impl ListBody {
             ended: false,
             undecodable,
             _open: listing.open,
+            _admitted: listing.admitted,
         }
     }
 
@@ -160,9 +164,10 @@ impl ListBody {
             Encoding::Json => &b","[..],
             Encoding::Protobuf => b"",
         };
-        let mut out = Vec::with_capacity(TARGET_BYTES + OVERSHOOT);
+        let target = in_flight::frame_bytes(TARGET_BYTES);
+        let mut out = Vec::with_capacity(target + OVERSHOOT.min(target / 2));
         out.append(&mut self.head);
-        while out.len() < TARGET_BYTES {
+        while out.len() < target {
             let before = out.len();
             let Some(object) = next_item(&mut self.left, &mut self.items) else {
                 out.extend_from_slice(&self.tail);

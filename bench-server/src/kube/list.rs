@@ -22,6 +22,7 @@ use super::figures::{Figures, Operation};
 use super::gates::FeatureGates;
 use super::page::{Listing, State};
 use super::resource::Resource;
+use crate::admission::Admission;
 use crate::store::index::Tree;
 
 /// Where one resource's lists come from.
@@ -41,6 +42,8 @@ pub struct Lister {
     pub streams: Arc<StreamSupport>,
     /// Metrics.
     pub figures: Figures,
+    /// Room for lists that are read from storage as a whole.
+    pub admission: Admission,
 }
 
 impl std::fmt::Debug for Lister {
@@ -176,10 +179,16 @@ pub(crate) fn not_ready(cache: &WatchCache) -> Status {
     Status::too_many_requests("storage is (re)initializing", seconds as u32)
 }
 
+/// What a client is told for whose response there is no room: an apiserver's words, and when to come back.
+pub(crate) fn too_busy() -> Status {
+    Status::too_many_requests("Too many requests, please try again later.", 1)
+}
+
 /// Storage's failure as the client sees it.
 pub(crate) fn storage_error(error: Error) -> Status {
     match error {
         Error::Refused(Refusal::Compacted) => Status::expired_resource_version(),
+        Error::Refused(Refusal::TooManyRequests) => too_busy(),
         // Who knows which revision was asked for names it; clients look at the cause.
         Error::Refused(Refusal::FutureRevision) => Status::too_large_resource_version(0, 0, 0),
         Error::Unreachable { .. } | Error::Refused(Refusal::DeadlineExceeded) => {

@@ -6,6 +6,7 @@ use kube_api::{ContinueToken, ListMeta};
 use super::figures::lists::Served;
 use super::filter::Filter;
 use super::walk::{Objects, Walk};
+use crate::admission::Admitted;
 use crate::open_lists::OpenList;
 use crate::store::index::{Item, Tree};
 
@@ -27,6 +28,8 @@ pub struct Listing {
     pub(crate) served: Served,
     /// Counts it among the lists that are being sent, where it is read from a cache's state.
     pub(crate) open: Option<OpenList>,
+    /// Room for it, where it was read from storage as a whole.
+    pub(crate) admitted: Option<Admitted>,
 }
 
 /// What lies behind a page.
@@ -183,6 +186,7 @@ impl State {
                 ..self.served
             },
             open: None,
+            admitted: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::Response;
@@ -15,6 +15,7 @@ use super::body::KubeBody;
 use super::figures::requests::Underway;
 use crate::listen::TimeLimit;
 use crate::wire::frame::Frame;
+use crate::wire::in_flight;
 
 /// Time that a client has to read what is left of a watch when that is over. A body is asked for its end only
 /// while there is room for it.
@@ -79,11 +80,24 @@ impl Body for Reply {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        ready!(in_flight::poll_next(context));
+        let next = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let Some(Ok(frame)) = next else {
+            // Without its task nobody could reset a stream whose client does not take the rest.
+            ready!(in_flight::poll_may_end(context));
+            return Poll::Ready(next);
+        };
+        Poll::Ready(Some(Ok(match frame.into_data() {
+            Ok(mut data) => {
+                data.count_in_flight();
+                HttpFrame::data(data)
+            }
+            Err(frame) => frame,
+        })))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() && in_flight::may_end()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -17,7 +17,7 @@ use super::discovery;
 use super::dress::Dress;
 use super::figures::open::OpenListCollector;
 use super::health::{self, Check};
-use super::list::Lister;
+use super::list::{Lister, too_busy};
 use super::media::{Encoding, Media};
 use super::opaque::OpaqueBody;
 use super::reply::Reply;
@@ -44,11 +44,13 @@ struct Shared {
     listers: Vec<Lister>,
     registry: Registry,
     events: EventLease,
+    /// Whether what lies below `/debug` is served.
+    debug: bool,
 }
 
 impl KubeService {
-    /// Serves these resources and this registry.
-    pub fn new(listers: Vec<Lister>, mut registry: Registry) -> Self {
+    /// Serves these resources and this registry; what lies below `/debug` only with `debug`.
+    pub fn new(listers: Vec<Lister>, mut registry: Registry, debug: bool) -> Self {
         let caches = listers.iter().filter_map(|lister| lister.cache.clone());
         let open = OpenListCollector::new(caches.collect());
         registry.register_collector(Box::new(open));
@@ -57,6 +59,7 @@ impl KubeService {
                 listers,
                 registry,
                 events: EventLease::default(),
+                debug,
             }),
         }
     }
@@ -92,7 +95,7 @@ impl KubeService {
             return self.resource(lister, route, &head, body).await;
         }
         let response = match (&head.method, path) {
-            (&Method::POST, "/debug/settle") => {
+            (&Method::POST, "/debug/settle") if self.shared.debug => {
                 metrics::settle().await;
                 text(StatusCode::OK, "settled\n")
             }
@@ -106,7 +109,9 @@ impl KubeService {
             (&Method::GET, "/healthz/ping" | "/livez/ping" | "/readyz/ping") => {
                 text(StatusCode::OK, "ok")
             }
-            (&Method::GET, "/debug/opaque") => self.opaque(head.uri.query().unwrap_or_default()),
+            (&Method::GET, "/debug/opaque") if self.shared.debug => {
+                self.opaque(head.uri.query().unwrap_or_default())
+            }
             (&Method::GET, "/metrics") => whole(
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
@@ -293,6 +298,12 @@ impl Handler for KubeService {
     type Body = Reply;
 
     const TIME_LIMITS: bool = true;
+
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<Reply>> {
+        let path = request.uri().path();
+        let is_served = path.starts_with("/api/") || path.starts_with("/apis/");
+        is_served.then(|| failure(&too_busy(), Encoding::Json, false).map(Reply::from))
+    }
 
     async fn handle(self, request: Request<Incoming>) -> Response<Reply> {
         self.answer(request).await

@@ -25,7 +25,7 @@ use self::fake::FakeEtcd;
 use super::resource::RESOURCES;
 use super::service::KubeService;
 use super::tier::{KubeFlags, KubeTier};
-use crate::flags::CommonFlags;
+use crate::flags::{CommonFlags, Flags};
 
 pub(super) fn pod(namespace: &str, name: &str, phase: &str) -> (String, Option<Vec<u8>>) {
     let pod = json!({
@@ -66,9 +66,9 @@ fn flags(arguments: &[&str]) -> KubeFlags {
 
 pub(super) async fn start(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
     let common = CommonFlags {
-        log_level: "info".into(),
         worker_threads: 1,
-        gather_writes: true,
+        enable_debug_endpoints: true,
+        ..<Flags as clap::Parser>::parse_from(["bench-server"]).common
     };
     KubeTier::start_over(
         std::sync::Arc::new(etcd.clone()),

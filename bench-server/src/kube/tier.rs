@@ -16,8 +16,11 @@ pub use super::gates::FeatureGates;
 use super::list::Lister;
 use super::resource::RESOURCES;
 use super::service::KubeService;
+use crate::admission::Admission;
 use crate::flags::{CommonFlags, parse_duration};
-use crate::listen::{Bound, ListenError, TlsFiles, Workers};
+use crate::listen::{
+    Bound, Door, Limits, ListenError, MAX_STREAMS, TlsFiles, Workers, response_bytes,
+};
 use crate::metrics;
 use crate::tasks::{TaskEnded, Tasks};
 
@@ -32,6 +35,10 @@ pub struct KubeFlags {
     /// Where the Kubernetes API is served: http:// URLs, comma separated; port 0 picks one.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub listen_kube_urls: Vec<String>,
+
+    /// Streams that a client may have open on one connection; more are refused. An apiserver's default is 100.
+    #[arg(long, default_value_t = MAX_STREAMS, value_name = "NUMBER")]
+    pub http2_max_streams_per_connection: u32,
 
     /// What holds the objects: the cluster of --etcd-servers, or the store of the etcd tier in this same
     /// process (a target of its own, not to be ranked against two processes).
@@ -157,6 +164,8 @@ impl KubeTier {
             bound.push(Bound::bind(url, &TlsFiles::default()).await?);
         }
         let mut registry = metrics::registry();
+        let admission = Admission::new(response_bytes(common));
+        registry.register_collector(admission.collector());
         let figures = Figures::new(&mut registry);
         let gates = flags.feature_gates;
         let streams = Arc::new(StreamSupport::new(gates.etcd_range_stream));
@@ -180,18 +189,22 @@ impl KubeTier {
                     backend: backend.clone(),
                     streams: streams.clone(),
                     figures: figures.clone(),
+                    admission: admission.clone(),
                 }
             })
             .collect();
         if let Some(interval) = flags.compaction_interval() {
             tasks.spawn("compaction", compaction::run(backend.clone(), interval));
         }
-        let service = KubeService::new(listers, registry);
+        let service = KubeService::new(listers, registry, common.enable_debug_endpoints);
         let urls = bound.iter().map(|bound| bound.url.clone()).collect();
-        let workers = Arc::new(Workers::start(common.worker_threads, common.gather_writes)?);
+        let limits = Limits::new(flags.http2_max_streams_per_connection, common);
+        let workers = Workers::start(common.worker_threads, common.gather_writes, limits)?;
+        let workers = Arc::new(workers);
         for listener in bound {
             let name = format!("the listener on {}", listener.url);
-            tasks.spawn(name, listener.accept(workers.clone(), service.clone()));
+            let accepting = listener.accept(workers.clone(), service.clone(), Door::Clients);
+            tasks.spawn(name, accepting);
         }
         Ok(Self {
             urls,

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::connections::Newcomer;
+
 /// Bytes that tell the version: those of HTTP/2's preface. No request that is answered is shorter by much.
 const TELLING_BYTES: usize = 24;
 
@@ -25,17 +27,19 @@ pub(super) struct FirstBytes<S> {
 struct Waiting {
     until: Pin<Box<Sleep>>,
     missing: usize,
+    newcomer: Newcomer,
 }
 
 impl<S> FirstBytes<S> {
-    /// Gives the peer of `stream` so much time.
-    pub(super) fn within(limit: Duration, stream: S) -> Self {
+    /// Gives the peer of `stream` so much time, unless too many others come meanwhile.
+    pub(super) fn within(limit: Duration, newcomer: Newcomer, stream: S) -> Self {
         let until = Box::pin(sleep(limit));
         Self {
             stream,
             waiting: Some(Waiting {
                 until,
                 missing: TELLING_BYTES,
+                newcomer,
             }),
         }
     }
@@ -54,6 +58,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for FirstBytes<S> {
             return read;
         };
         if read.is_pending() {
+            if waiting.newcomer.poll_dismissed(context).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
             let late = waiting.until.as_mut().poll(context);
             return late.map(|()| Err(io::ErrorKind::TimedOut.into()));
         }

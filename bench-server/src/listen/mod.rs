@@ -5,9 +5,13 @@
 //! needs to move. HTTP/1.1 and HTTP/2 (prior knowledge or ALPN) are told apart by their first
 //! bytes, on one port.
 
+mod connections;
+mod counts;
 mod first_bytes;
 mod gather;
 mod handshakes;
+mod limits;
+mod stalled;
 mod time_limit;
 mod tls;
 mod url;
@@ -21,6 +25,10 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+pub(crate) use connections::{Door, raise_descriptor_limit};
+pub(crate) use counts::LimitCollector;
+pub(crate) use limits::response_bytes;
+pub use limits::{Limits, MAX_STREAMS};
 pub(crate) use time_limit::TimeLimit;
 pub use tls::{TlsError, TlsFiles};
 pub use url::{ListenUrl, UrlError};
@@ -45,6 +53,9 @@ pub trait Handler: Clone + Send + 'static {
 
     /// Whether answers may have a time limit, which costs every turn of a connection a look at it.
     const TIME_LIMITS: bool = false;
+
+    /// The response to a request for which there is no room; `None` where it is served all the same: health and metrics.
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<Self::Body>>;
 
     /// Answers one request with a clone of the handler; dropped when the client goes away.
     fn handle(
@@ -119,14 +130,18 @@ impl Bound {
         })
     }
 
-    /// Accepts for ever, handing connections to `workers` in turn, each with a clone of `handler`.
+    /// Accepts for ever whom `door` lets in, handing connections to `workers` in turn, each with a clone of `handler`.
     /// Dropping the future stops accepting; connections go on until the workers are dropped.
-    pub async fn accept<H: Handler>(self, workers: Arc<Workers<H>>, handler: H) {
+    pub(crate) async fn accept<H: Handler>(self, workers: Arc<Workers<H>>, handler: H, door: Door) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
+                    // Dropping the connection closes it.
+                    let Some(seat) = door.enter() else {
+                        continue;
+                    };
                     let tls = self.tls.as_ref().map(|t| (t.0.clone(), peer));
-                    workers.hand_over(stream, tls, handler.clone());
+                    workers.hand_over(stream, tls, seat, handler.clone());
                 }
                 Err(e) => {
                     // Out of file descriptors, most likely: give others time to close some.

@@ -103,24 +103,6 @@ impl<F: Future> Future for Limited<F> {
     }
 }
 
-/// Spawns the streams of HTTP/2 connections, with or without limits.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Streams {
-    pub(super) limited: bool,
-}
-
-impl<F> hyper::rt::Executor<F> for Streams
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        match self.limited {
-            true => drop(tokio::spawn(Limited::new(stream))),
-            false => drop(tokio::spawn(stream)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etcd_api::loopback;
+use futures::future::{Either, ready};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -16,11 +17,16 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::Handler;
+use super::connections::{Newcomer, Seat};
+use super::counts::COUNTS;
 use super::first_bytes::FirstBytes;
 use super::gather::gathered;
 use super::handshakes::FailedHandshakes;
-use super::time_limit::{Limited, Streams};
+use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, Streams};
+use super::stalled::{Unstalled, streams_of_thread};
+use super::time_limit::Limited;
 use super::tls;
+use crate::wire::in_flight::{self, ConnectionBytes};
 
 /// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
 /// next is ready while one is written.
@@ -42,13 +48,14 @@ const FIRST_WORD: Duration = Duration::from_secs(32);
 type Tls = (TlsAcceptor, SocketAddr);
 
 /// A connection on its way to a worker, with what answers it.
-type Connection<H> = (std::net::TcpStream, Option<Tls>, H);
+type Connection<H> = (std::net::TcpStream, Option<Tls>, Seat, Newcomer, H);
 
 /// The threads that serve connections. Dropping it ends them and their connections.
 #[derive(Debug)]
 pub struct Workers<H> {
     queues: Vec<mpsc::UnboundedSender<Connection<H>>>,
     next: AtomicUsize,
+    limits: Limits,
 }
 
 impl<H: Handler> Workers<H> {
@@ -56,12 +63,17 @@ impl<H: Handler> Workers<H> {
     ///
     /// # Errors
     /// The system's, when a thread or a runtime cannot be made.
-    pub fn start(threads: usize, gather: bool) -> std::io::Result<Self> {
+    pub fn start(threads: usize, gather: bool, limits: Limits) -> std::io::Result<Self> {
         let threads = match threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
         let mut queues = Vec::with_capacity(threads);
+        let serving = Serving {
+            gather,
+            limits,
+            streams_of_thread: limits.all_streams.div_ceil(threads),
+        };
         let failed = Arc::new(FailedHandshakes::default());
         for index in 0..threads {
             let (queue, connections) = mpsc::unbounded_channel();
@@ -71,23 +83,32 @@ impl<H: Handler> Workers<H> {
                 .build()?;
             std::thread::Builder::new()
                 .name(format!("conn-{index}"))
-                .spawn(move || runtime.block_on(serve_queue(connections, gather, failed)))?;
+                .spawn(move || runtime.block_on(serve_queue(connections, serving, failed)))?;
             queues.push(queue);
         }
         Ok(Self {
             queues,
             next: AtomicUsize::new(0),
+            limits,
         })
     }
 
     /// Gives a connection to the next worker, to be answered by `handler`; `tls` is how to shake hands first, and with whom.
-    pub fn hand_over(&self, stream: TcpStream, tls: Option<(TlsAcceptor, SocketAddr)>, handler: H) {
+    /// It counts until `seat` is dropped.
+    pub(super) fn hand_over(
+        &self,
+        stream: TcpStream,
+        tls: Option<(TlsAcceptor, SocketAddr)>,
+        seat: Seat,
+        handler: H,
+    ) {
         // Nagle would hold back the last packet of every small response.
         if let Err(e) = stream.set_nodelay(true) {
             tracing::debug!("connection lost before it was served: {e}");
             return;
         }
         loopback::unpace(&stream);
+        let_go_of_the_dead(&stream, self.limits.tcp_user_timeout);
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(e) => {
@@ -96,21 +117,45 @@ impl<H: Handler> Workers<H> {
             }
         };
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len();
-        if self.queues[index].send((stream, tls, handler)).is_err() {
+        let connection = (stream, tls, seat, Newcomer::new(), handler);
+        if self.queues[index].send(connection).is_err() {
             tracing::error!("worker {index} is gone, connection dropped");
         }
     }
 }
 
+/// Has the kernel close a connection whose peer acknowledges nothing for so long, or keeps its window shut.
+fn let_go_of_the_dead(stream: &TcpStream, timeout: Duration) {
+    #[cfg(target_os = "linux")]
+    if !timeout.is_zero() {
+        let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        if let Err(e) = rustix::net::sockopt::set_tcp_user_timeout(stream, milliseconds) {
+            tracing::debug!("TCP_USER_TIMEOUT is not set: {e}");
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let (_, _) = (stream, timeout);
+}
+
+/// How a worker serves its connections.
+#[derive(Debug, Clone, Copy)]
+struct Serving {
+    gather: bool,
+    limits: Limits,
+    /// Streams that may be under way in one worker.
+    streams_of_thread: usize,
+}
+
 /// Serves what arrives until the queue's sender is dropped.
 async fn serve_queue<H: Handler>(
     mut queue: mpsc::UnboundedReceiver<Connection<H>>,
-    gather: bool,
+    serving: Serving,
     failed: Arc<FailedHandshakes>,
 ) {
-    while let Some((stream, tls, handler)) = queue.recv().await {
+    while let Some((stream, tls, seat, mut newcomer, handler)) = queue.recv().await {
         let failed = failed.clone();
         tokio::spawn(async move {
+            let _seat = seat;
             let stream = match TcpStream::from_std(stream) {
                 Ok(stream) => stream,
                 Err(e) => {
@@ -119,11 +164,18 @@ async fn serve_queue<H: Handler>(
                 }
             };
             match tls {
-                None => serve_connection(stream, gather, handler).await,
+                None => serve_connection(stream, serving, newcomer, handler).await,
                 Some((acceptor, peer)) => {
-                    match timeout(FIRST_WORD, tls::accept(&acceptor, stream)).await {
+                    let handshake = timeout(FIRST_WORD, tls::accept(&acceptor, stream));
+                    let handshake = tokio::select! {
+                        shaken = handshake => shaken,
+                        () = newcomer.dismissed() => return,
+                    };
+                    match handshake {
                         // Above the session, so that what is gathered becomes one record, and not each of its parts.
-                        Ok(Ok(stream)) => serve_connection(stream, gather, handler).await,
+                        Ok(Ok(stream)) => {
+                            serve_connection(stream, serving, newcomer, handler).await;
+                        }
                         Ok(Err(e)) => failed.tell(peer, e),
                         Err(_) => failed.tell(peer, "it took too long"),
                     }
@@ -133,17 +185,31 @@ async fn serve_queue<H: Handler>(
     }
 }
 
-async fn serve_connection<H, S>(stream: S, gather: bool, handler: H)
+async fn serve_connection<H, S>(stream: S, serving: Serving, newcomer: Newcomer, handler: H)
 where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let limits = serving.limits;
     let service = service_fn(move |request| {
-        let answer = handler.clone().handle(request);
-        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+        let refusal = match streams_of_thread() > serving.streams_of_thread {
+            true => handler.refuse(&request),
+            false => None,
+        };
+        let response = match refusal {
+            Some(refusal) => {
+                COUNTS.requests_refused.fetch_add(1, Ordering::Relaxed);
+                Either::Left(ready(refusal))
+            }
+            None => Either::Right(handler.clone().handle(request)),
+        };
+        async move { Ok::<_, std::convert::Infallible>(response.await) }
     });
+    let bytes = Arc::new(ConnectionBytes::default());
     let mut builder = auto::Builder::new(Streams {
         limited: H::TIME_LIMITS,
+        stalled_reader: limits.stalled_reader,
+        bytes: bytes.clone(),
     });
     builder
         .http2()
@@ -153,22 +219,29 @@ where
         .max_header_list_size(H::HEADER_LIST_BYTES)
         .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
         .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
-        // Go's client multiplexes everything over one connection, so no small cap.
-        .max_concurrent_streams(u32::MAX)
-        // A load generator cancels thousands of streams to time first chunks; the default of 20
-        // would close its connection.
-        .max_pending_accept_reset_streams(Some(65_536))
+        .max_concurrent_streams(limits.max_streams)
+        .max_pending_accept_reset_streams(Some(PENDING_ACCEPT_RESETS))
+        .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .keep_alive_interval(Some(Duration::from_secs(2 * 60 * 60)));
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE);
-    let (stream, outlet) = gathered(stream, gather);
-    let stream = TokioIo::new(FirstBytes::within(FIRST_WORD, stream));
+    let (stream, outlet) = gathered(stream, serving.gather);
+    let stream = TokioIo::new(FirstBytes::within(FIRST_WORD, newcomer, stream));
     let connection = builder.serve_connection(stream, service);
+    // Of HTTP/1.1, where the connection's task is what sends.
     let ended = match H::TIME_LIMITS {
-        true => outlet.after_each_turn(Limited::new(connection)).await,
-        false => Some(outlet.after_each_turn(connection).await),
+        true => {
+            let connection = Unstalled::connection(limits.stalled_reader, Limited::new(connection));
+            let connection = in_flight::scope(bytes, connection);
+            outlet.after_each_turn(connection).await.flatten()
+        }
+        false => {
+            let connection = Unstalled::connection(limits.stalled_reader, connection);
+            let connection = in_flight::scope(bytes, connection);
+            outlet.after_each_turn(connection).await
+        }
     };
     match ended {
         Some(Ok(())) => {}
@@ -184,7 +257,18 @@ where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    serve_connection(stream, true, handler).await;
+    let limits = Limits {
+        max_streams: super::MAX_STREAMS,
+        stalled_reader: Duration::from_secs(90),
+        tcp_user_timeout: Duration::ZERO,
+        all_streams: usize::MAX,
+    };
+    let serving = Serving {
+        gather: true,
+        limits,
+        streams_of_thread: usize::MAX,
+    };
+    serve_connection(stream, serving, Newcomer::new(), handler).await;
 }
 
 #[cfg(test)]
@@ -203,6 +287,10 @@ mod tests {
     impl Handler for Empty {
         type Data = Bytes;
         type Body = Full<Bytes>;
+
+        fn refuse(&self, _: &Request<Incoming>) -> Option<Response<Self::Body>> {
+            None
+        }
 
         async fn handle(self, _: Request<Incoming>) -> Response<Self::Body> {
             Response::default()

@@ -1,7 +1,7 @@
 //! Response bodies: one type for everything a listener answers, so that one service can serve it.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
@@ -10,6 +10,7 @@ use tonic::Status;
 
 use super::frame::Frame;
 use super::grpc;
+use super::in_flight;
 use super::stopwatch::Stopwatch;
 
 /// A list that is produced while it is sent. Pulled only when the connection can take more, so a
@@ -96,13 +97,20 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Status>>> {
         let kind = &mut self.0;
-        Poll::Ready(match kind {
+        if let Kind::Pulled(..) | Kind::Opaque(..) | Kind::Tonic(_) = kind {
+            ready!(in_flight::poll_next(cx));
+        }
+        let next = match kind {
             Kind::Empty => None,
             Kind::Full(bytes) => bytes.take().map(|b| Ok(HttpFrame::data(Frame::from(b)))),
             Kind::Unary(frame) => {
                 let frame = frame.take();
                 *kind = Kind::Trailers(grpc::trailers(Ok(())));
                 match frame {
+                    Some(frame) if frame.remaining() < in_flight::COUNTED_FROM_BYTES => {
+                        in_flight::begin_small();
+                        return Poll::Ready(Some(Ok(HttpFrame::data(frame))));
+                    }
                     Some(frame) => Some(Ok(HttpFrame::data(frame))),
                     None => return self.poll_frame(cx),
                 }
@@ -115,12 +123,12 @@ impl Body for ResponseBody {
                     Some(Ok(HttpFrame::data(frame)))
                 }
                 Ok(None) => {
-                    *kind = Kind::Empty;
-                    Some(Ok(HttpFrame::trailers(grpc::trailers(Ok(())))))
+                    *kind = Kind::Trailers(grpc::trailers(Ok(())));
+                    return self.poll_frame(cx);
                 }
                 Err(status) => {
-                    *kind = Kind::Empty;
-                    Some(Ok(HttpFrame::trailers(grpc::trailers(Err(&status)))))
+                    *kind = Kind::Trailers(grpc::trailers(Err(&status)));
+                    return self.poll_frame(cx);
                 }
             },
             Kind::Opaque(source, left) => match source.next_frame() {
@@ -131,16 +139,25 @@ impl Body for ResponseBody {
                 Ok(None) => None,
                 Err(status) => Some(Err(status)),
             },
-            Kind::Trailers(_) => match std::mem::replace(kind, Kind::Empty) {
-                Kind::Trailers(map) => Some(Ok(HttpFrame::trailers(map))),
-                _ => None,
-            },
-            Kind::Tonic(body) => {
-                return Pin::new(body)
-                    .poll_frame(cx)
-                    .map(|next| next.map(|r| r.map(|frame| frame.map_data(Frame::from))));
+            Kind::Trailers(_) => {
+                ready!(in_flight::poll_may_end(cx));
+                return Poll::Ready(match std::mem::replace(kind, Kind::Empty) {
+                    Kind::Trailers(map) => Some(Ok(HttpFrame::trailers(map))),
+                    _ => None,
+                });
             }
-        })
+            Kind::Tonic(body) => ready!(Pin::new(body).poll_frame(cx))
+                .map(|next| next.map(|frame| frame.map_data(Frame::from))),
+        };
+        Poll::Ready(next.map(|next| {
+            next.map(|frame| match frame.into_data() {
+                Ok(mut data) => {
+                    data.count_in_flight();
+                    HttpFrame::data(data)
+                }
+                Err(frame) => frame,
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
+use super::in_flight::{self, InFlight};
 use super::part::Part;
 use super::run::Run;
 use super::stopwatch::Stopwatch;
+use crate::admission::Admitted;
 use crate::store::{Record, Shown};
 
 /// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
@@ -60,9 +62,23 @@ pub struct Frame {
     remaining: usize,
     /// Waits for the first byte to be handed down.
     stopwatch: Option<Stopwatch>,
+    /// Counts it among what its client has not taken.
+    in_flight: Option<InFlight>,
+    /// Room for a response that was gathered as a whole.
+    admitted: Option<Admitted>,
 }
 
 impl Frame {
+    /// Counts the frame until its connection has taken it. Called as the frame is handed over.
+    pub(crate) fn count_in_flight(&mut self) {
+        self.in_flight = in_flight::begin(self.remaining);
+    }
+
+    /// Keeps `admitted` until the connection has taken the frame.
+    pub(crate) fn hold(&mut self, admitted: Option<Admitted>) {
+        self.admitted = admitted;
+    }
+
     /// Stops `stopwatch` when HTTP/2 hands down the frame's first byte.
     pub(super) fn time_first_write(&mut self, stopwatch: Stopwatch) {
         self.stopwatch = Some(stopwatch);
@@ -109,7 +125,7 @@ impl From<Bytes> for Frame {
             pieces: VecDeque::from([Piece::Run(bytes)]),
             consumed: 0,
             remaining,
-            stopwatch: None,
+            ..Self::default()
         }
     }
 }
@@ -153,6 +169,9 @@ impl Buf for Frame {
         if let Some(stopwatch) = self.stopwatch.take_if(|_| count > 0) {
             stopwatch.stop();
         }
+        if let Some(in_flight) = &self.in_flight {
+            in_flight.advanced();
+        }
         self.remaining -= count;
         while let Some(piece) = self.pieces.front() {
             let left = piece.as_slice().len() - self.consumed;
@@ -176,6 +195,9 @@ pub struct FrameBuilder {
     part: Vec<u8>,
     /// Bytes that all runs together may come to hold.
     expected: usize,
+    /// Bytes of a full frame.
+    full: usize,
+    /// Bytes that this frame is filled to: fewer where the client does not take what it has.
     target: usize,
 }
 
@@ -193,7 +215,8 @@ impl FrameBuilder {
             run: Run::default(),
             part: Vec::new(),
             expected: expected_bytes,
-            target,
+            full: target,
+            target: in_flight::frame_bytes(target),
         }
     }
 
@@ -214,7 +237,7 @@ impl FrameBuilder {
 
     /// Appends bytes that were made for this response.
     pub fn put(&mut self, bytes: &[u8]) {
-        self.run.put(bytes, self.expected);
+        self.run.put(bytes, self.expected, self.target);
         self.frame.remaining += bytes.len();
     }
 
@@ -277,6 +300,7 @@ impl FrameBuilder {
     pub fn take_frame(&mut self) -> Frame {
         self.close_run();
         let rest = self.frame.split_off(self.target);
+        self.target = in_flight::frame_bytes(self.full);
         std::mem::replace(&mut self.frame, rest)
     }
 

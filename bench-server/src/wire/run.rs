@@ -33,20 +33,24 @@ impl Run {
 
     /// Appends `bytes`; `expected` is what an empty run may come to hold in all. An answer that is
     /// short gets just that, everything else moves from a small buffer into a whole one when it must.
-    pub(super) fn put(&mut self, bytes: &[u8], expected: usize) {
+    /// `target` is what its frame is filled to: of small frames none takes a whole buffer.
+    pub(super) fn put(&mut self, bytes: &[u8], expected: usize, target: usize) {
         let needed = self.0.len() + bytes.len();
         if needed > self.0.capacity() {
-            self.grow(needed, expected);
+            self.grow(needed, expected, target);
         }
         self.0.extend_from_slice(bytes);
     }
 
     #[cold]
-    fn grow(&mut self, needed: usize, expected: usize) {
+    fn grow(&mut self, needed: usize, expected: usize, target: usize) {
         if self.0.capacity() == 0 && needed.max(expected) < COPY_BELOW_BYTES {
             self.0.reserve_exact(needed.max(expected));
         } else if needed <= FIRST_BYTES {
             self.0.reserve_exact(FIRST_BYTES);
+        } else if target < TARGET_BYTES {
+            let room = needed.max(target + COPY_BELOW_BYTES);
+            self.0.reserve_exact(room - self.0.len());
         } else if needed <= WHOLE_BYTES {
             let spare = SPARE.with_borrow_mut(Vec::pop);
             let mut whole = spare.unwrap_or_else(|| Vec::with_capacity(WHOLE_BYTES));
@@ -99,7 +103,7 @@ mod tests {
         let fill = || {
             let mut run = Run::default();
             for _ in 0..100 {
-                run.put(&[7; 1000], usize::MAX);
+                run.put(&[7; 1000], usize::MAX, TARGET_BYTES);
             }
             run.freeze()
         };
@@ -114,11 +118,11 @@ mod tests {
     #[test]
     fn a_short_run_takes_no_more_than_it_needs() {
         let mut run = Run::default();
-        run.put(&[1; 10], 37);
-        run.put(&[2; 27], 37);
+        run.put(&[1; 10], 37, TARGET_BYTES);
+        run.put(&[2; 27], 37, TARGET_BYTES);
         assert_eq!((run.0.len(), run.0.capacity()), (37, 37));
         let mut run = Run::default();
-        run.put(&[1; 10], 1 << 20);
+        run.put(&[1; 10], 1 << 20, TARGET_BYTES);
         assert_eq!(run.0.capacity(), FIRST_BYTES);
     }
 }

@@ -44,6 +44,7 @@ async fn objects_as_json(objects: usize, open: &Arc<OpenLists>) -> ListBody {
         items_len: tree.weight(),
         served: Served::by(ServedFrom::Cache, ""),
         open: Some(open.open(0)),
+        admitted: None,
     };
     let json = Media {
         encoding: Encoding::Json,

@@ -26,6 +26,15 @@ pub(crate) enum Portion {
 }
 
 impl Portion {
+    /// Bytes that its objects will hold, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes: usize = match self {
+            Self::Runs(runs) => runs.iter().map(Bytes::len).sum(),
+            Self::Page(kvs) => kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum(),
+        };
+        bytes as u64
+    }
+
     /// Shows every object: stored key, value, revision.
     ///
     /// # Errors

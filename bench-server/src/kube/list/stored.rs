@@ -7,6 +7,7 @@ use kube_api::{ContinueToken, Status};
 
 use super::plan::{Plan, Wanted};
 use super::{Lister, storage_error};
+use crate::admission::Admitted;
 use crate::kube::cache::fill::{Filled, PAGE, Source};
 use crate::kube::figures::Operation;
 use crate::kube::figures::lists::{Served, ServedFrom};
@@ -22,6 +23,8 @@ struct Read {
     behind: Option<Behind>,
     /// Objects that storage sent for it.
     sent: u64,
+    /// Room for it, where it may be large.
+    admitted: Option<Admitted>,
 }
 
 impl Read {
@@ -30,6 +33,7 @@ impl Read {
             sent: filled.tree.len(),
             filled,
             behind: None,
+            admitted: None,
         }
     }
 }
@@ -73,12 +77,17 @@ impl Lister {
                 start: &plan.start,
                 revision,
             };
-            source.read(&self.streams).await.map(Read::whole)
+            let read = source.read_for_client(&self.streams, &self.admission).await;
+            read.map(|(filled, admitted)| Read {
+                admitted,
+                ..Read::whole(filled)
+            })
         };
         let Read {
             filled,
             behind,
             sent,
+            admitted,
         } = match read {
             Ok(read) => read,
             Err(error) => return Err(self.refused(plan, error).await),
@@ -110,6 +119,7 @@ impl Lister {
             &plan.filter
         };
         let mut listing = state.page(plan.from(), 0, filter).await;
+        listing.admitted = admitted;
         if !plan.filter.is_empty() {
             listing.meta.remaining_item_count = None;
         }
@@ -193,6 +203,7 @@ impl Lister {
                                 last,
                             }),
                             sent,
+                            admitted: None,
                         });
                     }
                     options.continue_key = [&self.prefix[..], last, b"\0"].concat().into();
@@ -203,6 +214,7 @@ impl Lister {
                         filled: filled(tree),
                         behind: None,
                         sent,
+                        admitted: None,
                     });
                 }
             }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::kube::body::OVERSHOOT;
 use crate::wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
+use crate::wire::in_flight;
 use crate::wire::part::Part;
 
 /// Gathers events until the connection takes them.
@@ -12,6 +13,8 @@ pub(super) struct Out {
     pieces: FrameBuilder,
     /// What was written since the last shared piece.
     text: Vec<u8>,
+    /// Bytes that are enough for one piece.
+    target: usize,
 }
 
 impl Out {
@@ -19,14 +22,17 @@ impl Out {
         Self {
             pieces: FrameBuilder::new(0),
             text: Vec::new(),
+            target: in_flight::frame_bytes(TARGET_BYTES),
         }
     }
 
     /// As [`Self::new`], for a piece that is text throughout.
     pub(super) fn with_text_room() -> Self {
+        let target = in_flight::frame_bytes(TARGET_BYTES);
         Self {
             pieces: FrameBuilder::new(0),
-            text: Vec::with_capacity(TARGET_BYTES + OVERSHOOT),
+            text: Vec::with_capacity(target + OVERSHOOT.min(target / 2)),
+            target,
         }
     }
 
@@ -65,7 +71,7 @@ impl Out {
 
     /// Whether it is enough for one piece.
     pub(super) fn is_full(&self) -> bool {
-        self.text.len() + self.pieces.len() >= TARGET_BYTES
+        self.text.len() + self.pieces.len() >= self.target
     }
 
     pub(super) fn finish(mut self) -> Frame {

@@ -35,6 +35,7 @@ impl Launcher {
             encoding,
             "--quota-backend-bytes",
             &quota,
+            "--enable-debug-endpoints",
             "--log-level",
             "warn",
         ]);
@@ -85,6 +86,7 @@ impl Running {
             "http://127.0.0.1:0",
             "--etcd-servers",
             &endpoints.join(","),
+            "--enable-debug-endpoints",
             "--log-level",
             "warn",
         ]);

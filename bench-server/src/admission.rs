@@ -1,0 +1,242 @@
+//! Room for responses that are gathered as a whole before their first byte is sent.
+//!
+//! A few large ones at once would take all of a machine's memory, so that each must get as many bytes as it will hold, and
+//! keeps them until its last byte is handed to its connection. Requests wait for room in the order in which they came, and are
+//! refused when none is free in time. What is encoded while it is sent needs no room: it holds its frames only.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::metrics::{counter, gauge};
+
+/// How long a response waits for room: a quarter of a request's minute, as in an apiserver's queues.
+const WAIT: Duration = Duration::from_secs(15);
+
+/// Scans of many keys that run at once for each core; more wait, and a request that its client has cancelled leaves the queue.
+const SCANS_PER_CORE: usize = 2;
+
+/// What a permit stands for.
+const UNIT_BYTES: u64 = 1024;
+
+/// Room of one tier; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Admission(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    room: Arc<Semaphore>,
+    units: u32,
+    scans: Arc<Semaphore>,
+    refused: AtomicU64,
+}
+
+/// Room that a response has; free again when dropped.
+#[derive(Debug)]
+pub struct Admitted(OwnedSemaphorePermit);
+
+/// There was no room in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no room for the response within {} s", WAIT.as_secs())]
+pub struct Busy;
+
+impl Admission {
+    /// Room for `bytes` in all.
+    pub fn new(bytes: u64) -> Self {
+        let most = (Semaphore::MAX_PERMITS as u64).min(u32::MAX.into());
+        let units = (bytes / UNIT_BYTES).clamp(1, most) as u32;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self(Arc::new(Shared {
+            room: Arc::new(Semaphore::new(units as usize)),
+            units,
+            scans: Arc::new(Semaphore::new(SCANS_PER_CORE * cores)),
+            refused: AtomicU64::new(0),
+        }))
+    }
+
+    /// Waits for room for a response of `bytes`. One that is larger than all room takes all of it.
+    ///
+    /// # Errors
+    /// [`Busy`] when there is none in time.
+    pub async fn admit(&self, bytes: u64) -> Result<Admitted, Busy> {
+        let units = bytes.div_ceil(UNIT_BYTES).min(self.0.units.into());
+        self.take(units as u32).await
+    }
+
+    /// Waits for room for `bytes` more of a response whose size is not known before; it never waits for more than there is
+    /// in all. Two that grow side by side may wait for each other, until one is refused.
+    ///
+    /// # Errors
+    /// [`Busy`] when there is none in time.
+    pub async fn extend(&self, room: &mut Option<Admitted>, bytes: u64) -> Result<(), Busy> {
+        let held = room.as_ref().map_or(0, |room| room.0.num_permits());
+        let left = u64::from(self.0.units).saturating_sub(held as u64);
+        let more = self
+            .take(bytes.div_ceil(UNIT_BYTES).min(left) as u32)
+            .await?;
+        match room {
+            Some(room) => room.0.merge(more.0),
+            None => *room = Some(more),
+        }
+        Ok(())
+    }
+
+    async fn take(&self, units: u32) -> Result<Admitted, Busy> {
+        let shared = &self.0;
+        match timeout(WAIT, shared.room.clone().acquire_many_owned(units)).await {
+            Ok(Ok(permit)) => Ok(Admitted(permit)),
+            Ok(Err(_)) => unreachable!("the semaphore is never closed"),
+            Err(_) => {
+                shared.refused.fetch_add(1, Ordering::Relaxed);
+                Err(Busy)
+            }
+        }
+    }
+
+    /// Waits for a turn to scan many keys; the scan is to hold what this returns, since it goes on when its request is
+    /// cancelled.
+    pub async fn scan(&self) -> impl Send + 'static + use<> {
+        let scan = self.0.scans.clone().acquire_owned().await;
+        scan.unwrap_or_else(|_| unreachable!("the semaphore is never closed"))
+    }
+
+    /// A collector of its metrics.
+    pub fn collector(&self) -> Box<dyn Collector> {
+        Box::new(AdmissionCollector(self.clone()))
+    }
+}
+
+#[derive(Debug)]
+struct AdmissionCollector(Admission);
+
+impl Collector for AdmissionCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let shared = &self.0.0;
+        let taken = u64::from(shared.units).saturating_sub(shared.room.available_permits() as u64);
+        let e = &mut encoder;
+        gauge(
+            e,
+            "bench_server_buffered_response_bytes",
+            "Bytes of responses that were gathered as a whole and are not sent yet",
+            (taken * UNIT_BYTES) as i64,
+        )?;
+        gauge(
+            e,
+            "bench_server_buffered_response_limit_bytes",
+            "Bytes that they may hold",
+            (u64::from(shared.units) * UNIT_BYTES) as i64,
+        )?;
+        counter(
+            e,
+            "bench_server_buffered_responses_refused",
+            "Responses for which there was no room in time",
+            shared.refused.load(Ordering::Relaxed) as f64,
+        )
+    }
+}
+
+/// A quarter of the memory that this process may use: the machine's, or its control group's where that is less.
+pub fn quarter_of_memory() -> u64 {
+    /// Where nothing can be read.
+    const UNKNOWN: u64 = 4 << 30;
+    let machine = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("MemTotal:"))?;
+            let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+            Some(kib * 1024)
+        });
+    machine.unwrap_or(UNKNOWN).min(group_limit()) / 4
+}
+
+/// The least limit of the process's control group and of those above it; both versions.
+fn group_limit() -> u64 {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mut least = u64::MAX;
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (_, Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        // In a container the path may be the host's; then the root is the container's own group.
+        let path = std::path::Path::new(path.trim_start_matches('/'));
+        for group in path.ancestors() {
+            let text = std::fs::read_to_string(std::path::Path::new(root).join(group).join(file));
+            let limit = text.ok().and_then(|text| text.trim().parse().ok());
+            least = least.min(limit.unwrap_or(u64::MAX));
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn room_is_given_in_order_and_refused_in_time() {
+        let admission = Admission::new(100 * UNIT_BYTES);
+        let first = admission
+            .admit(60 * UNIT_BYTES)
+            .await
+            .expect("there is room");
+        let mut large = Box::pin(admission.admit(1 << 40));
+        assert!((&mut large).now_or_never().is_none(), "it needs all of it");
+        let behind = admission.admit(1);
+        tokio::pin!(behind);
+        assert!((&mut behind).now_or_never().is_none(), "it came later");
+        drop(first);
+        let large = large.await.expect("all of it is free");
+        let begun = Instant::now();
+        assert_eq!(behind.await.expect_err("nothing is free"), Busy);
+        assert_eq!(begun.elapsed(), WAIT);
+        drop(large);
+        assert!(admission.admit(100 * UNIT_BYTES).now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_of_unknown_size_never_waits_for_itself() {
+        let admission = Admission::new(10 * UNIT_BYTES);
+        let mut room = None;
+        for _ in 0..5 {
+            let extended = admission.extend(&mut room, 4 * UNIT_BYTES).now_or_never();
+            assert_eq!(extended, Some(Ok(())));
+        }
+        assert_eq!(admission.admit(1).await.expect_err("it has all"), Busy);
+        drop(room);
+        assert!(admission.admit(1).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_cancelled_leaves_the_queue() {
+        let admission = Admission::new(10 * UNIT_BYTES);
+        let first = admission
+            .admit(10 * UNIT_BYTES)
+            .await
+            .expect("there is room");
+        assert!(admission.admit(1).now_or_never().is_none(), "cancelled");
+        drop(first);
+        assert!(admission.admit(10 * UNIT_BYTES).now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_quarter_of_memory_is_some() {
+        assert!((16 << 20..1 << 50).contains(&quarter_of_memory()));
+    }
+}

@@ -1,0 +1,17 @@
+//! What is served for measuring is served only where a flag asks for it.
+
+use crate::victim::{BOTH, Port, Victim};
+
+#[test]
+fn debug_endpoints_need_a_flag() {
+    for (flags, expected) in [(&[][..], "404"), (&["--enable-debug-endpoints"], "200")] {
+        let victim = Victim::start(flags);
+        for port in BOTH {
+            let answer = victim.http(port, "POST", "/debug/settle", "");
+            assert_eq!(answer.get(9..12), Some(expected), "{port:?} {answer}");
+        }
+        let answer = victim.http(Port::Etcd, "GET", "/debug/opaque", "");
+        let expected = if flags.is_empty() { "404" } else { "400" };
+        assert_eq!(answer.get(9..12), Some(expected), "{answer}");
+    }
+}

@@ -1,0 +1,164 @@
+//! HTTP/2 by hand, as no client library would send it.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Nothing takes longer than this.
+const WITHIN: Duration = Duration::from_secs(20);
+
+pub(crate) mod kind {
+    pub(crate) const DATA: u8 = 0;
+    pub(crate) const HEADERS: u8 = 1;
+    pub(crate) const RST_STREAM: u8 = 3;
+    pub(crate) const SETTINGS: u8 = 4;
+    pub(crate) const PING: u8 = 6;
+    pub(crate) const WINDOW_UPDATE: u8 = 8;
+}
+
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+const INITIAL_WINDOW: u16 = 4;
+
+/// A frame that came.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Frame {
+    /// The error code of a RST_STREAM.
+    pub(crate) fn code(&self) -> u32 {
+        u32::from_be_bytes(self.payload[..4].try_into().expect("four bytes"))
+    }
+}
+
+/// A connection whose every byte is the test's.
+pub(crate) struct Attacker {
+    socket: TcpStream,
+    next_stream: u32,
+    /// Frames that are sent together.
+    out: Vec<u8>,
+}
+
+impl Attacker {
+    /// Connects and says hello; streams may send `window` bytes.
+    pub(crate) fn connect(authority: &str, window: u32) -> Self {
+        let socket = TcpStream::connect(authority).expect("it listens");
+        socket.set_read_timeout(Some(WITHIN)).expect("a timeout");
+        socket.set_write_timeout(Some(WITHIN)).expect("a timeout");
+        let mut attacker = Self {
+            socket,
+            next_stream: 1,
+            out: PREFACE.to_vec(),
+        };
+        let mut setting = INITIAL_WINDOW.to_be_bytes().to_vec();
+        setting.extend(window.to_be_bytes());
+        attacker.put(kind::SETTINGS, 0, 0, &setting);
+        attacker.put(kind::SETTINGS, ACK, 0, &[]);
+        attacker
+    }
+
+    /// Room on the connection for as much as HTTP/2 allows.
+    pub(crate) fn open_connection_window(&mut self) {
+        self.put(kind::WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes());
+    }
+
+    fn put(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let length = (payload.len() as u32).to_be_bytes();
+        self.out.extend_from_slice(&length[1..]);
+        self.out.extend_from_slice(&[kind, flags]);
+        self.out.extend_from_slice(&stream.to_be_bytes());
+        self.out.extend_from_slice(payload);
+    }
+
+    fn head(&mut self, flags: u8, fields: &[(&str, &str)]) -> u32 {
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        let mut block = Vec::new();
+        for (name, value) in fields {
+            // A literal that is not indexed, names and values below 127 bytes.
+            block.push(0);
+            for text in [name, value] {
+                block.push(u8::try_from(text.len()).expect("short"));
+                block.extend_from_slice(text.as_bytes());
+            }
+        }
+        self.put(kind::HEADERS, flags | END_HEADERS, stream, &block);
+        stream
+    }
+
+    /// A GET, whole.
+    pub(crate) fn get(&mut self, path: &str) -> u32 {
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "victim"),
+        ];
+        self.head(END_STREAM, &fields)
+    }
+
+    /// A gRPC call; `None` is one whose message never comes.
+    pub(crate) fn call(&mut self, path: &str, message: Option<&[u8]>) -> u32 {
+        let fields = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "victim"),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+        ];
+        let stream = self.head(0, &fields);
+        if let Some(message) = message {
+            let mut framed = vec![0];
+            framed.extend((message.len() as u32).to_be_bytes());
+            framed.extend_from_slice(message);
+            self.put(kind::DATA, END_STREAM, stream, &framed);
+        }
+        stream
+    }
+
+    pub(crate) fn reset(&mut self, stream: u32) {
+        self.put(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+    }
+
+    /// Sends what was put.
+    pub(crate) fn send(&mut self) -> io::Result<()> {
+        let out = std::mem::take(&mut self.out);
+        self.socket.write_all(&out)
+    }
+
+    /// The next frame; `None` when the server has closed.
+    pub(crate) fn receive(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.socket.read_exact(&mut head).ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        self.socket.read_exact(&mut payload).ok()?;
+        Some(Frame {
+            kind: head[3],
+            payload,
+        })
+    }
+
+    /// Waits until the server has read all that was sent: it answers a PING in its order. Frames before that go to
+    /// `see`. False when the server has closed.
+    pub(crate) fn settled(&mut self, mut see: impl FnMut(&Frame)) -> bool {
+        self.put(kind::PING, 0, 0, b"settled?");
+        if self.send().is_err() {
+            return false;
+        }
+        while let Some(frame) = self.receive() {
+            if frame.kind == kind::PING {
+                return true;
+            }
+            see(&frame);
+        }
+        false
+    }
+}

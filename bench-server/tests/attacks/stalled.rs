@@ -1,0 +1,113 @@
+//! Clients that ask for everything and take nothing of it.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use crate::frames::Attacker;
+use crate::victim::{BOTH, Port, Victim};
+
+const SEEDED_BYTES: usize = 5_000_000;
+
+/// A small machine, and no limit but the kernel's to let a client go.
+const UNREAD: [&str; 3] = [
+    "--tcp-user-timeout=1s",
+    "--stalled-reader-timeout=0s",
+    "--response-memory-bytes=33554432",
+];
+
+/// Everything: key 1, range_end 2.
+const EVERYTHING: &[u8] = b"\x0a\x01\0\x12\x01\0";
+
+fn list(attacker: &mut Attacker, port: Port) {
+    match port {
+        Port::Etcd => attacker.call("/etcdserverpb.KV/Range", Some(EVERYTHING)),
+        Port::Kube => attacker.get("/api/v1/pods"),
+    };
+}
+
+/// Opens lists on a connection, each with room for `window` bytes.
+fn stall(victim: &Victim, port: Port, lists: u32, window: u32) -> Attacker {
+    let mut attacker = Attacker::connect(victim.authority(port), window);
+    attacker.open_connection_window();
+    for _ in 0..lists / 100 {
+        for _ in 0..100 {
+            list(&mut attacker, port);
+        }
+        assert!(attacker.settled(|_| {}), "it is within its limits");
+    }
+    attacker
+}
+
+#[test]
+fn streams_with_a_window_that_stays_shut_hold_little_and_are_reset() {
+    const LISTS: u32 = 1_000;
+    for port in BOTH {
+        for window in [0, 1] {
+            let mut victim = Victim::start(&["--stalled-reader-timeout=1s"]);
+            victim.seed(SEEDED_BYTES);
+            victim.rest();
+            let attacker = stall(&victim, port, LISTS, window);
+            victim.serves(port);
+            victim.until(port, "bench_server_stalled_responses_total", |stalled| {
+                stalled >= f64::from(LISTS)
+            });
+            victim.until(port, "bench_server_in_flight_bytes", |bytes| {
+                bytes < 65_536.0
+            });
+            let open = "bench_server_connections_open";
+            assert!(victim.metric(port, open) >= 2.0, "the connection goes on");
+            drop(attacker);
+            victim.withstands(&format!("{LISTS} lists with a window of {window}"), port);
+        }
+    }
+}
+
+/// The client reads no byte of the connection, so that no PING is answered either.
+#[test]
+fn a_connection_that_is_not_read_is_closed() {
+    const CONNECTIONS: usize = 20;
+    for port in BOTH {
+        let mut victim = Victim::start(&UNREAD);
+        victim.seed(SEEDED_BYTES);
+        victim.rest();
+        let mut attackers = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut attacker = Attacker::connect(victim.authority(port), 0x7fff_0000);
+            attacker.open_connection_window();
+            for _ in 0..10 {
+                list(&mut attacker, port);
+            }
+            attacker.send().expect("it reads");
+            attackers.push(attacker);
+        }
+        victim.serves(port);
+        victim.until(port, "bench_server_connections_open", |open| open <= 1.0);
+        victim.until(port, "bench_server_in_flight_bytes", |bytes| {
+            bytes < 65_536.0
+        });
+        drop(attackers);
+        victim.withstands("connections that are not read", port);
+    }
+}
+
+/// The same over HTTP/1.1, where a connection is one answer.
+#[test]
+fn an_http1_client_that_does_not_read_is_closed() {
+    const CONNECTIONS: usize = 200;
+    let mut victim = Victim::start(&UNREAD);
+    victim.seed(SEEDED_BYTES);
+    victim.rest();
+    let mut attackers = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut socket = TcpStream::connect(victim.authority(Port::Kube)).expect("it listens");
+        let ask = b"GET /api/v1/pods HTTP/1.1\r\nhost: victim\r\n\r\n";
+        socket.write_all(ask).expect("it reads");
+        attackers.push(socket);
+    }
+    victim.serves(Port::Kube);
+    victim.until(Port::Kube, "bench_server_connections_open", |open| {
+        open <= 1.0
+    });
+    drop(attackers);
+    victim.withstands("HTTP/1.1 connections that are not read", Port::Kube);
+}
