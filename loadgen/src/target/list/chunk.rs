@@ -7,7 +7,7 @@ use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 
 use super::ListError;
-use crate::verify::{Check, Wrong};
+use crate::verify::{Check, History, Wrong};
 
 /// The Range over a whole prefix.
 pub(super) fn whole(prefix: &str) -> RangeRequest {
@@ -30,9 +30,40 @@ pub(super) async fn checked(
     check: &mut Check,
     on_first_object: &mut (dyn FnMut() + Send),
 ) -> Result<ListSummary, ListError> {
-    let mut visit = |object: Object<'_>| check.visit(object.key, object.value, object.mod_revision);
+    let mut visit = |object: Object<'_>| visit(check, &object);
     let walked = connection.walk(rpc, request, &mut visit, on_first_object);
     Ok(walked.await?)
+}
+
+/// Shows an object to `check`, and what the store says about it.
+pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
+    check.visit(object.key, object.value, object.mod_revision);
+    check.note_history(History {
+        created: object.create_revision,
+        modified: object.mod_revision,
+        version: object.version,
+        lease: object.lease,
+    });
+}
+
+/// Checks what every response says about itself, and that it comes from the cluster that the one before came from.
+pub(super) fn check_response(
+    summary: &ListSummary,
+    cluster_id: &mut Option<u64>,
+) -> Result<(), Wrong> {
+    if summary.irregular > 0 {
+        return Err(Wrong::Irregular(summary.irregular));
+    }
+    if summary.header_message != summary.messages {
+        return Err(Wrong::BehindHeader(
+            summary.messages - summary.header_message,
+        ));
+    }
+    let found = summary.header.cluster_id;
+    match cluster_id.replace(found) {
+        Some(before) if before != found => Err(Wrong::Cluster { before, found }),
+        _ => Ok(()),
+    }
 }
 
 /// Checks what a list that was not cut says about itself.
