@@ -3,6 +3,8 @@
 
 #[path = "support/fake_kube.rs"]
 mod fake_kube;
+#[path = "kube/faults.rs"]
+mod faults;
 
 use std::fs;
 use std::path::Path;

@@ -23,8 +23,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use workloads::{DataSet, DataSetSpec, Kind};
 
-/// Pods that it holds; one more is there to be listed where none was.
-const PODS: u64 = 10;
+/// Pods that it holds, four pages of three; one more is there to be listed where none was.
+const PODS: u64 = 12;
 /// The revision that it is at, and the one at which its pods were written.
 const REVISION: u64 = 100;
 const WRITTEN: &str = "55";
@@ -218,7 +218,7 @@ impl Api {
         number.is_multiple_of(2)
     }
 
-    fn page(&self, start: &str, limit: i64, fault: Fault) -> Answer {
+    fn page(&self, start: &str, limit: u64, fault: Fault) -> Answer {
         let there = &self.pods[..PODS as usize];
         let rest: Vec<_> = there
             .iter()

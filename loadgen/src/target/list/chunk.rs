@@ -101,3 +101,44 @@ pub(super) async fn first_object(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use etcd_api::client::walk::Header;
+
+    use super::*;
+
+    #[test]
+    fn a_response_that_no_etcd_sends_is_wrong() {
+        let good = ListSummary {
+            messages: 3,
+            header_message: 3,
+            header: Header {
+                cluster_id: 7,
+                ..Header::default()
+            },
+            ..ListSummary::default()
+        };
+        let mut cluster_id = None;
+        assert_eq!(check_response(&good, &mut cluster_id), Ok(()));
+        assert_eq!(check_response(&good, &mut cluster_id), Ok(()));
+        let irregular = ListSummary {
+            irregular: 2,
+            ..good
+        };
+        let behind = ListSummary {
+            messages: 4,
+            ..good
+        };
+        let mut elsewhere = good;
+        elsewhere.header.cluster_id = 8;
+        let (before, found) = (7, 8);
+        for (response, wrong) in [
+            (irregular, Wrong::Irregular(2)),
+            (behind, Wrong::BehindHeader(1)),
+            (elsewhere, Wrong::Cluster { before, found }),
+        ] {
+            assert_eq!(check_response(&response, &mut cluster_id), Err(wrong));
+        }
+    }
+}

@@ -1,15 +1,13 @@
 //! A list that is not what it was to the last byte fails its run, in either representation and by every strategy that reads
 //! the Kubernetes API: a server that breaks the contract in one way at a time, and one table of what is said about it.
 
-#[path = "support/fake_kube.rs"]
-mod fake_kube;
-
 use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
-use fake_kube::{FakeKube, Fault};
 use serde_json::Value;
+
+use crate::fake_kube::{FakeKube, Fault};
 
 /// Every reader of lists: JSON and protobuf, whole, in pages and as the state of a watch.
 const SCENARIO: &str = r#"
@@ -32,7 +30,7 @@ kube = [
 [[data_set]]
 name = "pods"
 kind = "pods"
-objects = 10
+objects = 12
 namespaces = 2
 nodes = 2
 seed = 1
@@ -42,7 +40,7 @@ seed = 1
 /// none for that reader.
 type Said = [&'static str; 6];
 
-const OBJECTS: &str = "an earlier list of the same revision 100 held: 10 objects, then";
+const OBJECTS: &str = "an earlier list of the same revision 100 held: 12 objects, then";
 const FINGERPRINT: &str = "an earlier list of the same revision 100 held: fingerprint";
 const VERSIONS: &str = "held: objects have other revisions";
 const ORDER: &str = "out of order";
@@ -85,7 +83,8 @@ fn run(fault: Fault, scenario: &str) -> (Option<i32>, Vec<Value>, String) {
         .args(["--out", "out"])
         .output()
         .expect("it runs");
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = [output.stdout, output.stderr].concat();
+    let log = String::from_utf8_lossy(&said).into_owned();
     let cases = cases(&folder.path().join("out"), &log);
     (output.status.code(), cases, log)
 }
@@ -109,7 +108,7 @@ fn every_fault_fails_every_reader_with_what_is_wrong() {
             let row = case["row"].as_str().expect("a name");
             if says.is_empty() {
                 assert_eq!(case["outcome"]["state"], "measured", "{fault:?} {row}");
-                assert_eq!(case["verified"]["objects"], 10, "{fault:?} {row}");
+                assert_eq!(case["verified"]["objects"], 12, "{fault:?} {row}");
                 continue;
             }
             assert_eq!(case["outcome"]["state"], "failed", "{fault:?} {row}");
@@ -134,7 +133,7 @@ fn a_list_whose_token_is_too_old_is_begun_again_and_counted() {
         // Every other list, those after a restart included.
         assert!(case["restarts"].as_u64() >= Some(2), "{case}");
         assert!(case["restarted_ms"].as_f64() > Some(0.0), "{case}");
-        assert_eq!(case["verified"]["objects"], 10);
+        assert_eq!(case["verified"]["objects"], 12);
     }
     assert!(log.contains("begun again"), "{log}");
 
