@@ -119,11 +119,14 @@ async fn serve_queue<H: Handler>(
                 }
             };
             match tls {
-                None => serve_connection(stream, gather, handler).await,
+                None => serve_connection(stream, gather, false, handler).await,
                 Some((acceptor, peer)) => {
                     match timeout(FIRST_WORD, tls::accept(&acceptor, stream)).await {
                         // Above the session, so that what is gathered becomes one record, and not each of its parts.
-                        Ok(Ok(stream)) => serve_connection(stream, gather, handler).await,
+                        Ok(Ok(stream)) => {
+                            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                            serve_connection(stream, gather, http2, handler).await;
+                        }
                         Ok(Err(e)) => failed.tell(peer, e),
                         Err(_) => failed.tell(peer, "it took too long"),
                     }
@@ -133,7 +136,8 @@ async fn serve_queue<H: Handler>(
     }
 }
 
-async fn serve_connection<H, S>(stream: S, gather: bool, handler: H)
+/// `http2`: the client has chosen HTTP/2 in the TLS handshake, so that HTTP/1.1 is an error.
+async fn serve_connection<H, S>(stream: S, gather: bool, http2: bool, handler: H)
 where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -145,6 +149,9 @@ where
     let mut builder = auto::Builder::new(Streams {
         limited: H::TIME_LIMITS,
     });
+    if http2 {
+        builder = builder.http2_only();
+    }
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -154,7 +161,7 @@ where
         .initial_stream_window_size(RECEIVE_WINDOW_BYTES)
         .initial_connection_window_size(RECEIVE_WINDOW_BYTES)
         // Go's client multiplexes everything over one connection, so no small cap.
-        .max_concurrent_streams(u32::MAX)
+        .max_concurrent_streams(1_000)
         // A load generator cancels thousands of streams to time first chunks; the default of 20
         // would close its connection.
         .max_pending_accept_reset_streams(Some(65_536))
@@ -184,7 +191,7 @@ where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    serve_connection(stream, true, handler).await;
+    serve_connection(stream, true, false, handler).await;
 }
 
 #[cfg(test)]
