@@ -7,7 +7,7 @@ use clap::{Args, Parser, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 pub use crate::kube::tier::{FeatureGates, KubeFlags};
-use crate::listen::MAX_STREAMS;
+use crate::listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
 
 /// The codes as the help lists them.
 const EXIT_CODES: &str = "\
@@ -136,7 +136,8 @@ pub struct EtcdFlags {
     #[arg(long, value_parser = parse_progress_interval, default_value = "10m", value_name = "DURATION")]
     pub watch_progress_notify_interval: Duration,
 
-    /// Server certificate (PEM) for https:// listen URLs.
+    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read again for each
+    /// connection, and used once they have changed and fit together.
     #[arg(long, value_name = "FILE")]
     pub cert_file: Option<PathBuf>,
 
@@ -144,13 +145,35 @@ pub struct EtcdFlags {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
-    /// CA that client certificates are checked against (PEM).
+    /// CA of client certificates (PEM). A client without a certificate of this CA is refused in the handshake.
     #[arg(long, value_name = "FILE")]
     pub trusted_ca_file: Option<PathBuf>,
 
-    /// Refuse clients without a certificate of that CA.
+    /// Require client certificates, which --trusted-ca-file does already; needs it.
     #[arg(long)]
     pub client_cert_auth: bool,
+}
+
+impl EtcdFlags {
+    /// The files for https:// listen URLs.
+    pub fn tls_files(&self) -> TlsFiles {
+        // As etcd: either flag demands certificates.
+        let required = self.client_cert_auth || self.trusted_ca_file.is_some();
+        TlsFiles {
+            cert: self.cert_file.clone(),
+            key: self.key_file.clone(),
+            client_ca: self.trusted_ca_file.clone(),
+            clients: match required {
+                true => ClientCertificates::Required,
+                false => ClientCertificates::Ignored,
+            },
+            flags: TlsFlags {
+                cert: "--cert-file",
+                key: "--key-file",
+                client_ca: "--trusted-ca-file",
+            },
+        }
+    }
 }
 
 /// How unary Range answers are encoded.

@@ -32,9 +32,20 @@ impl PemError {
 /// # Errors
 /// [`PemError`] for a file that cannot be read, is damaged, or holds no certificate.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    certificates_in(&read("certificate", path)?, path)
+}
+
+/// Every certificate in the content of the file at `path`, in its order.
+///
+/// # Errors
+/// [`PemError`] for content that is damaged or holds no certificate.
+pub fn certificates_in(
+    content: &[u8],
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, PemError> {
     const WHAT: &str = "certificate";
-    let chain: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(content)
+        .collect::<Result<_, _>>()
         .map_err(|e| PemError::new(WHAT, path, e))?;
     if chain.is_empty() {
         return Err(PemError::new(WHAT, path, "no certificate in it"));
@@ -42,12 +53,28 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemErro
     Ok(chain)
 }
 
+/// The content of a file that holds `what`.
+///
+/// # Errors
+/// [`PemError`] for a file that cannot be read.
+pub fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, PemError> {
+    std::fs::read(path).map_err(|e| PemError::new(what, path, e))
+}
+
 /// The first private key of a file.
 ///
 /// # Errors
 /// [`PemError`] for a file that cannot be read, is damaged, or holds no private key.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|e| PemError::new("private key", path, e))
+    private_key_in(&read("private key", path)?, path)
+}
+
+/// The first private key in the content of the file at `path`.
+///
+/// # Errors
+/// [`PemError`] for content that is damaged or holds no private key.
+pub fn private_key_in(content: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
+    PrivateKeyDer::from_pem_slice(content).map_err(|e| PemError::new("private key", path, e))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use tower::Service;
 
 use super::{Node, http as plain_http, kv};
-use crate::listen::Handler;
+use crate::listen::{Handler, discard};
 use crate::wire::body::ResponseBody;
 use crate::wire::frame::Frame;
 use crate::wire::grpc::{self, error_response};
@@ -168,7 +168,8 @@ impl Handler for EtcdService {
                 first_writes,
             } = &*shared;
             if !(grpc && is_grpc(&request)) {
-                let (head, _) = request.into_parts();
+                let (head, body) = request.into_parts();
+                discard(body).await;
                 return plain_http::serve(node, registry, debug, head.method, head.uri).await;
             }
             match dispatch(node, &request) {

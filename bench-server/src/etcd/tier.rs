@@ -19,7 +19,7 @@ use super::service::EtcdService;
 use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
 use crate::flags::{CommonFlags, EtcdFlags};
-use crate::listen::{Bound, Door, Limits, ListenError, TlsFiles, Workers};
+use crate::listen::{Bound, Door, Limits, ListenError, ServerTls, Workers};
 use crate::metrics;
 use crate::store::{self, Store};
 use crate::tasks::{TaskEnded, Tasks};
@@ -60,12 +60,7 @@ impl EtcdTier {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub async fn start(flags: &EtcdFlags, common: &CommonFlags) -> Result<Self, StartError> {
-        let tls = TlsFiles {
-            cert: flags.cert_file.clone(),
-            key: flags.key_file.clone(),
-            trusted_ca: flags.trusted_ca_file.clone(),
-            client_cert_auth: flags.client_cert_auth,
-        };
+        let tls = Arc::new(ServerTls::new(flags.tls_files()));
         let retention = clockwork::retention(flags).map_err(|reason| StartError::Flag {
             flag: "--auto-compaction-retention",
             reason,
@@ -83,7 +78,9 @@ impl EtcdTier {
             max_txn_ops: flags.max_txn_ops,
         });
         let node = Arc::new(Node::new(store, flags, common, advertised));
-        let mut service = EtcdService::new(node.clone(), routes(&node), metrics::registry());
+        let mut registry = metrics::registry();
+        tls.register(&mut registry);
+        let mut service = EtcdService::new(node.clone(), routes(&node), registry);
         if common.enable_debug_endpoints {
             service = service.with_debug_endpoints();
         }
@@ -116,7 +113,7 @@ impl EtcdTier {
     }
 }
 
-async fn bind_all(urls: &[String], tls: &TlsFiles) -> Result<Vec<Bound>, ListenError> {
+async fn bind_all(urls: &[String], tls: &Arc<ServerTls>) -> Result<Vec<Bound>, ListenError> {
     let mut bound = Vec::with_capacity(urls.len());
     for url in urls {
         bound.push(Bound::bind(url, tls).await?);

@@ -1,5 +1,6 @@
 //! Requests in, answers out: which handler a method and URL belong to.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use super::write::answer::Place;
 use super::write::body::Sent;
 use super::write::delete_options::DeleteOptions;
 use super::write::event_lease::EventLease;
-use crate::listen::Handler;
+use crate::listen::{Handler, discard};
 use crate::metrics;
 
 /// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
@@ -94,6 +95,7 @@ impl KubeService {
         {
             return self.resource(lister, route, &head, body).await;
         }
+        discard(body).await;
         let response = match (&head.method, path) {
             (&Method::POST, "/debug/settle") if self.shared.debug => {
                 metrics::settle().await;
@@ -229,6 +231,10 @@ impl KubeService {
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let route = &call.route;
+        let mut body = pin!(body);
+        if call.head.method == Method::GET {
+            discard(body.as_mut()).await;
+        }
         match (&call.head.method, route.name) {
             _ if !route.is_served() => Err(Status::nothing_served()),
             (&Method::GET, _) if !route.is_readable() => Err(Status::method_not_allowed()),

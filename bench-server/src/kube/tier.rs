@@ -19,7 +19,8 @@ use super::service::KubeService;
 use crate::admission::Admission;
 use crate::flags::{CommonFlags, parse_duration};
 use crate::listen::{
-    Bound, Door, Limits, ListenError, MAX_STREAMS, TlsFiles, Workers, response_bytes,
+    Bound, ClientCertificates, Door, Limits, ListenError, MAX_STREAMS, ServerTls, TlsFiles, TlsFlags,
+    Workers, response_bytes,
 };
 use crate::metrics;
 use crate::tasks::{TaskEnded, Tasks};
@@ -32,7 +33,7 @@ const ETCD_PINGS: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Kubernetes tier")]
 pub struct KubeFlags {
-    /// Where the Kubernetes API is served: http:// URLs, comma separated; port 0 picks one.
+    /// Where the Kubernetes API is served: http:// or https:// URLs, comma separated; port 0 picks one.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub listen_kube_urls: Vec<String>,
 
@@ -53,6 +54,20 @@ pub struct KubeFlags {
         requires = "listen_kube_urls"
     )]
     pub etcd_servers: Vec<String>,
+
+    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read again for each
+    /// connection, and used once they have changed and fit together.
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert_file: Option<std::path::PathBuf>,
+
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub tls_private_key_file: Option<std::path::PathBuf>,
+
+    /// CA of client certificates (PEM). Clients are asked for a certificate and may have none; one of another CA
+    /// is refused in the handshake.
+    #[arg(long, value_name = "FILE")]
+    pub client_ca_file: Option<std::path::PathBuf>,
 
     /// What all storage keys begin with.
     #[arg(long, default_value = "/registry", value_name = "PREFIX")]
@@ -90,6 +105,24 @@ pub struct KubeFlags {
 }
 
 impl KubeFlags {
+    /// The files for https:// listen URLs.
+    pub fn tls_files(&self) -> TlsFiles {
+        TlsFiles {
+            cert: self.tls_cert_file.clone(),
+            key: self.tls_private_key_file.clone(),
+            client_ca: self.client_ca_file.clone(),
+            clients: match self.client_ca_file {
+                Some(_) => ClientCertificates::Requested,
+                None => ClientCertificates::Ignored,
+            },
+            flags: TlsFlags {
+                cert: "--tls-cert-file",
+                key: "--tls-private-key-file",
+                client_ca: "--client-ca-file",
+            },
+        }
+    }
+
     /// How often storage is compacted; `None` is never.
     fn compaction_interval(&self) -> Option<Duration> {
         let interval = match (self.etcd_compaction_interval, self.backend) {
@@ -159,13 +192,15 @@ impl KubeTier {
         flags: &KubeFlags,
         common: &CommonFlags,
     ) -> Result<Self, StartError> {
+        let tls = Arc::new(ServerTls::new(flags.tls_files()));
         let mut bound = Vec::new();
         for url in &flags.listen_kube_urls {
-            bound.push(Bound::bind(url, &TlsFiles::default()).await?);
+            bound.push(Bound::bind(url, &tls).await?);
         }
         let mut registry = metrics::registry();
         let admission = Admission::new(response_bytes(common));
         registry.register_collector(admission.collector());
+        tls.register(&mut registry);
         let figures = Figures::new(&mut registry);
         let gates = flags.feature_gates;
         let streams = Arc::new(StreamSupport::new(gates.etcd_range_stream));

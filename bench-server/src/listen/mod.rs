@@ -7,6 +7,7 @@
 
 mod connections;
 mod counts;
+mod discard;
 mod first_bytes;
 mod gather;
 mod handshakes;
@@ -14,6 +15,7 @@ mod limits;
 mod stalled;
 mod time_limit;
 mod tls;
+mod tls_reload;
 mod url;
 mod workers;
 
@@ -23,14 +25,15 @@ use bytes::Buf;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 pub(crate) use connections::{Door, raise_descriptor_limit};
 pub(crate) use counts::LimitCollector;
 pub(crate) use limits::response_bytes;
 pub use limits::{Limits, MAX_STREAMS};
+pub(crate) use discard::discard;
 pub(crate) use time_limit::TimeLimit;
-pub use tls::{TlsError, TlsFiles};
+pub use tls::{ClientCertificates, TlsError, TlsFiles, TlsFlags};
+pub use tls_reload::ServerTls;
 pub use url::{ListenUrl, UrlError};
 pub use workers::Workers;
 #[cfg(test)]
@@ -87,33 +90,24 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
-    tls: Option<TlsSettings>,
+    tls: Option<Arc<ServerTls>>,
     /// URL with the real port, as clients reach it.
     pub url: String,
 }
 
-#[derive(Clone)]
-struct TlsSettings(TlsAcceptor);
-
-impl std::fmt::Debug for TlsSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TlsSettings")
-    }
-}
-
 impl Bound {
-    /// Binds `url`; `https://` needs `tls`.
+    /// Binds `url`; `https://` needs certificates in `tls`.
     ///
     /// # Errors
     /// [`ListenError`], with the address and the reason.
-    pub async fn bind(url: &str, tls: &TlsFiles) -> Result<Self, ListenError> {
+    pub async fn bind(url: &str, tls: &Arc<ServerTls>) -> Result<Self, ListenError> {
         let url: ListenUrl = url.parse()?;
-        let settings = if url.tls {
-            Some(TlsSettings(TlsAcceptor::from(Arc::new(
-                tls.server_config()?,
-            ))))
-        } else {
-            None
+        let tls = match url.tls {
+            true => {
+                tls.load()?;
+                Some(tls.clone())
+            }
+            false => None,
         };
         let bind_error = |source| ListenError::Bind {
             address: url.authority(),
@@ -125,7 +119,7 @@ impl Bound {
         let port = listener.local_addr().map_err(bind_error)?.port();
         Ok(Self {
             listener,
-            tls: settings,
+            tls,
             url: url.with_port(port),
         })
     }
@@ -140,7 +134,9 @@ impl Bound {
                     let Some(seat) = door.enter() else {
                         continue;
                     };
-                    let tls = self.tls.as_ref().map(|t| (t.0.clone(), peer));
+                    // Here and not in a worker: reading the files would hold up its other connections.
+                    let acceptor = self.tls.as_ref().and_then(|tls| tls.acceptor());
+                    let tls = acceptor.map(|acceptor| (acceptor, peer));
                     workers.hand_over(stream, tls, seat, handler.clone());
                 }
                 Err(e) => {

@@ -1,13 +1,13 @@
-//! TLS of accepted connections: server certificates, by etcd's flag names, and sessions.
+//! TLS of accepted connections: the files of a tier, the configuration made of them, and the handshake.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcd_api::pem::{self, PemError};
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
@@ -17,17 +17,41 @@ const SESSION_BYTES: usize = 512 * 1024;
 /// Bytes that one read of a socket may bring. The session asks for 4 KiB at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// The files behind `--cert-file`, `--key-file`, `--trusted-ca-file`, `--client-cert-auth`.
-#[derive(Debug, Clone, Default)]
+/// The PEM files of a tier's https:// listeners, and what is asked of clients.
+#[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// Server certificate chain, PEM.
+    /// Server certificate chain.
     pub cert: Option<PathBuf>,
-    /// Private key, PEM.
+    /// Its private key.
     pub key: Option<PathBuf>,
-    /// CA for client certificates, PEM.
-    pub trusted_ca: Option<PathBuf>,
-    /// Refuse clients without a certificate.
-    pub client_cert_auth: bool,
+    /// CA of client certificates.
+    pub client_ca: Option<PathBuf>,
+    /// What is asked of clients.
+    pub clients: ClientCertificates,
+    /// The flags that name the files, for messages.
+    pub flags: TlsFlags,
+}
+
+/// What a listener asks of its clients. A certificate of another CA is always refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// Nothing.
+    Ignored,
+    /// A certificate, if the client has one.
+    Requested,
+    /// A certificate.
+    Required,
+}
+
+/// Names of the flags that name the files: etcd's or kube-apiserver's.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsFlags {
+    /// Of the certificate.
+    pub cert: &'static str,
+    /// Of the private key.
+    pub key: &'static str,
+    /// Of the CA.
+    pub client_ca: &'static str,
 }
 
 /// Why TLS could not be set up.
@@ -60,52 +84,79 @@ pub(super) async fn accept(
     acceptor.accept_with(socket, settings).await
 }
 
+/// What the files hold.
+#[derive(PartialEq, Eq)]
+pub(super) struct Contents {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
 impl TlsFiles {
-    /// A server configuration that offers HTTP/2 and HTTP/1.1.
+    fn cert(&self) -> Result<&Path, TlsError> {
+        let flag = self.flags.cert;
+        self.cert.as_deref().ok_or(TlsError::Missing { flag })
+    }
+
+    fn key(&self) -> Result<&Path, TlsError> {
+        let flag = self.flags.key;
+        self.key.as_deref().ok_or(TlsError::Missing { flag })
+    }
+
+    /// Reads every file.
     ///
     /// # Errors
     /// [`TlsError`], with the flag or the file.
-    pub fn server_config(&self) -> Result<ServerConfig, TlsError> {
-        let cert_path = self.cert.as_deref().ok_or(TlsError::Missing {
-            flag: "--cert-file",
-        })?;
-        let key_path = self
-            .key
-            .as_deref()
-            .ok_or(TlsError::Missing { flag: "--key-file" })?;
-        let chain = pem::certificates(cert_path)?;
-        let key = pem::private_key(key_path)?;
+    pub(super) fn read(&self) -> Result<Contents, TlsError> {
+        const WHAT: &str = "certificate";
+        let client_ca = self.client_ca.as_deref();
+        Ok(Contents {
+            cert: pem::read(WHAT, self.cert()?)?,
+            key: pem::read("private key", self.key()?)?,
+            client_ca: client_ca.map(|path| pem::read(WHAT, path)).transpose()?,
+        })
+    }
+
+    /// A server configuration that offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
+    ///
+    /// # Errors
+    /// [`TlsError`], with the flag or the file.
+    pub(super) fn server_config(&self, contents: &Contents) -> Result<ServerConfig, TlsError> {
+        let chain = pem::certificates_in(&contents.cert, self.cert()?)?;
+        let key = pem::private_key_in(&contents.key, self.key()?)?;
         let settings = |e: &dyn std::fmt::Display| TlsError::Settings(e.to_string());
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|e| settings(&e))?;
-        let builder = match (&self.trusted_ca, self.client_cert_auth) {
-            (None, false) => builder.with_no_client_auth(),
-            (None, true) => {
-                return Err(TlsError::Missing {
-                    flag: "--trusted-ca-file",
-                });
+        let verified = self.clients != ClientCertificates::Ignored;
+        let builder = if verified {
+            let flag = self.flags.client_ca;
+            let missing = TlsError::Missing { flag };
+            let (Some(path), Some(ca)) = (&self.client_ca, &contents.client_ca) else {
+                return Err(missing);
+            };
+            let mut roots = RootCertStore::empty();
+            for cert in pem::certificates_in(ca, path)? {
+                roots.add(cert).map_err(|e| settings(&e))?;
             }
-            (Some(ca), required) => {
-                let mut roots = RootCertStore::empty();
-                for cert in pem::certificates(ca)? {
-                    roots.add(cert).map_err(|e| settings(&e))?;
-                }
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                let verifier = if required {
-                    verifier
-                } else {
-                    verifier.allow_unauthenticated()
-                };
-                builder.with_client_cert_verifier(verifier.build().map_err(|e| settings(&e))?)
+            let mut verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            if self.clients == ClientCertificates::Requested {
+                verifier = verifier.allow_unauthenticated();
             }
+            builder.with_client_cert_verifier(verifier.build().map_err(|e| settings(&e))?)
+        } else {
+            builder.with_no_client_auth()
         };
         let mut config = builder
             .with_single_cert(chain, key)
             .map_err(|e| settings(&e))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        if verified {
+            // A resumed session shows the certificate of the first one: it may have expired since.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+        }
         Ok(config)
     }
 }

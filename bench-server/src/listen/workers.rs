@@ -164,7 +164,7 @@ async fn serve_queue<H: Handler>(
                 }
             };
             match tls {
-                None => serve_connection(stream, serving, newcomer, handler).await,
+                None => serve_connection(stream, serving, newcomer, false, handler).await,
                 Some((acceptor, peer)) => {
                     let handshake = timeout(FIRST_WORD, tls::accept(&acceptor, stream));
                     let handshake = tokio::select! {
@@ -174,7 +174,8 @@ async fn serve_queue<H: Handler>(
                     match handshake {
                         // Above the session, so that what is gathered becomes one record, and not each of its parts.
                         Ok(Ok(stream)) => {
-                            serve_connection(stream, serving, newcomer, handler).await;
+                            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                            serve_connection(stream, serving, newcomer, http2, handler).await;
                         }
                         Ok(Err(e)) => failed.tell(peer, e),
                         Err(_) => failed.tell(peer, "it took too long"),
@@ -185,7 +186,14 @@ async fn serve_queue<H: Handler>(
     }
 }
 
-async fn serve_connection<H, S>(stream: S, serving: Serving, newcomer: Newcomer, handler: H)
+/// `http2`: the client has chosen HTTP/2 in the TLS handshake, so that HTTP/1.1 is an error.
+async fn serve_connection<H, S>(
+    stream: S,
+    serving: Serving,
+    newcomer: Newcomer,
+    http2: bool,
+    handler: H,
+)
 where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -211,6 +219,9 @@ where
         stalled_reader: limits.stalled_reader,
         bytes: bytes.clone(),
     });
+    if http2 {
+        builder = builder.http2_only();
+    }
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -268,7 +279,7 @@ where
         limits,
         streams_of_thread: usize::MAX,
     };
-    serve_connection(stream, serving, Newcomer::new(), handler).await;
+    serve_connection(stream, serving, Newcomer::new(), false, handler).await;
 }
 
 #[cfg(test)]

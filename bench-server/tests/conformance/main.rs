@@ -12,11 +12,17 @@
 mod benchmark_tool;
 mod calls;
 mod chance;
+#[allow(dead_code, reason = "the tests of TLS use more of it")]
+#[path = "../tls/client.rs"]
+mod client;
 mod compaction;
 mod differential;
 mod errors;
 mod etcdctl;
 mod harness;
+#[allow(dead_code, reason = "the tests of TLS use more of it")]
+#[path = "../tls/identity.rs"]
+mod identity;
 mod kv;
 mod lease;
 mod maintenance;
@@ -26,6 +32,7 @@ mod peer;
 mod range;
 mod range_stream;
 mod request;
+mod tls;
 mod txn;
 mod txn_compare;
 mod txn_limits;
@@ -64,6 +71,7 @@ fn main() -> ExitCode {
         maintenance::cases(),
         errors::cases(),
         older::cases(),
+        tls::cases(),
         etcdctl::cases(),
         benchmark_tool::cases(),
         differential::cases(),

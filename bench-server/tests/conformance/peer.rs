@@ -93,10 +93,15 @@ impl Server {
     /// Starts `peer` with `flags` (which every peer that the case runs on must have) on an empty
     /// folder and a free port.
     pub(crate) fn start(peer: Peer, flags: &[&str]) -> Result<Self, String> {
+        Self::start_at(peer, "http://127.0.0.1:0", flags)
+    }
+
+    /// As [`Self::start`], at this URL; `https://` needs flags with certificates.
+    pub(crate) fn start_at(peer: Peer, url: &str, flags: &[&str]) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let log = Arc::default();
-        let (child, url) = launch(peer, &flags, "http://127.0.0.1:0", folder.path(), &log)?;
+        let (child, url) = launch(peer, &flags, url, folder.path(), &log)?;
         Ok(Self {
             url,
             peer,
@@ -221,10 +226,12 @@ fn address_in(line: &str) -> Option<String> {
     if let Some(url) = line.strip_prefix("ready etcd=") {
         return Some(url.trim().to_owned());
     }
-    if !line.contains("serving client traffic insecurely") {
-        return None;
-    }
+    let scheme = match line {
+        line if line.contains("serving client traffic insecurely") => "http",
+        line if line.contains("serving client traffic securely") => "https",
+        _ => return None,
+    };
     let (_, rest) = line.split_once(r#""address":""#)?;
     let (address, _) = rest.split_once('"')?;
-    Some(format!("http://{address}"))
+    Some(format!("{scheme}://{address}"))
 }

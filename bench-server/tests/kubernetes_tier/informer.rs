@@ -1,6 +1,7 @@
 //! Informers of client-go, what nearly every controller watches with, against the tier: both media types, each
 //! by a list and by a watch that begins with the state.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::stage::{ALL, APART, Stage, cases, program};
 
-const INFORMER: (&str, &str) = ("INFORMER_BIN", "informer");
+pub(crate) const INFORMER: (&str, &str) = ("INFORMER_BIN", "informer");
 
 cases! {
     it_syncs_and_follows on ALL, needs INFORMER;
@@ -22,16 +23,18 @@ cases! {
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running informer; killed when dropped.
-struct Informer {
+pub(crate) struct Informer {
     lines: Lines<BufReader<ChildStdout>>,
     what: String,
     _child: Child,
 }
 
 impl Informer {
-    fn start(stage: &Stage, media: &str, by_watch: bool) -> Self {
+    /// One of the server at `url`; `files` are a CA, or a CA, a certificate and its key.
+    pub(crate) fn start(url: &str, media: &str, by_watch: bool, files: &[&Path]) -> Self {
         let mut child = Command::new(program(INFORMER.0, INFORMER.1))
-            .args([&*stage.url, media, "ns"])
+            .args([url, media, "ns"])
+            .args(files)
             .env("KUBE_FEATURE_WatchListClient", by_watch.to_string())
             .kill_on_drop(true)
             .stdin(Stdio::piped())
@@ -48,7 +51,7 @@ impl Informer {
     }
 
     /// Waits for a line.
-    async fn says(&mut self, expected: &str) {
+    pub(crate) async fn says(&mut self, expected: &str) {
         let line = tokio::time::timeout(LIMIT, self.lines.next_line()).await;
         let line = line.unwrap_or_else(|_| panic!("{}: no {expected:?}", self.what));
         let line = line.expect("a pipe").expect("the informer goes on");
@@ -64,7 +67,7 @@ fn all(stage: &Stage) -> Vec<Informer> {
         ("protobuf", false),
         ("protobuf", true),
     ];
-    let start = |(media, by_watch)| Informer::start(stage, media, by_watch);
+    let start = |(media, by_watch)| Informer::start(&stage.url, media, by_watch, &[]);
     kinds.map(start).into()
 }
 

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::shards::{encoded, equal_shards};
 use crate::stage::{ALL, ONE, Stage, cases, program};
 
-const KUBECTL: (&str, &str) = ("KUBECTL_BIN", "kubectl");
+pub(crate) const KUBECTL: (&str, &str) = ("KUBECTL_BIN", "kubectl");
 
 cases! {
     get_in_chunks_and_formats on ALL, needs KUBECTL;

@@ -12,6 +12,9 @@ mod consistency;
 mod differential;
 mod errors;
 mod http;
+#[allow(dead_code, reason = "the tests of TLS use more of it")]
+#[path = "../tls/identity.rs"]
+mod identity;
 mod informer;
 mod instances;
 mod kubectl;
@@ -24,6 +27,7 @@ mod proxy;
 mod shards;
 mod stage;
 mod table;
+mod tls;
 mod watches;
 mod writes;
 
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         kubectl::cases(),
         shards::cases(),
         informer::cases(),
+        tls::cases(),
     ];
     stage::run_all(&cases.concat())
 }

@@ -155,6 +155,8 @@ fn run(backend: Backend, case: Case) -> Result<(), Failed> {
 pub(crate) struct Tier {
     /// `http://127.0.0.1:PORT`.
     pub(crate) url: String,
+    /// The second URL of a tier that listens on two; otherwise empty.
+    pub(crate) other_url: String,
     /// Of the store in the same process.
     etcd_url: Option<String>,
     child: Child,
@@ -191,6 +193,7 @@ impl Tier {
         });
         let mut tier = Self {
             url: String::new(),
+            other_url: String::new(),
             etcd_url: None,
             child,
             log,
@@ -201,7 +204,9 @@ impl Tier {
             if let Some(url) = line.strip_prefix("ready etcd=") {
                 tier.etcd_url = Some(url.to_owned());
             } else if let Some(url) = line.strip_prefix("ready kube=") {
-                url.clone_into(&mut tier.url);
+                let (first, second) = url.split_once(',').unwrap_or((url, ""));
+                first.clone_into(&mut tier.url);
+                second.clone_into(&mut tier.other_url);
             }
         }
         for _ in 0..600 {

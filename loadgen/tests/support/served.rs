@@ -1,6 +1,7 @@
 //! Our servers as processes of their own, as somebody else's that are there.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,19 +28,39 @@ impl Served {
         let any = "http://127.0.0.1:0";
         let store = ["--backend", "embedded", "--listen-client-urls", any];
         let flags = [&store[..], &["--listen-kube-urls"]].concat();
-        Self::start(&flags, "ready kube=")
+        Self::start(&flags, any, "ready kube=")
+    }
+
+    /// The same over HTTPS, with this certificate and its key.
+    pub(crate) fn kube_over_tls(cert: &Path, key: &Path) -> Self {
+        let pair = [
+            format!("--tls-cert-file={}", cert.display()),
+            format!("--tls-private-key-file={}", key.display()),
+        ];
+        let flags = [
+            "--backend",
+            "embedded",
+            "--listen-client-urls",
+            "http://127.0.0.1:0",
+            &*pair[0],
+            &*pair[1],
+            "--listen-kube-urls",
+        ];
+        Self::start(&flags, "https://127.0.0.1:0", "ready kube=")
     }
 
     /// An etcd tier.
     pub(crate) fn etcd() -> Self {
-        Self::start(&["--listen-client-urls"], "ready etcd=")
+        let any = "http://127.0.0.1:0";
+        Self::start(&["--listen-client-urls"], any, "ready etcd=")
     }
 
-    fn start(flags: &[&str], ready: &str) -> Self {
+    /// Starts one whose last flag has the value `listen`.
+    fn start(flags: &[&str], listen: &str, ready: &str) -> Self {
         let mut child = Command::new(assert_cmd::cargo::cargo_bin("loadgen"))
             .arg("serve")
             .args(flags)
-            .arg("http://127.0.0.1:0")
+            .arg(listen)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

@@ -1,8 +1,9 @@
 // An informer of client-go for the tests of the Kubernetes tier: it keeps the ConfigMaps of a namespace and says
 // what it sees.
 //
-//	informer URL json|protobuf NAMESPACE
+//	informer URL json|protobuf NAMESPACE [CA [CERT KEY]]
 //
+// CA is what an https URL is trusted by, CERT and KEY are what is shown to it, all of them PEM files.
 // It prints `synced NAME…` once, then `add NAME`, `update NAME` or `delete NAME` for each change, and ends with
 // its standard input. Whether it lists by a watch is client-go's own KUBE_FEATURE_WatchListClient.
 package main
@@ -27,22 +28,30 @@ var mediaTypes = map[string]string{
 }
 
 func main() {
-	if len(os.Args) != 4 || mediaTypes[os.Args[2]] == "" {
-		fmt.Fprintln(os.Stderr, "usage: informer URL json|protobuf NAMESPACE")
+	given := len(os.Args)
+	if (given != 4 && given != 5 && given != 7) || mediaTypes[os.Args[2]] == "" {
+		fmt.Fprintln(os.Stderr, "usage: informer URL json|protobuf NAMESPACE [CA [CERT KEY]]")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], mediaTypes[os.Args[2]], os.Args[3]); err != nil {
+	var files rest.TLSClientConfig
+	if given > 4 {
+		files.CAFile = os.Args[4]
+	}
+	if given > 5 {
+		files.CertFile, files.KeyFile = os.Args[5], os.Args[6]
+	}
+	if err := run(os.Args[1], mediaTypes[os.Args[2]], os.Args[3], files); err != nil {
 		fmt.Fprintln(os.Stderr, "informer:", err)
 		os.Exit(1)
 	}
 }
 
-func run(url, mediaType, namespace string) error {
+func run(url, mediaType, namespace string, files rest.TLSClientConfig) error {
 	content := rest.ContentConfig{
 		ContentType:        mediaType,
 		AcceptContentTypes: mediaType + ",application/json",
 	}
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: url, ContentConfig: content})
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: url, ContentConfig: content, TLSClientConfig: files})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,5 @@
 //! The etcd tier over TLS, through each client that this project has, and whom it refuses.
 
-use std::path::PathBuf;
-
 use bench_server::etcd::tier::EtcdTier;
 use bench_server::flags::Flags;
 use clap::Parser;
@@ -12,32 +10,8 @@ use etcd_api::client::raw_list::{ListRpc, RawConnection};
 use etcd_api::client::walk::Object;
 use etcd_api::error::Error;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
-use tempfile::TempDir;
 
-/// A certificate for this machine and its key, as files.
-struct Identity {
-    folder: TempDir,
-}
-
-impl Identity {
-    fn new() -> Self {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
-        let made = made.expect("a certificate for an address");
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let this = Self { folder };
-        std::fs::write(this.cert(), made.cert.pem()).expect("a file");
-        std::fs::write(this.key(), made.signing_key.serialize_pem()).expect("a file");
-        this
-    }
-
-    fn cert(&self) -> PathBuf {
-        self.folder.path().join("cert.pem")
-    }
-
-    fn key(&self) -> PathBuf {
-        self.folder.path().join("key.pem")
-    }
-}
+use crate::identity::Identity;
 
 /// A tier that shows `identity`, and the settings of a client that trusts it.
 async fn serving(identity: &Identity, more: &[String]) -> (EtcdTier, ClientConfig) {
@@ -125,20 +99,20 @@ async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
 #[tokio::test]
 async fn where_clients_need_a_certificate_only_the_right_one_is_let_in() {
     let (identity, own, other) = (Identity::new(), Identity::new(), Identity::new());
-    let demand = [
-        "--client-cert-auth".to_owned(),
-        format!("--trusted-ca-file={}", own.cert().display()),
-    ];
-    let (_tier, config) = serving(&identity, &demand).await;
-    for (shown, welcome) in [(None, false), (Some(&other), false), (Some(&own), true)] {
-        let mut config = config.clone();
-        config.tls.cert = shown.map(Identity::cert);
-        config.tls.key = shown.map(Identity::key);
-        // With TLS 1.3 a client learns that it is refused when it first reads.
-        let answered = async {
-            let lists = RawConnection::connect(&config, None).await?;
-            lists.drain(ListRpc::Range, &every_key()).await
-        };
-        assert_eq!(answered.await.is_ok(), welcome);
+    let ca = format!("--trusted-ca-file={}", own.cert().display());
+    // As with etcd, the CA alone is enough.
+    for demand in [&[ca.clone()][..], &[ca, "--client-cert-auth".to_owned()]] {
+        let (_tier, config) = serving(&identity, demand).await;
+        for (shown, welcome) in [(None, false), (Some(&other), false), (Some(&own), true)] {
+            let mut config = config.clone();
+            config.tls.cert = shown.map(Identity::cert);
+            config.tls.key = shown.map(Identity::key);
+            // With TLS 1.3 a client learns that it is refused when it first reads.
+            let answered = async {
+                let lists = RawConnection::connect(&config, None).await?;
+                lists.drain(ListRpc::Range, &every_key()).await
+            };
+            assert_eq!(answered.await.is_ok(), welcome, "{demand:?}");
+        }
     }
 }

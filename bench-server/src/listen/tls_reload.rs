@@ -1,0 +1,124 @@
+//! Certificates, keys and CAs that change while the server runs.
+//!
+//! The files are read for each accepted connection, as etcd does with certificate and key, and compared by content: a
+//! mounted Secret changes by a symlink, which leaves no trace in the times of its files. What has changed makes a whole
+//! new configuration. With it, sessions begin anew: one that is resumed would skip a new verifier of client certificates.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::tls::{Contents, TlsError, TlsFiles};
+
+/// The TLS of a tier's https:// listeners, as its files are now.
+#[derive(Debug)]
+pub struct ServerTls {
+    files: TlsFiles,
+    /// `None` until the first https:// URL asks for it.
+    loaded: Mutex<Option<Loaded>>,
+    reloads: Family<Outcome, Counter>,
+}
+
+struct Loaded {
+    /// What connections are accepted with.
+    config: Arc<ServerConfig>,
+    /// What was read last, usable or not; the reason when it could not be read.
+    seen: Result<Contents, String>,
+}
+
+impl std::fmt::Debug for Loaded {
+    /// Without what was read: a private key is in it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Loaded")
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+}
+
+const SUCCESS: Outcome = Outcome { result: "success" };
+const FAILURE: Outcome = Outcome { result: "failure" };
+
+impl ServerTls {
+    /// The TLS of these files, of which none is read before [`Self::load`].
+    pub fn new(files: TlsFiles) -> Self {
+        Self {
+            files,
+            loaded: Mutex::new(None),
+            reloads: Family::default(),
+        }
+    }
+
+    /// Shows in `registry` how often the files have changed.
+    pub fn register(&self, registry: &mut Registry) {
+        for outcome in [SUCCESS, FAILURE] {
+            // A series that is 0 until something happens, and not absent.
+            drop(self.reloads.get_or_create(&outcome));
+        }
+        registry.register(
+            "bench_server_tls_reloads",
+            "Changes of the TLS files, by whether what they hold could be used",
+            self.reloads.clone(),
+        );
+    }
+
+    /// Reads the files for the first time, unless that has been done.
+    ///
+    /// # Errors
+    /// [`TlsError`], with the flag or the file.
+    pub fn load(&self) -> Result<(), TlsError> {
+        let mut loaded = self.loaded.lock();
+        if loaded.is_none() {
+            let contents = self.files.read()?;
+            *loaded = Some(Loaded {
+                config: Arc::new(self.files.server_config(&contents)?),
+                seen: Ok(contents),
+            });
+        }
+        Ok(())
+    }
+
+    /// What the next connection is accepted with: the files as they are now or, where they cannot be used, as they were
+    /// when they last could. `None` before [`Self::load`].
+    pub fn acceptor(&self) -> Option<TlsAcceptor> {
+        let mut loaded = self.loaded.lock();
+        let loaded = loaded.as_mut()?;
+        self.refresh(loaded);
+        Some(TlsAcceptor::from(loaded.config.clone()))
+    }
+
+    /// Takes over what has changed. Each change is logged and counted once.
+    fn refresh(&self, loaded: &mut Loaded) {
+        let now = self.files.read().map_err(|error| error.to_string());
+        if now == loaded.seen {
+            return;
+        }
+        let config = match &now {
+            Ok(contents) => self.files.server_config(contents),
+            Err(reason) => Err(TlsError::Settings(reason.clone())),
+        };
+        loaded.seen = now;
+        let cert = self.files.cert.as_deref().unwrap_or("".as_ref()).display();
+        match config {
+            Ok(config) => {
+                loaded.config = Arc::new(config);
+                self.reloads.get_or_create(&SUCCESS).inc();
+                tracing::info!("the TLS files have changed: connections now get {cert} anew");
+            }
+            Err(error) => {
+                self.reloads.get_or_create(&FAILURE).inc();
+                tracing::warn!(
+                    "the TLS files have changed and are not used, what was read of {cert} before is: {error}"
+                );
+            }
+        }
+    }
+}

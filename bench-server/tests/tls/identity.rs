@@ -1,0 +1,82 @@
+//! Certificates and keys of tests, as files.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
+};
+use tempfile::TempDir;
+
+/// A certificate for this machine, of itself or of a CA, and its key.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    folder: TempDir,
+}
+
+impl Identity {
+    /// One that nobody but itself has signed.
+    pub(crate) fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+        let made = made.expect("a certificate for an address");
+        Self::of(&made.cert.pem(), &made.signing_key)
+    }
+
+    fn of(cert: &str, key: &KeyPair) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let this = Self { folder };
+        std::fs::write(this.cert(), cert).expect("a file");
+        std::fs::write(this.key(), key.serialize_pem()).expect("a file");
+        this
+    }
+
+    /// Where the files lie.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn cert(&self) -> PathBuf {
+        self.folder().join("cert.pem")
+    }
+
+    pub(crate) fn key(&self) -> PathBuf {
+        self.folder().join("key.pem")
+    }
+}
+
+/// A certificate authority.
+pub(crate) struct Ca {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+impl Ca {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let this = Self { issuer, folder };
+        std::fs::write(this.cert(), this.issuer.pem()).expect("a file");
+        this
+    }
+
+    /// Its own certificate.
+    pub(crate) fn cert(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    /// A certificate of it that serves and asks, for 127.0.0.1 and with this name.
+    pub(crate) fn sign(&self, name: &str) -> Identity {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("an address");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let key = KeyPair::generate().expect("a key");
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        Identity::of(&cert.pem(), &key)
+    }
+}
