@@ -49,6 +49,11 @@ pub fn limit_all(bytes: usize) {
     MOST.store(bytes, Ordering::Relaxed);
 }
 
+/// Bytes from which on the frames of all connections become small.
+pub fn most_bytes() -> usize {
+    MOST.load(Ordering::Relaxed)
+}
+
 /// Bytes that all connections have in flight.
 pub fn all_bytes() -> usize {
     ALL.load(Ordering::Relaxed)
