@@ -39,6 +39,11 @@ static CORES: LazyLock<Semaphore> = LazyLock::new(|| {
     Semaphore::new(cores - 1)
 });
 
+/// Whether lists hold as many bytes as they may: fewer than [`ALL_HELD_BYTES`] where responses have little memory.
+fn is_all_held() -> bool {
+    ALL_HELD.load(Ordering::Relaxed) >= ALL_HELD_BYTES.min(in_flight::most_bytes())
+}
+
 /// A list that is being sent. Up to 2 MiB and a frame wait in it, where nothing waits in a [`ListBody`].
 #[derive(Debug)]
 pub struct AheadBody {
@@ -162,7 +167,7 @@ impl AheadBody {
         if is_made && self.poll_back(context).is_pending() {
             return;
         }
-        if ALL_HELD.load(Ordering::Relaxed) >= ALL_HELD_BYTES || in_flight::is_much() {
+        if is_all_held() || in_flight::is_much() {
             return;
         }
         let Some(mut list) = self.list.take_if(|list| !list.is_over()) else {
@@ -175,8 +180,7 @@ impl AheadBody {
         let (made, held) = (self.made.clone(), self.held.clone());
         self.making = Some(spawn_blocking(move || {
             for _ in 0..TURN {
-                let is_enough = held.load(Ordering::Relaxed) >= HELD_BYTES
-                    || ALL_HELD.load(Ordering::Relaxed) >= ALL_HELD_BYTES;
+                let is_enough = held.load(Ordering::Relaxed) >= HELD_BYTES || is_all_held();
                 if is_enough {
                     break;
                 }

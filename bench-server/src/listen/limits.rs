@@ -11,7 +11,7 @@ use crate::flags::CommonFlags;
 use crate::wire::in_flight::{self, ConnectionBytes, SMALL_FRAME_BYTES};
 
 /// Streams that a connection may have open by default: what aggregated API servers recommend to each other, and twenty times
-/// what a client of ours opens. A stream that stalls holds a small frame, so that a connection of them holds 16 MiB.
+/// what a client of ours opens. A stream that stalls holds a small frame, so that a connection of them holds 8 MiB.
 pub const MAX_STREAMS: u32 = 1_000;
 
 /// Streams that clients have reset before they were accepted, and that wait to be. A client that cancels what it has seen

@@ -25,7 +25,7 @@ use tokio::task::futures::TaskLocalFuture;
 pub const COUNTED_FROM_BYTES: usize = 4 * 1024;
 
 /// Frames of a stream whose connection, or whose process, has too much in flight.
-pub const SMALL_FRAME_BYTES: usize = 16 * 1024;
+pub const SMALL_FRAME_BYTES: usize = 8 * 1024;
 
 /// Bytes that one connection may have in flight before its frames become small: five lists with all that
 /// HTTP/2 buffers for each.
@@ -47,6 +47,11 @@ tokio::task_local! {
 /// Sets how many bytes the frames of all connections may hold before they become small.
 pub fn limit_all(bytes: usize) {
     MOST.store(bytes, Ordering::Relaxed);
+}
+
+/// Bytes from which on the frames of all connections become small.
+pub fn most_bytes() -> usize {
+    MOST.load(Ordering::Relaxed)
 }
 
 /// Bytes that all connections have in flight.

@@ -5,7 +5,7 @@ use crate::victim::{Port, Victim};
 
 const ROOM: &str = "--response-memory-bytes=25165824";
 const SEEDED_BYTES: usize = 10_000_000;
-const LISTS: usize = 40;
+const LISTS: usize = 15;
 
 /// Everything: key 1, range_end 2.
 const EVERYTHING: &[u8] = b"\x0a\x01\0\x12\x01\0";

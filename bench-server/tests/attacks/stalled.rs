@@ -93,7 +93,7 @@ fn a_connection_that_is_not_read_is_closed() {
 /// The same over HTTP/1.1, where a connection is one answer.
 #[test]
 fn an_http1_client_that_does_not_read_is_closed() {
-    const CONNECTIONS: usize = 200;
+    const CONNECTIONS: usize = 100;
     let mut victim = Victim::start(&UNREAD);
     victim.seed(SEEDED_BYTES);
     victim.rest();

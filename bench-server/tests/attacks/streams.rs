@@ -56,7 +56,7 @@ fn streams_beyond_the_limit_are_refused() {
 #[test]
 fn streams_of_all_connections_are_limited() {
     for port in BOTH {
-        let mut victim = Victim::start(&["--response-memory-bytes=16777216", "--worker-threads=1"]);
+        let mut victim = Victim::start(&["--response-memory-bytes=8388608", "--worker-threads=1"]);
         victim.rest();
         let mut attackers = Vec::new();
         for _ in 0..4 {
@@ -69,7 +69,7 @@ fn streams_of_all_connections_are_limited() {
             }
             attackers.push(attacker);
         }
-        // Three quarters of 3,600 are above 1,024, which is 16 MiB in small frames.
+        // Three quarters of 3,600 are above 1,024, which is 8 MiB in small frames.
         victim.until(port, "bench_server_requests_refused_total", |refused| {
             refused >= 2_500.0
         });
