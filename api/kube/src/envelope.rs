@@ -25,6 +25,12 @@ pub enum EnvelopeError {
     /// There is no object in it.
     #[error("envelope holds no object")]
     Empty,
+    /// It is around an object of another type.
+    #[error("envelope is not of this type")]
+    Type,
+    /// Something else than [`TAIL`] is behind the object.
+    #[error("envelope does not end behind its object")]
+    Tail,
 }
 
 /// The object inside an envelope, as a part of `value`.
@@ -34,6 +40,25 @@ pub enum EnvelopeError {
 pub fn open(value: &[u8]) -> Result<&[u8], EnvelopeError> {
     let unknown = value.strip_prefix(MAGIC).ok_or(EnvelopeError::Magic)?;
     find_bytes(unknown, 2)?.ok_or(EnvelopeError::Empty)
+}
+
+/// The object inside an envelope that is, byte for byte, the one which [`seal`] makes.
+///
+/// # Errors
+/// See [`EnvelopeError`].
+pub fn open_exactly<'v>(
+    value: &'v [u8],
+    api_version: &str,
+    kind: &str,
+) -> Result<&'v [u8], EnvelopeError> {
+    let raw = open(value)?;
+    let mut head = Vec::with_capacity(64);
+    put_head(&mut head, api_version, kind, raw.len());
+    let rest = value.strip_prefix(&head[..]).ok_or(EnvelopeError::Type)?;
+    if rest.get(raw.len()..) != Some(TAIL) {
+        return Err(EnvelopeError::Tail);
+    }
+    Ok(&rest[..raw.len()])
 }
 
 /// `apiVersion` and `kind` that an envelope names; empty text where it names none.
@@ -95,6 +120,23 @@ mod tests {
             assert_eq!(open(&value), Ok(&raw[..]));
             assert_eq!(type_meta(&value), Ok((&b"v1"[..], &b"Pod"[..])));
         }
+    }
+
+    #[test]
+    fn exactly_what_is_sealed_is_opened_exactly() {
+        let raw = b"an object";
+        let value = seal("v1", "Pod", raw);
+        assert_eq!(open_exactly(&value, "v1", "Pod"), Ok(&raw[..]));
+        for at in 0..value.len() {
+            let mut flipped = value.clone();
+            flipped[at] ^= 1;
+            let opened = open_exactly(&flipped, "v1", "Pod");
+            assert_ne!(opened, Ok(&raw[..]), "byte {at}");
+        }
+        let longer = [&value[..], &[0x28, 0x01]].concat();
+        assert_eq!(open_exactly(&longer, "v1", "Pod"), Err(EnvelopeError::Tail));
+        let secret = open_exactly(&value, "v1", "Secret");
+        assert_eq!(secret, Err(EnvelopeError::Type));
     }
 
     #[test]
