@@ -14,9 +14,9 @@ mod tests;
 
 use crate::error::Error;
 pub use carry::{Carry, Unit};
-pub use fields::Object;
 pub(crate) use fields::objects;
-use fields::{Scan, parse_header_revision, parse_object, scan_field};
+pub use fields::{Header, Object};
+use fields::{Scan, parse_header, parse_object, scan_field};
 
 const LENGTH_DELIMITED: u64 = 2;
 const PREFIX_LEN: usize = 5;
@@ -130,6 +130,14 @@ impl From<WalkError> for Error {
 pub struct ListSummary {
     /// Header revision: the store's when it was read.
     pub revision: i64,
+    /// Who sent it, as the last header says; its revision is above.
+    pub header: Header,
+    /// Which message the last header came in, from 1.
+    pub header_message: u64,
+    /// Objects, headers and messages with a field that etcd 3.7 does not know, that is there twice, or (of objects and headers)
+    /// that stands in another order than encoders write them.
+    /// A client of a newer server passes over them; a measurement should know of them.
+    pub irregular: u64,
     /// `count` of the last message that had one.
     pub count: i64,
     /// Whether a limit cut the list.
@@ -169,6 +177,10 @@ pub struct Walker {
     last_key: Vec<u8>,
     objects_before_message: u64,
     seen_header: bool,
+    /// The fields that the response being read has had, a bit for each.
+    seen_fields: u8,
+    /// Whether the message being read has had its response.
+    has_response: bool,
     summary: ListSummary,
 }
 
@@ -184,6 +196,8 @@ impl Walker {
             last_key: Vec::new(),
             objects_before_message: 0,
             seen_header: false,
+            seen_fields: 0,
+            has_response: false,
             summary: ListSummary::default(),
         }
     }
@@ -256,6 +270,8 @@ impl Walker {
         }
         self.objects_before_message = self.summary.objects;
         self.summary.messages = message;
+        self.seen_fields = 0;
+        self.has_response = false;
         self.message_left = u64::from(u32::from_be_bytes([a, b, c, d]));
         self.level = match self.rpc {
             ListRpc::Range => {
@@ -277,6 +293,9 @@ impl Walker {
             self.require_wire_type(&scan, LENGTH_DELIMITED)?;
             self.message_left -= scan.head as u64;
             self.response_left = scan.payload;
+            self.seen_fields = 0;
+            self.summary.irregular += u64::from(self.has_response);
+            self.has_response = true;
             self.level = Level::Response;
             self.close_levels();
             return Ok(Unit::Taken(scan.head));
@@ -286,6 +305,7 @@ impl Walker {
             return Ok(Unit::Need(len));
         }
         self.message_left -= len as u64;
+        self.summary.irregular += 1;
         self.close_levels();
         Ok(Unit::Taken(len))
     }
@@ -311,16 +331,19 @@ impl Walker {
             }
             1 => {
                 self.require_wire_type(&scan, LENGTH_DELIMITED)?;
-                let revision = parse_header_revision(&unit[scan.head..]);
-                let revision = revision.ok_or(WalkError::WireType {
+                let header = parse_header(&unit[scan.head..]);
+                let (header, is_irregular) = header.ok_or(WalkError::WireType {
                     field: 1,
                     wire_type: scan.wire_type,
                     at: self.summary.bytes,
                 })?;
                 // Merging: a later header's non-zero revision wins.
-                if revision != 0 {
-                    self.summary.revision = revision;
+                if header.revision != 0 {
+                    self.summary.revision = header.revision;
                 }
+                self.summary.header = header;
+                self.summary.header_message = self.summary.messages;
+                self.summary.irregular += u64::from(is_irregular);
                 self.seen_header = true;
             }
             3 => {
@@ -331,7 +354,13 @@ impl Walker {
                 self.require_wire_type(&scan, 0)?;
                 self.summary.count = scan.value.cast_signed();
             }
-            _ => {}
+            _ => self.summary.irregular += 1,
+        }
+        // Only objects are many; the other fields of a response are there once.
+        if let 1 | 3 | 4 = scan.field {
+            let field = 1 << scan.field;
+            self.summary.irregular += u64::from(self.seen_fields & field != 0);
+            self.seen_fields |= field;
         }
         self.response_left -= len as u64;
         self.message_left -= len as u64;
@@ -359,6 +388,7 @@ impl Walker {
         self.last_key.clear();
         self.last_key.extend_from_slice(object.key);
         self.summary.objects += 1;
+        self.summary.irregular += u64::from(object.is_irregular);
         visitor.on_object(object, record, offset);
         Ok(())
     }

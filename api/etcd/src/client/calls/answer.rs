@@ -26,7 +26,7 @@ pub fn range_answer(message: &[u8]) -> Option<RangeAnswer<'_>> {
     while !rest.is_empty() {
         let (scan, payload) = fields::next_field(&mut rest)?;
         match (scan.field, scan.wire_type) {
-            (1, 2) => answer.revision = fields::parse_header_revision(payload)?,
+            (1, 2) => answer.revision = fields::parse_header(payload)?.0.revision,
             (2, 2) => {
                 let object = fields::parse_object(payload)?;
                 answer.object.get_or_insert(object);
@@ -45,7 +45,7 @@ pub fn put_answer(message: &[u8]) -> Option<i64> {
     while !rest.is_empty() {
         let (scan, payload) = fields::next_field(&mut rest)?;
         if (scan.field, scan.wire_type) == (1, 2) {
-            revision = fields::parse_header_revision(payload)?;
+            revision = fields::parse_header(payload)?.0.revision;
         }
     }
     Some(revision)

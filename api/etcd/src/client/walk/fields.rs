@@ -39,6 +39,13 @@ pub struct Object<'a> {
     pub mod_revision: i64,
     /// Revision of its creation.
     pub create_revision: i64,
+    /// Writes since then, the first included.
+    pub version: i64,
+    /// The lease that it is bound to, or 0.
+    pub lease: i64,
+    /// Whether it has a field that etcd 3.7 does not know, or fields in another order than encoders write them: nothing of
+    /// that changes what it means to a client, and no server has a reason for it.
+    pub is_irregular: bool,
 }
 
 /// Reads a varint: `Ok(None)` when the input ends inside it, `Err` when it is too long.
@@ -118,7 +125,11 @@ pub(in crate::client) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> 
         value: &[],
         mod_revision: 0,
         create_revision: 0,
+        version: 0,
+        lease: 0,
+        is_irregular: false,
     };
+    let mut last_field = 0;
     while !message.is_empty() {
         let (scan, payload) = next_field(&mut message)?;
         match (scan.field, scan.wire_type) {
@@ -126,24 +137,48 @@ pub(in crate::client) fn parse_object(mut message: &[u8]) -> Option<Object<'_>> 
             (5, 2) => object.value = payload,
             (2, 0) => object.create_revision = scan.value.cast_signed(),
             (3, 0) => object.mod_revision = scan.value.cast_signed(),
-            (1..=6, 0) if scan.field != 1 && scan.field != 5 => {}
+            (4, 0) => object.version = scan.value.cast_signed(),
+            (6, 0) => object.lease = scan.value.cast_signed(),
             (1..=6, _) => return None,
-            _ => {}
+            _ => object.is_irregular = true,
         }
+        object.is_irregular |= scan.field <= last_field;
+        last_field = scan.field;
     }
     (!object.key.is_empty()).then_some(object)
 }
 
-/// The revision in a `ResponseHeader` (0 when it has none); `None` when it is malformed.
-pub(in crate::client) fn parse_header_revision(mut message: &[u8]) -> Option<i64> {
-    let mut revision = 0;
+/// A `ResponseHeader` (zeros for what it has not), and whether it is irregular as an [`Object`] may be; `None` when it is
+/// malformed.
+pub(in crate::client) fn parse_header(mut message: &[u8]) -> Option<(Header, bool)> {
+    let mut header = Header::default();
+    let (mut is_irregular, mut last_field) = (false, 0);
     while !message.is_empty() {
         let (scan, _) = next_field(&mut message)?;
-        if (scan.field, scan.wire_type) == (3, 0) {
-            revision = scan.value.cast_signed();
+        match (scan.field, scan.wire_type) {
+            (1, 0) => header.cluster_id = scan.value,
+            (2, 0) => header.member_id = scan.value,
+            (3, 0) => header.revision = scan.value.cast_signed(),
+            (4, 0) => header.raft_term = scan.value,
+            _ => is_irregular = true,
         }
+        is_irregular |= scan.field <= last_field;
+        last_field = scan.field;
     }
-    Some(revision)
+    Some((header, is_irregular))
+}
+
+/// What a response says about the server that sent it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Of the cluster.
+    pub cluster_id: u64,
+    /// Of its member.
+    pub member_id: u64,
+    /// The store's revision.
+    pub revision: i64,
+    /// The member's raft term.
+    pub raft_term: u64,
 }
 
 /// Walks a run of encoded objects (`RangeResponse.kvs` fields, whole ones only), as

@@ -105,6 +105,14 @@ fn a_stream_reads_as_prost_reads_it() {
         messages: 3,
         bytes: bytes.len() as u64,
         empty_chunks: 0,
+        header: Header {
+            cluster_id: header().cluster_id,
+            member_id: header().member_id,
+            revision: 1_234_567,
+            raft_term: header().raft_term,
+        },
+        header_message: 3,
+        irregular: 0,
     };
     assert_eq!(summary, expected);
     for (i, (key, value, mod_revision)) in seen.iter().enumerate() {
@@ -186,6 +194,46 @@ fn order_is_checked_across_chunks() {
         matches!(result, Err(WalkError::Order { index: 1, .. })),
         "{result:?}"
     );
+}
+
+#[test]
+fn what_etcd_does_not_send_is_counted() {
+    let regular = |rpc, bytes: &[u8]| walk(rpc, bytes, &[]).map(|(summary, _)| summary.irregular);
+    let response = RangeResponse {
+        header: Some(header()),
+        kvs: vec![kv(0, 10)],
+        count: 1,
+        ..Default::default()
+    };
+    let message = response.encode_to_vec();
+    let of = |message: &[u8]| {
+        let mut bytes = vec![0];
+        bytes.extend((message.len() as u32).to_be_bytes());
+        bytes.extend(message);
+        bytes
+    };
+    assert_eq!(regular(ListRpc::Range, &of(&message)), Ok(0));
+    // Field 9; field 4 a second time; an object with field 7; one whose version comes twice.
+    let unknown = [&message[..], &[0x4a, 0]].concat();
+    let twice = [&message[..], &[0x20, 1]].concat();
+    let object = |more: &[u8]| {
+        let record = [&kv(1, 10).encode_to_vec()[..], more].concat();
+        let head = [0x12, u8::try_from(record.len()).expect("short")];
+        [&message[..], &head, &record].concat()
+    };
+    for wrong in [unknown, twice, object(&[0x38, 1]), object(&[0x20, 1])] {
+        assert_eq!(regular(ListRpc::Range, &of(&wrong)), Ok(1), "{wrong:?}");
+    }
+    let streamed = RangeStreamResponse {
+        range_response: Some(response),
+    };
+    let streamed = streamed.encode_to_vec();
+    assert_eq!(regular(ListRpc::RangeStream, &of(&streamed)), Ok(0));
+    let twice = [&streamed[..], &[0x0a, 0]].concat();
+    let unknown = [&streamed[..], &[0x12, 0]].concat();
+    for wrong in [twice, unknown] {
+        assert_eq!(regular(ListRpc::RangeStream, &of(&wrong)), Ok(1));
+    }
 }
 
 #[test]
