@@ -42,6 +42,26 @@ pub enum Wrong {
         /// Objects that are left by count.
         left: u64,
     },
+    /// Fields that etcd 3.7 does not know, or that are there twice.
+    #[error("{0} objects or messages with fields that etcd does not send")]
+    Irregular(u64),
+    /// Messages behind the one with the response header, which is the last.
+    #[error("{0} messages behind the one with the header")]
+    BehindHeader(u64),
+    /// A response of another cluster than the one before, over the same connection.
+    #[error("from cluster {found:x} after one from cluster {before:x}")]
+    Cluster {
+        /// The cluster before.
+        before: u64,
+        /// This one.
+        found: u64,
+    },
+    /// What the store says about an object cannot be.
+    #[error("what is said of an object's writes cannot be: {0:?}")]
+    History(History),
+    /// An object that was written without a lease has one.
+    #[error("{0} objects have a lease, and were written without")]
+    Leases(u64),
     /// Chunks without objects before the end, which kube-apiserver rejects.
     #[error("{0} chunks without objects before the last one")]
     EmptyChunks(u64),
@@ -94,11 +114,16 @@ pub enum Wrong {
     #[error("an object's revision (resourceVersion) is not the one that wrote it")]
     ObjectRevision,
     /// Another list of the same revision held something else.
-    #[error("it is not what an earlier list of the same revision {revision} held")]
+    #[error("it is not what an earlier list of the same revision {revision} held: {what}")]
     Contradiction {
         /// Of both lists.
         revision: i64,
+        /// What differs.
+        what: String,
     },
+    /// A watch that the server ended inside its state, since what it was reading is no longer kept (410).
+    #[error("expired: {0}")]
+    Expired(String),
     /// A body that is no Kubernetes list.
     #[error("not a Kubernetes list: {0}")]
     NotAList(String),
@@ -114,6 +139,32 @@ pub enum Wrong {
     },
 }
 
+/// What etcd says about the writes of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    /// The revision that created it.
+    pub created: i64,
+    /// The revision that wrote it last.
+    pub modified: i64,
+    /// Writes since its creation.
+    pub version: i64,
+    /// Its lease, or 0.
+    pub lease: i64,
+}
+
+impl History {
+    /// Whether it may be: an object of version 1 was created by its last write, and one of a higher version before it.
+    fn is_possible(&self) -> bool {
+        let Self {
+            created, modified, ..
+        } = *self;
+        match self.version {
+            1 => created == modified,
+            version => version > 1 && (1..modified).contains(&created),
+        }
+    }
+}
+
 /// Gathers what one list holds.
 #[derive(Debug, Clone)]
 pub struct Check {
@@ -123,6 +174,9 @@ pub struct Check {
     revisions: u64,
     highest_revision: i64,
     foreign_key: Option<String>,
+    /// The first that is not possible.
+    impossible: Option<History>,
+    leases: u64,
 }
 
 impl Check {
@@ -135,12 +189,22 @@ impl Check {
             revisions: 0,
             highest_revision: 0,
             foreign_key: None,
+            impossible: None,
+            leases: 0,
         }
     }
 
     /// Takes an object. Costs one pass over key and value.
     pub fn visit(&mut self, key: &[u8], value: &[u8], mod_revision: i64) {
         self.visit_first(key, value, mod_revision);
+    }
+
+    /// Takes what etcd says about the writes of the object visited last.
+    pub fn note_history(&mut self, history: History) {
+        self.leases += u64::from(history.lease != 0);
+        if !history.is_possible() {
+            self.impossible.get_or_insert(history);
+        }
     }
 
     /// The same; answers the object's hash for [`Self::visit_again`].
@@ -188,12 +252,18 @@ impl Check {
                 list: listed.revision,
             });
         }
+        if let Some(history) = self.impossible {
+            return Err(Wrong::History(history));
+        }
         let found = Found {
             fingerprint: self.fingerprint,
             revisions: self.revisions,
         };
         if let Some(expected) = expected {
             found.compare(listed, expected)?;
+            if self.leases > 0 {
+                return Err(Wrong::Leases(self.leases));
+            }
         }
         Ok(found)
     }
@@ -223,6 +293,21 @@ impl Found {
     pub fn merge(&mut self, other: &Self) {
         self.fingerprint.merge(&other.fingerprint);
         self.revisions = self.revisions.wrapping_add(other.revisions);
+    }
+
+    /// What it has other than an earlier list of the same revision, in words.
+    #[must_use]
+    pub fn difference(&self, before: &Self) -> String {
+        let (found, earlier) = (&self.fingerprint, &before.fingerprint);
+        if found.objects != earlier.objects {
+            format!("{} objects, then {}", earlier.objects, found.objects)
+        } else if found.bytes != earlier.bytes {
+            format!("{} bytes, then {}", earlier.bytes, found.bytes)
+        } else if found != earlier {
+            format!("fingerprint {earlier}, then {found}")
+        } else {
+            "objects have other revisions".to_owned()
+        }
     }
 
     /// Whether this is what was expected of a list, or of several parts together.
@@ -342,6 +427,41 @@ mod tests {
             check(&OBJECTS, Some(&newer)),
             Err(Wrong::Stale { .. })
         ));
+    }
+
+    #[test]
+    fn what_is_said_of_an_object_s_writes_must_be_possible() {
+        let history = |created, modified, version, lease| History {
+            created,
+            modified,
+            version,
+            lease,
+        };
+        let finished = |noted, expected: Option<&Expected>| {
+            let mut check = Check::new("/r/");
+            for (key, value) in &OBJECTS {
+                check.visit(key, value, 9);
+                check.note_history(noted);
+            }
+            check.finish(&LISTED, expected).map(drop)
+        };
+        let expected = expected();
+        for good in [history(9, 9, 1, 0), history(2, 9, 8, 0)] {
+            assert_eq!(finished(good, Some(&expected)), Ok(()), "{good:?}");
+        }
+        for bad in [
+            history(9, 9, 2, 0),
+            history(8, 9, 1, 0),
+            history(0, 9, 2, 0),
+            history(9, 9, 0, 0),
+            history(10, 9, 2, 0),
+        ] {
+            assert_eq!(finished(bad, None), Err(Wrong::History(bad)));
+        }
+        let leased = history(9, 9, 1, 7);
+        assert_eq!(finished(leased, None), Ok(()), "somebody else's may have");
+        let written = finished(leased, Some(&expected));
+        assert_eq!(written, Err(Wrong::Leases(3)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use workloads::Fingerprint;
 
 use super::thread;
 use crate::sample::{heap, thread_cpu};
+use crate::target::list::again::{self, Restarts};
 use crate::target::list::{ListError, Listed, Lister, Reach, Row};
 use crate::verify::{Check, Expected, Found, Wrong};
 
@@ -40,7 +41,7 @@ pub enum Job {
 /// How one client's list ended.
 #[derive(Debug)]
 pub struct Done {
-    /// From the call to its end (to the first object, for [`Job::FirstObject`]).
+    /// From the call to its end (to the first object, for [`Job::FirstObject`]); of a list that was begun again, from then.
     pub latency: Duration,
     /// From the call to the first object; `None` when nobody looked, or there was none.
     pub first_object: Option<Duration>,
@@ -48,6 +49,8 @@ pub struct Done {
     pub cpu: Duration,
     /// Most bytes that its thread held at a time, of those that it did not hold before; `None` where that is not counted.
     pub memory: Option<u64>,
+    /// Tries before it that compaction cut off.
+    pub restarts: Restarts,
     /// What the list held, where there was one and it was looked at.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
@@ -60,6 +63,7 @@ impl Done {
             first_object: None,
             cpu: Duration::ZERO,
             memory: None,
+            restarts: Restarts::default(),
             result: Err(error),
         }
     }
@@ -92,19 +96,33 @@ impl Verifier {
         Some(expected)
     }
 
-    /// Whether a list agrees with the one before of the same revision, where nothing else is known about it.
-    fn agree(&self, listed: &Listed, found: &Found) -> Result<(), Wrong> {
+    /// The revision of the latest list, where nothing else is known of what one should hold.
+    fn latest_revision(&self) -> Option<i64> {
+        let latest = self.latest.lock();
+        latest.as_ref().map(|(revision, _)| *revision)
+    }
+
+    /// Whether a list agrees with the one before of the same revision, and is not older than one that was there before it
+    /// began, where nothing else is known about it.
+    fn agree(&self, listed: &Listed, found: &Found, at_least: Option<i64>) -> Result<(), Wrong> {
         if self.expected.is_some() {
             return Ok(());
         }
         let revision = listed.revision;
-        let before = self.latest.lock().replace((revision, found.clone()));
-        match before {
-            Some((same, before)) if same == revision && before != *found => {
-                Err(Wrong::Contradiction { revision })
-            }
-            _ => Ok(()),
+        if let Some(at_least) = at_least.filter(|&at_least| revision < at_least) {
+            let found = revision;
+            return Err(Wrong::Stale { found, at_least });
         }
+        let mut latest = self.latest.lock();
+        match &*latest {
+            Some((same, before)) if *same == revision && before != found => {
+                let what = found.difference(before);
+                return Err(Wrong::Contradiction { revision, what });
+            }
+            _ => {}
+        }
+        *latest = Some((revision, found.clone()));
+        Ok(())
     }
 }
 
@@ -201,47 +219,53 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
     }
     let cpu_before = thread_cpu();
     heap::begin();
-    let begun = Instant::now();
     let mut first_object = None;
-    let work = async {
-        match job {
-            Job::List if lister.is_idle() => Ok(None),
-            Job::List => {
-                let mut check = Check::new(&verifier.root);
-                let mut on_first = || first_object = Some(begun.elapsed());
-                let listed = lister.list(&mut check, &mut on_first).await?;
-                let found = if lister.shows_objects() {
-                    let found = check.finish(&listed, verifier.of(lister.node()).as_ref())?;
-                    verifier.agree(&listed, &found)?;
-                    Some(found)
-                } else {
-                    None
-                };
-                Ok(Some((listed, found)))
-            }
-            Job::Drain => lister.drain().await.map(|()| None),
-            Job::Opaque(bytes) => lister.opaque(bytes).await.map(|()| None),
-            Job::FirstObject => lister.first_object().await.map(|()| None),
-            Job::Revision => {
-                let revision = lister.revision().await?;
-                let listed = Listed {
-                    revision,
-                    ..Listed::default()
-                };
-                Ok(Some((listed, None)))
-            }
-            Job::Pin(revision) => {
-                lister.pin(revision);
-                Ok(None)
-            }
+    let work = again::until_whole(lister, async |lister, begun| match job {
+        Job::List if lister.is_idle() => Ok(None),
+        Job::List => {
+            first_object = None;
+            let mut check = Check::new(&verifier.root);
+            let mut on_first = || first_object = Some(begun.elapsed());
+            let at_least = verifier.latest_revision().filter(|_| lister.is_monotonic());
+            let listed = lister.list(&mut check, &mut on_first).await?;
+            let found = if lister.shows_objects() {
+                let found = check.finish(&listed, verifier.of(lister.node()).as_ref())?;
+                verifier.agree(&listed, &found, at_least)?;
+                Some(found)
+            } else {
+                None
+            };
+            Ok(Some((listed, found)))
         }
-    };
-    let result = timeout(LIST_WITHIN, work).await;
+        Job::Drain => lister.drain().await.map(|()| None),
+        Job::Opaque(bytes) => lister.opaque(bytes).await.map(|()| None),
+        Job::FirstObject => lister.first_object().await.map(|()| None),
+        Job::Revision => {
+            let revision = lister.revision().await?;
+            let listed = Listed {
+                revision,
+                ..Listed::default()
+            };
+            Ok(Some((listed, None)))
+        }
+        Job::Pin(revision) => {
+            lister.pin(revision);
+            Ok(None)
+        }
+    });
+    let all_begun = Instant::now();
+    let slow = (
+        Err(ListError::Slow(LIST_WITHIN)),
+        all_begun,
+        Restarts::default(),
+    );
+    let (result, begun, restarts) = timeout(LIST_WITHIN, work).await.unwrap_or(slow);
     Done {
         latency: begun.elapsed(),
         first_object,
         cpu: thread_cpu().saturating_sub(cpu_before),
         memory: heap::most(),
-        result: result.unwrap_or(Err(ListError::Slow(LIST_WITHIN))),
+        restarts,
+        result,
     }
 }

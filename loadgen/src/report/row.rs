@@ -179,11 +179,26 @@ pub fn warnings(case: &Case) -> Vec<String> {
             .as_ref()
             .and_then(|quantiles| quantiles.p50);
         let mut note = format!("client-limited: {} without checking", milliseconds(drained));
-        if let Some(Spread { min, p50, max, .. }) = case.checking_ratio {
-            let [min, p50, max] = [min, p50, max].map(Quantity::PerByte);
-            note.push_str(&format!(", by turns {p50} ({min} … {max})"));
+        if let Some(Spread {
+            min,
+            p50,
+            max,
+            likely,
+        }) = case.checking_ratio
+        {
+            // Where the median may lie is known of six rounds and more.
+            let [lower, upper] = likely.unwrap_or([min, max]);
+            let [lower, p50, upper] = [lower, p50, upper].map(Quantity::PerByte);
+            note.push_str(&format!(", interleaved {p50} ({lower} … {upper})"));
         }
         notes.push(note);
+    }
+    if case.restarts > 0 {
+        notes.push(format!(
+            "begun again {} times after a compaction, {} of tries that are in no time",
+            case.restarts,
+            milliseconds(case.restarted_ms)
+        ));
     }
     if let Some(clamped) = case
         .latency_ms

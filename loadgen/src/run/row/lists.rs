@@ -13,6 +13,7 @@ use crate::record::LatencyHistogram;
 use crate::report::quantity::Quantity;
 use crate::result::{self, Case, ServedFrom};
 use crate::target::Running;
+use crate::target::list::again::Restarts;
 use crate::target::list::{ListError, Reach, Row};
 use crate::verify::Found;
 
@@ -199,6 +200,8 @@ struct Lists {
     cut_off: Option<(Duration, u64)>,
     /// How many were.
     cut_offs: u64,
+    /// Lists that were begun again since history was compacted, and the time of what came to nothing.
+    restarts: Restarts,
 }
 
 impl Lists {
@@ -214,12 +217,15 @@ impl Lists {
             found: None,
             cut_off: None,
             cut_offs: 0,
+            restarts: Restarts::default(),
         }
     }
 
     fn take(&mut self, round: Vec<Done>) {
         for done in round {
             self.requests += 1;
+            self.restarts.count += done.restarts.count;
+            self.restarts.time += done.restarts.time;
             match done.result {
                 Ok(Some((listed, found))) => {
                     self.latency.record(done.latency);
@@ -250,6 +256,9 @@ impl Lists {
         case.errors = self.errors;
         case.bytes = self.bytes_of_one();
         case.chunks = self.chunks;
+        case.restarts = self.restarts.count;
+        case.restarted_ms =
+            (self.restarts.count > 0).then(|| self.restarts.time.as_secs_f64() * 1e3);
         case.latency_ms = (self.latency.n() > 0).then(|| self.latency.quantiles_ms());
         case.throughput_bytes_per_s =
             (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());

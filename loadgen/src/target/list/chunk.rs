@@ -7,7 +7,7 @@ use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 
 use super::ListError;
-use crate::verify::{Check, Wrong};
+use crate::verify::{Check, History, Wrong};
 
 /// The Range over a whole prefix.
 pub(super) fn whole(prefix: &str) -> RangeRequest {
@@ -30,9 +30,40 @@ pub(super) async fn checked(
     check: &mut Check,
     on_first_object: &mut (dyn FnMut() + Send),
 ) -> Result<ListSummary, ListError> {
-    let mut visit = |object: Object<'_>| check.visit(object.key, object.value, object.mod_revision);
+    let mut visit = |object: Object<'_>| visit(check, &object);
     let walked = connection.walk(rpc, request, &mut visit, on_first_object);
     Ok(walked.await?)
+}
+
+/// Shows an object to `check`, and what the store says about it.
+pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
+    check.visit(object.key, object.value, object.mod_revision);
+    check.note_history(History {
+        created: object.create_revision,
+        modified: object.mod_revision,
+        version: object.version,
+        lease: object.lease,
+    });
+}
+
+/// Checks what every response says about itself, and that it comes from the cluster that the one before came from.
+pub(super) fn check_response(
+    summary: &ListSummary,
+    cluster_id: &mut Option<u64>,
+) -> Result<(), Wrong> {
+    if summary.irregular > 0 {
+        return Err(Wrong::Irregular(summary.irregular));
+    }
+    if summary.header_message != summary.messages {
+        return Err(Wrong::BehindHeader(
+            summary.messages - summary.header_message,
+        ));
+    }
+    let found = summary.header.cluster_id;
+    match cluster_id.replace(found) {
+        Some(before) if before != found => Err(Wrong::Cluster { before, found }),
+        _ => Ok(()),
+    }
 }
 
 /// Checks what a list that was not cut says about itself.
@@ -69,4 +100,45 @@ pub(super) async fn first_object(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_api::client::walk::Header;
+
+    use super::*;
+
+    #[test]
+    fn a_response_that_no_etcd_sends_is_wrong() {
+        let good = ListSummary {
+            messages: 3,
+            header_message: 3,
+            header: Header {
+                cluster_id: 7,
+                ..Header::default()
+            },
+            ..ListSummary::default()
+        };
+        let mut cluster_id = None;
+        assert_eq!(check_response(&good, &mut cluster_id), Ok(()));
+        assert_eq!(check_response(&good, &mut cluster_id), Ok(()));
+        let irregular = ListSummary {
+            irregular: 2,
+            ..good
+        };
+        let behind = ListSummary {
+            messages: 4,
+            ..good
+        };
+        let mut elsewhere = good;
+        elsewhere.header.cluster_id = 8;
+        let (before, found) = (7, 8);
+        for (response, wrong) in [
+            (irregular, Wrong::Irregular(2)),
+            (behind, Wrong::BehindHeader(1)),
+            (elsewhere, Wrong::Cluster { before, found }),
+        ] {
+            assert_eq!(check_response(&response, &mut cluster_id), Err(wrong));
+        }
+    }
 }

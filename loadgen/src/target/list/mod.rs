@@ -5,6 +5,7 @@
 //! with options, bars and loads beside a row then work for it as for every other. What is no list of everything, or needs
 //! another rhythm than rounds, is a [`workloads::Shape`] of its own with a driver in `run/row/`.
 
+pub mod again;
 mod chunk;
 pub(super) mod kube;
 mod no_lists;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_api::client::Client;
 use etcd_api::client::raw_list::ListRpc;
-use etcd_api::error::Error as EtcdError;
+use etcd_api::error::{Error as EtcdError, Refusal};
 use workloads::scenario::Media;
 use workloads::strategy::{Strategy, Tier};
 
@@ -25,6 +26,7 @@ use super::Running;
 use super::kube::KubeAccess;
 use crate::result::ServedFrom;
 use crate::verify::{Check, Wrong};
+use again::MOST_RESTARTS;
 pub(crate) use kube::Restore;
 pub use kube::follow;
 pub use kube::patch;
@@ -50,6 +52,17 @@ pub enum ListError {
     /// The Kubernetes API failed.
     #[error("{0}")]
     Http(String),
+    /// The Kubernetes API no longer keeps what the list is read from (410).
+    #[error("410 Expired: {0}")]
+    Expired(String),
+    /// Each time that it was begun, what it was read from was compacted before its end.
+    #[error(
+        "the list takes longer than history is kept: begun again {MOST_RESTARTS} times, and then: {last}"
+    )]
+    HistoryTooShort {
+        /// What was said the last time.
+        last: String,
+    },
     /// The Kubernetes API ended its answer before its end.
     #[error("body: cut off after {bytes} bytes: {reason}")]
     CutOff {
@@ -69,6 +82,19 @@ pub enum ListError {
     /// No end within the time allowed.
     #[error("no end after {} s", .0.as_secs())]
     Slow(Duration),
+}
+
+impl ListError {
+    /// Whether what the list was read from was compacted, so that it may be begun again.
+    #[must_use]
+    pub fn is_compacted(&self) -> bool {
+        matches!(
+            self,
+            Self::Etcd(EtcdError::Refused(Refusal::Compacted))
+                | Self::Expired(_)
+                | Self::Wrong(Wrong::Expired(_))
+        )
+    }
 }
 
 /// One client of one strategy, with a connection of its own.
@@ -99,6 +125,19 @@ pub trait Lister: Send {
         Err(ListError::Http(
             "lists of this row have no common revision".to_owned(),
         ))
+    }
+
+    /// Makes ready to list again from the beginning, when what was being listed has been compacted.
+    ///
+    /// # Errors
+    /// Where lists must be of one revision, which is gone.
+    async fn begin_again(&mut self) -> Result<(), ListError> {
+        Ok(())
+    }
+
+    /// Whether a list is never older than the one before it. What a cache holds may be, where another server answers.
+    fn is_monotonic(&self) -> bool {
+        true
     }
 
     /// Lists from now on are of exactly this revision, where [`Self::revision`] answers.

@@ -14,6 +14,7 @@ use crate::verify::{Check, Wrong};
 pub(super) struct Paged {
     connection: RawConnection,
     first_page: RangeRequest,
+    cluster_id: Option<u64>,
 }
 
 impl Paged {
@@ -24,12 +25,13 @@ impl Paged {
                 limit: i64::from(page_size),
                 ..chunk::whole(prefix)
             },
+            cluster_id: None,
         }
     }
 
     /// Reads every page with `visit`, and checks what each says about itself and about the rest.
     async fn pages(
-        &self,
+        &mut self,
         mut visit: impl FnMut(Object<'_>) + Send,
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
@@ -52,6 +54,15 @@ impl Paged {
                 .connection
                 .walk(ListRpc::Range, &request, &mut keep_last, on_first);
             let page = walked.await?;
+            chunk::check_response(&page, &mut self.cluster_id)?;
+            // The header says how far the store is, which has moved on or not since the first page.
+            if page.revision < listed.revision {
+                return Err(Wrong::Stale {
+                    found: page.revision,
+                    at_least: listed.revision,
+                }
+                .into());
+            }
             remaining = Some(check_page(&page, remaining)?);
             if listed.chunks == 0 {
                 listed.revision = page.revision;
@@ -98,7 +109,7 @@ impl Lister for Paged {
         check: &mut Check,
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
-        let visit = |object: Object<'_>| check.visit(object.key, object.value, object.mod_revision);
+        let visit = |object: Object<'_>| chunk::visit(check, &object);
         self.pages(visit, on_first_object).await
     }
 

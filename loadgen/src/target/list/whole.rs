@@ -13,6 +13,7 @@ pub(super) struct Whole {
     connection: RawConnection,
     rpc: ListRpc,
     request: RangeRequest,
+    cluster_id: Option<u64>,
 }
 
 impl Whole {
@@ -21,6 +22,7 @@ impl Whole {
             connection,
             rpc,
             request: chunk::whole(prefix),
+            cluster_id: None,
         }
     }
 }
@@ -36,8 +38,10 @@ impl Lister for Whole {
             connection,
             rpc,
             request,
+            cluster_id,
         } = self;
         let summary = chunk::checked(connection, *rpc, request, check, on_first_object).await?;
+        chunk::check_response(&summary, cluster_id)?;
         chunk::check_whole(&summary)?;
         if *rpc == ListRpc::RangeStream && summary.empty_chunks > 0 {
             return Err(Wrong::EmptyChunks(summary.empty_chunks).into());

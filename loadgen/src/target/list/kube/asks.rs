@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kube_api::shard_selector::ShardSelector;
 use workloads::scenario::Media;
 
-use super::restore::Memo;
+use super::memo::Memo;
 use crate::target::kube::Options;
 
 /// How a row of this tier asks, beside its strategy. Shared by the row's clients.

@@ -3,7 +3,7 @@
 use super::protobuf::ProtobufWalker;
 use super::request::exactly;
 use super::restore::Sink;
-use super::{Kube, ListError, not_a_list};
+use super::{Kube, ListError};
 
 impl Kube {
     /// The revision that the server is at: what a consistent list of one object says.
@@ -16,6 +16,12 @@ impl Kube {
         let page = walker.next_page(false)?;
         page.check_shard(self.shard.as_deref())?;
         Ok(page.revision)
+    }
+
+    /// Lists from now on are of exactly this revision.
+    pub(super) fn ask_exactly(&mut self, revision: i64) {
+        self.query = exactly(revision);
+        self.revision = Some(revision);
     }
 
     /// Lists the state of exactly this revision, showing its objects to `sink`. Answers the bytes received.
@@ -31,11 +37,7 @@ impl Kube {
         }
         let page = walker.next_page()?;
         page.check_shard(self.shard.as_deref())?;
-        if page.revision != revision {
-            let found = page.revision;
-            let why = format!("it is of revision {found}, and exactly {revision} was asked for");
-            return Err(not_a_list(&why).into());
-        }
+        page.check_revision(Some(revision))?;
         Ok(body.wire_bytes())
     }
 }

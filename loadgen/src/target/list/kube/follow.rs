@@ -230,7 +230,7 @@ impl Follower {
     }
 
     fn event(&mut self, frame: &[u8], now: Instant) -> Result<(), Wrong> {
-        let event = Event::read(frame)?;
+        let event = Event::read(frame, self.restore.kind())?;
         let effect = match event.kind {
             b"ADDED" => Effect::Created,
             b"MODIFIED" => Effect::Changed,

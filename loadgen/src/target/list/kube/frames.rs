@@ -2,13 +2,17 @@
 
 use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
-use kube_api::protobuf::{Fields, find_bytes};
+use kube_api::protobuf::{Fields, bytes_field_len, find_bytes};
 
 use super::not_a_list;
 use crate::verify::Wrong;
 
 /// The annotation of the bookmark behind the last object of the state.
 pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+/// The type of the event that ends a watch.
+pub(super) const ERROR: &[u8] = b"ERROR";
+/// The reason of a Status that says: what was asked for is no longer kept.
+pub(super) const EXPIRED: &str = "Expired";
 /// A frame beyond this is none: no object is as large.
 pub(super) const LONGEST_FRAME: usize = 64 << 20;
 const LENGTH_BYTES: usize = 4;
@@ -56,18 +60,34 @@ pub(super) struct Event<'f> {
 }
 
 impl<'f> Event<'f> {
-    /// Reads a frame.
-    pub(super) fn read(frame: &'f [u8]) -> Result<Self, Wrong> {
-        let sealed = field(field(frame, 2)?, 1)?;
-        Ok(Self {
-            kind: field(frame, 1)?,
-            object: envelope::open(sealed).map_err(|e| bad(&e))?,
-        })
+    /// Reads a frame with an object of this kind, or the Status of an ERROR, and nothing else.
+    pub(super) fn read(frame: &'f [u8], object_kind: &str) -> Result<Self, Wrong> {
+        let kind = field(frame, 1)?;
+        let raw = field(frame, 2)?;
+        let sealed = field(raw, 1)?;
+        if bytes_field_len(1, sealed.len()) != raw.len()
+            || bytes_field_len(1, kind.len()) + bytes_field_len(2, raw.len()) != frame.len()
+        {
+            return Err(bad(&"it holds more than its type and its object"));
+        }
+        let object_kind = if kind == ERROR { "Status" } else { object_kind };
+        let object = envelope::open_exactly(sealed, "v1", object_kind).map_err(|e| bad(&e))?;
+        Ok(Self { kind, object })
+    }
+
+    /// Checks an event that follows the state in the same bytes: a change made since, or a bookmark.
+    pub(super) fn check_live(&self, state: i64) -> Result<(), Wrong> {
+        let metadata = field(self.object, 1)?;
+        let version = String::from_utf8_lossy(field(metadata, 6)?).into_owned();
+        check_live(self.kind, &version, state)
     }
 
     /// The revision of a bookmark, and whether it says that the state before it is whole.
     pub(super) fn bookmark(&self) -> Result<(i64, bool), Wrong> {
         let metadata = field(self.object, 1)?;
+        if !field(metadata, 1)?.is_empty() {
+            return Err(bad(&"a bookmark with a name"));
+        }
         let mut ends_state = false;
         for entry in Fields::new(metadata) {
             let entry = entry.map_err(|e| bad(&e))?;
@@ -82,14 +102,39 @@ impl<'f> Event<'f> {
 
     /// What is said about an event that nobody expects: its message, where it is an ERROR.
     pub(super) fn unexpected(&self) -> Wrong {
-        let message = field(self.object, 3).unwrap_or_default();
-        unexpected(self.kind, &String::from_utf8_lossy(message))
+        let text = |number| field(self.object, number).unwrap_or_default();
+        let message = String::from_utf8_lossy(text(3));
+        if self.kind == ERROR && text(4) == EXPIRED.as_bytes() {
+            return Wrong::Expired(message.into_owned());
+        }
+        unexpected(self.kind, &message)
     }
+}
+
+/// Checks an event behind a state of this revision, whose object is of revision `version`.
+pub(super) fn check_live(kind: &[u8], version: &str, state: i64) -> Result<(), Wrong> {
+    // The server ends the watch: the state before it is whole.
+    if kind == ERROR {
+        return Ok(());
+    }
+    let revision = bookmark_revision(version)?;
+    let is_newer = match kind {
+        b"ADDED" | b"MODIFIED" | b"DELETED" => revision > state,
+        b"BOOKMARK" => revision >= state,
+        _ => false,
+    };
+    if is_newer {
+        return Ok(());
+    }
+    let kind = kind.escape_ascii();
+    Err(not_a_list(&format!(
+        "an event {kind} of revision {revision} behind the state of revision {state}"
+    )))
 }
 
 pub(super) fn bookmark_revision(text: &str) -> Result<i64, Wrong> {
     text.parse()
-        .map_err(|_| not_a_list("the bookmark's resourceVersion is not a number"))
+        .map_err(|_| not_a_list("an event's resourceVersion is not a number"))
 }
 
 pub(super) fn unexpected(kind: &[u8], object: &str) -> Wrong {

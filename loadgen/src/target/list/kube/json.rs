@@ -12,6 +12,8 @@ use crate::verify::{Check, Wrong};
 
 /// What stands between a list's metadata and its first item.
 const ITEMS: &[u8] = b",\"items\":[";
+/// What stands behind the last item: the end of the items and of the list, and the line that a server ends.
+const TAIL: &[u8] = b"]}\n";
 /// A head beyond this is none.
 const LONGEST_HEAD: usize = 64 << 10;
 
@@ -19,10 +21,15 @@ const LONGEST_HEAD: usize = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Head,
-    /// Before an item, or the end of them.
-    Between,
+    /// Before the first item, or the end of a list without any.
+    First,
     Item,
-    Tail,
+    /// Behind an item: a comma, or the end of them.
+    Behind,
+    /// Behind a comma: only an item may follow.
+    Comma,
+    /// Behind the last item: what is left of [`TAIL`].
+    Tail(&'static [u8]),
 }
 
 /// The walk over one page; the order of keys is carried from page to page by [`JsonWalker::next_page`].
@@ -44,15 +51,21 @@ struct Scan {
     is_escaped: bool,
 }
 
-/// What of the head is looked at.
+/// All that a head may hold.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Head {
+    kind: String,
+    api_version: String,
     metadata: HeadMeta,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct HeadMeta {
+    /// Deprecated, and empty since Kubernetes 1.20.
+    #[serde(default)]
+    self_link: String,
     resource_version: String,
     #[serde(default)]
     r#continue: String,
@@ -61,6 +74,7 @@ struct HeadMeta {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ShardInfo {
     selector: String,
 }
@@ -93,7 +107,7 @@ impl JsonWalker {
         while !rest.is_empty() {
             let taken = match self.at {
                 At::Head => self.head(rest)?,
-                At::Between => self.between(rest)?,
+                At::First | At::Behind | At::Comma => self.between(rest)?,
                 At::Item => match check.as_deref_mut() {
                     Some(check) => self.item(rest, check)?,
                     None => {
@@ -101,7 +115,7 @@ impl JsonWalker {
                         rest.len()
                     }
                 },
-                At::Tail => rest.len(),
+                At::Tail(left) => self.tail(rest, left)?,
             };
             rest = &rest[taken..];
         }
@@ -110,7 +124,9 @@ impl JsonWalker {
 
     /// Ends a page and makes ready for the next; whether it ended where it should is known only where it was checked.
     pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, Wrong> {
-        if self.at == At::Head || (was_checked && self.at != At::Tail) {
+        // The line's end may be missing: a list without it is whole.
+        let is_whole = matches!(self.at, At::Tail([] | [b'\n']));
+        if self.at == At::Head || (was_checked && !is_whole) {
             return Err(not_a_list("the body is cut short"));
         }
         self.at = At::Head;
@@ -133,6 +149,16 @@ impl JsonWalker {
         head.push(b'}');
         let head: Head =
             serde_json::from_slice(&head).map_err(|e| not_a_list(&format!("its head: {e}")))?;
+        let kind = format!("{}List", self.restore.kind());
+        if head.kind != kind || head.api_version != "v1" {
+            return Err(not_a_list(&format!(
+                "its kind is {} of {}, and {kind} of v1 was asked for",
+                head.kind, head.api_version
+            )));
+        }
+        if !head.metadata.self_link.is_empty() {
+            return Err(not_a_list("it has a selfLink"));
+        }
         self.page.revision = head
             .metadata
             .resource_version
@@ -142,21 +168,34 @@ impl JsonWalker {
         self.page.remaining = head.metadata.remaining_item_count;
         self.page.shard = head.metadata.shard_info.map(|info| info.selector);
         self.kept.clear();
-        self.at = At::Between;
+        self.at = At::First;
         Ok(end + ITEMS.len() - before)
     }
 
     fn between(&mut self, bytes: &[u8]) -> Result<usize, Wrong> {
-        match bytes[0] {
-            b',' if self.page.items > 0 => return Ok(1),
-            b'{' => {
+        self.at = match (self.at, bytes[0]) {
+            (At::Behind, b',') => At::Comma,
+            (At::First | At::Comma, b'{') => {
                 self.at = At::Item;
                 return Ok(0);
             }
-            b']' => self.at = At::Tail,
-            _ => return Err(not_a_list("something else than an item among its items")),
-        }
+            (At::First | At::Behind, b']') => At::Tail(&TAIL[1..]),
+            (_, other) => {
+                let other = other.escape_ascii();
+                let item = self.page.items;
+                return Err(not_a_list(&format!("`{other}` behind {item} items")));
+            }
+        };
         Ok(1)
+    }
+
+    fn tail(&mut self, bytes: &[u8], left: &'static [u8]) -> Result<usize, Wrong> {
+        let len = bytes.len().min(left.len());
+        if len == 0 || bytes[..len] != left[..len] {
+            return Err(not_a_list("something stands behind its end"));
+        }
+        self.at = At::Tail(&left[len..]);
+        Ok(len)
     }
 
     fn item(&mut self, bytes: &[u8], check: &mut Check) -> Result<usize, Wrong> {
@@ -164,7 +203,7 @@ impl JsonWalker {
             && let Some(end) = self.restore.json_again(bytes, check)?
         {
             self.page.items += 1;
-            self.at = At::Between;
+            self.at = At::Behind;
             return Ok(end);
         }
         let Some(end) = self.scan.end(bytes) else {
@@ -175,12 +214,12 @@ impl JsonWalker {
             return Ok(bytes.len());
         };
         self.page.items += 1;
-        self.at = At::Between;
+        self.at = At::Behind;
         if self.kept.is_empty() {
-            self.restore.json(&bytes[..end], check)?;
+            self.restore.json(&bytes[..end], "", check)?;
         } else {
             self.kept.extend_from_slice(&bytes[..end]);
-            self.restore.json(&self.kept, check)?;
+            self.restore.json(&self.kept, "", check)?;
             self.kept.clear();
         }
         Ok(end)
@@ -233,14 +272,14 @@ mod tests {
     use kube_api::to_json;
     use workloads::{DataSet, DataSetSpec, Fingerprint, Kind};
 
-    use super::super::restore::Memo;
+    use super::super::memo::Memo;
     use super::*;
     use crate::target::list::Listed;
 
     const ROOT: &str = "/registry/";
 
-    fn data() -> DataSet {
-        DataSet::new(&DataSetSpec {
+    fn spec() -> DataSetSpec {
+        DataSetSpec {
             name: "pods".to_owned(),
             kind: Kind::Pods,
             objects: 3.try_into().expect("some"),
@@ -248,7 +287,11 @@ mod tests {
             namespaces: 2.try_into().ok(),
             nodes: 2.try_into().ok(),
             seed: 1,
-        })
+        }
+    }
+
+    fn data() -> DataSet {
+        DataSet::new(&spec())
     }
 
     /// Items as a server writes them, each of revision 55.
@@ -362,7 +405,7 @@ mod tests {
         walk(&list(&items), 0, memo.clone()).expect("a valid list");
         let mut restore = Restore::new(ROOT, "pods", memo);
         let mut check = Check::new(ROOT);
-        // Behind the first nothing is JSON: nobody may look for its end there.
+        // Behind the first nothing is JSON: its end must not be looked for there.
         let bytes = [&items[0][..], b"}]not JSON"].concat();
         let taken = restore.json_again(&bytes, &mut check);
         assert_eq!(taken, Ok(Some(items[0].len())));
@@ -375,10 +418,120 @@ mod tests {
     #[test]
     fn a_body_that_is_cut_is_wrong() {
         let body = list(&items(&data()));
-        for len in (0..body.len() - 2).step_by(61) {
-            assert!(walk(&body[..len], 0, Memo::default()).is_err(), "{len}");
+        let memo = Memo::default();
+        for len in 0..body.len() - 1 {
+            assert!(walk(&body[..len], 0, memo.clone()).is_err(), "{len}");
         }
+        let without_line_end = walk(&body[..body.len() - 1], 0, memo);
+        assert!(without_line_end.is_ok(), "{without_line_end:?}");
         assert!(walk(b"k8s\0", 0, Memo::default()).is_err());
+    }
+
+    #[test]
+    fn nothing_but_the_list_may_be_there() {
+        let items = items(&data());
+        let body = String::from_utf8(list(&items)).expect("JSON");
+        let known = Memo::default();
+        walk(body.as_bytes(), 0, known.clone()).expect("a valid list");
+        let with = |from: &str, to: &str| {
+            let changed = body.replacen(from, to, 1);
+            assert_ne!(changed, body, "{from}");
+            changed
+        };
+        let first = String::from_utf8(items[0].clone()).expect("JSON");
+        let second = String::from_utf8(items[1].clone()).expect("JSON");
+        for (wrong, says) in [
+            (with("PodList", "SecretList"), "its kind is SecretList"),
+            (with("\"v1\"", "\"v2\""), "its kind is PodList of v2"),
+            (with("\"v1\",", "\"v1\",\"more\":1,"), "unknown field"),
+            (
+                with(
+                    "{\"resourceVersion\":\"77\"",
+                    "{\"resourceVersion\":\"77\",\"a\":1",
+                ),
+                "unknown field",
+            ),
+            (with("\"77\"", "\"x\""), "resourceVersion"),
+            (with(&format!("{first},"), &first), "`{` behind 1 items"),
+            (
+                with(&format!("{first},"), &format!("{first},,")),
+                "`,` behind 1 items",
+            ),
+            (with(&first, &format!("{first}x")), "`x` behind 1 items"),
+            (with(&second, &format!("{second} ")), "` ` behind 2 items"),
+            (with("]}\n", ",]}\n"), "`]` behind 3 items"),
+            (with("]}\n", "]}}\n"), "behind its end"),
+            (with("]}\n", "],\"a\":1}\n"), "behind its end"),
+            (with("]}\n", "]}\n{}"), "behind its end"),
+            // A field that is there twice, and another spelling of the same.
+            (
+                with("{\"metadata\":{", "{\"spec\":{},\"metadata\":{"),
+                "its text is not that",
+            ),
+            (with("T", "t"), ""),
+            (
+                with("{\"metadata\"", "{\"kind\":\"Pod\",\"metadata\""),
+                "its text",
+            ),
+        ] {
+            for memo in [Memo::default(), known.clone()] {
+                let error = walk(wrong.as_bytes(), 0, memo).expect_err(&wrong[..200]);
+                assert!(error.to_string().contains(says), "{says}: {error}");
+            }
+        }
+    }
+
+    /// Bytes, all of the head and every seventh of an item, by another letter case and by one bit: another text is another
+    /// object, or none.
+    #[test]
+    fn a_flipped_byte_never_passes_as_the_same_list() {
+        let body = list(&items(&data())[..1]);
+        let memo = Memo::default();
+        let whole = walk(&body, 0, memo.clone()).expect("a valid list");
+        for at in (0..200).chain((200..body.len()).step_by(7)) {
+            for bit in [1, 0x20] {
+                let mut flipped = body.clone();
+                flipped[at] ^= bit;
+                let found = walk(&flipped, 0, Memo::default()).ok();
+                assert_ne!(found, Some(whole.clone()), "byte {at} by {bit}");
+            }
+        }
+    }
+
+    /// Lists of many items with one inserted, one taken out and one changed.
+    #[test]
+    fn one_other_item_is_parsed_once_and_the_rest_not_again() {
+        let data = DataSet::new(&DataSetSpec {
+            objects: 40.try_into().expect("some"),
+            ..spec()
+        });
+        let all = items(&data);
+        let memo = Memo::default();
+        let parsed_of = |items: &[Vec<u8>]| {
+            let before = memo.parsed();
+            let (page, ..) = walk(&list(items), 0, memo.clone()).expect("a valid list");
+            assert_eq!(page.items, items.len() as u64);
+            memo.parsed() - before
+        };
+        let mut fewer = all.clone();
+        let late = fewer.remove(20);
+        assert_eq!((parsed_of(&fewer), parsed_of(&fewer)), (39, 0));
+        assert_eq!((parsed_of(&all), parsed_of(&all)), (1, 0), "inserted");
+        assert_eq!((parsed_of(&fewer), parsed_of(&fewer)), (0, 0), "deleted");
+        let mut moved = fewer.clone();
+        moved.insert(20, late);
+        assert_eq!(parsed_of(&moved), 0, "and there again");
+        let newer = |item: &[u8]| {
+            let text = String::from_utf8(item.to_vec()).expect("JSON");
+            text.replace("\"resourceVersion\":\"55\"", "\"resourceVersion\":\"56\"")
+                .into_bytes()
+        };
+        let mut changed = all.clone();
+        changed[0] = newer(&all[0]);
+        changed[7] = newer(&all[7]);
+        assert_eq!((parsed_of(&changed), parsed_of(&changed)), (2, 0));
+        // Half of them, as another namespace has them.
+        assert_eq!(parsed_of(&all[20..]), 0);
     }
 
     #[test]

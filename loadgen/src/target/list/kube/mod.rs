@@ -6,7 +6,7 @@
 //! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a list of one revision
 //! - [`walker`]: what reads an answer: [`protobuf`], [`json`]: walks over a list as it comes in; [`events`]: over a watch that
 //!   begins with the state
-//! - [`restore`]: an item back to what was stored
+//! - [`restore`]: an item back to what was stored; [`memo`]: items in JSON that need not be parsed again
 //! - [`frames`]: the frames of a watch; [`follow`]: one worker's watch, from the state to whatever comes
 //! - [`opaque`]: as many bytes without meaning
 //! - [`patch`]: changes of objects through the API
@@ -18,6 +18,7 @@ mod exact;
 pub mod follow;
 mod frames;
 mod json;
+mod memo;
 mod opaque;
 mod pages;
 pub mod patch;
@@ -29,6 +30,7 @@ mod state;
 mod walker;
 
 use async_trait::async_trait;
+use http::StatusCode;
 use workloads::strategy::Strategy;
 
 use super::opaque::{Bodies, Opaque};
@@ -36,7 +38,7 @@ use super::{ListError, Listed, Lister, Reach, Row};
 use crate::target::kube::{Connection, KubeError};
 use crate::verify::{Check, Wrong};
 pub use asks::{Asks, Part};
-use request::{WATCH_LIST, exactly};
+use request::WATCH_LIST;
 pub(crate) use restore::Restore;
 
 /// Where every data set of this tier is stored.
@@ -49,9 +51,12 @@ pub(super) async fn connect(row: &Row, reach: &Reach) -> Result<Box<dyn Lister>,
         Strategy::Cached => "resourceVersion=0".to_owned(),
         Strategy::Paged(size) => format!("limit={size}"),
         Strategy::WatchList => WATCH_LIST.to_owned(),
-        Strategy::Exact => exactly(lister.current_revision().await?),
         _ => String::new(),
     };
+    if row.strategy == Strategy::Exact {
+        let revision = lister.current_revision().await?;
+        lister.ask_exactly(revision);
+    }
     if row.strategy == Strategy::Opaque {
         return Ok(Box::new(Opaque::of_kube(lister).await?));
     }
@@ -74,6 +79,10 @@ struct Kube {
     query: String,
     /// The node that the latest list asked for.
     node: Option<String>,
+    /// The revision that every list must be of, where one was asked for.
+    revision: Option<i64>,
+    /// Whether that revision was agreed upon with other clients.
+    is_pinned: bool,
     /// The `shardSelector` of every request, which the answer must repeat.
     shard: Option<String>,
     asks: Asks,
@@ -99,6 +108,8 @@ impl Kube {
             strategy: row.strategy,
             query: String::new(),
             node: None,
+            revision: None,
+            is_pinned: false,
             shard: asks.part.as_ref().and_then(Part::asked),
             asks,
         })
@@ -121,7 +132,26 @@ impl Lister for Kube {
     }
 
     fn pin(&mut self, revision: i64) {
-        self.query = exactly(revision);
+        self.ask_exactly(revision);
+        self.is_pinned = true;
+    }
+
+    async fn begin_again(&mut self) -> Result<(), ListError> {
+        // What is left of a watch is not to be read.
+        self.connection.cancel();
+        if self.is_pinned {
+            let why = "the revision that all clients list was compacted".to_owned();
+            return Err(ListError::Http(why));
+        }
+        if self.revision.is_some() {
+            let revision = self.current_revision().await?;
+            self.ask_exactly(revision);
+        }
+        Ok(())
+    }
+
+    fn is_monotonic(&self) -> bool {
+        self.strategy != Strategy::Cached
     }
 
     async fn list(
@@ -180,6 +210,9 @@ impl From<KubeError> for ListError {
     fn from(error: KubeError) -> Self {
         match error {
             KubeError::CutOff { bytes, reason } => Self::CutOff { bytes, reason },
+            KubeError::Refused { status, text, .. } if status == StatusCode::GONE => {
+                Self::Expired(text)
+            }
             other => Self::Http(other.to_string()),
         }
     }

@@ -1,4 +1,5 @@
-//! A list page by page, and what each says of itself: a whole list is one page.
+//! A list page by page, and what each says of itself: a whole list is one page. A page without items and with a token is
+//! one like others: what a server read for it may match no selector.
 
 use super::{Kube, ListError, Listed, not_a_list};
 use crate::verify::{Check, Wrong};
@@ -35,15 +36,30 @@ impl Page {
         }
     }
 
+    /// Whether it is of the revision that was asked for.
+    pub(super) fn check_revision(&self, asked: Option<i64>) -> Result<(), Wrong> {
+        let found = self.revision;
+        match asked {
+            Some(asked) if asked != found => Err(not_a_list(&format!(
+                "it is of revision {found}, and exactly {asked} was asked for"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks it against what the page before announced.
-    fn check_after(&self, before: &Self) -> Result<(), Wrong> {
+    fn check_after(&self, before: &Self, is_counted: bool) -> Result<(), Wrong> {
         if self.revision != before.revision {
             return Err(Wrong::NotAList(format!(
                 "a page of revision {} after one of {}",
                 self.revision, before.revision
             )));
         }
-        let Some(announced) = before.remaining else {
+        // It would be asked for without end.
+        if self.continue_token == before.continue_token {
+            return Err(not_a_list("a page with the token that it was asked for by"));
+        }
+        let Some(announced) = before.remaining.filter(|_| is_counted) else {
             return Ok(());
         };
         let here = self.items + self.remaining.unwrap_or(0);
@@ -80,18 +96,15 @@ impl Kube {
             }
             let page = walker.next_page(check.is_some())?;
             page.check_shard(self.shard.as_deref())?;
+            page.check_revision(self.revision)?;
             match &before {
-                Some(before) if check.is_some() => page.check_after(before)?,
-                Some(_) => {}
+                Some(before) => page.check_after(before, check.is_some())?,
                 None => listed.revision = page.revision,
             }
             listed.chunks += 1;
             listed.wire_bytes += body.wire_bytes();
             if page.continue_token.is_empty() {
                 return Ok(listed);
-            }
-            if page.items == 0 {
-                return Err(Wrong::EmptyChunks(1).into());
             }
             token.clone_from(&page.continue_token);
             before = Some(page);

@@ -1,10 +1,11 @@
 //! Walks a Kubernetes list in protobuf while it comes in.
 //!
-//! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items.
+//! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items. Kubernetes writes every
+//! field of both, in order, and nothing else may be there.
 
 use etcd_api::client::walk::{Carry, Unit};
 use kube_api::envelope;
-use kube_api::protobuf::{Fields, find_bytes, get_varint};
+use kube_api::protobuf::{Fields, Wire, bytes_field_len, find_bytes, get_varint, put_bytes};
 
 use super::frames::LONGEST_FRAME;
 use super::not_a_list;
@@ -16,8 +17,20 @@ use crate::verify::Wrong;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Magic,
-    Unknown,
-    List { left: u64 },
+    /// Before the envelope's type.
+    Type,
+    /// Before the list.
+    Raw,
+    /// Before the list's metadata.
+    Meta {
+        left: u64,
+    },
+    /// Before an item.
+    Items {
+        left: u64,
+    },
+    /// Behind the list: what is left of [`envelope::TAIL`].
+    Tail(&'static [u8]),
 }
 
 /// The walk over one page; the order of keys is carried from page to page by [`ProtobufWalker::next_page`].
@@ -26,7 +39,6 @@ pub(super) struct ProtobufWalker {
     level: Level,
     carry: Carry,
     page: Page,
-    seen_list: bool,
     restore: Restore,
 }
 
@@ -37,7 +49,6 @@ impl ProtobufWalker {
             level: Level::Magic,
             carry: Carry::default(),
             page: Page::default(),
-            seen_list: false,
             restore,
         }
     }
@@ -62,11 +73,10 @@ impl ProtobufWalker {
 
     /// Ends a page and makes ready for the next.
     pub(super) fn next_page(&mut self) -> Result<Page, Wrong> {
-        if self.level != Level::Unknown || !self.carry.is_empty() || !self.seen_list {
+        if self.level != Level::Tail(&[]) || !self.carry.is_empty() {
             return Err(not_a_list("the body is cut short"));
         }
         self.level = Level::Magic;
-        self.seen_list = false;
         Ok(std::mem::take(&mut self.page))
     }
 
@@ -79,21 +89,32 @@ impl ProtobufWalker {
                 if head != envelope::MAGIC {
                     return Err(not_a_list("it does not begin with the protobuf magic"));
                 }
-                self.level = Level::Unknown;
+                self.level = Level::Type;
                 return Ok(Unit::Taken(envelope::MAGIC.len()));
             }
-            Level::Unknown => u64::MAX,
-            Level::List { left } => left,
+            Level::Tail(left) => return self.tail(input, left),
+            Level::Type | Level::Raw => u64::MAX,
+            Level::Meta { left } | Level::Items { left } => left,
         };
-        let Some((number, head, payload)) = head(input)? else {
+        let Some(head) = head(input)? else {
             return Ok(Unit::Need(input.len() + 1));
         };
-        if self.level == Level::Unknown && number == 2 {
-            self.seen_list = true;
-            self.level = list_level(payload as u64);
-            return Ok(Unit::Taken(head));
+        let wanted = match self.level {
+            Level::Raw | Level::Items { .. } => 2,
+            _ => 1,
+        };
+        if head.number != wanted || head.wire_type != LENGTH_DELIMITED {
+            return Err(not_a_list(&format!(
+                "field {} of wire type {} where field {wanted} should be, behind {} items",
+                head.number, head.wire_type, self.page.items
+            )));
         }
-        let len = head + payload;
+        if self.level == Level::Raw {
+            let left = head.payload as u64;
+            self.level = Level::Meta { left };
+            return Ok(Unit::Taken(head.len));
+        }
+        let len = head.len + head.payload;
         if len as u64 > left {
             return Err(not_a_list("a field reaches beyond the list"));
         }
@@ -103,92 +124,133 @@ impl ProtobufWalker {
         let Some(unit) = input.get(..len) else {
             return Ok(Unit::Need(len));
         };
-        if let Level::List { left } = self.level {
-            match number {
-                1 => self.list_meta(&unit[head..])?,
-                2 => {
-                    self.page.items += 1;
-                    self.restore.protobuf(&unit[head..], sink)?;
-                }
-                _ => {}
+        let payload = &unit[head.len..];
+        self.level = match self.level {
+            Level::Type => {
+                self.check_type(payload)?;
+                Level::Raw
             }
-            self.level = list_level(left - len as u64);
-        }
+            Level::Meta { left } => {
+                self.list_meta(payload)?;
+                items_level(left - len as u64)
+            }
+            Level::Items { left } => {
+                self.page.items += 1;
+                self.restore.protobuf(payload, sink)?;
+                items_level(left - len as u64)
+            }
+            level => level,
+        };
         Ok(Unit::Taken(len))
     }
 
+    fn tail(&mut self, input: &[u8], left: &'static [u8]) -> Result<Unit, Wrong> {
+        let len = input.len().min(left.len());
+        if len == 0 || input[..len] != left[..len] {
+            return Err(not_a_list("something stands behind its end"));
+        }
+        self.level = Level::Tail(&left[len..]);
+        Ok(Unit::Taken(len))
+    }
+
+    fn check_type(&self, found: &[u8]) -> Result<(), Wrong> {
+        let kind = format!("{}List", self.restore.kind());
+        let mut wanted = Vec::new();
+        put_bytes(&mut wanted, 1, b"v1");
+        put_bytes(&mut wanted, 2, kind.as_bytes());
+        if found == wanted {
+            return Ok(());
+        }
+        let found = found.escape_ascii();
+        Err(not_a_list(&format!(
+            "its type is {found}, and {kind} of v1 was asked for"
+        )))
+    }
+
     fn list_meta(&mut self, meta: &[u8]) -> Result<(), Wrong> {
+        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("its metadata: {e}"));
+        let mut last = 0;
         for field in Fields::new(meta) {
-            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
-            match (field.number, field.wire.bytes()) {
-                (2, Some(version)) => {
-                    self.page.revision = text(version)?
-                        .parse()
-                        .map_err(|_| not_a_list("its resourceVersion is not a number"))?;
+            let field = field.map_err(|e| bad(&e))?;
+            if field.number <= last {
+                return Err(bad(&"fields out of order"));
+            }
+            last = field.number;
+            match (field.number, field.wire) {
+                // selfLink, empty since Kubernetes 1.20.
+                (1, Wire::Bytes([])) => {}
+                (2, Wire::Bytes(version)) => {
+                    let version = text(version)?.parse();
+                    let bad = |_| not_a_list("its resourceVersion is not a number");
+                    self.page.revision = version.map_err(bad)?;
                 }
-                (3, Some(token)) => self.page.continue_token = text(token)?.to_owned(),
-                (5, Some(info)) => {
-                    let selector = find_bytes(info, 1).map_err(|e| not_a_list(&e.to_string()))?;
-                    self.page.shard = Some(text(selector.unwrap_or_default())?.to_owned());
+                (3, Wire::Bytes(token)) => self.page.continue_token = text(token)?.to_owned(),
+                (4, Wire::Varint(remaining)) => self.page.remaining = Some(remaining),
+                (5, Wire::Bytes(info)) => {
+                    let selector = find_bytes(info, 1).map_err(|e| bad(&e))?;
+                    let selector = selector.unwrap_or_default();
+                    if bytes_field_len(1, selector.len()) != info.len() {
+                        return Err(bad(&"more in its shardInfo than a selector"));
+                    }
+                    self.page.shard = Some(text(selector)?.to_owned());
                 }
-                _ => {}
+                (number, _) => {
+                    let why = format!("field {number}, which it does not have");
+                    return Err(bad(&why));
+                }
             }
         }
-        self.page.remaining = remaining_item_count(meta);
         Ok(())
     }
 }
 
-fn list_level(left: u64) -> Level {
+/// Where a list is whose metadata has been read.
+fn items_level(left: u64) -> Level {
     match left {
-        0 => Level::Unknown,
-        left => Level::List { left },
+        0 => Level::Tail(envelope::TAIL),
+        left => Level::Items { left },
     }
 }
 
-/// Number, length of the head and length of the payload of the field at the start; `None` when the head is cut off.
-fn head(input: &[u8]) -> Result<Option<(u64, usize, usize)>, Wrong> {
-    let Some((tag, tag_len)) = get_varint(input) else {
-        return if input.len() < 10 {
-            Ok(None)
-        } else {
-            Err(not_a_list("a bad varint"))
-        };
+/// The wire type of bytes, text and messages.
+const LENGTH_DELIMITED: u64 = 2;
+
+/// The head of a field.
+struct Head {
+    number: u64,
+    wire_type: u64,
+    /// Bytes of the head itself; of the whole field where its payload is none.
+    len: usize,
+    payload: usize,
+}
+
+/// The head of the field at the start; `None` when it is cut off.
+fn head(input: &[u8]) -> Result<Option<Head>, Wrong> {
+    let varint = |input: &[u8]| match get_varint(input) {
+        Some(read) => Ok(Some(read)),
+        None if input.len() < 10 => Ok(None),
+        None => Err(not_a_list("a bad varint")),
     };
-    let rest = &input[tag_len..];
-    Ok(match tag & 7 {
-        0 => match get_varint(rest) {
-            Some((_, len)) => Some((tag >> 3, tag_len + len, 0)),
-            None if rest.len() < 10 => None,
-            None => return Err(not_a_list("a bad varint")),
-        },
-        2 => match get_varint(rest) {
-            Some((payload, len)) => {
-                let payload = usize::try_from(payload).unwrap_or(usize::MAX / 2);
-                if payload >= usize::MAX / 2 {
-                    return Err(not_a_list("a field of impossible length"));
-                }
-                Some((tag >> 3, tag_len + len, payload))
-            }
-            None if rest.len() < 10 => None,
-            None => return Err(not_a_list("a bad varint")),
-        },
-        1 => Some((tag >> 3, tag_len, 8)),
-        5 => Some((tag >> 3, tag_len, 4)),
-        _ => return Err(not_a_list("a field of unknown wire type")),
-    })
-}
-
-/// Field 4 of `ListMeta`, a varint.
-fn remaining_item_count(meta: &[u8]) -> Option<u64> {
-    let mut rest = meta;
-    while let Ok(Some((number, head, payload))) = head(rest) {
-        if number == 4 {
-            return get_varint(rest.get(1..)?).map(|(value, _)| value);
+    let Some((tag, tag_len)) = varint(input)? else {
+        return Ok(None);
+    };
+    let mut head = Head {
+        number: tag >> 3,
+        wire_type: tag & 7,
+        len: tag_len,
+        payload: 0,
+    };
+    if head.wire_type == LENGTH_DELIMITED {
+        let Some((payload, len)) = varint(&input[tag_len..])? else {
+            return Ok(None);
+        };
+        head.len += len;
+        head.payload = usize::try_from(payload).unwrap_or(usize::MAX);
+        if head.payload >= usize::MAX / 2 {
+            return Err(not_a_list("a field of impossible length"));
         }
-        rest = rest.get(head + payload..)?;
     }
-    None
+    Ok(Some(head))
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Wrong> {
@@ -223,6 +285,10 @@ mod tests {
     }
 
     fn list(names: &[&str]) -> Vec<u8> {
+        envelope::seal("v1", "PodList", &raw(names))
+    }
+
+    fn raw(names: &[&str]) -> Vec<u8> {
         let mut meta = Vec::new();
         put_bytes(&mut meta, 1, b"");
         put_bytes(&mut meta, 2, b"77");
@@ -233,7 +299,7 @@ mod tests {
         for name in names {
             put_bytes(&mut raw, 2, &stored(name, "55"));
         }
-        envelope::seal("v1", "PodList", &raw)
+        raw
     }
 
     fn walk(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
@@ -273,20 +339,37 @@ mod tests {
     fn a_flipped_byte_never_passes_as_the_same_list() {
         let body = list(&["a", "b"]);
         let whole = walk(&body, 0).expect("a valid list");
-        let meta = b"PodList";
-        let start = body
-            .windows(meta.len())
-            .position(|w| w == meta)
-            .expect("its kind");
-        // What stands before the list itself (kind of the envelope) is not part of what was stored.
-        for at in start + meta.len()..body.len() - envelope::TAIL.len() {
-            let mut flipped = body.clone();
-            flipped[at] ^= 1;
-            assert_ne!(
-                walk(&flipped, 0).ok(),
-                Some(whole.clone()),
-                "flipped byte {at} passed"
-            );
+        for at in 0..body.len() {
+            for bit in [1, 0x20, 0x80] {
+                let mut flipped = body.clone();
+                flipped[at] ^= bit;
+                assert_ne!(
+                    walk(&flipped, 0).ok(),
+                    Some(whole.clone()),
+                    "flipped byte {at} passed"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_the_list_may_be_there() {
+        let body = list(&["a", "b"]);
+        // A field that nobody knows, in the envelope and in the list.
+        let behind = [&body[..], &[0x2a, 0x00]].concat();
+        let mut longer = raw(&["a", "b"]);
+        put_bytes(&mut longer, 9, b"more");
+        let mut no_meta = Vec::new();
+        put_bytes(&mut no_meta, 2, &stored("a", "55"));
+        for (wrong, says) in [
+            (behind, "behind its end"),
+            (envelope::seal("v1", "PodList", &longer), "field 9"),
+            (envelope::seal("v1", "PodList", &no_meta), "field 2"),
+            (envelope::seal("v1", "SecretList", &raw(&["a"])), "its type"),
+            (envelope::seal("v2", "PodList", &raw(&["a"])), "its type"),
+        ] {
+            let error = walk(&wrong, 0).expect_err(says).to_string();
+            assert!(error.contains(says), "{error}");
         }
     }
 
@@ -301,7 +384,7 @@ mod tests {
             Err(Wrong::Order { .. })
         ));
         let body = list(&["a"]);
-        for len in 0..body.len() - envelope::TAIL.len() {
+        for len in 0..body.len() {
             assert!(
                 walk(&body[..len], 0).is_err(),
                 "{len} of {} bytes passed",

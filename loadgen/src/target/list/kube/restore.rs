@@ -2,41 +2,23 @@
 //!
 //! An item is the stored object with `metadata.resourceVersion` filled in; emptied again, and put back into the envelope in
 //! which it was stored, it has the stored object's bytes, so one fingerprint serves both tiers and a flipped byte shows on
-//! either. An item in JSON is turned back by the schema. That costs more than a server takes to make it, so it is done once
-//! for an item of a given text at a given place: a [`Memo`] says what a text that was already turned back came to.
+//! either. An item in JSON is turned back by the schema, and must be the text that the schema makes of it again. That costs
+//! more than a server takes to make it, so it is done once for a text: a [`Memo`] says what one that was seen before came to.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use kube_api::envelope;
-use kube_api::from_json;
 use kube_api::hash::fnv1a_64;
+use kube_api::metadata::{item_object, list_item};
 use kube_api::protobuf::{Fields, bytes_field_len, put_bytes_header};
 use kube_api::schema::{CONFIG_MAP, Message, POD};
 use kube_api::shard_selector::{ShardKey, ShardSelector};
-use parking_lot::RwLock;
+use kube_api::{from_json, to_json};
 use serde_json::{Map, Value};
-use twox_hash::XxHash3_64;
 
+use super::memo::{Checked, Cursor, Memo, text_hash};
 use super::not_a_list;
 use crate::verify::{Check, Wrong};
-
-/// What items of earlier lists came to, by their place in the list. Shared by the clients of a row.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Memo(Arc<RwLock<Vec<Known>>>);
-
-/// One item that was turned back once.
-#[derive(Debug, Clone)]
-struct Known {
-    json_len: usize,
-    /// XXH3 of its JSON.
-    json_hash: u64,
-    key: Box<[u8]>,
-    /// What [`Check::visit_first`] answered for it.
-    object_hash: u64,
-    object_bytes: u64,
-    revision: i64,
-}
 
 /// What turns an item into the stored object: its key's beginning, and its envelope.
 #[derive(Debug)]
@@ -55,9 +37,11 @@ pub(crate) struct Restore {
     key: Vec<u8>,
     object: Vec<u8>,
     value: Vec<u8>,
+    /// An item's text as the schema makes it.
+    text: Vec<u8>,
     items: u64,
-    /// Items that were shown to a check, where they came in JSON: their places in the memo.
-    shown: u64,
+    /// Where in the list the reader is, where items come in JSON.
+    cursor: Cursor,
 }
 
 /// An object as it is stored, and what its list or event says about it.
@@ -112,14 +96,20 @@ impl Restore {
             key: Vec::new(),
             object: Vec::new(),
             value: Vec::new(),
+            text: Vec::new(),
             items: 0,
-            shown: 0,
+            cursor: Cursor::default(),
         }
     }
 
     /// For objects of `resource` that come one by one, and not in a list.
     pub(crate) fn one_by_one(resource: &str) -> Self {
         Self::new(super::ROOT, resource, Memo::default())
+    }
+
+    /// The kind of its objects, as `Pod`.
+    pub(super) fn kind(&self) -> &'static str {
+        self.kind
     }
 
     /// Shows only objects of this shard to checks: what a client does whose server does not shard.
@@ -185,41 +175,45 @@ impl Restore {
         })
     }
 
-    /// Takes the item that `bytes` begin with, where it is the one that was at this place in an earlier list; answers its
-    /// length. Costs a hash of as many bytes as that item had, and nobody need know where this one ends.
+    /// Takes the item that `bytes` begin with, where it is the one that is expected here; returns its length. Costs a hash of
+    /// as many bytes as that item has, and the end of this one is not looked for.
     pub(super) fn json_again(
         &mut self,
         bytes: &[u8],
         check: &mut Check,
     ) -> Result<Option<usize>, Wrong> {
-        let memo = self.memo.clone();
-        let memo = memo.0.read();
-        let Some(known) = self.place().and_then(|place| memo.get(place)) else {
+        let memo = &self.memo;
+        let Some(found) = memo.expected(&mut self.cursor, bytes, &mut self.key) else {
             return Ok(None);
         };
-        let item = bytes.get(..known.json_len);
-        if item.is_none_or(|item| XxHash3_64::oneshot(item) != known.json_hash) {
-            return Ok(None);
-        }
-        self.key.clear();
-        self.key.extend_from_slice(&known.key);
-        self.next_in_order()?;
-        self.shown += 1;
-        check.visit_again(known.object_hash, known.object_bytes, known.revision);
-        Ok(Some(known.json_len))
+        self.visit_again(found.object, check)?;
+        Ok(Some(found.len))
     }
 
-    /// Takes an item in JSON, whole and nothing else.
-    pub(super) fn json(&mut self, item: &[u8], check: &mut Check) -> Result<(), Wrong> {
-        if self.json_again(item, check)?.is_some() {
-            return Ok(());
+    fn visit_again(&mut self, object: Option<Checked>, check: &mut Check) -> Result<(), Wrong> {
+        self.next_in_order()?;
+        if let Some(object) = object {
+            check.visit_again(object.hash, object.bytes, object.revision);
         }
+        Ok(())
+    }
+
+    /// Takes an item in JSON, whole and nothing else. `head` is what a server writes before its fields: nothing in a list,
+    /// [`Self::type_meta`] in an event.
+    pub(super) fn json(&mut self, item: &[u8], head: &str, check: &mut Check) -> Result<(), Wrong> {
+        let memo = self.memo.clone();
+        let hash = text_hash(item);
+        if let Some(found) = memo.anywhere(&mut self.cursor, item, hash, &mut self.key) {
+            return self.visit_again(found.object, check);
+        }
+        memo.note_parsed();
         let mut object: Map<String, Value> =
             serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
         let metadata = metadata.ok_or_else(|| not_a_list("an item without metadata"))?;
         let version = metadata.remove("resourceVersion").unwrap_or_default();
-        let revision = revision(version.as_str().unwrap_or_default().as_bytes())?;
+        let version = version.as_str().unwrap_or_default();
+        let revision = revision(version.as_bytes())?;
         let text = |name: &str| {
             metadata
                 .get(name)
@@ -230,35 +224,34 @@ impl Restore {
         self.set_key(namespace.as_bytes(), name.as_bytes());
         self.next_in_order()?;
         if !self.is_own() {
+            memo.learn(&mut self.cursor, item, hash, &self.key, None);
             return Ok(());
         }
-        let place = self.place();
-        self.shown += 1;
+        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("item {namespace}/{name}: {e}"));
         self.object.clear();
-        from_json(self.message, &object, &mut self.object)
-            .map_err(|e| not_a_list(&format!("item {name}: {e}")))?;
+        from_json(self.message, &object, &mut self.object).map_err(|e| bad(&e))?;
+        let stored = list_item(&self.object, version).map_err(|e| bad(&e))?;
+        self.text.clear();
+        to_json(self.message, item_object(&stored), head, &mut self.text).map_err(|e| bad(&e))?;
+        if !is_same_text(item, &self.text) {
+            return Err(bad(&"its text is not that of its object"));
+        }
         self.value.clear();
         envelope::put_head(&mut self.value, "v1", self.kind, self.object.len());
         self.value.extend_from_slice(&self.object);
         self.value.extend_from_slice(envelope::TAIL);
-        let object_hash = check.visit_first(&self.key, &self.value, revision);
-        let mut memo = self.memo.0.write();
-        if Some(memo.len()) == place {
-            memo.push(Known {
-                json_len: item.len(),
-                json_hash: XxHash3_64::oneshot(item),
-                key: self.key.as_slice().into(),
-                object_hash,
-                object_bytes: check.relative_len(&self.key) + self.value.len() as u64,
-                revision,
-            });
-        }
+        let object = Checked {
+            hash: check.visit_first(&self.key, &self.value, revision),
+            bytes: check.relative_len(&self.key) + self.value.len() as u64,
+            revision,
+        };
+        memo.learn(&mut self.cursor, item, hash, &self.key, Some(object));
         Ok(())
     }
 
-    /// Where the next item that is shown is in the memo.
-    fn place(&self) -> Option<usize> {
-        usize::try_from(self.shown).ok()
+    /// What stands before the fields of an object that is not in a list.
+    pub(super) fn type_meta(&self) -> String {
+        format!("\"kind\":\"{}\",\"apiVersion\":\"v1\"", self.kind)
     }
 
     fn set_key(&mut self, namespace: &[u8], name: &[u8]) {
@@ -288,6 +281,13 @@ impl Restore {
         self.items += 1;
         Ok(())
     }
+}
+
+/// Whether two texts of JSON are the same but for the order of fields, which servers may choose in what they store as text
+/// (`managedFields`). A field that is there twice makes one of them longer.
+fn is_same_text(found: &[u8], made: &[u8]) -> bool {
+    let value = |text| serde_json::from_slice::<Value>(text).ok();
+    found == made || (found.len() == made.len() && value(found) == value(made))
 }
 
 fn revision(text: &[u8]) -> Result<i64, Wrong> {

@@ -4,9 +4,10 @@ use workloads::scenario::Media;
 
 use super::events::EventWalker;
 use super::json::JsonWalker;
+use super::memo::Memo;
 use super::pages::Page;
 use super::protobuf::ProtobufWalker;
-use super::restore::{Memo, Restore};
+use super::restore::Restore;
 use super::{Asks, Kube, ROOT};
 use crate::verify::{Check, Wrong};
 
