@@ -88,6 +88,22 @@ fn two_swapped_objects_are_found() {
 }
 
 #[test]
+fn an_object_too_many_is_found() {
+    assert_found_out(Fault::Duplicate, EVERY_WAY, "out of order");
+    assert_found_out(
+        Fault::Append,
+        EVERY_WAY,
+        "101 objects where 100 were written",
+    );
+}
+
+#[test]
+fn another_version_or_a_lease_is_found() {
+    assert_found_out(Fault::Version, EVERY_WAY, "writes cannot be");
+    assert_found_out(Fault::Lease, EVERY_WAY, "1 objects have a lease");
+}
+
+#[test]
 fn a_flipped_bit_is_found() {
     assert_found_out(Fault::FlipByte, EVERY_WAY, "altered");
 }

@@ -1,47 +1,74 @@
 //! A small Kubernetes API over a few pods, which can be told to answer wrongly.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube_api::continue_token::ContinueToken;
-use kube_api::list::{ListMeta, protobuf_head};
-use kube_api::metadata::list_item;
-use kube_api::{ListOptions, envelope};
+use kube_api::list::{ListMeta, json_head, protobuf_head};
+use kube_api::metadata::{item_object, list_item};
+use kube_api::protobuf::put_bytes;
+use kube_api::schema::POD;
+use kube_api::{ListOptions, envelope, to_json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use workloads::{DataSet, DataSetSpec, Kind};
 
-/// Pods that it holds, and the revision that it is at.
-const PODS: u64 = 10;
+/// Pods that it holds, four pages of three; one more is there to be listed where none was.
+const PODS: u64 = 12;
+/// The revision that it is at, and the one at which its pods were written.
 const REVISION: u64 = 100;
+const WRITTEN: &str = "55";
+/// The token that a 410 offers, to go on at another revision.
+const INCONSISTENT: &str = "inconsistent";
 
-/// What is wrong with lists.
+/// What is wrong with every other list of a kind: the one before it is right, so that whoever knows nothing of the pods can
+/// tell all the same. Of pages it is the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
     None,
-    /// The second page lacks an item.
+    /// An item is missing.
     Drop,
     /// An item is there twice.
-    Repeat,
+    Duplicate,
     /// Two neighbours have changed places.
     Swap,
-    /// Every other list lacks an item.
-    Flap,
-    /// Every other list has an item with another resourceVersion.
+    /// One bit of an object is another.
+    Flip,
+    /// There is an item more than were written.
+    Append,
+    /// Bytes without meaning behind the end of the list, or behind the object of an event.
+    Trailing,
+    /// No comma between two items; in protobuf an unknown field instead.
+    Glue,
+    /// The body ends early, as its length says.
+    Truncate,
+    /// The list is of an older revision.
+    Stale,
+    /// A page is of an older revision than the one before.
+    StalePage,
+    /// An object is as it was before its last write.
+    StaleObject,
+    /// An item has another resourceVersion.
     Renumber,
-    /// The body ends early.
-    CutOff,
+    /// The list, or an event's object, says that it is of another kind.
+    OtherKind,
+    /// No fault: a page without items.
+    EmptyPage,
+    /// The second page is gone, with an offer to go on elsewhere.
+    Expired,
+    /// So it is of every list.
+    AlwaysExpired,
 }
 
 /// A running server; dropped, it stops.
@@ -97,7 +124,17 @@ struct Api {
     fault: Fault,
     /// Relative key (`NAMESPACE/NAME`) and object of each pod.
     pods: Vec<(String, Vec<u8>)>,
-    whole_lists: AtomicU64,
+    /// Lists by what they ask for and as what.
+    lists: Mutex<HashMap<String, u64>>,
+}
+
+/// A response before it is encoded.
+struct Answer {
+    meta: ListMeta,
+    /// Each with its resourceVersion.
+    items: Vec<(Vec<u8>, &'static str)>,
+    /// What is wrong with it.
+    fault: Fault,
 }
 
 impl Api {
@@ -105,7 +142,7 @@ impl Api {
         let data = DataSet::new(&DataSetSpec {
             name: "pods".to_owned(),
             kind: Kind::Pods,
-            objects: PODS.try_into().expect("some"),
+            objects: (PODS + 1).try_into().expect("some"),
             object_size: None,
             namespaces: 2.try_into().ok(),
             nodes: 2.try_into().ok(),
@@ -119,20 +156,20 @@ impl Api {
         };
         Self {
             fault,
-            pods: (0..PODS).map(pod).collect(),
-            whole_lists: AtomicU64::new(0),
+            pods: (0..=PODS).map(pod).collect(),
+            lists: Mutex::default(),
         }
     }
 
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if request.uri().path() != "/api/v1/pods" {
-            let mut response =
-                Response::new(Full::new(Bytes::from_static(b"404 page not found\n")));
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            return response;
+            return refusal(StatusCode::NOT_FOUND, "404 page not found\n".to_owned());
         }
         let query = request.uri().query().unwrap_or_default();
         let options = ListOptions::parse(query).expect("a query of our own");
+        let accept = request.headers()[header::ACCEPT].to_str().expect("text");
+        let is_json = accept == "application/json";
+        let is_watch = query.contains("watch=true");
         let start = match options.continue_token.as_str() {
             "" => String::new(),
             token => {
@@ -141,43 +178,223 @@ impl Api {
                     .start
             }
         };
-        let rest: Vec<_> = self.pods.iter().filter(|(key, _)| *key >= start).collect();
-        let limit = match options.limit {
-            0 => rest.len(),
-            limit => rest.len().min(usize::try_from(limit).expect("small")),
+        let is_odd = self.is_odd(
+            format!("{accept} {is_watch} {}", options.limit),
+            start.is_empty(),
+        );
+        let is_second = options.limit == 0 || !start.is_empty();
+        let fault = match self.fault {
+            Fault::AlwaysExpired if is_second => Fault::AlwaysExpired,
+            Fault::Stale if is_odd => Fault::Stale,
+            fault if is_odd && is_second => fault,
+            _ => Fault::None,
         };
-        let mut page = rest[..limit].to_vec();
-        let is_last = limit == rest.len();
-        let mut meta = ListMeta {
-            resource_version: REVISION,
-            ..ListMeta::default()
+        if options.limit > 0 && matches!(fault, Fault::Expired | Fault::AlwaysExpired) {
+            return refusal(
+                StatusCode::GONE,
+                format!(
+                    r#"{{"kind":"Status","apiVersion":"v1","metadata":{{"continue":"{INCONSISTENT}"}},"status":"Failure","message":"The provided continue parameter is too old","reason":"Expired","code":410}}"#
+                ),
+            );
+        }
+        let answer = self.page(&start, options.limit, fault);
+        let mut body = match (is_watch, is_json) {
+            (true, true) => answer.events(|kind, item| event_json(kind, item, answer.fault)),
+            (true, false) => answer.events(|kind, item| event_protobuf(kind, item, answer.fault)),
+            (false, true) => answer.json(),
+            (false, false) => answer.protobuf(),
         };
-        if !is_last {
-            let (last, _) = page[limit - 1];
-            meta.continue_token = ContinueToken::after(REVISION as i64, last).encode();
-            meta.remaining_item_count = Some((rest.len() - limit) as u64);
-        }
-        let odd = options.limit == 0 && self.whole_lists.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-        let mut versions = vec!["55"; page.len()];
-        match self.fault {
-            Fault::Drop if !start.is_empty() => drop(page.pop()),
-            Fault::Repeat if page.len() > 1 => page.insert(1, page[0]),
-            Fault::Swap if page.len() > 1 => page.swap(0, 1),
-            Fault::Flap if odd => drop(page.pop()),
-            Fault::Renumber if odd => versions[0] = "56",
-            _ => {}
-        }
-        versions.resize(page.len(), "55");
-        let items = page.iter().zip(versions);
-        let items: Vec<u8> = items
-            .flat_map(|((_, object), version)| list_item(object, version).expect("an object"))
-            .collect();
-        let mut body = protobuf_head("v1", "PodList", &meta, items.len());
-        body.extend(items);
-        body.extend_from_slice(envelope::TAIL);
-        if self.fault == Fault::CutOff {
-            body.truncate(body.len() / 2);
+        if fault == Fault::Truncate {
+            body.truncate(body.len() - 3);
         }
         Response::new(Full::new(body.into()))
     }
+
+    /// Whether this list, or the list of this page, is one of those that are wrong.
+    fn is_odd(&self, kind: String, is_first_page: bool) -> bool {
+        let mut lists = self.lists.lock().expect("no panic holds it");
+        let number = lists.entry(kind).or_default();
+        *number += u64::from(is_first_page);
+        number.is_multiple_of(2)
+    }
+
+    fn page(&self, start: &str, limit: u64, fault: Fault) -> Answer {
+        let there = &self.pods[..PODS as usize];
+        let rest: Vec<_> = there
+            .iter()
+            .filter(|(key, _)| key.as_str() >= start)
+            .collect();
+        let is_empty_page = fault == Fault::EmptyPage && limit > 0 && !start.ends_with("\0\0");
+        let len = match limit {
+            0 => rest.len(),
+            _ if is_empty_page => 0,
+            limit => rest.len().min(usize::try_from(limit).expect("small")),
+        };
+        let mut page = rest[..len].to_vec();
+        let mut meta = ListMeta {
+            resource_version: match fault {
+                Fault::Stale => REVISION - 1,
+                Fault::StalePage if limit > 0 => REVISION - 1,
+                _ => REVISION,
+            },
+            ..ListMeta::default()
+        };
+        if len < rest.len() {
+            let last = page.last().map_or(start, |(last, _)| last);
+            meta.continue_token = ContinueToken::after(REVISION as i64, last).encode();
+            meta.remaining_item_count = Some((rest.len() - len) as u64);
+        }
+        match fault {
+            Fault::Drop => drop(page.pop()),
+            Fault::Duplicate => page.insert(1, page[0]),
+            Fault::Swap => page.swap(0, 1),
+            Fault::Append => page.push(&self.pods[PODS as usize]),
+            _ => {}
+        }
+        let mut items: Vec<_> = page
+            .iter()
+            .map(|(_, object)| (object.clone(), WRITTEN))
+            .collect();
+        match fault {
+            Fault::Flip => replace(&mut items[1].0, b"Running", b"Runninf"),
+            Fault::StaleObject => {
+                replace(&mut items[1].0, b"Running", b"Pending");
+                items[1].1 = "54";
+            }
+            Fault::Renumber => items[0].1 = "56",
+            _ => {}
+        }
+        Answer { meta, items, fault }
+    }
+}
+
+impl Answer {
+    fn kind(&self) -> &'static str {
+        match self.fault {
+            Fault::OtherKind => "SecretList",
+            _ => "PodList",
+        }
+    }
+
+    fn protobuf(&self) -> Vec<u8> {
+        let mut items = Vec::new();
+        for (number, (object, version)) in self.items.iter().enumerate() {
+            if number == 1 && self.fault == Fault::Glue {
+                put_bytes(&mut items, 3, b"glue");
+            }
+            items.extend(list_item(object, version).expect("an object"));
+        }
+        let mut body = protobuf_head("v1", self.kind(), &self.meta, items.len());
+        body.extend(items);
+        body.extend_from_slice(envelope::TAIL);
+        if self.fault == Fault::Trailing {
+            put_bytes(&mut body, 5, b"trailing");
+        }
+        body
+    }
+
+    fn json(&self) -> Vec<u8> {
+        let mut body = json_head("v1", self.kind(), &self.meta);
+        for (number, item) in self.items.iter().enumerate() {
+            if number > 1 || (number == 1 && self.fault != Fault::Glue) {
+                body.push(b',');
+            }
+            body.extend(object_json("", item));
+        }
+        body.extend_from_slice(b"]}");
+        if self.fault == Fault::Trailing {
+            body.extend_from_slice(b",");
+        }
+        body.push(b'\n');
+        body
+    }
+
+    /// A watch's state: an event for each object, and the bookmark that ends them.
+    fn events(&self, event: impl Fn(&str, &(Vec<u8>, &'static str)) -> Vec<u8>) -> Vec<u8> {
+        let mut body = Vec::new();
+        for item in &self.items {
+            body.extend(event("ADDED", item));
+        }
+        let mut meta = Vec::new();
+        put_bytes(&mut meta, 1, b"");
+        put_bytes(&mut meta, 6, b"");
+        let mut mark = Vec::new();
+        put_bytes(&mut mark, 1, b"k8s.io/initial-events-end");
+        put_bytes(&mut mark, 2, b"true");
+        put_bytes(&mut meta, 12, &mark);
+        let mut pod = Vec::new();
+        put_bytes(&mut pod, 1, &meta);
+        put_bytes(&mut pod, 2, b"");
+        put_bytes(&mut pod, 3, b"");
+        // Text of the revisions that lists are of.
+        let version = match self.meta.resource_version {
+            REVISION => "100",
+            _ => "99",
+        };
+        body.extend(event("BOOKMARK", &(pod, version)));
+        body
+    }
+}
+
+fn object_json(head: &str, (object, version): &(Vec<u8>, &'static str)) -> Vec<u8> {
+    let item = list_item(object, version).expect("an object");
+    let mut json = Vec::new();
+    to_json(&POD, item_object(&item), head, &mut json).expect("a pod");
+    json
+}
+
+fn event_json(kind: &str, item: &(Vec<u8>, &'static str), fault: Fault) -> Vec<u8> {
+    let object_kind = object_kind(fault);
+    let head = format!("\"kind\":\"{object_kind}\",\"apiVersion\":\"v1\"");
+    let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    line.extend(object_json(&head, item));
+    if matches!(fault, Fault::Trailing) {
+        line.extend_from_slice(b",");
+    }
+    line.push(b'}');
+    if fault != Fault::Glue {
+        line.push(b'\n');
+    }
+    line
+}
+
+fn event_protobuf(
+    kind: &str,
+    (object, version): &(Vec<u8>, &'static str),
+    fault: Fault,
+) -> Vec<u8> {
+    let item = list_item(object, version).expect("an object");
+    let sealed = envelope::seal("v1", object_kind(fault), item_object(&item));
+    let mut raw = Vec::new();
+    put_bytes(&mut raw, 1, &sealed);
+    let mut event = Vec::new();
+    put_bytes(&mut event, 1, kind.as_bytes());
+    put_bytes(&mut event, 2, &raw);
+    match fault {
+        Fault::Trailing => put_bytes(&mut event, 3, b"trailing"),
+        Fault::Glue => event.push(0),
+        _ => {}
+    }
+    let length = u32::try_from(event.len()).expect("small").to_be_bytes();
+    [&length[..], &event].concat()
+}
+
+fn object_kind(fault: Fault) -> &'static str {
+    match fault {
+        Fault::OtherKind => "Secret",
+        _ => "Pod",
+    }
+}
+
+/// Puts other bytes of the same length in the place of the first such ones.
+fn replace(object: &mut [u8], from: &[u8], to: &[u8]) {
+    let at = object.windows(from.len()).position(|bytes| bytes == from);
+    let at = at.expect("pods run");
+    object[at..at + to.len()].copy_from_slice(to);
+}
+
+fn refusal(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    response
 }

@@ -33,8 +33,16 @@ pub(crate) enum Fault {
     DropLast,
     /// Two neighbours have changed places.
     SwapTwo,
+    /// An object is there twice.
+    Duplicate,
+    /// There is an object that was not written.
+    Append,
     /// One bit of one value is another.
     FlipByte,
+    /// An object says that it was written twice.
+    Version,
+    /// An object is bound to a lease.
+    Lease,
     /// The answer is what the store held before the last write.
     Stale,
     /// The answer never comes.
@@ -229,6 +237,14 @@ fn spoil(fault: Fault, kvs: &mut Vec<KeyValue>) {
             kvs.pop();
         }
         Fault::SwapTwo => kvs.swap(0, 1),
+        Fault::Duplicate => kvs.insert(1, kvs[0].clone()),
+        Fault::Append => {
+            let mut more = kvs[kvs.len() - 1].clone();
+            more.key = [&more.key[..], b"0"].concat().into();
+            kvs.push(more);
+        }
+        Fault::Version => kvs[1].version = 2,
+        Fault::Lease => kvs[1].lease = 7,
         Fault::FlipByte => {
             let mut value = kvs[1].value.to_vec();
             let middle = value.len() / 2;

@@ -1,0 +1,128 @@
+//! Compaction in the middle of a list, on our own servers: the list begins again at a new revision, and is whole.
+
+use std::sync::Arc;
+use std::thread;
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::{CompactionRequest, PutRequest};
+use loadgen::progress::{Counted, Progress};
+use loadgen::seed::{Written, seed};
+use loadgen::target::kube::{KubeAccess, Options};
+use loadgen::target::list::again::{MOST_RESTARTS, Restarts, until_whole};
+use loadgen::target::list::{Asks, ListError, Reach, Row};
+use loadgen::target::{Launcher, TargetSpec};
+use loadgen::verify::{Check, Expected};
+use workloads::scenario::Media;
+use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
+
+const ROOT: &str = "/registry/";
+const OBJECTS: u64 = 60;
+
+/// Writes something else, and compacts everything before it.
+async fn compact(etcd: &ClientConfig) {
+    let client = Client::connect(etcd.clone()).await.expect("it is there");
+    let put = PutRequest {
+        key: b"/elsewhere"[..].into(),
+        ..PutRequest::default()
+    };
+    let put = client.kv().put(put).await.expect("it takes a write");
+    let revision = put.into_inner().header.expect("a header").revision;
+    let compaction = CompactionRequest {
+        revision,
+        physical: true,
+    };
+    let compacted = client.kv().compact(compaction).await;
+    compacted.expect("it compacts");
+}
+
+/// The same from a client that is in the middle of a list, which waits for it.
+fn compact_now(etcd: &ClientConfig) {
+    let compacting = || {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(compact(etcd));
+    };
+    thread::scope(|scope| scope.spawn(compacting).join()).expect("it does not panic");
+}
+
+/// Lists in pages, with a compaction behind the first object of so many tries.
+async fn listed(
+    row: &Row,
+    reach: &Reach,
+    expected: &Expected,
+    compactions: u32,
+) -> (Result<u64, ListError>, Restarts) {
+    let mut lister = row.connect(reach).await.expect("it is there");
+    let etcd = reach.etcd.as_ref().expect("an etcd");
+    let mut tries = 0;
+    let list = until_whole(lister.as_mut(), async |lister, _| {
+        tries += 1;
+        let is_compacted = tries <= compactions;
+        let mut on_first = || {
+            if is_compacted {
+                compact_now(etcd);
+            }
+        };
+        let mut check = Check::new(ROOT);
+        let listed = lister.list(&mut check, &mut on_first).await?;
+        let found = check.finish(&listed, Some(expected))?;
+        Ok(found.fingerprint.objects)
+    });
+    let (result, _, restarts) = list.await;
+    (result, restarts)
+}
+
+#[tokio::test]
+async fn a_list_that_is_compacted_under_its_reader_begins_again() {
+    let strategy: Strategy = "paged:7".parse().expect("a strategy");
+    let launcher = Launcher {
+        own_program: env!("CARGO_BIN_EXE_loadgen").into(),
+        connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL"),
+        kube_access: KubeAccess::default(),
+    };
+    let started = launcher.start(&TargetSpec::Bench, strategy).await;
+    let mut running = started.expect("our server starts");
+    let data = Arc::new(DataSet::new(&DataSetSpec {
+        name: "pods".to_owned(),
+        kind: Kind::Pods,
+        objects: OBJECTS.try_into().expect("some"),
+        object_size: None,
+        namespaces: 4.try_into().ok(),
+        nodes: 2.try_into().ok(),
+        seed: 1,
+    }));
+    let etcd = running.etcd.clone().expect("it has an etcd tier");
+    let phase = Progress::silent().phase("seeding", OBJECTS, Counted::Objects);
+    let expected = seed(&etcd, &data, ROOT, &Arc::new(Written::default()), &phase).await;
+    let expected = expected.expect("it takes what is written");
+    // Pages from the watch cache know no compaction.
+    let uncached = ["--watch-cache=false".to_owned()];
+    let kube = running.start_kube(&uncached).await;
+    kube.expect("it takes lists");
+    let reach = Reach::from(&running);
+
+    for (tier, media) in [
+        (Tier::Etcd, Media::Protobuf),
+        (Tier::Kube, Media::Protobuf),
+        (Tier::Kube, Media::Json),
+    ] {
+        let row = Row {
+            tier,
+            strategy,
+            prefix: format!("{ROOT}pods/"),
+            resource: "pods".to_owned(),
+            asks: Asks::new(media, Options::default()),
+        };
+        for compactions in 0..=MOST_RESTARTS {
+            let (objects, restarts) = listed(&row, &reach, &expected, compactions).await;
+            assert_eq!(objects.ok(), Some(OBJECTS), "{tier} {media:?}");
+            assert_eq!(restarts.count, compactions, "{tier} {media:?}");
+            assert_eq!(restarts.time.is_zero(), compactions == 0);
+        }
+        let (never, restarts) = listed(&row, &reach, &expected, u32::MAX).await;
+        let error = never.expect_err("each try is cut off").to_string();
+        assert!(error.contains("longer than history is kept"), "{error}");
+        assert_eq!(restarts.count, MOST_RESTARTS);
+    }
+    running.stop().await;
+}

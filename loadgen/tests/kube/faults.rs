@@ -1,0 +1,147 @@
+//! A list that is not what it was to the last byte fails its run, in either representation and by every strategy that reads
+//! the Kubernetes API: a server that breaks the contract in one way at a time, and one table of what is said about it.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+use crate::fake_kube::{FakeKube, Fault};
+
+/// Every reader of lists: JSON and protobuf, whole, in pages and as the state of a watch.
+const SCENARIO: &str = r#"
+name = "faults"
+summary = "every reader"
+repeats = 3
+warmup = 0
+first_chunk_streams = 0
+
+[rows]
+kube = [
+    "consistent",
+    "paged:3",
+    "watch-list",
+    { strategy = "consistent", media = "json" },
+    { strategy = "paged:3", media = "json" },
+    { strategy = "watch-list", media = "json" },
+]
+
+[[data_set]]
+name = "pods"
+kind = "pods"
+objects = 12
+namespaces = 2
+nodes = 2
+seed = 1
+"#;
+
+/// What is said by the readers of whole lists, of pages and of watches, in protobuf and then in JSON; nothing where a fault is
+/// none for that reader.
+type Said = [&'static str; 6];
+
+const OBJECTS: &str = "an earlier list of the same revision 100 held: 12 objects, then";
+const FINGERPRINT: &str = "an earlier list of the same revision 100 held: fingerprint";
+const VERSIONS: &str = "held: objects have other revisions";
+const ORDER: &str = "out of order";
+const COUNT: &str = "count is";
+const BEHIND: &str = "behind its end";
+const STALE: &str = "stale: the list is of revision 99, and revision 100";
+const OLD_PAGE: &str = "a page of revision 99 after one of 100";
+const MORE: &str = "more than its type and its object";
+const CUT: &str = "cut short";
+const NO_END: &str = "ended before its state did";
+
+#[rustfmt::skip]
+const CASES: [(Fault, Said); 15] = [
+    (Fault::None, [""; 6]),
+    (Fault::EmptyPage, [""; 6]),
+    (Fault::Drop, [OBJECTS, COUNT, OBJECTS, OBJECTS, COUNT, OBJECTS]),
+    (Fault::Duplicate, [ORDER; 6]),
+    (Fault::Swap, [ORDER; 6]),
+    (Fault::Flip, [FINGERPRINT; 6]),
+    (Fault::Append, [OBJECTS, COUNT, OBJECTS, OBJECTS, COUNT, OBJECTS]),
+    (Fault::Trailing, [BEHIND, BEHIND, MORE, BEHIND, BEHIND, "trailing characters"]),
+    (Fault::Glue, ["field 3", "field 3", MORE, "`{` behind 1 items", "`{` behind 1 items", NO_END]),
+    (Fault::Truncate, [CUT, CUT, NO_END, CUT, CUT, NO_END]),
+    (Fault::Stale, [STALE; 6]),
+    (Fault::StalePage, ["", OLD_PAGE, "", "", OLD_PAGE, ""]),
+    (Fault::StaleObject, [FINGERPRINT; 6]),
+    (Fault::Renumber, [VERSIONS; 6]),
+    (Fault::OtherKind, ["its type is", "its type is", "not of this type", "its kind is SecretList", "its kind is SecretList", "its text is not that of its object"]),
+];
+
+/// A run of every reader against a server with this fault: its exit code, its cases, and what it said.
+fn run(fault: Fault, scenario: &str) -> (Option<i32>, Vec<Value>, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("faults.toml"), scenario).expect("a writable folder");
+    let server = FakeKube::start(fault);
+    let mut command = Command::cargo_bin("loadgen").expect("it is built for its tests");
+    let output = command
+        .current_dir(folder.path())
+        .args(["run", "./faults.toml", "--kube", &server.url()])
+        .args(["--out", "out"])
+        .output()
+        .expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    let log = String::from_utf8_lossy(&said).into_owned();
+    let cases = cases(&folder.path().join("out"), &log);
+    (output.status.code(), cases, log)
+}
+
+fn cases(out: &Path, log: &str) -> Vec<Value> {
+    let result = fs::read_dir(out).unwrap_or_else(|e| panic!("no result: {e}\n{log}"));
+    let result = result.flatten().next().expect("a result").path();
+    let report = fs::read(result.join("report.json")).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    report["cases"].as_array().expect("cases").clone()
+}
+
+#[test]
+fn every_fault_fails_every_reader_with_what_is_wrong() {
+    for (fault, said) in CASES {
+        let (code, cases, log) = run(fault, SCENARIO);
+        let expected = if said == [""; 6] { 0 } else { 1 };
+        assert_eq!(code, Some(expected), "{fault:?}: {log}");
+        assert_eq!(cases.len(), said.len(), "{fault:?}: {log}");
+        for (case, says) in cases.iter().zip(said) {
+            let row = case["row"].as_str().expect("a name");
+            if says.is_empty() {
+                assert_eq!(case["outcome"]["state"], "measured", "{fault:?} {row}");
+                assert_eq!(case["verified"]["objects"], 12, "{fault:?} {row}");
+                continue;
+            }
+            assert_eq!(case["outcome"]["state"], "failed", "{fault:?} {row}");
+            let reason = case["outcome"]["reason"].as_str().expect("a reason");
+            assert!(reason.contains(says), "{fault:?} {row}: {reason}");
+        }
+    }
+}
+
+const PAGES: &str = r#"kube = ["paged:3", { strategy = "paged:3", media = "json" }]"#;
+
+#[test]
+fn a_list_whose_token_is_too_old_is_begun_again_and_counted() {
+    let begin = SCENARIO.find("kube = [").expect("rows");
+    let end = SCENARIO.find("[[data_set]]").expect("data");
+    let pages = format!("{}{PAGES}\n{}", &SCENARIO[..begin], &SCENARIO[end..]);
+    let (code, cases, log) = run(Fault::Expired, &pages);
+    assert_eq!(code, Some(0), "{log}");
+    for case in cases {
+        assert_eq!(case["outcome"]["state"], "measured", "{log}");
+        assert_eq!(case["requests"], 3);
+        // Every other list, those after a restart included.
+        assert!(case["restarts"].as_u64() >= Some(2), "{case}");
+        assert!(case["restarted_ms"].as_f64() > Some(0.0), "{case}");
+        assert_eq!(case["verified"]["objects"], 12);
+    }
+    assert!(log.contains("begun again"), "{log}");
+
+    let (code, cases, log) = run(Fault::AlwaysExpired, &pages);
+    assert_eq!(code, Some(1), "{log}");
+    for case in cases {
+        let reason = case["outcome"]["reason"].as_str().expect("a reason");
+        assert!(reason.contains("longer than history is kept"), "{reason}");
+        assert_eq!(case["restarts"], 9, "three tries more of three lists");
+    }
+}
