@@ -93,7 +93,7 @@ impl Turns<'_> {
         let Some(before) = meter.cpu() else {
             return Ok(None);
         };
-        let done = clients.ask(client, Job::Drain);
+        let done = clients.ask(client, Job::List);
         self.run.unless_stopped(done).await?.result?;
         let after = meter.cpu().unwrap_or(before);
         Ok(Some(after.saturating_sub(before).as_secs_f64()))
