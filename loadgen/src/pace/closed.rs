@@ -14,7 +14,7 @@ use workloads::Fingerprint;
 
 use super::thread;
 use crate::sample::{heap, thread_cpu};
-use crate::target::list::{ListError, Listed, Lister, Reach, Row};
+use crate::target::list::{ClientCost, ListError, Listed, Lister, Reach, Row};
 use crate::verify::{Check, Expected, Found, Wrong};
 
 /// A list that takes longer has failed.
@@ -35,6 +35,8 @@ pub enum Job {
     Revision,
     /// Lists from now on are of exactly this revision.
     Pin(i64),
+    /// The latest list is checked, where that is no part of [`Job::List`].
+    Check,
 }
 
 /// How one client's list ended.
@@ -48,6 +50,8 @@ pub struct Done {
     pub cpu: Duration,
     /// Most bytes that its thread held at a time, of those that it did not hold before; `None` where that is not counted.
     pub memory: Option<u64>,
+    /// What it cost the program that did it, where that is not this one.
+    pub program: Option<ClientCost>,
     /// What the list held, where there was one and it was looked at.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
@@ -60,6 +64,7 @@ impl Done {
             first_object: None,
             cpu: Duration::ZERO,
             memory: None,
+            program: None,
             result: Err(error),
         }
     }
@@ -234,14 +239,24 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
                 lister.pin(revision);
                 Ok(None)
             }
+            Job::Check => {
+                let mut check = Check::new(&verifier.root);
+                let listed = lister.show_latest(&mut check).await?;
+                let found = check.finish(&listed, verifier.of(None).as_ref())?;
+                verifier.agree(&listed, &found)?;
+                Ok(Some((listed, Some(found))))
+            }
         }
     };
     let result = timeout(LIST_WITHIN, work).await;
+    let elapsed = begun.elapsed();
+    let program = lister.cost();
     Done {
-        latency: begun.elapsed(),
+        latency: program.as_ref().map_or(elapsed, |cost| cost.latency),
         first_object,
         cpu: thread_cpu().saturating_sub(cpu_before),
         memory: heap::most(),
+        program,
         result: result.unwrap_or(Err(ListError::Slow(LIST_WITHIN))),
     }
 }

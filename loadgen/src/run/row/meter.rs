@@ -242,6 +242,7 @@ impl Meter {
         let own_cpu_s = own_cpu.as_secs_f64();
         let all_cpu = cpu_used();
         let mut client = ClientFigures {
+            program: None,
             cpu_s: own_cpu_s,
             cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
             stall_ms: None,
