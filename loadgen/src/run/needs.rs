@@ -88,8 +88,8 @@ impl Needs {
 /// its collector has not freed yet.
 fn of_program(client: GoClient) -> u64 {
     match client {
-        GoClient::Unary | GoClient::Stream | GoClient::Paged(_) => 4,
-        GoClient::List => 10,
+        GoClient::Unary | GoClient::Stream | GoClient::Paged(_) => 5,
+        GoClient::List => 8,
         GoClient::Informer => 6,
     }
 }

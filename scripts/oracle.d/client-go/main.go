@@ -2,7 +2,7 @@
 //
 //	client-go URL list|informer json|protobuf [gzip]
 //
-// Package client has the dialogue. Nothing is set that client-go has a default for, but for the encoding, and compression:
+// Package client has the dialogue. Nothing is set that client-go has a default for, but the encoding and compression:
 // client-go takes gzip unless told not to, and the control plane's own programs tell it so. Here the last argument allows it.
 //
 //   - list: CoreV1().Pods("").List without options, as one answer
@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -55,7 +56,7 @@ func run(args []string) error {
 	if len(args) < 3 || len(args) > 4 || mediaTypes[args[2]] == "" {
 		return fmt.Errorf("usage: client-go URL list|informer json|protobuf [gzip]")
 	}
-	lister := &lister{way: args[1]}
+	lister := &lister{way: args[1], gzip: len(args) == 4}
 	media := mediaTypes[args[2]]
 	config := &rest.Config{
 		Host: args[0],
@@ -63,7 +64,10 @@ func run(args []string) error {
 			ContentType:        media,
 			AcceptContentTypes: media + ",application/json",
 		},
-		DisableCompression: len(args) < 4,
+		DisableCompression: !lister.gzip,
+		// client-go's own dialer. Without any of its own settings a configuration for plain HTTP gets http.DefaultTransport,
+		// which takes gzip whatever DisableCompression says.
+		Dial: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		WrapTransport: func(transport http.RoundTripper) http.RoundTripper {
 			return counting{transport, lister}
 		},
@@ -83,6 +87,7 @@ func run(args []string) error {
 type lister struct {
 	kube *kubernetes.Clientset
 	way  string
+	gzip bool
 	// Of the latest list: its pods, the bytes of its bodies, and whether it was a watch.
 	pods     []*v1.Pod
 	bytes    atomic.Int64
@@ -211,6 +216,10 @@ func (c counting) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if request.URL.Query().Get("sendInitialEvents") == "true" {
 		c.lister.wasWatch.Store(true)
+	}
+	if response.Uncompressed && !c.lister.gzip {
+		response.Body.Close()
+		return nil, fmt.Errorf("%s was answered in gzip, which nobody asked for", request.URL)
 	}
 	response.Body = body{response.Body, &c.lister.bytes}
 	return response, nil
