@@ -13,7 +13,7 @@ use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
 use loadgen::target::TargetSpec;
 use loadgen::target::kube::{KubeAccess, Options};
-use loadgen::target::list::{Asks, Reach, Row};
+use loadgen::target::list::{Asks, GoClients, Reach, Row};
 use loadgen::target::start::{Launcher, Running};
 use tokio::runtime::Runtime;
 use workloads::scenario::Media;
@@ -90,6 +90,7 @@ async fn start(
         prefix: format!("{ROOT}{}", data.prefix()),
         resource: data.prefix().trim_end_matches('/').to_owned(),
         asks: Asks::new(media, Options::default()),
+        go_clients: GoClients::default(),
     };
     let verifier = Verifier {
         root: ROOT.to_owned(),

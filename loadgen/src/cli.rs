@@ -223,6 +223,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
+    /// Where the programs `clientv3` and `client-go` are, which rows of those names start [default: what CLIENTV3_BIN and
+    /// CLIENT_GO_BIN say, else .tools/bin]
+    #[arg(long, value_name = "DIR")]
+    #[serde(default)]
+    pub go_clients: Option<PathBuf>,
+
     /// Where the result folder goes
     #[arg(long, value_name = "DIR", default_value = "scratch")]
     pub out: PathBuf,

@@ -3,6 +3,8 @@
 //! Order and framing are checked while the bytes are walked (`etcd_api::client::walk`); here are number, bytes, revision
 //! and the fingerprint of keys and values.
 
+use std::time::Duration;
+
 use workloads::Fingerprint;
 
 use crate::result::Verified;
@@ -127,6 +129,14 @@ pub enum Wrong {
     /// A body that is no Kubernetes list.
     #[error("not a Kubernetes list: {0}")]
     NotAList(String),
+    /// A client that is a program of its own says that its list took longer than we waited for it.
+    #[error("the client says that its list took {took:?}, and it answered after {elapsed:?}")]
+    Time {
+        /// By its word.
+        took: Duration,
+        /// By our clock.
+        elapsed: Duration,
+    },
     /// Keys that do not rise.
     #[error("object {index} is out of order: {key} after {previous}")]
     Order {

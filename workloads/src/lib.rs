@@ -15,6 +15,7 @@ pub mod strategy;
 pub mod writes;
 
 mod config_maps;
+mod go_client;
 mod names;
 mod nearest;
 mod pods;
@@ -23,6 +24,7 @@ mod template;
 
 pub use data_set::{DataSet, Version};
 pub use fingerprint::Fingerprint;
+pub use go_client::GoClient;
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
 pub use selector::Selector;
 pub use strategy::{Shape, Strategy, Tier};

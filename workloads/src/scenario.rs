@@ -34,7 +34,7 @@ pub use units::{ByteSize, ByteSizeError};
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 19] = [
+const BUILT_IN: [(&str, &str); 20] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -68,6 +68,10 @@ const BUILT_IN: [(&str, &str); 19] = [
     ("pods-80k", include_str!("../scenarios/pods-80k.toml")),
     ("chunk-sweep", include_str!("../scenarios/chunk-sweep.toml")),
     ("slow-reader", include_str!("../scenarios/slow-reader.toml")),
+    (
+        "real-clients",
+        include_str!("../scenarios/real-clients.toml"),
+    ),
     (
         "sharded-150k",
         include_str!("../scenarios/sharded-150k.toml"),

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::go_client::GoClient;
 use crate::nearest::nearest;
 use crate::selector::{Selector, SelectorError};
 
@@ -101,6 +102,8 @@ pub enum Strategy {
     NoWatches,
     /// Both tiers: nothing, as the baseline of rows that list now and then (`no-lists`).
     NoLists,
+    /// One tier or the other: everything, by a Go client that is a program of its own (`clientv3:…`, `client-go:…`).
+    GoClient(GoClient),
 }
 
 /// Workers of a sharded strategy, at most: each is a thread with a connection.
@@ -130,7 +133,7 @@ pub enum StrategyError {
 
 impl Strategy {
     /// Every name, with `N` for a page size or a number of workers and `SELECTOR` for a selector.
-    pub const NAMES: [&'static str; 21] = [
+    pub const NAMES: [&'static str; 26] = [
         "unary",
         "unary-incremental",
         "stream",
@@ -152,6 +155,11 @@ impl Strategy {
         "watch-client-filtered:N",
         "no-watches",
         "no-lists",
+        GoClient::NAMES[0],
+        GoClient::NAMES[1],
+        GoClient::NAMES[2],
+        GoClient::NAMES[3],
+        GoClient::NAMES[4],
     ];
 
     /// Which driver runs it.
@@ -175,7 +183,8 @@ impl Strategy {
             | Self::WatchList
             | Self::Selector(_)
             | Self::ReadYourWrite
-            | Self::NoLists => Shape::List,
+            | Self::NoLists
+            | Self::GoClient(_) => Shape::List,
         }
     }
 
@@ -193,6 +202,7 @@ impl Strategy {
                 tier == Tier::Kube
             }
             Self::Paged(_) | Self::Opaque | Self::NoLists => true,
+            Self::GoClient(client) => client.tier() == tier,
         }
     }
 
@@ -203,6 +213,14 @@ impl Strategy {
             | Self::ClientFiltered(workers)
             | Self::WatchSharded(workers)
             | Self::WatchClientFiltered(workers) => Some(workers),
+            _ => None,
+        }
+    }
+
+    /// The Go client that lists, where it is one.
+    pub fn go_client(self) -> Option<GoClient> {
+        match self {
+            Self::GoClient(client) => Some(client),
             _ => None,
         }
     }
@@ -238,6 +256,7 @@ impl fmt::Display for Strategy {
             }
             Self::NoWatches => "no-watches",
             Self::NoLists => "no-lists",
+            Self::GoClient(client) => return write!(f, "{client}"),
             Self::Selector(selector) => return write!(f, "selector:{selector}"),
         })
     }
@@ -247,6 +266,9 @@ impl FromStr for Strategy {
     type Err = StrategyError;
 
     fn from_str(name: &str) -> Result<Self, StrategyError> {
+        if let Some(client) = GoClient::parse(name)? {
+            return Ok(Self::GoClient(client));
+        }
         Ok(match name {
             "unary" => Self::Unary,
             "unary-incremental" => Self::UnaryIncremental,
@@ -340,7 +362,14 @@ mod tests {
             error.to_string().contains("did you mean `stream`"),
             "{error}"
         );
-        for bad in ["paged", "paged:0", "paged:-1", "paged:x", "paged:"] {
+        for bad in [
+            "paged",
+            "paged:0",
+            "paged:-1",
+            "paged:x",
+            "paged:",
+            "clientv3:paged:0",
+        ] {
             let error = bad.parse::<Strategy>().expect_err("no page size");
             assert_eq!(error, StrategyError::PageSize(bad.to_owned()));
         }

@@ -15,7 +15,7 @@ use workloads::Fingerprint;
 use super::thread;
 use crate::sample::{heap, thread_cpu};
 use crate::target::list::again::{self, Restarts};
-use crate::target::list::{ListError, Listed, Lister, Reach, Row};
+use crate::target::list::{ClientCost, ListError, Listed, Lister, Reach, Row};
 use crate::verify::{Check, Expected, Found, Wrong};
 
 /// A list that takes longer has failed.
@@ -36,6 +36,8 @@ pub enum Job {
     Revision,
     /// Lists from now on are of exactly this revision.
     Pin(i64),
+    /// The latest list is checked, where that is no part of [`Job::List`].
+    Check,
 }
 
 /// How one client's list ended.
@@ -51,6 +53,8 @@ pub struct Done {
     pub memory: Option<u64>,
     /// Tries before it that compaction cut off.
     pub restarts: Restarts,
+    /// What it cost the program that did it, where that is not this one.
+    pub program: Option<ClientCost>,
     /// What the list held, where there was one and it was looked at.
     pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
 }
@@ -64,6 +68,7 @@ impl Done {
             cpu: Duration::ZERO,
             memory: None,
             restarts: Restarts::default(),
+            program: None,
             result: Err(error),
         }
     }
@@ -252,6 +257,14 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
             lister.pin(revision);
             Ok(None)
         }
+        Job::Check => {
+            let mut check = Check::new(&verifier.root);
+            let at_least = verifier.latest_revision();
+            let listed = lister.show_latest(&mut check).await?;
+            let found = check.finish(&listed, verifier.of(None).as_ref())?;
+            verifier.agree(&listed, &found, at_least)?;
+            Ok(Some((listed, Some(found))))
+        }
     });
     let all_begun = Instant::now();
     let slow = (
@@ -260,12 +273,15 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
         Restarts::default(),
     );
     let (result, begun, restarts) = timeout(LIST_WITHIN, work).await.unwrap_or(slow);
+    let elapsed = begun.elapsed();
+    let program = lister.cost();
     Done {
-        latency: begun.elapsed(),
+        latency: program.as_ref().map_or(elapsed, |cost| cost.latency),
         first_object,
         cpu: thread_cpu().saturating_sub(cpu_before),
         memory: heap::most(),
         restarts,
+        program,
         result,
     }
 }

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::quantity::{ABSENT, Quantity};
 use crate::result::{
-    Case, Cold, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread, Yardstick,
+    Case, ClientFigures, Cold, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread,
+    Yardstick,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
@@ -149,6 +150,7 @@ pub fn notes(case: &Case) -> Vec<String> {
         Some(shards) => notes.extend(shared(case, shards)),
         None => notes.extend(pace(case)),
     }
+    notes.extend(case.client.as_ref().and_then(program));
     if let Some(server) = &case.server {
         if server.is_own_word {
             notes.push(
@@ -175,6 +177,14 @@ pub fn notes(case: &Case) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// What a list cost a client that is a program of its own.
+fn program(client: &ClientFigures) -> Option<String> {
+    let name = client.program.as_ref()?;
+    let cpu = Quantity::seconds(client.cpu_s_per_request?);
+    let peak = Quantity::bytes(client.rss_peak);
+    Some(format!("{name} took {cpu} of CPU and up to {peak}"))
 }
 
 /// What a reader must know before comparing the row: why it was not measured, what limits it.

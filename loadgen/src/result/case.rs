@@ -329,16 +329,19 @@ pub struct Quantiles {
     pub max: Option<f64>,
 }
 
-/// What a case cost the generator's own process.
+/// What a case cost its clients: the generator's own process, or the programs that listed in its place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClientFigures {
-    /// CPU time of the generator during the measured phase.
+    /// The program that listed, as `clientv3 3.7.1`; null where that was the generator, which `cpu_s` and `rss_peak` are about then.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// CPU time of the generator during the measured phase; of a program, during its lists.
     pub cpu_s: f64,
     /// `cpu_s` over the requests of that phase.
     #[serde(default)]
     pub cpu_s_per_request: Option<f64>,
-    /// Its highest resident size in that phase, in bytes.
+    /// Highest resident size in that phase, in bytes; of several programs, that of the largest.
     pub rss_peak: u64,
     /// The longest time that the pacing thread was kept from its CPU when it should have sent; null in a closed loop.
     #[serde(default)]

@@ -3,7 +3,7 @@
 //! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100 KB), rounded up: a row
 //! that is N/A can be had with fewer objects, one that the kernel kills takes the run with it.
 
-use workloads::{DataSet, Shape, Strategy, Tier};
+use workloads::{DataSet, GoClient, Shape, Strategy, Tier};
 
 use crate::safety::stored_bytes;
 use crate::target::TargetSpec;
@@ -30,6 +30,10 @@ impl Needs {
         clients: u32,
     ) -> Self {
         let bytes = stored_bytes(data, "/registry/");
+        let (strategy, program) = match strategy.go_client() {
+            Some(client) => (client.same_request(), of_program(client) * bytes),
+            None => (strategy, 0),
+        };
         let clients = u64::from(clients);
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
         let is_small = matches!(strategy.shape(), Shape::Requests | Shape::Delivery);
@@ -48,7 +52,7 @@ impl Needs {
             _ => (bytes, bytes * 4, bytes * 4),
         };
         Self {
-            memory: BASE_BYTES + rest + per_list * clients,
+            memory: BASE_BYTES + rest + (per_list + program) * clients,
             disk: if disk > 0 { disk + BASE_BYTES } else { 0 },
         }
     }
@@ -77,6 +81,16 @@ impl Needs {
                 usable >> 20
             ))
         })
+    }
+}
+
+/// What a Go client needs to hold a list, as a multiple of what is stored: the responses, what they are decoded to, and what
+/// its collector has not freed yet.
+fn of_program(client: GoClient) -> u64 {
+    match client {
+        GoClient::Unary | GoClient::Stream | GoClient::Paged(_) => 5,
+        GoClient::List => 8,
+        GoClient::Informer => 6,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::result::ClientSettings;
 use crate::sample;
 use crate::target::kube::KubeAccess;
 use crate::target::kube::access::Credentials;
+use crate::target::list::GoClients;
 use crate::target::{Launcher, TargetSpec};
 
 /// The pages of a `--prefix` run.
@@ -50,6 +51,8 @@ pub struct Plan {
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
     pub(super) launcher: Launcher,
+    /// Where the programs of rows by Go clients are.
+    pub(super) go_clients: GoClients,
     /// Makes our prefix on foreign endpoints unlike any other run's.
     pub(super) run_id: String,
 }
@@ -106,6 +109,10 @@ impl Plan {
                 connect: connect_config(&args.connect)?,
                 kube_access: kube_access(&args.connect)?,
             },
+            go_clients: GoClients {
+                folder: args.go_clients.clone(),
+                own_program: own_program.to_owned(),
+            },
             run_id: run_id(),
         })
     }
@@ -147,6 +154,10 @@ impl Plan {
     ) -> String {
         let loaded = loaded(target, self.seed_data, data.spec().kind);
         if let Some(reason) = never(target, scenario, tier, row, loaded) {
+            return format!("{name}: N/A: {reason}");
+        }
+        let program = row.strategy.go_client().map(|c| self.go_clients.program(c));
+        if let Some(Err(reason)) = program {
             return format!("{name}: N/A: {reason}");
         }
         if let Some(prefix) = &self.prefix {

@@ -5,6 +5,7 @@
 //! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: by turns
 //!   with their bytes without meaning
 //! - [`warm_up`]: lists before the measured phase, until time and memory stand still
+//! - [`programs`]: what they cost where the clients are programs of their own
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
 //!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop
@@ -34,6 +35,7 @@ mod delivery;
 mod drained;
 mod lists;
 mod meter;
+mod programs;
 mod refusal;
 mod requests;
 mod resharding;

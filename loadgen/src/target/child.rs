@@ -235,7 +235,7 @@ fn describe(status: std::io::Result<std::process::ExitStatus>) -> String {
 }
 
 /// Reads a pipe to its end, so that the server never blocks on it, and keeps the last lines.
-async fn keep_lines(
+pub(super) async fn keep_lines(
     pipe: impl AsyncRead + Unpin,
     log: Arc<Mutex<VecDeque<String>>>,
     lines: Option<mpsc::Sender<String>>,
@@ -259,7 +259,7 @@ async fn keep_lines(
 }
 
 /// Reads a line, of which `line` gets the first [`LONGEST_LINE`] bytes without its end. False when there is none any more.
-async fn next_line(
+pub(super) async fn next_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
 ) -> std::io::Result<bool> {

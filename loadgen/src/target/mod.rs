@@ -7,6 +7,7 @@
 //! - [`silence`]: how long any of them may say nothing
 //! - [`kube`]: a client of a Kubernetes API
 //! - [`list`]: the ways to list, one file each, behind one trait
+//! - [`program`]: a client that is a program of its own
 //! - [`call`]: small requests and the checks of their answers
 //! - [`watch`]: many watchers on few streams
 
@@ -15,6 +16,7 @@ pub mod child;
 pub mod guard;
 pub mod kube;
 pub mod list;
+pub mod program;
 pub mod silence;
 pub mod spec;
 pub mod start;

@@ -14,7 +14,7 @@ use loadgen::shards::proof::{self, Unproven};
 use loadgen::shards::{Inventory, Plan};
 use loadgen::target::kube::KubeAccess;
 use loadgen::target::list::follow::take_over::Change;
-use loadgen::target::list::{Asks, ListError, Part, Reach, Row};
+use loadgen::target::list::{Asks, GoClients, ListError, Part, Reach, Row};
 use loadgen::target::{Launcher, TargetSpec};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Writes;
@@ -91,6 +91,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
             prefix: format!("{ROOT}pods/"),
             resource: "pods".to_owned(),
             asks,
+            go_clients: GoClients::default(),
         }
     });
     let rows: Vec<Row> = rows.collect();

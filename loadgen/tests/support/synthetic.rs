@@ -293,6 +293,7 @@ fn measured(result: &mut SavedResult, sketch: &Sketch) {
     server.settle(BYTES, 5);
     case.server = Some(server);
     case.client = Some(ClientFigures {
+        program: None,
         cpu_s: sketch.list_ms * 5.0 / 2e3,
         rss_peak: 30 << 20,
         cpu_s_per_request: None,

@@ -80,6 +80,11 @@ impl Background {
                 "background `{name}`: the {tier} tier has no strategy `{strategy}`"
             ));
         }
+        if strategy.go_client().is_some() {
+            return Err(format!(
+                "background `{name}`: `{strategy}` is a program of its own, which only rows start"
+            ));
+        }
         let fits = match strategy.shape() {
             Shape::List => self.rate.is_none() && self.watchers.is_none(),
             Shape::Requests => {

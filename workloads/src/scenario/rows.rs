@@ -274,6 +274,8 @@ impl RowSpec {
     fn check(&self, tier: Tier) -> Result<(), String> {
         let shape = self.strategy.shape();
         let kube = tier == Tier::Kube;
+        // A program of its own connects as its library does.
+        let ours = self.strategy.go_client().is_none();
         let kube_list = kube && shape == Shape::List;
         let lists = matches!(shape, Shape::List | Shape::Shards);
         let sharded = self.strategy.workers().is_some();
@@ -282,6 +284,7 @@ impl RowSpec {
         // Nothing else may take the server's time, and of which bytes it would be must be known.
         let alone = self.clients.is_none() && self.beside.is_empty() && self.every.is_none();
         let has_bytes = shape == Shape::List
+            && ours
             && !matches!(
                 self.strategy,
                 Strategy::Opaque | Strategy::NoLists | Strategy::ReadYourWrite
@@ -308,7 +311,7 @@ impl RowSpec {
             ("repeats", self.repeats.is_some(), lists || sharded_watch),
             ("every", self.every.is_some(), shape == Shape::List),
             ("yardstick", self.yardstick.is_some(), has_bytes && alone),
-            ("frame", self.frame.is_some(), !kube),
+            ("frame", self.frame.is_some(), !kube && ours),
             // A worker finds an object's hash in protobuf.
             (
                 "media",
@@ -320,8 +323,8 @@ impl RowSpec {
             ("writes", self.writes.is_some(), sharded_watch),
             ("reshard", self.reshard.is_some(), sharded && sharded_watch),
             ("gzip", self.gzip, kube_list),
-            ("http", self.http.is_some(), kube),
-            ("read_per_s", self.read_per_s.is_some(), kube_list),
+            ("http", self.http.is_some(), kube && ours),
+            ("read_per_s", self.read_per_s.is_some(), kube_list && ours),
             ("server", !self.server.is_empty(), kube),
         ];
         for (field, given, fits) in fields {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use workloads::Tier;
 
 use super::meter::Meter;
+use super::programs::Programs;
 use super::{Early, Measured, RowRun};
 use crate::pace::closed::{Clients, Done, Job, Verifier};
 use crate::progress::Counted;
@@ -41,6 +42,10 @@ impl RowRun<'_> {
         let mut meter = self.settled(running, measured).await?;
         let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;
         measured.case.valid = true;
+        // A program of its own decodes whole lists, and nothing else.
+        if self.strategy().go_client().is_some() {
+            return Ok(());
+        }
         // The time of a slow reader is its own, whoever looks at what it reads.
         if !is_timed || self.spec.read_per_s.is_some() {
             return Ok(());
@@ -86,6 +91,9 @@ impl RowRun<'_> {
                 longest = longest.max(done.latency);
                 done.result?;
             }
+            for done in self.check_round(clients).await? {
+                done.result?;
+            }
             Ok(longest)
         };
         self.warm_up(meter, measured, list).await?;
@@ -111,6 +119,16 @@ impl RowRun<'_> {
                 }
             }
             meter.end_of_round(lists.errors == errors).await;
+            if lists.errors == errors {
+                let begun = Instant::now();
+                match self.check_round(clients).await {
+                    Ok(done) => lists.take_checks(done, begun.elapsed()),
+                    Err(stopped) => {
+                        early = Err(stopped);
+                        break;
+                    }
+                }
+            }
             phase.advance(u64::from(self.clients()));
             if running.death().await.is_some() {
                 break;
@@ -119,6 +137,9 @@ impl RowRun<'_> {
         let span = self.since(lists.begun);
         let in_flight = lists.bytes_of_one() * u64::from(self.clients());
         meter.end(in_flight, lists.requests, measured).await;
+        lists
+            .programs
+            .describe(&mut measured.case, lists.requests, span.duration);
         if self.tier == Tier::Kube {
             measured.case.served_from = served_from(measured.case.server.as_ref());
         }
@@ -202,6 +223,7 @@ struct Lists {
     cut_offs: u64,
     /// Lists that were begun again since history was compacted, and the time of what came to nothing.
     restarts: Restarts,
+    programs: Programs,
 }
 
 impl Lists {
@@ -218,6 +240,7 @@ impl Lists {
             cut_off: None,
             cut_offs: 0,
             restarts: Restarts::default(),
+            programs: Programs::default(),
         }
     }
 
@@ -226,6 +249,7 @@ impl Lists {
             self.requests += 1;
             self.restarts.count += done.restarts.count;
             self.restarts.time += done.restarts.time;
+            self.programs.take_list(&done);
             match done.result {
                 Ok(Some((listed, found))) => {
                     self.latency.record(done.latency);
@@ -239,11 +263,31 @@ impl Lists {
                         self.cut_off = Some((done.latency, bytes));
                         self.cut_offs += 1;
                     }
-                    self.errors += 1;
-                    *self.error_counts.entry(error.to_string()).or_default() += 1;
+                    self.fail(&error);
                 }
             }
         }
+    }
+
+    /// Takes the checks of a round of lists, where they follow it.
+    fn take_checks(&mut self, round: Vec<Done>, took: Duration) {
+        self.programs.checking += took;
+        for done in round {
+            self.programs.take_check(&done);
+            match done.result {
+                Ok(Some((listed, found))) => {
+                    self.wire_bytes += listed.wire_bytes;
+                    self.found = found;
+                }
+                Ok(None) => {}
+                Err(error) => self.fail(&error),
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &ListError) {
+        self.errors += 1;
+        *self.error_counts.entry(error.to_string()).or_default() += 1;
     }
 
     /// Bytes of one list as received; 0 before there was one.
@@ -252,6 +296,7 @@ impl Lists {
     }
 
     fn describe(&self, case: &mut Case, elapsed: Duration) {
+        let elapsed = elapsed.saturating_sub(self.programs.checking);
         case.requests = self.requests;
         case.errors = self.errors;
         case.bytes = self.bytes_of_one();

@@ -311,6 +311,7 @@ impl Meter {
         let own_cpu = own_cpu.saturating_sub(self.own_cpu_before);
         let own_cpu_s = own_cpu.as_secs_f64();
         let client = ClientFigures {
+            program: None,
             cpu_s: own_cpu_s,
             cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
             stall_ms: None,

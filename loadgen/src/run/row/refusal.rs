@@ -23,7 +23,11 @@ impl RowRun<'_> {
             loaded,
         ) {
             Some(reason) => Err(Early::NotApplicable(reason.to_owned())),
-            None => Ok(()),
+            None => match self.strategy().go_client() {
+                Some(client) => self.plan.go_clients.program(client).map(drop),
+                None => Ok(()),
+            }
+            .map_err(Early::NotApplicable),
         }
     }
 
@@ -50,7 +54,7 @@ impl RowRun<'_> {
     pub(super) async fn probe(&self, row: &Row, running: &Running) -> Result<(), Early> {
         let reach = Reach::from(running);
         let probe = async {
-            let mut lister = row.connect(&reach).await?;
+            let mut lister = row.by_our_client().connect(&reach).await?;
             lister.first_object().await
         };
         let probe = timeout(ANSWERS_WITHIN, probe);

@@ -87,6 +87,7 @@ impl RowRun<'_> {
             prefix,
             resource: resource.trim_end_matches('/').to_owned(),
             asks,
+            go_clients: self.plan.go_clients.clone(),
         }
     }
 

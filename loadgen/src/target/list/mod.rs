@@ -7,6 +7,7 @@
 
 pub mod again;
 mod chunk;
+mod go_client;
 pub(super) mod kube;
 mod no_lists;
 mod opaque;
@@ -19,14 +20,17 @@ use async_trait::async_trait;
 use etcd_api::client::Client;
 use etcd_api::client::raw_list::ListRpc;
 use etcd_api::error::{Error as EtcdError, Refusal};
+use workloads::GoClient;
 use workloads::scenario::Media;
 use workloads::strategy::{Strategy, Tier};
 
 use super::Running;
 use super::kube::KubeAccess;
+use super::program::ProgramError;
 use crate::result::ServedFrom;
 use crate::verify::{Check, Wrong};
 use again::MOST_RESTARTS;
+pub use go_client::{ClientCost, GoClients};
 pub(crate) use kube::Restore;
 pub use kube::follow;
 pub use kube::patch;
@@ -74,6 +78,9 @@ pub enum ListError {
     /// The answer is wrong.
     #[error(transparent)]
     Wrong(#[from] Wrong),
+    /// The client is a program of its own, and gave no answer.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// A list without `metadata.shardInfo` although a shard was asked for: the server sent everything.
     #[error(
         "its lists have no metadata.shardInfo: the server does not shard, and whole lists are no shards"
@@ -103,6 +110,18 @@ pub trait Lister: Send {
     /// Whether [`Lister::list`] shows the objects to its check. Where it does not, there is nothing to verify.
     fn shows_objects(&self) -> bool {
         true
+    }
+
+    /// Returns what the latest list cost the program that did it, where that is not this one.
+    fn cost(&mut self) -> Option<ClientCost> {
+        None
+    }
+
+    /// Shows the latest list to `check`, where [`Self::list`] leaves that for later.
+    async fn show_latest(&mut self, _check: &mut Check) -> Result<Listed, ListError> {
+        Err(ListError::Http(
+            "lists of this row are checked while they arrive".to_owned(),
+        ))
     }
 
     /// Whether it never asks for anything: its rounds pass, and there is nothing to time.
@@ -177,6 +196,8 @@ pub struct Row {
     pub resource: String,
     /// How clients of the Kubernetes tier ask.
     pub asks: Asks,
+    /// Where the programs of rows by Go clients are.
+    pub go_clients: GoClients,
 }
 
 impl Row {
@@ -185,6 +206,9 @@ impl Row {
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
     pub async fn connect(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+        if let Strategy::GoClient(client) = self.strategy {
+            return Ok(Box::new(go_client::connect(client, self, to).await?));
+        }
         let client = match (&to.etcd, self.tier) {
             (Some(config), Tier::Etcd) => Client::connect(config.clone()).await?,
             _ if self.strategy == Strategy::NoLists => return Ok(Box::new(no_lists::NoLists)),
@@ -210,7 +234,7 @@ impl Row {
             (Tier::Kube, Strategy::Opaque) => "opaque",
             (Tier::Kube, _) if self.asks.media == Media::Json => "json",
             (Tier::Kube, _) => "protobuf",
-            (Tier::Etcd, Strategy::Stream) => "stream",
+            (Tier::Etcd, Strategy::Stream | Strategy::GoClient(GoClient::Stream)) => "stream",
             (Tier::Etcd, Strategy::Opaque) => "opaque",
             (Tier::Etcd, _) => running.unary_encoding,
         }
@@ -259,7 +283,49 @@ impl Row {
             (_, Strategy::Opaque, _) if !program.starts_with("bench-server") => {
                 Some("only the bench server sends its records as a body without meaning".to_owned())
             }
+            (_, Strategy::GoClient(client), _) => self.refused_to(client, running),
             _ => None,
+        }
+    }
+
+    /// Why a Go client cannot list from this target; `None` when it may. The programs know no credentials, and only pods.
+    fn refused_to(&self, client: GoClient, running: &Running) -> Option<String> {
+        let etcd = running.etcd.as_ref().filter(|_| self.tier == Tier::Etcd);
+        let secured = etcd.is_some_and(|etcd| {
+            etcd.user.is_some()
+                || etcd
+                    .endpoints
+                    .iter()
+                    .any(|uri| uri.scheme_str() == Some("https"))
+        });
+        let access = &running.kube_access;
+        let kube = running
+            .kube_url
+            .as_deref()
+            .filter(|_| self.tier == Tier::Kube);
+        let kube_secured =
+            kube.is_some_and(|url| url.starts_with("https:") || access.authorization.is_some());
+        let asks = &self.asks;
+        if secured || kube_secured {
+            return Some(format!(
+                "{} is given no credentials and no CA",
+                client.program()
+            ));
+        }
+        if self.tier == Tier::Kube && self.resource != "pods" {
+            return Some(format!("{client} lists pods, not {}", self.resource));
+        }
+        (asks.namespace.is_some() || asks.own_namespaces.is_some())
+            .then(|| format!("{client} lists all namespaces, and not only ours are there"))
+    }
+
+    /// The row by our own client that asks for the same.
+    #[must_use]
+    pub fn by_our_client(&self) -> Self {
+        let client = self.strategy.go_client();
+        Self {
+            strategy: client.map_or(self.strategy, GoClient::same_request),
+            ..self.clone()
         }
     }
 }

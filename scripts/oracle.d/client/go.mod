@@ -1,0 +1,3 @@
+module oracle.invalid/client
+
+go 1.26.0

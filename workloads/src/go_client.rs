@@ -1,0 +1,100 @@
+//! Lists by the Go clients that people use, each a program of its own: etcd's `clientv3` and Kubernetes' `client-go`.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use crate::strategy::{Strategy, StrategyError, Tier};
+
+/// Which client, and how it lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GoClient {
+    /// clientv3: `Get` of everything (`clientv3:unary`).
+    Unary,
+    /// clientv3: `GetStream` of everything (`clientv3:stream`).
+    Stream,
+    /// clientv3: `Get` with this limit, page by page (`clientv3:paged:N`).
+    Paged(NonZeroU32),
+    /// client-go: one `List` (`client-go:list`).
+    List,
+    /// client-go: an informer, from its start until it has synced (`client-go:informer`).
+    Informer,
+}
+
+impl GoClient {
+    /// Every name, with `N` for a page size.
+    pub const NAMES: [&'static str; 5] = [
+        "clientv3:unary",
+        "clientv3:stream",
+        "clientv3:paged:N",
+        "client-go:list",
+        "client-go:informer",
+    ];
+
+    /// The program, as `scripts/oracle` names it.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self.tier() {
+            Tier::Etcd => "clientv3",
+            Tier::Kube => "client-go",
+        }
+    }
+
+    /// How the program is told to list.
+    #[must_use]
+    pub fn way(self) -> String {
+        match self {
+            Self::Unary => "unary".to_owned(),
+            Self::Stream => "stream".to_owned(),
+            Self::Paged(size) => format!("paged:{size}"),
+            Self::List => "list".to_owned(),
+            Self::Informer => "informer".to_owned(),
+        }
+    }
+
+    /// The tier that it lists from.
+    #[must_use]
+    pub fn tier(self) -> Tier {
+        match self {
+            Self::Unary | Self::Stream | Self::Paged(_) => Tier::Etcd,
+            Self::List | Self::Informer => Tier::Kube,
+        }
+    }
+
+    /// The strategy by which our own client asks for the same.
+    #[must_use]
+    pub fn same_request(self) -> Strategy {
+        match self {
+            Self::Unary => Strategy::UnaryIncremental,
+            Self::Stream => Strategy::Stream,
+            Self::Paged(size) => Strategy::Paged(size),
+            Self::List => Strategy::Consistent,
+            Self::Informer => Strategy::WatchList,
+        }
+    }
+
+    /// Reads a name; `None` where it is that of no Go client.
+    ///
+    /// # Errors
+    /// [`StrategyError::PageSize`].
+    pub(crate) fn parse(name: &str) -> Result<Option<Self>, StrategyError> {
+        Ok(Some(match name {
+            "clientv3:unary" => Self::Unary,
+            "clientv3:stream" => Self::Stream,
+            "client-go:list" => Self::List,
+            "client-go:informer" => Self::Informer,
+            _ => {
+                let Some(size) = name.strip_prefix("clientv3:paged:") else {
+                    return Ok(None);
+                };
+                let size = size.parse();
+                Self::Paged(size.map_err(|_| StrategyError::PageSize(name.to_owned()))?)
+            }
+        }))
+    }
+}
+
+impl fmt::Display for GoClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.program(), self.way())
+    }
+}
