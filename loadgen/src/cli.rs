@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::Metric;
 use crate::exit::Exit;
+use crate::isolation::cpus::CpuList;
+use crate::isolation::{NetworkNamespace, network};
 use crate::target::guard;
 
 /// The environment variable that says what is logged.
@@ -66,6 +68,9 @@ pub enum Command {
     /// Becomes a program that dies with its parent: how servers are started.
     #[command(name = guard::COMMAND, hide = true, disable_help_flag = true)]
     Guard(GuardArgs),
+    /// Enters a network namespace of its own and ends: whether this system allows one.
+    #[command(name = network::COMMAND, hide = true, disable_help_flag = true)]
+    TryNetworkNamespace,
 }
 
 /// What `loadgen probe` takes.
@@ -128,6 +133,10 @@ pub struct ServeArgs {
 /// What `loadgen guard` takes.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct GuardArgs {
+    /// CPUs that the program may use
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+
     /// Process number of the parent
     pub parent: i32,
 
@@ -234,6 +243,22 @@ pub struct RunArgs {
     /// Leave what was seeded on the endpoint
     #[arg(long)]
     pub keep_data: bool,
+
+    /// Run everything in a network namespace of its own, whose congestion control does not pace: possible where loadgen starts
+    /// every target; the result says what held
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    #[serde(default)]
+    pub network_namespace: NetworkNamespace,
+
+    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them
+    #[arg(long, value_name = "LIST")]
+    #[serde(default)]
+    pub server_cpus: Option<CpuList>,
+
+    /// CPUs that the generator may use
+    #[arg(long, value_name = "LIST")]
+    #[serde(default)]
+    pub client_cpus: Option<CpuList>,
 
     /// Say what would be done, and what it needs in memory and disk, and do nothing
     #[arg(long)]

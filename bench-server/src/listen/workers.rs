@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use etcd_api::loopback;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -87,7 +86,6 @@ impl<H: Handler> Workers<H> {
             tracing::debug!("connection lost before it was served: {e}");
             return;
         }
-        loopback::unpace(&stream);
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(e) => {

@@ -21,4 +21,4 @@ pub mod start;
 pub mod watch;
 
 pub use spec::TargetSpec;
-pub use start::{Launcher, Running};
+pub use start::{Launcher, OwnProgram, Running};

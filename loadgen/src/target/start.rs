@@ -23,6 +23,7 @@ use workloads::strategy::Strategy;
 use super::child::{ChildError, ChildServer};
 use super::kube::{KubeAccess, KubeError};
 use super::{TargetSpec, guard};
+use crate::isolation::cpus::CpuList;
 pub use etcd::folders_left;
 pub use running::Running;
 
@@ -63,11 +64,29 @@ pub enum StartError {
     Io(#[from] std::io::Error),
 }
 
+/// The program that has `serve` and `guard` commands, and where it lets servers run.
+#[derive(Debug, Clone)]
+pub struct OwnProgram {
+    /// Its path.
+    pub path: PathBuf,
+    /// CPUs of started servers; `None` is all that this process may use.
+    pub server_cpus: Option<CpuList>,
+}
+
+impl<P: Into<PathBuf>> From<P> for OwnProgram {
+    fn from(path: P) -> Self {
+        Self {
+            path: path.into(),
+            server_cpus: None,
+        }
+    }
+}
+
 /// Starts what a target names.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// The program that has a `serve` command: our own.
-    pub own_program: PathBuf,
+    /// What starts servers.
+    pub own_program: OwnProgram,
     /// Connection settings for endpoints that are there; the endpoints in it do not count.
     pub connect: ClientConfig,
     /// What Kubernetes APIs that are there let clients in by.
@@ -97,11 +116,12 @@ impl Launcher {
 /// Starts a server that dies with us.
 fn guarded(
     name: &str,
-    own_program: &Path,
+    own_program: &OwnProgram,
     program: &Path,
     args: &[OsString],
 ) -> Result<ChildServer, ChildError> {
-    ChildServer::spawn(name, own_program, &guard::arguments(program, args))
+    let args = guard::arguments(own_program.server_cpus.as_ref(), program, args);
+    ChildServer::spawn(name, &own_program.path, &args)
 }
 
 async fn status(config: &ClientConfig) -> Result<StatusResponse, EtcdError> {

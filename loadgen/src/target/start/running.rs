@@ -1,12 +1,13 @@
 //! Servers that are up, until they are stopped.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use etcd_api::client::config::ClientConfig;
 use futures::future::select_all;
 use tempfile::TempDir;
 
+use super::OwnProgram;
 use crate::result::ServerSetup;
 use crate::target::child::{ChildServer, Death};
 use crate::target::kube::KubeAccess;
@@ -27,7 +28,7 @@ pub struct Running {
     pub(super) processes: Vec<ChildServer>,
     /// Where an etcd keeps its data; removed with this.
     pub(super) folder: Option<TempDir>,
-    pub(super) own_program: PathBuf,
+    pub(super) own_program: OwnProgram,
 }
 
 impl Running {
