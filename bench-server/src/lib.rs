@@ -4,6 +4,7 @@
 //! (pre-encoded bytes and frames) → `etcd` (one file per gRPC service) and `kube` (list, watch,
 //! cache). `listen` accepts connections for both.
 
+pub mod baseline;
 pub mod embedded;
 pub mod etcd;
 pub mod flags;

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::isolation::cpus::CpuList;
 use crate::isolation::{NetworkNamespace, network};
 use crate::target::guard;
+use crate::target::start::baseline;
 
 /// The environment variable that says what is logged.
 pub const LOG_VARIABLE: &str = "LOADGEN_LOG";
@@ -68,6 +69,12 @@ pub enum Command {
     /// Becomes a program that dies with its parent: how servers are started.
     #[command(name = guard::COMMAND, hide = true, disable_help_flag = true)]
     Guard(GuardArgs),
+    /// Serves bytes from one contiguous buffer: what lists are held against.
+    #[command(name = baseline::COMMAND, hide = true, disable_help_flag = true)]
+    ServeBaseline {
+        /// How many
+        bytes: usize,
+    },
     /// Enters a network namespace of its own and ends: whether this system allows one.
     #[command(name = network::COMMAND, hide = true, disable_help_flag = true)]
     TryNetworkNamespace,

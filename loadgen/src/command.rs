@@ -160,6 +160,19 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
 }
 
+/// The hidden command that serves what lists are held against, until it is killed.
+///
+/// # Errors
+/// When it cannot.
+pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Runtime::new()
+        .context("cannot start a runtime")
+        .map_err(Failure::usage)?;
+    let served = runtime.block_on(bench_server::baseline::serve(bytes));
+    served.map_err(Failure::usage)?;
+    Ok(Exit::Done)
+}
+
 /// The hidden command that tries whether a network namespace can be had.
 ///
 /// # Errors

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Report(args) => command::report(&args),
         Command::Compare(args) => command::compare(&args),
         Command::Guard(args) => command::guard(&args),
+        Command::ServeBaseline { bytes } => command::serve_baseline(bytes),
         Command::TryNetworkNamespace => command::try_network_namespace(),
         // A server is the bench server, whole, with its own logs: nothing of the generator runs in its process.
         Command::Serve(args) => {

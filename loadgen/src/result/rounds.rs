@@ -221,6 +221,7 @@ mod tests {
             list_first: true,
             list: transfer,
             body: transfer,
+            socket: None,
             core_looks_ns: Some(looks.to_vec()),
         };
         let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);

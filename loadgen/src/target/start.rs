@@ -1,10 +1,12 @@
 //! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is there.
 //!
+//! - [`baseline`]: a server of as many bytes as a list has
 //! - [`mod@bench`]: ours, with both tiers
 //! - [`etcd`]: an etcd binary, and its data folder
 //! - [`there`]: endpoints that are there
 //! - [`running`]: what came of any of them
 
+pub mod baseline;
 mod bench;
 mod etcd;
 mod running;
