@@ -240,8 +240,7 @@ mod linux {
         let kind = answer
             .get(4..6)
             .map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
-        let errno = answer[16..20].iter().copied().collect::<Vec<_>>();
-        let errno = <[u8; 4]>::try_from(errno).map_or(0, i32::from_ne_bytes);
+        let errno = <[u8; 4]>::try_from(&answer[16..20]).map_or(0, i32::from_ne_bytes);
         match (len >= 20 && kind == Some(NLMSG_ERROR), errno) {
             (true, 0) => Ok(()),
             (true, errno) => Err(io::Error::from_raw_os_error(-errno)),
