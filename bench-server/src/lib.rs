@@ -5,6 +5,7 @@
 //! cache). `listen` accepts connections for both.
 
 pub mod admission;
+pub mod baseline;
 pub mod embedded;
 pub mod etcd;
 pub mod flags;

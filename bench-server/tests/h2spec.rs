@@ -79,15 +79,13 @@ struct Known {
     reason: &'static str,
 }
 
-const KNOWN: &[Known] = &[
-    Known {
-        section: "http2/3.5",
-        case: "Sends invalid connection preface",
-        over_tls: false,
-        reason: "one port speaks HTTP/1.1, too: what is no preface is a request there, and is answered with 400 before \
+const KNOWN: &[Known] = &[Known {
+    section: "http2/3.5",
+    case: "Sends invalid connection preface",
+    over_tls: false,
+    reason: "one port speaks HTTP/1.1, too: what is no preface is a request there, and is answered with 400 before \
                  the connection is closed. Where ALPN has chosen HTTP/2 it is closed at once",
-    },
-];
+}];
 
 fn main() -> ExitCode {
     let missing = tool(H2SPEC.0, H2SPEC.1).err();

@@ -62,7 +62,7 @@ async fn start(
     data: &Arc<DataSet>,
 ) -> (Clients, Running) {
     let launcher = Launcher {
-        own_program: PathBuf::from(env!("CARGO_BIN_EXE_loadgen")),
+        own_program: env!("CARGO_BIN_EXE_loadgen").into(),
         connect: ClientConfig::new("http://127.0.0.1:1").expect("a URL; it is not connected to"),
         kube_access: KubeAccess::default(),
     };

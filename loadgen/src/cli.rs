@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::Metric;
 use crate::exit::Exit;
+use crate::isolation::cpus::CpuList;
+use crate::isolation::{NetworkNamespace, network};
 use crate::target::guard;
+use crate::target::start::baseline;
 
 /// The environment variable that says what is logged.
 pub const LOG_VARIABLE: &str = "LOADGEN_LOG";
@@ -66,6 +69,15 @@ pub enum Command {
     /// Becomes a program that dies with its parent: how servers are started.
     #[command(name = guard::COMMAND, hide = true, disable_help_flag = true)]
     Guard(GuardArgs),
+    /// Serves bytes from one contiguous buffer: what lists are held against.
+    #[command(name = baseline::COMMAND, hide = true, disable_help_flag = true)]
+    ServeBaseline {
+        /// How many
+        bytes: usize,
+    },
+    /// Enters a network namespace of its own and ends: whether this system allows one.
+    #[command(name = network::COMMAND, hide = true, disable_help_flag = true)]
+    TryNetworkNamespace,
 }
 
 /// What `loadgen probe` takes.
@@ -128,6 +140,10 @@ pub struct ServeArgs {
 /// What `loadgen guard` takes.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct GuardArgs {
+    /// CPUs that the program may use
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+
     /// Process number of the parent
     pub parent: i32,
 
@@ -240,6 +256,22 @@ pub struct RunArgs {
     /// Leave what was seeded on the endpoint
     #[arg(long)]
     pub keep_data: bool,
+
+    /// Run everything in a network namespace of its own, whose congestion control does not pace: possible where loadgen starts
+    /// every target; the result says what held
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    #[serde(default)]
+    pub network_namespace: NetworkNamespace,
+
+    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them
+    #[arg(long, value_name = "LIST")]
+    #[serde(default)]
+    pub server_cpus: Option<CpuList>,
+
+    /// CPUs that the generator may use
+    #[arg(long, value_name = "LIST")]
+    #[serde(default)]
+    pub client_cpus: Option<CpuList>,
 
     /// Say what would be done, and what it needs in memory and disk, and do nothing
     #[arg(long)]

@@ -11,6 +11,7 @@ use workloads::{Scenario, Strategy};
 use crate::cli::{CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, shown_command};
 use crate::compare;
 use crate::exit::{Exit, Failure};
+use crate::isolation::{Isolation, network};
 use crate::probe::{self, Finding, Verdict};
 use crate::progress::Progress;
 use crate::report::{self, terminal};
@@ -37,6 +38,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         writeln!(out, "{}", plan.dry_run())?;
         return Ok(Exit::Done);
     }
+    let targets: Vec<_> = plan
+        .targets
+        .iter()
+        .map(|target| target.spec.clone())
+        .collect();
+    // No thread exists yet: what holds for this one holds for all.
+    let isolation = Isolation::enter(args, &targets, &own_program)?;
     let runtime = tokio::runtime::Runtime::new()
         .context("cannot start a runtime")
         .map_err(Failure::usage)?;
@@ -46,6 +54,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         let mut exit = Exit::Done;
         for scenario in &plan.scenarios {
             let environment = sample::environment(shown_command(std::env::args()));
+            let environment = isolation.noted_in(environment);
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
             let folder = ResultFolder::create(&args.out, &name)
                 .map_err(|error| Failure::usage(error).beside(exit))?;
@@ -146,9 +155,31 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
     };
-    let error = become_guarded(args.parent, program, rest);
+    let error = become_guarded(args.parent, args.cpus.as_ref(), program, rest);
     let context = format!("cannot start {}", program.to_string_lossy());
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
+}
+
+/// The hidden command that serves what lists are held against, until it is killed.
+///
+/// # Errors
+/// When it cannot.
+pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Runtime::new()
+        .context("cannot start a runtime")
+        .map_err(Failure::usage)?;
+    let served = runtime.block_on(bench_server::baseline::serve(bytes));
+    served.map_err(Failure::usage)?;
+    Ok(Exit::Done)
+}
+
+/// The hidden command that tries whether a network namespace can be had.
+///
+/// # Errors
+/// Why not.
+pub fn try_network_namespace() -> Result<Exit, Failure> {
+    network::enter().map_err(Failure::usage)?;
+    Ok(Exit::Done)
 }
 
 /// `loadgen probe`.
@@ -159,7 +190,8 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
     let launcher = Launcher {
         own_program: std::env::current_exe()
             .context("own program")
-            .map_err(Failure::usage)?,
+            .map_err(Failure::usage)?
+            .into(),
         connect: run::connect_config(&args.connect)?,
         kube_access: KubeAccess::default(),
     };

@@ -19,8 +19,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let command = Cli::parse().into_command();
-    if !matches!(command, Command::Serve(_) | Command::Guard(_))
-        && let Err(failure) = start_logging()
+    if !matches!(
+        command,
+        Command::Serve(_) | Command::Guard(_) | Command::TryNetworkNamespace
+    ) && let Err(failure) = start_logging()
     {
         eprintln!("error: {failure}");
         return failure.exit.into();
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         Command::Report(args) => command::report(&args),
         Command::Compare(args) => command::compare(&args),
         Command::Guard(args) => command::guard(&args),
+        Command::ServeBaseline { bytes } => command::serve_baseline(bytes),
+        Command::TryNetworkNamespace => command::try_network_namespace(),
         // A server is the bench server, whole, with its own logs: nothing of the generator runs in its process.
         Command::Serve(args) => {
             return bench_server::run(iter::once("loadgen serve".into()).chain(args.flags));

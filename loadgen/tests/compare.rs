@@ -172,14 +172,14 @@ fn what_differs_in_machine_and_servers_is_said_and_what_is_not_told_is_not() {
     base.report.environment.servers[1].flags = flags(1, "--snapshot-count=1");
     new.report.environment.servers[1].flags = flags(2, "--snapshot-count=1");
     // A result from before these were told.
-    new.report.environment.tcp_congestion_control = Some("bbr".into());
+    new.report.environment.congestion_control = Some("bbr".into());
     new.report.environment.free_page_lists = Some(8);
     new.report.environment.free_page_reporting = Some(true);
     new.report.environment.memory_bytes -= 4 << 20;
     // And one with a scenario that cannot be read any more.
     assert_eq!(notes(&base, &new), Vec::<String>::new());
 
-    base.report.environment.tcp_congestion_control = Some("cubic".into());
+    base.report.environment.congestion_control = Some("cubic".into());
     base.report.environment.free_page_lists = Some(0);
     base.report.environment.free_page_reporting = Some(false);
     new.report.environment.cores = 64;

@@ -59,6 +59,25 @@ fn an_honest_server_passes_and_is_left_as_it_was() {
     assert_eq!(cases[2]["chunks"], 3, "100 objects in pages of 40");
 }
 
+/// A server of this process, which a run in a network namespace of its own could not reach.
+#[test]
+fn an_endpoint_that_is_there_is_reached_over_the_hosts_network() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let (code, report, log) = run(&etcd, "stream", &["--target", "bench"]);
+    assert_eq!(code, Some(0), "{log}");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    let environment = &report["environment"];
+    assert_eq!(environment["network_namespace"], false);
+    let reason = environment["network_namespace_reason"].as_str();
+    assert!(
+        reason.is_some_and(|reason| reason.contains(&etcd.url())),
+        "{reason:?}"
+    );
+    let (code, _, log) = run(&etcd, "stream", &["--network-namespace", "yes"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("cannot be reached from a namespace"), "{log}");
+}
+
 #[track_caller]
 fn assert_found_out(fault: Fault, strategies: &str, word: &str) {
     let etcd = FakeEtcd::start(fault);

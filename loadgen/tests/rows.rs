@@ -234,11 +234,16 @@ at_most = 1.2
     let first = |round: &&Value| round["list_first"] == true;
     assert_eq!(rounds.len(), 2 * rounds.iter().filter(first).count());
     for round in rounds {
-        for part in ["list", "body"] {
+        for part in ["list", "body", "socket"] {
             assert!(number(&round[part]["ms"]) > 0.0, "{round}");
             assert!(number(&round[part]["server_cpu_ms"]) > 0.0, "{round}");
         }
     }
+    assert!(number(&yardstick["socket_ms"]["p50"]) > 0.0, "{yardstick}");
+    assert!(
+        number(&yardstick["socket_time_ratio"]["p50"]) > 0.0,
+        "{yardstick}"
+    );
     let rounds = case["rounds"].as_array().expect("measured rounds");
     assert_eq!(rounds.len(), 3);
     for round in rounds {

@@ -4,7 +4,6 @@
 //! - [`error`]: etcd's errors, by their exact texts
 //! - [`keys`]: key intervals and prefix ends
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) as a trait
-//! - [`loopback`]: sockets within one machine
 //! - [`pem`]: certificates and keys from files
 //! - [`client`]: any endpoint: services, raw lists checked in place, that interface over it
 
@@ -12,6 +11,5 @@ pub mod client;
 pub mod error;
 pub mod keys;
 pub mod kubernetes;
-pub mod loopback;
 pub mod pem;
 pub mod proto;

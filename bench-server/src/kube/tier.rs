@@ -19,8 +19,8 @@ use super::service::KubeService;
 use crate::admission::Admission;
 use crate::flags::{CommonFlags, parse_duration};
 use crate::listen::{
-    Bound, ClientCertificates, Door, Limits, ListenError, MAX_STREAMS, ServerTls, TlsFiles, TlsFlags,
-    Workers, response_bytes,
+    Bound, ClientCertificates, Door, Limits, ListenError, MAX_STREAMS, ServerTls, TlsFiles,
+    TlsFlags, Workers, response_bytes,
 };
 use crate::metrics;
 use crate::tasks::{TaskEnded, Tasks};

@@ -36,6 +36,16 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those of a server for one client that is trusted: a stalled reader is waited for, and memory has no limit.
+    pub(crate) const fn trusting() -> Self {
+        Self {
+            max_streams: MAX_STREAMS,
+            stalled_reader: Duration::ZERO,
+            tcp_user_timeout: Duration::ZERO,
+            all_streams: usize::MAX,
+        }
+    }
+
     /// The limits that the flags ask for.
     pub(crate) fn new(max_streams: u32, common: &CommonFlags) -> Self {
         let bytes = usize::try_from(response_bytes(common)).unwrap_or(usize::MAX);

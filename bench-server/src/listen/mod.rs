@@ -28,9 +28,9 @@ use tokio::net::TcpListener;
 
 pub(crate) use connections::{Door, raise_descriptor_limit};
 pub(crate) use counts::LimitCollector;
+pub(crate) use discard::discard;
 pub(crate) use limits::response_bytes;
 pub use limits::{Limits, MAX_STREAMS};
-pub(crate) use discard::discard;
 pub(crate) use time_limit::TimeLimit;
 pub use tls::{ClientCertificates, TlsError, TlsFiles, TlsFlags};
 pub use tls_reload::ServerTls;
@@ -109,6 +109,18 @@ impl Bound {
             }
             false => None,
         };
+        Self::at(&url, tls).await
+    }
+
+    /// Binds any port of this machine's own address, without TLS.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub(crate) async fn loopback() -> Result<Self, ListenError> {
+        Self::at(&"http://127.0.0.1:0".parse()?, None).await
+    }
+
+    async fn at(url: &ListenUrl, tls: Option<Arc<ServerTls>>) -> Result<Self, ListenError> {
         let bind_error = |source| ListenError::Bind {
             address: url.authority(),
             source,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use etcd_api::loopback;
 use futures::future::{Either, ready};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -107,7 +106,6 @@ impl<H: Handler> Workers<H> {
             tracing::debug!("connection lost before it was served: {e}");
             return;
         }
-        loopback::unpace(&stream);
         let_go_of_the_dead(&stream, self.limits.tcp_user_timeout);
         let stream = match stream.into_std() {
             Ok(stream) => stream,
@@ -193,8 +191,7 @@ async fn serve_connection<H, S>(
     newcomer: Newcomer,
     http2: bool,
     handler: H,
-)
-where
+) where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -269,10 +266,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = Limits {
-        max_streams: super::MAX_STREAMS,
         stalled_reader: Duration::from_secs(90),
-        tcp_user_timeout: Duration::ZERO,
-        all_streams: usize::MAX,
+        ..Limits::trusting()
     };
     let serving = Serving {
         gather: true,

@@ -59,8 +59,8 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
         ("kernel", text(&a.kernel), text(&b.kernel)),
         (
             "TCP congestion control",
-            a.tcp_congestion_control.clone(),
-            b.tcp_congestion_control.clone(),
+            a.congestion_control.clone(),
+            b.congestion_control.clone(),
         ),
         (
             "vm.percpu_pagelist_high_fraction (lists of free pages)",

@@ -28,8 +28,6 @@ pub enum Job {
     List,
     /// A whole list, nothing looked at.
     Drain,
-    /// So many bytes that mean nothing, instead of a list.
-    Opaque(u64),
     /// A list that is cancelled after its first object.
     FirstObject,
     /// Asks which revision the server is at.
@@ -243,7 +241,6 @@ async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
             Ok(Some((listed, found)))
         }
         Job::Drain => lister.drain().await.map(|()| None),
-        Job::Opaque(bytes) => lister.opaque(bytes).await.map(|()| None),
         Job::FirstObject => lister.first_object().await.map(|()| None),
         Job::Revision => {
             let revision = lister.revision().await?;

@@ -107,6 +107,8 @@ struct Page<'a> {
     report: &'a Report,
     command: String,
     elapsed: String,
+    /// What all targets of the run shared.
+    shared: Option<String>,
     titles: [&'static str; TITLES.len()],
     data_sets: Vec<Section<'a>>,
     bars: BarTable,
@@ -182,6 +184,7 @@ impl<'a> Page<'a> {
                 .collect::<Vec<_>>()
                 .join(" "),
             elapsed: Quantity::seconds(report.elapsed_s).to_string(),
+            shared: report.environment.shared_line(),
             titles: TITLES,
             data_sets: report
                 .data_sets
@@ -332,7 +335,7 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
                 "{}, kernel {}, TCP congestion control {}, {}",
                 environment.os,
                 environment.kernel,
-                or_unknown(environment.tcp_congestion_control.as_ref()),
+                or_unknown(environment.congestion_control.as_ref()),
                 free_pages(environment.free_page_lists, environment.free_page_reporting)
             ),
         ),

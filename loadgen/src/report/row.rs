@@ -335,7 +335,7 @@ fn pace(case: &Case) -> Option<String> {
     ))
 }
 
-/// What a list takes beside its bytes alone, by turns.
+/// What a list takes beside its bytes alone, interleaved.
 fn beside_its_bytes(of: &Yardstick) -> String {
     let Spread { min, p50, max, .. } = of.time_ratio;
     let how = if of.checked { "checked" } else { "drained" };
@@ -343,8 +343,11 @@ fn beside_its_bytes(of: &Yardstick) -> String {
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));
     let list_cpu = of.list_server_cpu_ms.map(|cpu| cpu.p50);
+    let socket = of.socket_time_ratio.map_or_else(String::new, |ratio| {
+        format!("; over a plain socket: {}", Quantity::PerByte(ratio.p50))
+    });
     format!(
-        "{how} by turns with its bytes as one body without meaning, {} rounds: {} and {}, server CPU of a list {}; list over body in a round: {} ({} … {}), of server CPU {}",
+        "{how}, interleaved with a baseline (its bytes from one contiguous buffer over the same HTTP), {} rounds: {} and {}, server CPU of a list {}; list over baseline in a round: {} ({} … {}), of server CPU {}{socket}",
         of.rounds.len(),
         milliseconds(Some(of.list_ms.p50)),
         milliseconds(Some(of.body_ms.p50)),

@@ -26,7 +26,10 @@ const ROOM_FOR_ALL: u16 = 150;
 /// The report as text. Tables are folded to `width` columns where one is given, as a terminal has.
 #[must_use]
 pub fn text(report: &Report, width: Option<u16>) -> String {
-    let mut text = String::new();
+    let mut text = report
+        .environment
+        .shared_line()
+        .map_or_else(String::new, |line| format!("{line}\n"));
     for data_set in &report.data_sets {
         if !text.is_empty() {
             text.push('\n');

@@ -97,8 +97,8 @@ pub struct Case {
     /// they were taken so.
     #[serde(default)]
     pub checking_ratio: Option<Spread>,
-    /// The list by turns with its bytes as one body without meaning; null where the row does not want it, or the target sends
-    /// no such body.
+    /// The list interleaved with a baseline of its bytes; null where the row does not want it, where there was no memory for them,
+    /// and on a target that loadgen did not start.
     #[serde(default)]
     pub yardstick: Option<Yardstick>,
     /// Time from the start of a list to its first chunk with an object, from lists cancelled after it.

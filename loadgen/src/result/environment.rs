@@ -20,10 +20,23 @@ pub struct Environment {
     pub os: String,
     /// Kernel release.
     pub kernel: String,
-    /// What the system chose as TCP's congestion control, as `bbr`: part of what a list costs over a socket. Our servers and
-    /// the generator take another between processes of one machine. Null where the kernel does not tell.
+    /// TCP's congestion control, as `cubic`, read from a connection of this run: the same for every target that the run started,
+    /// and for the generator. Null where the kernel does not tell. Results of before this field have the system's, as
+    /// `tcp_congestion_control`.
+    #[serde(default, alias = "tcp_congestion_control")]
+    pub congestion_control: Option<String>,
+    /// Whether generator and servers ran in a network namespace of their own.
     #[serde(default)]
-    pub tcp_congestion_control: Option<String>,
+    pub network_namespace: bool,
+    /// Why not, where they did not.
+    #[serde(default)]
+    pub network_namespace_reason: Option<String>,
+    /// CPUs that started servers were kept on, as `0,2-3`; null where nobody asked.
+    #[serde(default)]
+    pub server_cpus: Option<String>,
+    /// CPUs that the generator was kept on.
+    #[serde(default)]
+    pub client_cpus: Option<String>,
     /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free pages, one list a core; 0 where it
     /// fits them to the load, and while they grow, everything that crosses a socket is slower. Null where the kernel does not tell.
     #[serde(default)]
@@ -47,6 +60,28 @@ pub struct Environment {
     pub client: ClientSettings,
     /// The disk that servers started by this run keep their data on; null when they keep it in memory or run elsewhere.
     pub disk: Option<Disk>,
+}
+
+impl Environment {
+    /// One line on what all targets of the run shared: network and CPUs. `None` for results that do not say it.
+    #[must_use]
+    pub fn shared_line(&self) -> Option<String> {
+        let control = self.congestion_control.as_ref()?;
+        let network = match (self.network_namespace, &self.network_namespace_reason) {
+            (true, _) => "in a network namespace of the run's own".to_owned(),
+            (false, Some(reason)) => format!("the system's ({reason})"),
+            (false, None) => return None,
+        };
+        let on = |who, cpus: &Option<String>| {
+            let cpus = cpus.as_ref();
+            cpus.map_or_else(String::new, |cpus| format!("; {who} on CPUs {cpus}"))
+        };
+        Some(format!(
+            "Congestion control {control}, {network}, for servers and generator alike{}{}.",
+            on("servers", &self.server_cpus),
+            on("generator", &self.client_cpus)
+        ))
+    }
 }
 
 /// How one target was set up. What a foreign endpoint does not tell is null.

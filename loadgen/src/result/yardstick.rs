@@ -1,8 +1,9 @@
-//! A row's lists beside their bytes as one body without meaning.
+//! A row's lists beside a baseline: the same bytes from one contiguous buffer.
 
 use serde::{Deserialize, Serialize};
 
-/// What lists take beside as many bytes that mean nothing, from the same server to the same client over the same connection.
+/// What lists take beside a baseline: as many bytes from one contiguous buffer, over the same HTTP to the same kind of client, by a
+/// process of loadgen's own that is the same for every target.
 ///
 /// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So both are taken by turns, and
 /// what is compared are the two of one round: a ratio holds for each round by itself, and its median over rounds is the figure.
@@ -26,6 +27,12 @@ pub struct Yardstick {
     pub server_cpu_ratio: Option<Spread>,
     /// The same of the client's.
     pub client_cpu_ratio: Spread,
+    /// Time of the same bytes over a plain socket, written 256 KiB at a time and read into one buffer; null in results without.
+    #[serde(default)]
+    pub socket_ms: Option<Spread>,
+    /// Time of a round's list over that of its bytes over a plain socket.
+    #[serde(default)]
+    pub socket_time_ratio: Option<Spread>,
     /// Each round.
     pub rounds: Vec<YardstickRound>,
 }
@@ -40,6 +47,9 @@ pub struct YardstickRound {
     pub list: Transfer,
     /// The body.
     pub body: Transfer,
+    /// The same bytes over a plain socket.
+    #[serde(default)]
+    pub socket: Option<Transfer>,
 }
 
 /// What one of them took.
@@ -48,7 +58,7 @@ pub struct YardstickRound {
 pub struct Transfer {
     /// Wall-clock time at the client, from the request to the last byte.
     pub ms: f64,
-    /// CPU time of all servers meanwhile; null where none of them is ours.
+    /// CPU time meanwhile of all servers, or of the baseline's process; null where none of them is ours.
     pub server_cpu_ms: Option<f64>,
     /// CPU time of the client's thread meanwhile.
     pub client_cpu_ms: f64,
@@ -75,6 +85,12 @@ impl Yardstick {
     #[must_use]
     pub fn of(checked: bool, body_bytes: u64, rounds: Vec<YardstickRound>) -> Option<Self> {
         let each = |of: fn(&YardstickRound) -> f64| Spread::of(rounds.iter().map(of));
+        let socket = |of: fn(&YardstickRound, &Transfer) -> f64| {
+            let each = rounds
+                .iter()
+                .map(|round| Some(of(round, round.socket.as_ref()?)));
+            each.collect::<Option<Vec<f64>>>().and_then(Spread::of)
+        };
         let server_cpu = rounds.iter().map(|round| {
             let body = round.body.server_cpu_ms?;
             Some(round.list.server_cpu_ms? / body)
@@ -91,6 +107,8 @@ impl Yardstick {
             time_ratio: each(|round| round.list.ms / round.body.ms)?,
             server_cpu_ratio: server_cpu.and_then(Spread::of),
             client_cpu_ratio: each(|round| round.list.client_cpu_ms / round.body.client_cpu_ms)?,
+            socket_ms: socket(|_, socket| socket.ms),
+            socket_time_ratio: socket(|round, socket| round.list.ms / socket.ms),
             rounds,
         })
     }
@@ -148,6 +166,7 @@ mod tests {
             list_first: true,
             list: of(list_ms),
             body: of(body_ms),
+            socket: Some(of(body_ms / 2.0)),
         }
     }
 
@@ -165,6 +184,9 @@ mod tests {
         assert!((ratio.p50 - 1.1).abs() < 1e-9, "{ratio:?}");
         assert!((ratio.min - 1.05).abs() < 1e-9 && (ratio.max - 1.15).abs() < 1e-9);
         assert_eq!(yardstick.server_cpu_ratio, Some(ratio));
+        let over_socket = yardstick.socket_time_ratio.expect("of each round");
+        assert!((over_socket.p50 - 2.2).abs() < 1e-9, "{over_socket:?}");
+        assert_eq!(yardstick.socket_ms.map(|socket| socket.p50), Some(75.0));
         assert_eq!(yardstick.client_cpu_ratio, ratio);
         assert_eq!(yardstick.body_ms.p50, 150.0);
         let cpu = yardstick.list_server_cpu_ms.expect("of each round");

@@ -14,12 +14,13 @@ use super::possible::{loaded, measures_something, never};
 use crate::bars;
 use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
+use crate::isolation::cpus::CpuList;
 use crate::result::ClientSettings;
 use crate::sample;
 use crate::target::kube::KubeAccess;
 use crate::target::kube::access::Credentials;
 use crate::target::list::GoClients;
-use crate::target::{Launcher, TargetSpec};
+use crate::target::{Launcher, OwnProgram, TargetSpec};
 
 /// The pages of a `--prefix` run.
 const PREFIX_PAGES: [u32; 2] = [10_000, 500];
@@ -105,7 +106,10 @@ impl Plan {
             seed_data: args.seed_data,
             keep_data: args.keep_data,
             launcher: Launcher {
-                own_program: own_program.to_owned(),
+                own_program: OwnProgram {
+                    path: own_program.to_owned(),
+                    server_cpus: server_cpus(args)?,
+                },
                 connect: connect_config(&args.connect)?,
                 kube_access: kube_access(&args.connect)?,
             },
@@ -339,6 +343,30 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     scenario.data_sets[0].namespaces = None;
     scenario.data_sets[0].nodes = None;
     Ok(scenario)
+}
+
+/// The CPUs of started servers: as the command line says, else those that the generator had before it was pinned. Both lists
+/// are checked against what there is.
+fn server_cpus(args: &RunArgs) -> Result<Option<CpuList>, Failure> {
+    let lists = [
+        ("--server-cpus", &args.server_cpus),
+        ("--client-cpus", &args.client_cpus),
+    ];
+    if lists.iter().all(|(_, list)| list.is_none()) {
+        return Ok(None);
+    }
+    let available = CpuList::available();
+    let available = available
+        .map_err(|e| Failure::usage(anyhow!("which CPUs may be used is not known: {e}")))?;
+    for (flag, list) in lists {
+        let missing = list.as_ref().map(|list| list.missing_from(&available));
+        if let Some(cpu) = missing.and_then(|missing| missing.first().copied()) {
+            return Err(Failure::usage(anyhow!(
+                "{flag}: CPU {cpu} is not among those that may be used: {available}"
+            )));
+        }
+    }
+    Ok(args.server_cpus.clone().or(Some(available)))
 }
 
 /// How to connect, as the command line says; the endpoints in it do not count.

@@ -2,8 +2,8 @@
 //! Whatever ends it early, what was measured until then is in the case.
 //!
 //! - [`source`]: where its objects come from; [`selection`]: which of them it selects; [`refusal`]: why it cannot be had
-//! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: by turns
-//!   with their bytes without meaning
+//! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: interleaved
+//!   with a baseline of their bytes
 //! - [`warm_up`]: lists before the measured phase, until time and memory stand still
 //! - [`programs`]: what they cost where the clients are programs of their own
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and

@@ -9,8 +9,6 @@ use sysinfo::System;
 
 use crate::result::{Disk, Environment, MachineLoad};
 
-/// Where Linux says what sockets begin with.
-const TCP_CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Where Linux says how many free pages each core may keep.
 const FREE_PAGE_LISTS: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
 /// Where Linux shows the devices that a virtual machine's host gives it, a folder each.
@@ -94,7 +92,8 @@ impl MachineClocks {
     }
 }
 
-/// Everything about machine and program that can be known before a run; servers, client and disk are the driver's to fill in.
+/// Everything about machine and program that can be known before a run; servers, client and disk are the driver's to fill in,
+/// network and CPUs [`crate::isolation::Isolation`]'s.
 /// `command` is the command line as the result shall show it.
 #[must_use]
 pub fn environment(command: Vec<String>) -> Environment {
@@ -113,7 +112,6 @@ pub fn environment(command: Vec<String>) -> Environment {
         memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
         os: or_unknown(System::long_os_version()),
         kernel: or_unknown(System::kernel_version()),
-        tcp_congestion_control: setting(TCP_CONGESTION_CONTROL),
         free_page_lists: setting(FREE_PAGE_LISTS).and_then(|part| part.parse().ok()),
         free_page_reporting: free_page_reporting(Path::new(VIRTIO_DEVICES)),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -11,20 +11,36 @@ use std::process::Command;
 
 use nix::unistd::{Pid, getppid};
 
+use crate::isolation::cpus::CpuList;
+
 /// The hidden command's name.
 pub const COMMAND: &str = "guard";
 
-/// The arguments with which `own_program` becomes `program`.
-pub(super) fn arguments(program: &Path, args: &[OsString]) -> Vec<OsString> {
+/// The arguments with which `own_program` becomes `program`, on these CPUs.
+pub(super) fn arguments(
+    cpus: Option<&CpuList>,
+    program: &Path,
+    args: &[OsString],
+) -> Vec<OsString> {
     let parent = std::process::id().to_string();
-    let mut all = vec![OsString::from(COMMAND), parent.into(), program.into()];
+    let mut all = vec![OsString::from(COMMAND)];
+    all.extend(cpus.map(|cpus| format!("--cpus={cpus}").into()));
+    all.extend([parent.into(), program.into()]);
     all.extend_from_slice(args);
     all
 }
 
-/// Becomes `program`, which dies when the process `parent` does. Returns only what went wrong.
+/// Becomes `program`, which dies when the process `parent` does and runs on `cpus`. Returns only what went wrong.
 #[must_use]
-pub fn become_guarded(parent: i32, program: &OsStr, args: &[OsString]) -> io::Error {
+pub fn become_guarded(
+    parent: i32,
+    cpus: Option<&CpuList>,
+    program: &OsStr,
+    args: &[OsString],
+) -> io::Error {
+    if let Some(Err(error)) = cpus.map(CpuList::pin) {
+        return error;
+    }
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
         return error.into();

@@ -23,4 +23,4 @@ pub mod start;
 pub mod watch;
 
 pub use spec::TargetSpec;
-pub use start::{Launcher, Running};
+pub use start::{Launcher, OwnProgram, Running};

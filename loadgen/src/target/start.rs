@@ -1,10 +1,12 @@
 //! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is there.
 //!
+//! - [`baseline`]: a server of as many bytes as a list has
 //! - [`mod@bench`]: ours, with both tiers
 //! - [`etcd`]: an etcd binary, and its data folder
 //! - [`there`]: endpoints that are there
 //! - [`running`]: what came of any of them
 
+pub mod baseline;
 mod bench;
 mod etcd;
 mod running;
@@ -23,6 +25,7 @@ use workloads::strategy::Strategy;
 use super::child::{ChildError, ChildServer};
 use super::kube::{KubeAccess, KubeError};
 use super::{TargetSpec, guard};
+use crate::isolation::cpus::CpuList;
 pub use etcd::folders_left;
 use running::OnDisk;
 pub use running::Running;
@@ -64,11 +67,29 @@ pub enum StartError {
     Io(#[from] std::io::Error),
 }
 
+/// The program that has `serve` and `guard` commands, and where it lets servers run.
+#[derive(Debug, Clone)]
+pub struct OwnProgram {
+    /// Its path.
+    pub path: PathBuf,
+    /// CPUs of started servers; `None` is all that this process may use.
+    pub server_cpus: Option<CpuList>,
+}
+
+impl<P: Into<PathBuf>> From<P> for OwnProgram {
+    fn from(path: P) -> Self {
+        Self {
+            path: path.into(),
+            server_cpus: None,
+        }
+    }
+}
+
 /// Starts what a target names.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// The program that has a `serve` command: our own.
-    pub own_program: PathBuf,
+    /// What starts servers.
+    pub own_program: OwnProgram,
     /// Connection settings for endpoints that are there; the endpoints in it do not count.
     pub connect: ClientConfig,
     /// What Kubernetes APIs that are there let clients in by.
@@ -98,11 +119,12 @@ impl Launcher {
 /// Starts a server that dies with us.
 fn guarded(
     name: &str,
-    own_program: &Path,
+    own_program: &OwnProgram,
     program: &Path,
     args: &[OsString],
 ) -> Result<ChildServer, ChildError> {
-    ChildServer::spawn(name, own_program, &guard::arguments(program, args))
+    let args = guard::arguments(own_program.server_cpus.as_ref(), program, args);
+    ChildServer::spawn(name, &own_program.path, &args)
 }
 
 async fn status(config: &ClientConfig) -> Result<StatusResponse, EtcdError> {

@@ -103,8 +103,7 @@ pub enum Reshard {
     Give,
 }
 
-/// How the lists are read that a row holds against the yardstick: as many bytes as one body without meaning, sent by the same
-/// server to the same client, by turns.
+/// How the lists are read that a row holds against a baseline: as many bytes from one contiguous buffer, interleaved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Yardstick {
@@ -152,7 +151,7 @@ pub struct RowSpec {
         with = "duration_text::option"
     )]
     pub every: Option<Duration>,
-    /// Lists of one client are also held against their bytes as a body without meaning, where the target sends such. It sets
+    /// Lists of one client are also held against a baseline of their bytes, where loadgen starts the target. It sets
     /// the row's other figures apart from none without it, so the row's name is the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yardstick: Option<Yardstick>,

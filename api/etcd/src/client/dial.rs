@@ -9,7 +9,6 @@ use tokio_rustls::TlsConnector;
 
 use super::config::{CLIENT_PORT, ClientConfig, chain, host_port, is_tls};
 use crate::error::Error;
-use crate::loopback;
 
 /// Bytes that one read of a socket below TLS may bring: eight full records. The session itself asks for 4 KiB at a
 /// time, five system calls a record.
@@ -70,7 +69,6 @@ async fn socket(config: &ClientConfig, endpoint: &Uri) -> Result<Socket, Failed>
         .await
         .map_err(network)?;
     tcp.set_nodelay(true).map_err(network)?;
-    loopback::unpace(&tcp);
     if !is_tls(endpoint) {
         return Ok(Box::new(tcp));
     }

@@ -21,8 +21,16 @@ impl RawConnection {
     /// [`Error::Unimplemented`] from a server without it (only the bench server has it),
     /// [`Error::Protocol`] when it refuses or the body has another length, [`Error::Status`] with `Unavailable` when the connection failed.
     pub async fn drain_opaque(&self, bytes: u64) -> Result<(), Error> {
-        let path = format!("{PATH}?bytes={bytes}");
-        let mut request = self.request(Method::GET, &path)?;
+        self.drain_body(&format!("{PATH}?bytes={bytes}"), bytes)
+            .await
+    }
+
+    /// Receives the body that a GET of `path` has, which must be of `bytes` bytes, and throws it away.
+    ///
+    /// # Errors
+    /// As [`Self::drain_opaque`].
+    pub async fn drain_body(&self, path: &str, bytes: u64) -> Result<(), Error> {
+        let mut request = self.request(Method::GET, path)?;
         request.headers_mut().remove("te");
         let _flight = self.begin();
         let mut send = self.ready().await?;
@@ -43,14 +51,14 @@ impl RawConnection {
         match head.status {
             StatusCode::OK if received == bytes => Ok(()),
             StatusCode::OK => Err(Error::Protocol(format!(
-                "{PATH} sent {received} bytes of {bytes}"
+                "{path} sent {received} bytes of {bytes}"
             ))),
-            StatusCode::NOT_FOUND => Err(Error::Unimplemented(format!("no {PATH}"))),
+            StatusCode::NOT_FOUND => Err(Error::Unimplemented(format!("no {path}"))),
             status => {
                 refusal.truncate(REFUSAL_BYTES);
                 let text = String::from_utf8_lossy(&refusal);
                 Err(Error::Protocol(format!(
-                    "{PATH}: {status}: {}",
+                    "{path}: {status}: {}",
                     text.trim()
                 )))
             }

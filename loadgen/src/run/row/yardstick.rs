@@ -1,22 +1,30 @@
-//! Lists by turns with as many bytes as one body without meaning: what listing costs beyond the transport, between the same
-//! two processes and within the same second. It follows the measured phase, so none of it is in the row's own figures.
+//! Lists interleaved with a baseline: as many bytes from one contiguous buffer through the same HTTP, and over a plain socket. It
+//! follows the measured phase, so none of it is in the case's own figures, and the buffer is another process's, which ends with it.
 
+use std::time::Duration;
+
+use workloads::Tier;
 use workloads::scenario::Yardstick as Reading;
 
-use super::drained::by_turns;
 use super::meter::Meter;
 use super::{Early, Measured, RowRun};
+use crate::pace::baseline::{BaselineClient, Like, Over};
 use crate::pace::closed::{Clients, Job};
 use crate::progress::Counted;
 use crate::result::{Transfer, Yardstick, YardstickRound};
+use crate::sample::{Process, free_memory_bytes};
 use crate::target::Running;
 use crate::target::list::Row;
+use crate::target::start::baseline::BaselineServer;
 
-/// Rounds of one list and one body: as many with the one first as with the other.
+/// Rounds of a list, its baseline and its bytes over a socket: as many in this order as in the other.
 const ROUNDS: u32 = 10;
+/// Memory that must be left beside the baseline's buffer.
+const LEFT_FREE_BYTES: u64 = 512 << 20;
 
 impl RowRun<'_> {
-    /// Measures the row's lists against their bytes, where the row wants it and the target sends such bodies.
+    /// Measures the case's lists against their bytes, where its row wants it. A target that is somewhere else has no baseline: from
+    /// this machine's loopback interface it would be no floor of theirs.
     pub(super) async fn yardstick(
         &self,
         clients: &Clients,
@@ -29,49 +37,107 @@ impl RowRun<'_> {
         let Some(reading) = self.spec.yardstick else {
             return Ok(());
         };
-        // An empty store has no bytes to send.
-        if bytes == 0 || !row.has_opaque(running) {
+        // An empty list has no bytes to send.
+        if bytes == 0 || !self.target.spec.is_started() {
             return Ok(());
         }
-        let list = match reading {
+        let title = format!("{}/{}: baseline", self.target.name, self.spec.name());
+        if free_memory_bytes().is_ok_and(|free| free < bytes + LEFT_FREE_BYTES) {
+            let text = format!("{title}: not measured, there is no memory for its {bytes} bytes");
+            self.progress.say(&text);
+            return Ok(());
+        }
+        let started = self.plan.launcher.start_baseline(bytes);
+        let started = self.unless_stopped(started).await?;
+        let server = started.map_err(|e| Early::Failed(e.to_string()))?;
+        let rounds = self.interleaved(clients, row, running, meter, &server, (bytes, reading));
+        let rounds = rounds.await;
+        server.stop().await;
+        measured.case.yardstick = Yardstick::of(reading == Reading::Checked, bytes, rounds?);
+        Ok(())
+    }
+
+    async fn interleaved(
+        &self,
+        clients: &Clients,
+        row: &Row,
+        running: &Running,
+        meter: &Meter,
+        server: &BaselineServer,
+        (bytes, reading): (u64, Reading),
+    ) -> Result<Vec<YardstickRound>, Early> {
+        let job = match reading {
             Reading::Checked => Job::List,
             Reading::Drained => Job::Drain,
         };
+        let like = match (self.tier, self.reach(running).etcd) {
+            (Tier::Etcd, Some(config)) => Like::Etcd(Box::new(config)),
+            _ => Like::Kube(row.asks.options),
+        };
+        let process = Process::new(server.pid())?;
+        let baseline = BaselineClient::connect(server, like, bytes);
+        let baseline = self.unless_stopped(baseline).await??;
         let title = format!("{}/{}: by turns", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, ROUNDS.into(), Counted::Lists);
+        // The first touch of new connections and windows is nobody's time.
+        for over in [Over::Http, Over::Socket] {
+            self.unless_stopped(baseline.take(over)).await??;
+        }
+        let list = async || {
+            let before = meter.cpu();
+            let done = self.unless_stopped(clients.ask(0, job)).await?;
+            let after = meter.cpu();
+            done.result?;
+            Ok::<_, Early>(transfer(done.latency, done.cpu, before, after))
+        };
+        let take = async |over| {
+            let before = process.cpu().ok();
+            let taken = self.unless_stopped(baseline.take(over)).await??;
+            Ok::<_, Early>(transfer(
+                taken.latency,
+                taken.cpu,
+                before,
+                process.cpu().ok(),
+            ))
+        };
         let mut rounds = Vec::new();
         for number in 0..ROUNDS {
-            let of = |job| self.transfer(clients, meter, job);
             let list_first = number.is_multiple_of(2);
-            let (list, body) = by_turns(list_first, of(list), of(Job::Opaque(bytes))).await?;
+            let (list, body, socket) = if list_first {
+                (
+                    list().await?,
+                    take(Over::Http).await?,
+                    take(Over::Socket).await?,
+                )
+            } else {
+                let socket = take(Over::Socket).await?;
+                let body = take(Over::Http).await?;
+                (list().await?, body, socket)
+            };
             rounds.push(YardstickRound {
                 list_first,
                 list,
                 body,
+                socket: Some(socket),
             });
             phase.advance(1);
         }
-        phase.done(&format!("{ROUNDS} lists and bodies"));
-        measured.case.yardstick = Yardstick::of(reading == Reading::Checked, bytes, rounds);
-        Ok(())
+        phase.done(&format!("{ROUNDS} lists and baselines"));
+        Ok(rounds)
     }
+}
 
-    /// One of the two, by the first client while the others wait.
-    async fn transfer(
-        &self,
-        clients: &Clients,
-        meter: &Meter,
-        job: Job,
-    ) -> Result<Transfer, Early> {
-        let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
-        let before = meter.cpu();
-        let done = self.unless_stopped(clients.ask(0, job)).await?;
-        let server = before.zip(meter.cpu());
-        done.result?;
-        Ok(Transfer {
-            ms: ms(done.latency),
-            server_cpu_ms: server.map(|(before, after)| ms(after.saturating_sub(before))),
-            client_cpu_ms: ms(done.cpu),
-        })
+fn transfer(
+    latency: Duration,
+    client: Duration,
+    before: Option<Duration>,
+    after: Option<Duration>,
+) -> Transfer {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let server = before.zip(after);
+    Transfer {
+        ms: ms(latency),
+        server_cpu_ms: server.map(|(before, after)| ms(after.saturating_sub(before))),
+        client_cpu_ms: ms(client),
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use etcd_api::client::config::host_port;
 use etcd_api::client::raw_list::CANCELLED_REMEMBERED;
-use etcd_api::loopback;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -192,7 +191,6 @@ impl Connection {
         let lost = self.lost();
         let address = (self.address.0.as_str(), self.address.1);
         let socket = TcpStream::connect(address).await.map_err(|e| lost(&e))?;
-        loopback::unpace(&socket);
         socket.set_nodelay(true).map_err(|e| lost(&e))?;
         let Some(tls) = self.access.tls.as_ref().filter(|_| self.is_tls) else {
             return self.handshake(socket).await;

@@ -113,7 +113,8 @@ pub(super) async fn connect(
 ) -> Result<GoLister, ListError> {
     let path = row.go_clients.program(client).map_err(ListError::Http)?;
     let args = arguments(client, row, to)?;
-    let args = guard::arguments(&path, &args);
+    // A client, so it has the CPUs of the generator.
+    let args = guard::arguments(None, &path, &args);
     let own = &row.go_clients.own_program;
     let program = ClientProgram::start(client.program(), own, &args).await?;
     let process = Process::new(program.pid()).map_err(not_measured)?;

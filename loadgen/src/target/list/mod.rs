@@ -172,13 +172,6 @@ pub trait Lister: Send {
     /// The same list by a client that looks at no object: what remains is transport and server.
     async fn drain(&mut self) -> Result<(), ListError>;
 
-    /// This many bytes as one body that means nothing, over the connection of the lists. Only the bench server sends it.
-    async fn opaque(&mut self, _bytes: u64) -> Result<(), ListError> {
-        Err(ListError::Http(
-            "lists of this row have no bytes that could be a body without meaning".to_owned(),
-        ))
-    }
-
     /// Begins a list and cancels it once the first object is there.
     async fn first_object(&mut self) -> Result<(), ListError>;
 }
@@ -247,16 +240,6 @@ impl Row {
             Tier::Etcd => ServedFrom::Store,
             Tier::Kube => ServedFrom::Unknown,
         }
-    }
-
-    /// Whether the target sends bytes without meaning, too, which the row's lists can be held against.
-    #[must_use]
-    pub fn has_opaque(&self, running: &Running) -> bool {
-        let opaque = Self {
-            strategy: Strategy::Opaque,
-            ..self.clone()
-        };
-        opaque.refused_by(running).is_none()
     }
 
     /// Why this target cannot have the row although it speaks the protocol; `None` when it may.

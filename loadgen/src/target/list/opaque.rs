@@ -59,15 +59,12 @@ impl<B: Bodies> Lister for Opaque<B> {
     }
 
     async fn drain(&mut self) -> Result<(), ListError> {
-        self.opaque(self.bytes).await
-    }
-
-    async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
-        self.server.body(bytes).await?;
+        self.server.body(self.bytes).await?;
         Ok(())
     }
 
     async fn first_object(&mut self) -> Result<(), ListError> {
-        self.opaque(self.bytes.min(FIRST_BYTES)).await
+        self.server.body(self.bytes.min(FIRST_BYTES)).await?;
+        Ok(())
     }
 }

@@ -119,10 +119,6 @@ impl Lister for Paged {
         Ok(())
     }
 
-    async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
-        Ok(self.connection.drain_opaque(bytes).await?)
-    }
-
     async fn first_object(&mut self) -> Result<(), ListError> {
         chunk::first_object(&self.connection, ListRpc::Range, &self.first_page).await
     }

@@ -58,10 +58,6 @@ impl Lister for Whole {
         Ok(())
     }
 
-    async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
-        Ok(self.connection.drain_opaque(bytes).await?)
-    }
-
     async fn first_object(&mut self) -> Result<(), ListError> {
         chunk::first_object(&self.connection, self.rpc, &self.request).await
     }

@@ -39,7 +39,7 @@ impl Launcher {
             "--log-level",
             "warn",
         ]);
-        let mut child = guarded("etcd", &self.own_program, &self.own_program, &args)?;
+        let mut child = guarded("etcd", &self.own_program, &self.own_program.path, &args)?;
         let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
         let config = ClientConfig::new(&url)?;
         let version = in_time(status(&config)).await?.version;
@@ -91,7 +91,7 @@ impl Running {
             "warn",
         ]);
         args.extend(flags.iter().map(OsString::from));
-        let mut child = guarded("kube", &self.own_program, &self.own_program, &args)?;
+        let mut child = guarded("kube", &self.own_program, &self.own_program.path, &args)?;
         let url = child.ready_line("ready kube=", READY_WITHIN).await?;
         let url = url.trim_end_matches('/').to_owned();
         cache_filled(&url, &mut child).await?;

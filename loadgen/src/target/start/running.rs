@@ -8,6 +8,7 @@ use etcd_api::client::config::ClientConfig;
 use futures::future::select_all;
 use tempfile::TempDir;
 
+use super::OwnProgram;
 use crate::result::ServerSetup;
 use crate::target::child::{ChildServer, Death};
 use crate::target::kube::KubeAccess;
@@ -28,7 +29,7 @@ pub struct Running {
     pub(super) processes: Vec<ChildServer>,
     /// Of a server that keeps its data on disk.
     pub(super) on_disk: Option<OnDisk>,
-    pub(super) own_program: PathBuf,
+    pub(super) own_program: OwnProgram,
 }
 
 /// Where a server that we started keeps its data, and what starts it there again.

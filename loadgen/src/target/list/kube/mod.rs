@@ -33,7 +33,7 @@ use async_trait::async_trait;
 use http::StatusCode;
 use workloads::strategy::Strategy;
 
-use super::opaque::{Bodies, Opaque};
+use super::opaque::Opaque;
 use super::{ListError, Listed, Lister, Reach, Row};
 use crate::target::kube::{Connection, KubeError};
 use crate::verify::{Check, Wrong};
@@ -178,11 +178,6 @@ impl Lister for Kube {
                 self.open("").await?.drain().await?;
             }
         }
-        Ok(())
-    }
-
-    async fn opaque(&mut self, bytes: u64) -> Result<(), ListError> {
-        self.body(bytes).await?;
         Ok(())
     }
 

@@ -1,0 +1,102 @@
+//! What the servers of a run and the generator share with the rest of the machine, and what they do not: the same for every target.
+//!
+//! - [`network`]: a network namespace of the run's own, with one congestion control for all that runs in it
+//! - [`cpus`]: the CPUs that servers and generator may use
+//!
+//! [`Isolation::enter`] runs before any thread exists: a namespace and a CPU set that the first thread enters hold for every
+//! thread and child that comes later.
+
+pub mod cpus;
+pub mod network;
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::RunArgs;
+use crate::exit::Failure;
+use crate::result::Environment;
+use crate::target::TargetSpec;
+use cpus::CpuList;
+use network::Network;
+
+/// Whether a run gets a network namespace of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkNamespace {
+    /// Where the system allows it and loadgen starts every target.
+    #[default]
+    Auto,
+    /// In any case, or exit code 2.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// What a run keeps to itself.
+#[derive(Debug)]
+pub struct Isolation {
+    network: Network,
+    cores: Option<u32>,
+    server_cpus: Option<CpuList>,
+    client_cpus: Option<CpuList>,
+}
+
+impl Isolation {
+    /// Pins the generator and moves it into a network namespace, as the command line says and the system allows.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 where `--network-namespace yes` cannot be had, or the CPUs cannot be pinned.
+    pub fn enter(
+        args: &RunArgs,
+        targets: &[TargetSpec],
+        own_program: &Path,
+    ) -> Result<Self, Failure> {
+        let cores = std::thread::available_parallelism().ok();
+        let attached = targets.iter().find(|target| !target.is_started());
+        let network = match (args.network_namespace, attached) {
+            (NetworkNamespace::No, _) => Network::of_the_system("--network-namespace no"),
+            (NetworkNamespace::Yes, Some(target)) => {
+                return Err(Failure::usage(anyhow!(
+                    "--network-namespace yes: `{target}` cannot be reached from a namespace of the run's own"
+                )));
+            }
+            (NetworkNamespace::Auto, Some(target)) => {
+                Network::of_the_system(&format!("`{target}` is outside of it"))
+            }
+            (wanted, None) => match network::enter_if_possible(own_program)? {
+                Ok(network) => network,
+                Err(reason) if wanted == NetworkNamespace::Yes => {
+                    return Err(Failure::usage(anyhow!("--network-namespace yes: {reason}")));
+                }
+                Err(reason) => Network::of_the_system(&reason),
+            },
+        };
+        if let Some(cpus) = &args.client_cpus {
+            cpus.pin()
+                .map_err(|error| Failure::usage(anyhow!("--client-cpus {cpus}: {error}")))?;
+        }
+        Ok(Self {
+            network,
+            cores: cores.and_then(|cores| u32::try_from(cores.get()).ok()),
+            server_cpus: args.server_cpus.clone(),
+            client_cpus: args.client_cpus.clone(),
+        })
+    }
+
+    /// Notes it in a result.
+    #[must_use]
+    pub fn noted_in(&self, environment: Environment) -> Environment {
+        let shown = |cpus: &Option<CpuList>| cpus.as_ref().map(ToString::to_string);
+        Environment {
+            cores: self.cores.unwrap_or(environment.cores),
+            congestion_control: self.network.congestion_control.clone(),
+            network_namespace: self.network.namespace,
+            network_namespace_reason: self.network.reason.clone(),
+            server_cpus: shown(&self.server_cpus),
+            client_cpus: shown(&self.client_cpus),
+            ..environment
+        }
+    }
+}
