@@ -8,6 +8,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
+use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -175,7 +177,8 @@ async fn all_lanes(
 ) -> Tally {
     let begun = Instant::now();
     let given_up = Cell::new(false);
-    let lanes: Vec<Arc<Lane>> = connections.iter().map(|_| Arc::default()).collect();
+    let lanes: Vec<Rc<Lane>> = connections.iter().map(|_| Rc::default()).collect();
+    let stall = Rc::new(Cell::new(Duration::ZERO));
     let place = |number| Place {
         number,
         lanes: lanes.len() as u64,
@@ -188,9 +191,9 @@ async fn all_lanes(
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
-        Pace::Open { .. } => match Clock::start(begun, lanes.clone()) {
+        Pace::Open { .. } => match Clock::new(begun, lanes.clone(), Rc::clone(&stall)) {
             Ok(clock) => Some(clock),
-            Err(error) => return Tally::broken(format!("cannot start the clock: {error}")),
+            Err(error) => return Tally::broken(no_clock(&error)),
         },
     };
     let driving: FuturesUnordered<_> = drivers
@@ -202,17 +205,30 @@ async fn all_lanes(
         sum.add(&part);
         sum
     });
+    let ticking = async {
+        match clock {
+            Some(clock) => clock.run().await,
+            None => pending().await,
+        }
+    };
+    // In this order: the clock is set to what the lanes wait for.
     let mut tally = tokio::select! {
+        biased;
         tally = driven => tally,
         never = give_up_late(run, &lanes, &given_up) => match never {},
+        Err(error) = ticking => return Tally::broken(no_clock(&error)),
     };
     tally.elapsed = begun.elapsed();
-    tally.stall = clock.map(Clock::stop).unwrap_or_default();
+    tally.stall = stall.get();
     tally
 }
 
+fn no_clock(error: &io::Error) -> String {
+    format!("the schedule has no clock: {error}")
+}
+
 /// Waits until sending ends, by time or by `stop`, and then no longer than [`DRAIN_WITHIN`] for answers.
-async fn give_up_late(run: &Run, lanes: &[Arc<Lane>], given_up: &Cell<bool>) -> Infallible {
+async fn give_up_late(run: &Run, lanes: &[Rc<Lane>], given_up: &Cell<bool>) -> Infallible {
     tokio::select! {
         () = sleep(run.duration) => {}
         () = run.stop.cancelled() => {}
