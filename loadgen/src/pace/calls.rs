@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::driver::{Driver, Place};
 use super::open::{Clock, Lane};
 use super::thread;
+pub use super::open::Waiting;
 use crate::record::LatencyHistogram;
 use crate::target::call::Calls;
 
@@ -98,18 +99,20 @@ impl Tally {
 /// Connected clients: a thread with all their connections. Dropped, they stop.
 #[derive(Debug)]
 pub struct Callers {
+    waiting: Waiting,
     runs: mpsc::UnboundedSender<(Run, oneshot::Sender<Tally>)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) pace: Pace,
+    pub(super) waiting: Waiting,
     pub(super) duration: Duration,
     pub(super) stop: CancellationToken,
 }
 
 impl Callers {
-    /// Opens the connections.
+    /// Opens the connections. `waiting` is what open loops do until the next request is due.
     ///
     /// # Errors
     /// The first connection's error.
@@ -117,6 +120,7 @@ impl Callers {
         config: &ClientConfig,
         connections: u32,
         calls: Arc<Calls>,
+        waiting: Waiting,
     ) -> Result<Self, EtcdError> {
         let (runs, receiver) = mpsc::unbounded_channel();
         let config = config.clone();
@@ -129,7 +133,7 @@ impl Callers {
         };
         let work = async move |all| caller(all, &calls, receiver).await;
         thread::connected("calls", EtcdError::Protocol, connect, work).await?;
-        Ok(Self { runs })
+        Ok(Self { waiting, runs })
     }
 
     /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their answers: no longer than 10 s after that,
@@ -138,6 +142,7 @@ impl Callers {
         let (done, answer) = oneshot::channel();
         let run = Run {
             pace,
+            waiting: self.waiting,
             duration,
             stop: stop.clone(),
         };
@@ -191,7 +196,7 @@ async fn all_lanes(
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
-        Pace::Open { .. } => match Clock::new(begun, lanes.clone(), Rc::clone(&stall)) {
+        Pace::Open { .. } => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall)) {
             Ok(clock) => Some(clock),
             Err(error) => return Tally::broken(no_clock(&error)),
         },

@@ -17,6 +17,16 @@ use std::time::{Duration, Instant};
 
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
+
+/// What a clock does until the next request is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Sleeps: another process can have the CPU meanwhile, and a wake-up is late by tens of microseconds.
+    Sleep,
+    /// Polls, late by a few microseconds. Only for a generator with a CPU that no server may use: it takes all of it.
+    Spin,
+}
 
 /// The longest that a timer is set for. A schedule may have its next request in a year.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -70,6 +80,7 @@ impl AsRawFd for Timer {
 #[derive(Debug)]
 pub(super) struct Clock {
     timer: AsyncFd<Timer>,
+    waiting: Waiting,
     begun: Instant,
     lanes: Vec<Rc<Lane>>,
     /// What the timer is set to, from the start of the run.
@@ -85,6 +96,7 @@ impl Clock {
     /// # Errors
     /// The system's, when no timer can be had. Must be called within a runtime.
     pub(super) fn new(
+        waiting: Waiting,
         begun: Instant,
         lanes: Vec<Rc<Lane>>,
         stall: Rc<Cell<Duration>>,
@@ -99,6 +111,7 @@ impl Clock {
         let timer = AsyncFd::new(timer)?;
         Ok(Self {
             timer,
+            waiting,
             begun,
             lanes,
             set_to: None,
@@ -112,37 +125,54 @@ impl Clock {
     /// # Errors
     /// The system's, when the timer cannot be set.
     pub(super) async fn run(mut self) -> io::Result<Infallible> {
-        poll_fn(|cx| {
-            let polled = self.poll(cx);
-            self.left = self.begun.elapsed();
-            polled
-        })
-        .await
+        match self.waiting {
+            Waiting::Sleep => poll_fn(|cx| self.poll_sleeping(cx)).await,
+            Waiting::Spin => loop {
+                self.wake_due();
+                // The runtime looks for responses in between.
+                yield_now().await;
+            },
+        }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Infallible>> {
+    fn poll_sleeping(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Infallible>> {
         loop {
-            let now = self.begun.elapsed();
-            if let Some(due) = self.set_to.take_if(|due| *due <= now) {
-                let stall = now.saturating_sub(due.max(self.left));
-                self.stall.set(self.stall.get().max(stall));
-            }
-            let mut next = None;
-            for lane in &self.lanes {
-                match lane.due() {
-                    Some(due) if due <= now => lane.wake(),
-                    Some(due) => next = Some(next.map_or(due, |next: Duration| next.min(due))),
-                    None => {}
-                }
-            }
+            let (now, next) = self.wake_due();
             if let Some(next) = next
                 && self.set_to != Some(next)
             {
                 self.set(next.saturating_sub(now))?;
                 self.set_to = Some(next);
             }
-            // Level-triggered reading is not needed: setting the timer again takes back its expiry.
+            // Nothing is read from it: setting the timer again takes back its expiry.
             ready!(self.timer.poll_read_ready(cx))?.clear_ready();
+        }
+    }
+
+    /// Wakes the lanes that are due; returns the time, and when the next is.
+    fn wake_due(&mut self) -> (Duration, Option<Duration>) {
+        let now = self.begun.elapsed();
+        if let Some(expected) = self.expected(now) {
+            let stall = now.saturating_sub(expected.max(self.left));
+            self.stall.set(self.stall.get().max(stall));
+        }
+        let mut next: Option<Duration> = None;
+        for lane in &self.lanes {
+            match lane.due() {
+                Some(due) if due <= now => lane.wake(),
+                Some(due) => next = Some(next.map_or(due, |next| next.min(due))),
+                None => {}
+            }
+        }
+        self.left = self.begun.elapsed();
+        (now, next)
+    }
+
+    /// When this thread was to run again, where that has passed.
+    fn expected(&mut self, now: Duration) -> Option<Duration> {
+        match self.waiting {
+            Waiting::Sleep => self.set_to.take_if(|due| *due <= now),
+            Waiting::Spin => Some(self.left),
         }
     }
 
@@ -159,12 +189,13 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// Runs a clock until the lane is due, and returns how often the lane's task was polled, and when it ended.
-    async fn until_due(due: Duration) -> (u32, Duration) {
+    /// Runs a clock until the lane is due; returns how often the lane's sender was polled, and when it ended.
+    async fn until_due(waiting: Waiting, due: Duration) -> (u32, Duration) {
         let lane = Rc::new(Lane::default());
         lane.set_due(Some(due));
         let begun = Instant::now();
-        let clock = Clock::new(begun, vec![Rc::clone(&lane)], Rc::default()).expect("a timer");
+        let lanes = vec![Rc::clone(&lane)];
+        let clock = Clock::new(waiting, begun, lanes, Rc::default()).expect("a timer");
         let mut polls = 0;
         let sender = poll_fn(|cx| {
             polls += 1;
@@ -188,15 +219,17 @@ mod tests {
     #[tokio::test]
     async fn a_lane_is_woken_when_it_is_due_and_not_before() {
         let due = Duration::from_millis(30);
-        let (polls, ended) = until_due(due).await;
+        let (polls, ended) = until_due(Waiting::Sleep, due).await;
         assert!(ended >= due, "woken after {ended:?}");
-        // The timer's expiry polls the task, and once more for the lane that it woke.
+        // The expiry polls the task, and once more for the lane that it woke.
         assert!(polls <= 4, "polled {polls} times");
+        let (_, ended) = until_due(Waiting::Spin, due).await;
+        assert!(ended >= due, "woken after {ended:?}");
     }
 
     #[tokio::test]
     async fn a_lane_that_is_overdue_is_woken_at_once() {
-        let (polls, _) = until_due(Duration::ZERO).await;
+        let (polls, _) = until_due(Waiting::Sleep, Duration::ZERO).await;
         assert_eq!(polls, 1);
     }
 }

@@ -43,6 +43,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
     let begun = tokio::time::Instant::now();
     let run = Run {
         pace,
+        waiting: Waiting::Sleep,
         duration: Duration::from_secs(10 * 365 * 24 * 3_600),
         stop: CancellationToken::new(),
     };
@@ -78,6 +79,7 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
         pace: Pace::Open {
             per_second: 1_000.0,
         },
+        waiting: Waiting::Sleep,
         duration: Duration::from_secs(1),
         stop: CancellationToken::new(),
     };
