@@ -8,6 +8,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
+use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::driver::{Driver, Place};
 use super::open::{Clock, Lane};
 use super::thread;
+pub use super::open::Waiting;
 use crate::record::LatencyHistogram;
 use crate::target::call::Calls;
 
@@ -96,18 +99,20 @@ impl Tally {
 /// Connected clients: a thread with all their connections. Dropped, they stop.
 #[derive(Debug)]
 pub struct Callers {
+    waiting: Waiting,
     runs: mpsc::UnboundedSender<(Run, oneshot::Sender<Tally>)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) pace: Pace,
+    pub(super) waiting: Waiting,
     pub(super) duration: Duration,
     pub(super) stop: CancellationToken,
 }
 
 impl Callers {
-    /// Opens the connections.
+    /// Opens the connections. `waiting` is what open loops do until the next request is due.
     ///
     /// # Errors
     /// The first connection's error.
@@ -115,6 +120,7 @@ impl Callers {
         config: &ClientConfig,
         connections: u32,
         calls: Arc<Calls>,
+        waiting: Waiting,
     ) -> Result<Self, EtcdError> {
         let (runs, receiver) = mpsc::unbounded_channel();
         let config = config.clone();
@@ -127,7 +133,7 @@ impl Callers {
         };
         let work = async move |all| caller(all, &calls, receiver).await;
         thread::connected("calls", EtcdError::Protocol, connect, work).await?;
-        Ok(Self { runs })
+        Ok(Self { waiting, runs })
     }
 
     /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their answers: no longer than 10 s after that,
@@ -136,6 +142,7 @@ impl Callers {
         let (done, answer) = oneshot::channel();
         let run = Run {
             pace,
+            waiting: self.waiting,
             duration,
             stop: stop.clone(),
         };
@@ -175,7 +182,8 @@ async fn all_lanes(
 ) -> Tally {
     let begun = Instant::now();
     let given_up = Cell::new(false);
-    let lanes: Vec<Arc<Lane>> = connections.iter().map(|_| Arc::default()).collect();
+    let lanes: Vec<Rc<Lane>> = connections.iter().map(|_| Rc::default()).collect();
+    let stall = Rc::new(Cell::new(Duration::ZERO));
     let place = |number| Place {
         number,
         lanes: lanes.len() as u64,
@@ -188,9 +196,9 @@ async fn all_lanes(
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
-        Pace::Open { .. } => match Clock::start(begun, lanes.clone()) {
+        Pace::Open { .. } => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall)) {
             Ok(clock) => Some(clock),
-            Err(error) => return Tally::broken(format!("cannot start the clock: {error}")),
+            Err(error) => return Tally::broken(no_clock(&error)),
         },
     };
     let driving: FuturesUnordered<_> = drivers
@@ -202,17 +210,30 @@ async fn all_lanes(
         sum.add(&part);
         sum
     });
+    let ticking = async {
+        match clock {
+            Some(clock) => clock.run().await,
+            None => pending().await,
+        }
+    };
+    // In this order: the clock is set to what the lanes wait for.
     let mut tally = tokio::select! {
+        biased;
         tally = driven => tally,
         never = give_up_late(run, &lanes, &given_up) => match never {},
+        Err(error) = ticking => return Tally::broken(no_clock(&error)),
     };
     tally.elapsed = begun.elapsed();
-    tally.stall = clock.map(Clock::stop).unwrap_or_default();
+    tally.stall = stall.get();
     tally
 }
 
+fn no_clock(error: &io::Error) -> String {
+    format!("the schedule has no clock: {error}")
+}
+
 /// Waits until sending ends, by time or by `stop`, and then no longer than [`DRAIN_WITHIN`] for answers.
-async fn give_up_late(run: &Run, lanes: &[Arc<Lane>], given_up: &Cell<bool>) -> Infallible {
+async fn give_up_late(run: &Run, lanes: &[Rc<Lane>], given_up: &Cell<bool>) -> Infallible {
     tokio::select! {
         () = sleep(run.duration) => {}
         () = run.stop.cancelled() => {}

@@ -99,7 +99,7 @@ impl<'a> Driver<'a> {
     ) -> Self {
         let source = Source::of(run.pace, calls.seed(), place);
         if let Source::Open { due, .. } = &source {
-            lane.due(Some(*due));
+            lane.set_due(Some(*due));
         }
         Self {
             calls,
@@ -121,7 +121,7 @@ impl<'a> Driver<'a> {
     /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until nobody waits any longer.
     pub(super) async fn drive(mut self, connection: &mut CallConnection) -> Tally {
         poll_fn(|cx| self.poll(connection, cx)).await;
-        self.lane.due(None);
+        self.lane.set_due(None);
         self.tally
     }
 
@@ -149,7 +149,7 @@ impl<'a> Driver<'a> {
     fn send_due(&mut self, connection: &mut CallConnection) -> Result<(), EtcdError> {
         loop {
             if self.is_over() {
-                self.lane.due(None);
+                self.lane.set_due(None);
                 return Ok(());
             }
             let now = self.begun.elapsed();
@@ -160,7 +160,7 @@ impl<'a> Driver<'a> {
                     now
                 }
                 Source::Open { due, .. } if *due > now => {
-                    self.lane.due(Some(*due));
+                    self.lane.set_due(Some(*due));
                     return Ok(());
                 }
                 Source::Open { arrivals, due } => {

@@ -1,158 +1,235 @@
 //! The clock of an open loop: requests are due at times that were fixed before the first was sent.
 //!
-//! A thread of its own sleeps until something is due and wakes whoever must send it: a runtime's timer is a millisecond
-//! coarse, and a runtime that is busy with answers would be late without noticing. What the thread itself is late by is a stall:
-//! the machine did not let the generator run.
+//! A timer file descriptor in the runtime that sends: it is exact to microseconds where the runtime's own timer rounds to
+//! milliseconds, and its expiry wakes the sender itself, not a thread that then wakes the sender. A wake-up costs several times
+//! as much CPU as a request, so a rate costs the generator one for each time at which something is due.
+//!
+//! A clock that is polled late although its thread had nothing to do shows a stall: the machine did not let the generator run.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Waker;
-use std::thread::{self, JoinHandle};
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use futures::task::AtomicWaker;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
 
-/// What is due within this of each other is woken together: a wake-up costs more than a request.
-const QUANTUM: Duration = Duration::from_micros(200);
-/// Nothing more is due in a lane.
-const NEVER: u64 = u64::MAX;
-/// How often the clock looks whether it is to stop while nothing is due.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// One sender's share of the schedule, as the clock sees it.
-#[derive(Debug)]
-pub(super) struct Lane {
-    due_ns: AtomicU64,
-    waker: AtomicWaker,
+/// What a clock does until the next request is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Sleeps: another process can have the CPU meanwhile, and a wake-up is late by tens of microseconds.
+    Sleep,
+    /// Polls, late by a few microseconds. Only for a generator with a CPU that no server may use: it takes all of it.
+    Spin,
 }
 
-impl Default for Lane {
-    fn default() -> Self {
-        Self {
-            due_ns: AtomicU64::new(NEVER),
-            waker: AtomicWaker::new(),
-        }
-    }
+/// The longest that a timer is set for. A schedule may have its next request in a year.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// One sender's share of the schedule, as the clock sees it.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    due: Cell<Option<Duration>>,
+    waker: RefCell<Option<Waker>>,
 }
 
 impl Lane {
-    /// Who is woken when something is due.
+    /// Sets who is woken when something is due.
     pub(super) fn register(&self, waker: &Waker) {
-        self.waker.register(waker);
+        let mut registered = self.waker.borrow_mut();
+        match &mut *registered {
+            Some(known) => known.clone_from(waker),
+            None => *registered = Some(waker.clone()),
+        }
     }
 
-    /// Has its sender look again.
+    /// Has the sender check its schedule again.
     pub(super) fn wake(&self) {
-        self.waker.wake();
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
     }
 
-    /// When this lane's next request is due, from the start of the run.
-    pub(super) fn due(&self, at: Option<Duration>) {
-        let ns = at.map_or(NEVER, |at| at.as_nanos() as u64);
-        self.due_ns.store(ns, Ordering::Release);
+    /// Sets when this lane's next request is due, from the start of the run; `None` for never.
+    pub(super) fn set_due(&self, at: Option<Duration>) {
+        self.due.set(at);
+    }
+
+    /// Returns when this lane's next request is due.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.due.get()
     }
 }
 
-/// A running clock; dropped, it stops.
+/// A timer whose expiry a runtime can wait for.
+#[derive(Debug)]
+struct Timer(TimerFd);
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+/// Wakes lanes when their requests are due. Lives in the task that drives them.
 #[derive(Debug)]
 pub(super) struct Clock {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Duration>>,
+    timer: AsyncFd<Timer>,
+    waiting: Waiting,
+    begun: Instant,
+    lanes: Vec<Rc<Lane>>,
+    /// What the timer is set to, from the start of the run.
+    set_to: Option<Duration>,
+    /// When the task was last left with nothing to do.
+    left: Duration,
+    stall: Rc<Cell<Duration>>,
 }
 
 impl Clock {
-    /// Starts waking `lanes` by their due times, which are counted from `begun`. What is due first must stand in them: the clock
-    /// may already sleep when it is told later, up to [`LOOK_EVERY`] too long.
+    /// A clock for `lanes`, whose due times are counted from `begun`. The longest stall is kept in `stall`.
     ///
     /// # Errors
-    /// When no thread can be had.
-    pub(super) fn start(begun: Instant, lanes: Vec<Arc<Lane>>) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("pace".to_owned())
-            .spawn(move || tick(begun, &lanes, &stopped))?;
+    /// The system's, when no timer can be had. Must be called within a runtime.
+    pub(super) fn new(
+        waiting: Waiting,
+        begun: Instant,
+        lanes: Vec<Rc<Lane>>,
+        stall: Rc<Cell<Duration>>,
+    ) -> io::Result<Self> {
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let timer = Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe: the promise that it asks for is that a descriptor \
+                      stays open as long as its owner, which `TimerFd` keeps"
+        )]
+        let timer = AsyncFd::new(timer)?;
         Ok(Self {
-            stop,
-            thread: Some(thread),
+            timer,
+            waiting,
+            begun,
+            lanes,
+            set_to: None,
+            left: begun.elapsed(),
+            stall,
         })
     }
 
-    /// Stops it; answers the longest time that it was kept from running.
-    pub(super) fn stop(mut self) -> Duration {
-        self.stop.store(true, Ordering::Release);
-        let thread = self.thread.take().map(JoinHandle::join);
-        thread.and_then(Result::ok).unwrap_or_default()
-    }
-}
-
-impl Drop for Clock {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-    }
-}
-
-/// How long nothing is due from `now` on, within what a clock may sleep.
-pub(super) fn next_wait(lanes: &[Arc<Lane>], now: Duration) -> Duration {
-    let next = lanes.iter().map(|lane| lane.due_ns.load(Ordering::Acquire));
-    let next = Duration::from_nanos(next.min().unwrap_or(NEVER));
-    next.saturating_sub(now).clamp(QUANTUM, LOOK_EVERY)
-}
-
-fn tick(begun: Instant, lanes: &[Arc<Lane>], stop: &AtomicBool) -> Duration {
-    let mut longest_stall = Duration::ZERO;
-    while !stop.load(Ordering::Acquire) {
-        let asked = Instant::now();
-        let wait = next_wait(lanes, asked.duration_since(begun));
-        thread::sleep(wait);
-        longest_stall = longest_stall.max(asked.elapsed().saturating_sub(wait));
-        let now_ns = begun.elapsed().as_nanos() as u64;
-        for lane in lanes {
-            if lane.due_ns.load(Ordering::Acquire) <= now_ns {
-                lane.waker.wake();
-            }
+    /// Wakes lanes for as long as it is polled. Poll it behind the lanes: it sees what they have set.
+    ///
+    /// # Errors
+    /// The system's, when the timer cannot be set.
+    pub(super) async fn run(mut self) -> io::Result<Infallible> {
+        match self.waiting {
+            Waiting::Sleep => poll_fn(|cx| self.poll_sleeping(cx)).await,
+            Waiting::Spin => loop {
+                self.wake_due();
+                // The runtime looks for responses in between.
+                yield_now().await;
+            },
         }
     }
-    longest_stall
+
+    fn poll_sleeping(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Infallible>> {
+        loop {
+            let (now, next) = self.wake_due();
+            if let Some(next) = next
+                && self.set_to != Some(next)
+            {
+                self.set(next.saturating_sub(now))?;
+                self.set_to = Some(next);
+            }
+            // Nothing is read from it: setting the timer again takes back its expiry.
+            ready!(self.timer.poll_read_ready(cx))?.clear_ready();
+        }
+    }
+
+    /// Wakes the lanes that are due; returns the time, and when the next is.
+    fn wake_due(&mut self) -> (Duration, Option<Duration>) {
+        let now = self.begun.elapsed();
+        if let Some(expected) = self.expected(now) {
+            let stall = now.saturating_sub(expected.max(self.left));
+            self.stall.set(self.stall.get().max(stall));
+        }
+        let mut next: Option<Duration> = None;
+        for lane in &self.lanes {
+            match lane.due() {
+                Some(due) if due <= now => lane.wake(),
+                Some(due) => next = Some(next.map_or(due, |next| next.min(due))),
+                None => {}
+            }
+        }
+        self.left = self.begun.elapsed();
+        (now, next)
+    }
+
+    /// When this thread was to run again, where that has passed.
+    fn expected(&mut self, now: Duration) -> Option<Duration> {
+        match self.waiting {
+            Waiting::Sleep => self.set_to.take_if(|due| *due <= now),
+            Waiting::Spin => Some(self.left),
+        }
+    }
+
+    /// Sets the timer to expire once, in `wait` (in a nanosecond at least: zero would disarm it).
+    fn set(&self, wait: Duration) -> io::Result<()> {
+        let wait = wait.clamp(Duration::from_nanos(1), LONGEST);
+        let timer = &self.timer.get_ref().0;
+        timer.set(Expiration::OneShot(wait.into()), TimerSetTimeFlags::empty())?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-    use std::task::Poll;
-
     use super::*;
 
-    #[test]
-    fn a_clock_sleeps_until_the_first_lane_is_due() {
-        let lanes = [Duration::from_millis(9), Duration::from_millis(5)].map(|due| {
-            let lane = Lane::default();
-            lane.due(Some(due));
-            Arc::new(lane)
+    /// Runs a clock until the lane is due; returns how often the lane's sender was polled, and when it ended.
+    async fn until_due(waiting: Waiting, due: Duration) -> (u32, Duration) {
+        let lane = Rc::new(Lane::default());
+        lane.set_due(Some(due));
+        let begun = Instant::now();
+        let lanes = vec![Rc::clone(&lane)];
+        let clock = Clock::new(waiting, begun, lanes, Rc::default()).expect("a timer");
+        let mut polls = 0;
+        let sender = poll_fn(|cx| {
+            polls += 1;
+            lane.register(cx.waker());
+            match begun.elapsed() {
+                now if now >= due => {
+                    lane.set_due(None);
+                    Poll::Ready(())
+                }
+                _ => Poll::Pending,
+            }
         });
-        let wait = |now_ms| next_wait(&lanes, Duration::from_millis(now_ms));
-        assert_eq!(wait(2), Duration::from_millis(3));
-        assert_eq!(wait(7), QUANTUM, "what is overdue goes with the next");
-        lanes.iter().for_each(|lane| lane.due(None));
-        assert_eq!(wait(2), LOOK_EVERY);
+        tokio::select! {
+            biased;
+            () = sender => {}
+            ended = clock.run() => panic!("the clock ended: {ended:?}"),
+        }
+        (polls, begun.elapsed())
     }
 
     #[tokio::test]
     async fn a_lane_is_woken_when_it_is_due_and_not_before() {
-        let lane = Arc::new(Lane::default());
-        let begun = Instant::now();
-        let clock = Clock::start(begun, vec![Arc::clone(&lane)]).expect("a thread");
         let due = Duration::from_millis(30);
-        lane.due(Some(due));
-        poll_fn(|cx| {
-            lane.register(cx.waker());
-            match begun.elapsed() {
-                now if now >= due => Poll::Ready(()),
-                _ => Poll::Pending,
-            }
-        })
-        .await;
-        lane.due(None);
-        clock.stop();
+        let (polls, ended) = until_due(Waiting::Sleep, due).await;
+        assert!(ended >= due, "woken after {ended:?}");
+        // The expiry polls the task, and once more for the lane that it woke.
+        assert!(polls <= 4, "polled {polls} times");
+        let (_, ended) = until_due(Waiting::Spin, due).await;
+        assert!(ended >= due, "woken after {ended:?}");
+    }
+
+    #[tokio::test]
+    async fn a_lane_that_is_overdue_is_woken_at_once() {
+        let (polls, _) = until_due(Waiting::Sleep, Duration::ZERO).await;
+        assert_eq!(polls, 1);
     }
 }

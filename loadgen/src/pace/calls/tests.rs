@@ -6,7 +6,6 @@ use tokio::net::TcpListener;
 use workloads::{DataSet, DataSetSpec, Kind, Strategy};
 
 use super::*;
-use crate::pace::open::{LOOK_EVERY, next_wait};
 
 /// A connection to such a peer, which lives as long as the test's runtime.
 async fn to_a_hanging_peer() -> CallConnection {
@@ -44,6 +43,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
     let begun = tokio::time::Instant::now();
     let run = Run {
         pace,
+        waiting: Waiting::Sleep,
         duration: Duration::from_secs(10 * 365 * 24 * 3_600),
         stop: CancellationToken::new(),
     };
@@ -79,17 +79,16 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
         pace: Pace::Open {
             per_second: 1_000.0,
         },
+        waiting: Waiting::Sleep,
         duration: Duration::from_secs(1),
         stop: CancellationToken::new(),
     };
-    let (calls, given_up, lane) = (gets(), Cell::new(false), Arc::new(Lane::default()));
+    let (calls, given_up, lane) = (gets(), Cell::new(false), Lane::default());
     let place = Place {
         number: 0,
         lanes: 1,
         before: 0,
     };
-    let lanes = [Arc::clone(&lane)];
-    assert_eq!(next_wait(&lanes, Duration::ZERO), LOOK_EVERY);
     let _driver = Driver::new(&calls, &run, place, Instant::now(), &given_up, &lane);
-    assert!(next_wait(&lanes, Duration::ZERO) < LOOK_EVERY);
+    assert!(lane.due().is_some_and(|due| due < run.duration));
 }

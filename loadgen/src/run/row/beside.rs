@@ -12,7 +12,7 @@ use workloads::scenario::{Background, Keys};
 use workloads::{DataSet, DataSetSpec, Kind, Shape};
 
 use super::{Early, RowRun};
-use crate::pace::calls::{Callers, Pace};
+use crate::pace::calls::{Callers, Pace, Waiting};
 use crate::pace::closed::{Clients, Job, Verifier};
 use crate::result::Beside;
 use crate::target::call::Calls;
@@ -139,7 +139,7 @@ impl Load {
                     _ => Calls::new(background.strategy, &elsewhere(), ELSEWHERE, 0),
                 };
                 let connections = background.connections.get();
-                let callers = Callers::connect(etcd()?, connections, calls).await;
+                let callers = Callers::connect(etcd()?, connections, calls, Waiting::Sleep).await;
                 let callers = callers.map_err(|e| e.to_string())?;
                 let pace = match background.rate {
                     Some(per_second) => Pace::Open { per_second },
