@@ -20,6 +20,12 @@ impl CpuList {
     pub fn missing_from(&self, available: &Self) -> Vec<usize> {
         self.0.difference(&available.0).copied().collect()
     }
+
+    /// Whether no CPU is in both.
+    #[must_use]
+    pub fn is_apart_from(&self, other: &Self) -> bool {
+        self.0.is_disjoint(&other.0)
+    }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -158,6 +164,7 @@ mod tests {
         let list = |text: &str| text.parse::<CpuList>().expect("a list");
         assert_eq!(list("0,5-6").missing_from(&list("0-1,6")), [5]);
         assert!(list("1").missing_from(&list("0-1")).is_empty());
+        assert!(list("1").is_apart_from(&list("0,2")) && !list("1-2").is_apart_from(&list("0,2")));
     }
 
     /// In a thread of its own, so that no other test is pinned.

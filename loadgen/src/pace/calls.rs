@@ -22,9 +22,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{Driver, Place};
+pub use super::open::Waiting;
 use super::open::{Clock, Lane};
 use super::thread;
-pub use super::open::Waiting;
 use crate::record::LatencyHistogram;
 use crate::target::call::Calls;
 
@@ -196,7 +196,8 @@ async fn all_lanes(
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
-        Pace::Open { .. } => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall)) {
+        Pace::Open { .. } => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall))
+        {
             Ok(clock) => Some(clock),
             Err(error) => return Tally::broken(no_clock(&error)),
         },

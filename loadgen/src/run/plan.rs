@@ -15,6 +15,7 @@ use crate::bars;
 use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
 use crate::isolation::cpus::CpuList;
+use crate::pace::calls::Waiting;
 use crate::result::ClientSettings;
 use crate::sample;
 use crate::target::kube::KubeAccess;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
     pub(super) launcher: Launcher,
+    /// What open loops of small requests do until the next is due.
+    pub(super) waiting: Waiting,
     /// Where the programs of rows by Go clients are.
     pub(super) go_clients: GoClients,
     /// Makes our prefix on foreign endpoints unlike any other run's.
@@ -113,6 +116,7 @@ impl Plan {
                 connect: connect_config(&args.connect)?,
                 kube_access: kube_access(&args.connect)?,
             },
+            waiting: waiting(args),
             go_clients: GoClients {
                 folder: args.go_clients.clone(),
                 own_program: own_program.to_owned(),
@@ -367,6 +371,15 @@ fn server_cpus(args: &RunArgs) -> Result<Option<CpuList>, Failure> {
         }
     }
     Ok(args.server_cpus.clone().or(Some(available)))
+}
+
+/// What open loops do until a request is due: spin where the generator has CPUs that no server may use, so that it is not
+/// late by a wake-up; else sleep, so that servers have the CPU.
+fn waiting(args: &RunArgs) -> Waiting {
+    match (&args.server_cpus, &args.client_cpus) {
+        (Some(servers), Some(own)) if own.is_apart_from(servers) => Waiting::Spin,
+        _ => Waiting::Sleep,
+    }
 }
 
 /// How to connect, as the command line says; the endpoints in it do not count.

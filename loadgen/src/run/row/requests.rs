@@ -49,8 +49,7 @@ impl RowRun<'_> {
         let calls = Calls::new(self.strategy(), data, &verifier.root, after);
         let connections = self.connections();
         measured.case.connections = Some(connections);
-        let waiting = self.plan.waiting();
-        let callers = Callers::connect(config, connections, Arc::clone(&calls), waiting);
+        let callers = Callers::connect(config, connections, Arc::clone(&calls), self.plan.waiting);
         let callers = self.unless_stopped(callers).await?;
         let callers = callers.map_err(|e| Early::Failed(e.to_string()))?;
         let rate = self.spec.rate.or(self.scenario.rate);
