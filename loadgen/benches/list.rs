@@ -2,7 +2,6 @@
 //! loopback, every object checked; and from the cache in JSON.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
 use loadgen::target::kube::{KubeAccess, Options};
 use loadgen::target::list::again::{MOST_RESTARTS, Restarts, until_whole};
-use loadgen::target::list::{Asks, ListError, Reach, Row};
+use loadgen::target::list::{Asks, GoClients, ListError, Reach, Row};
 use loadgen::target::{Launcher, TargetSpec};
 use loadgen::verify::{Check, Expected};
 use workloads::scenario::Media;
@@ -112,6 +112,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
             prefix: format!("{ROOT}pods/"),
             resource: "pods".to_owned(),
             asks: Asks::new(media, Options::default()),
+            go_clients: GoClients::default(),
         };
         for compactions in 0..=MOST_RESTARTS {
             let (objects, restarts) = listed(&row, &reach, &expected, compactions).await;

@@ -151,13 +151,11 @@ pub fn notes(case: &Case) -> Vec<String> {
         None => notes.extend(pace(case)),
     }
     notes.extend(case.client.as_ref().and_then(program));
-    if let Some(server) = &case.server {
-        if server.is_own_word {
-            notes.push(
-                "the server's figures are from its metrics page: memory as it was between lists, pages of files included"
-                    .to_owned(),
-            );
-        }
+    if case.server.as_ref().is_some_and(|s| s.is_own_word) {
+        notes.push(
+            "the server's figures are from its metrics page: memory as it was between lists, pages of files included"
+                .to_owned(),
+        );
     }
     if case.server.is_none() && case.outcome == Outcome::Measured {
         // Of every server that was started there are figures.

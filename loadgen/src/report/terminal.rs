@@ -104,10 +104,9 @@ fn data_set_text(
     for (note, n) in notes.iter().zip(1..) {
         writeln!(text, "[{n}] {note}")?;
     }
-    for line in [machine::line(cases()), warm_up::line(cases())] {
-        if let Some(line) = line {
-            writeln!(text, "{line}")?;
-        }
+    let lines = [machine::line(cases()), warm_up::line(cases())];
+    for line in lines.into_iter().flatten() {
+        writeln!(text, "{line}")?;
     }
     Ok(())
 }

@@ -303,7 +303,7 @@ impl Lists {
         case.chunks = self.chunks;
         case.restarts = self.restarts.count;
         case.restarted_ms =
-            (self.restarts.count > 0).then(|| self.restarts.time.as_secs_f64() * 1e3);
+            (self.restarts.count > 0).then_some(self.restarts.time.as_secs_f64() * 1e3);
         case.latency_ms = (self.latency.n() > 0).then(|| self.latency.quantiles_ms());
         case.throughput_bytes_per_s =
             (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
