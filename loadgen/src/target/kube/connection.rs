@@ -121,14 +121,8 @@ impl Connection {
             headers.insert(header::AUTHORIZATION, authorization.clone());
         }
         let response = match self.sender().await? {
-            Sender::H1(sender) => {
-                sender.ready().await.map_err(|e| lost(&e))?;
-                sender.send_request(request).await
-            }
-            Sender::H2(sender) => {
-                sender.ready().await.map_err(|e| lost(&e))?;
-                sender.send_request(request).await
-            }
+            Sender::H1(sender) => sender.send_request(request).await,
+            Sender::H2(sender) => sender.send_request(request).await,
         };
         response.map_err(|e| lost(&e))
     }
@@ -175,12 +169,13 @@ impl Connection {
     }
 
     async fn sender(&mut self) -> Result<&mut Sender, KubeError> {
-        let is_closed = match &self.sender {
-            Some(Sender::H1(sender)) => sender.is_closed(),
-            Some(Sender::H2(sender)) => sender.is_closed(),
-            None => true,
+        // A connection whose last response was given up half-way closes a moment later. This waits until it has, or is free.
+        let is_open = match &mut self.sender {
+            Some(Sender::H1(sender)) => sender.ready().await.is_ok(),
+            Some(Sender::H2(sender)) => sender.ready().await.is_ok(),
+            None => false,
         };
-        if is_closed {
+        if !is_open {
             self.sender = Some(self.connect().await?);
         }
         let lost = self.lost();
