@@ -197,7 +197,15 @@ pub fn warnings(case: &Case) -> Vec<String> {
         Outcome::Invalid { reason } => notes.push(format!("INVALID: {reason}")),
         Outcome::Interrupted => notes.push("interrupted".to_owned()),
     }
-    if case.errors > 0 {
+    if case.saturated {
+        let refused = match case.errors {
+            0 => String::new(),
+            errors => format!(", and refused {} requests", Quantity::Count(errors)),
+        };
+        notes.push(format!(
+            "SATURATED: it did not keep the rate{refused}; times grow for as long as the load lasts"
+        ));
+    } else if case.errors > 0 {
         notes.push(format!(
             "{} of {} requests wrong",
             Quantity::Count(case.errors),

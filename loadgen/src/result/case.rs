@@ -83,6 +83,10 @@ pub struct Case {
     /// The rounds of the measured phase one by one, in order. A row of small requests is one round, each put to watchers is one.
     #[serde(default)]
     pub rounds: Vec<Round>,
+    /// Whether the target kept less than 99 % of the rate of an open loop. Times are then those of a queue that grows for as
+    /// long as the load lasts, and what it refused for the load is among `errors`.
+    #[serde(default)]
+    pub saturated: bool,
     /// Time of one whole list, small request or event at a watcher, from its intended start to its checked end.
     pub latency_ms: Option<Quantiles>,
     /// The same requests from when they were really sent (open loop): what a generator that waits would have seen.
@@ -155,6 +159,7 @@ impl Case {
             cold: None,
             warm_up: None,
             rounds: Vec::new(),
+            saturated: false,
             latency_ms: None,
             service_ms: None,
             requests_per_s: None,

@@ -178,8 +178,9 @@ impl RowRun<'_> {
         }
         self.check_fits()?;
         let mut verifier = self.load(running, measured).await?;
-        if matches!(self.source, Source::Fresh(_)) {
-            let restarted = self.unless_stopped(running.restart_on_disk()).await?;
+        if let Source::Fresh(data) = &self.source {
+            let restarted = running.restart_on_disk(data.len());
+            let restarted = self.unless_stopped(restarted).await?;
             restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
         }
         if let Strategy::Selector(selector) = self.strategy() {

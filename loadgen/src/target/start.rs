@@ -2,13 +2,14 @@
 //!
 //! - [`baseline`]: a server of as many bytes as a list has
 //! - [`mod@bench`]: ours, with both tiers
-//! - [`etcd`]: an etcd binary, and its data folder
+//! - [`etcd`]: an etcd binary, and its data folder; [`raft_log`]: entries that push a data set out of its log
 //! - [`there`]: endpoints that are there
 //! - [`running`]: what came of any of them
 
 pub mod baseline;
 mod bench;
 mod etcd;
+mod raft_log;
 mod running;
 mod there;
 

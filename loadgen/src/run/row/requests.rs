@@ -23,6 +23,10 @@ use crate::target::list::{Reach, Row};
 const WARM_UP: Duration = Duration::from_millis(500);
 /// How much of a quantile that an open loop reports may be the generator's lateness.
 const LATE_PART: f64 = 0.1;
+/// The part of its schedule that a target keeps which is not saturated.
+const KEPT_PART: f64 = 0.99;
+/// What a server says that refuses a request since it has too many, in its status message.
+const REFUSED: &str = "too many requests";
 /// How long the generator may be kept from its CPU.
 const STALL_MS: f64 = 100.0;
 /// Page of the list that checks what is there afterwards.
@@ -108,7 +112,10 @@ impl RowRun<'_> {
         if self.stop.is_cancelled() {
             return Err(Early::Interrupted);
         }
-        if let Some(reason) = measured.case.error_samples.first() {
+        measured.case.saturated = rate.is_some_and(|rate| is_saturated(&tally, rate));
+        if let Some(reason) = measured.case.error_samples.first()
+            && !(measured.case.saturated && is_refused(&tally))
+        {
             return Err(Early::Failed(format!(
                 "{} of {} requests failed: {reason}",
                 tally.errors, tally.requests
@@ -120,7 +127,7 @@ impl RowRun<'_> {
         {
             // The same bytes at later revisions, each acknowledged put at one of its own.
             expected.revisions = None;
-            expected.revision += tally.requests as i64;
+            expected.revision += (tally.requests - tally.errors) as i64;
             let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
             let read_back = self.unless_stopped(read_back).await?;
             let late = || format!("puts were not read back within {READ_BACK_WITHIN:?}");
@@ -202,24 +209,30 @@ fn spoiled(tally: &Tally) -> Option<String> {
     late(tally)
 }
 
-/// Which quantile of an open loop is the generator's rather than the target's. Between sending and the intended start lies
-/// what the generator was late by: a generator that is never late would have seen a latency between the two.
+/// Whether a target did not keep the rate of an open loop. Its times then grow for as long as the load lasts.
+fn is_saturated(tally: &Tally, per_second: f64) -> bool {
+    let answered = tally.requests.saturating_sub(tally.errors) as f64;
+    answered / tally.elapsed.as_secs_f64() < KEPT_PART * per_second
+}
+
+/// Whether all that failed was refused for the load, and so not done.
+fn is_refused(tally: &Tally) -> bool {
+    let mut errors = tally.error_counts.keys();
+    errors.all(|error| error.contains(REFUSED))
+}
+
+/// Why the median of an open loop is the generator's rather than the target's. Between the intended start and sending lies what
+/// the generator was late by: one that is never late would have seen a latency between that from sending and that from
+/// the intended start. Both are reported of each quantile.
 fn late(tally: &Tally) -> Option<String> {
-    let (latency, service) = (tally.latency.quantiles_ms(), tally.service.quantiles_ms());
-    let quantiles = [
-        ("p50", latency.p50, service.p50),
-        ("p99", latency.p99, service.p99),
-    ];
-    quantiles.into_iter().find_map(|(name, latency, service)| {
-        let (latency, service) = latency.zip(service)?;
-        let late = latency - service;
-        (late > LATE_PART * latency).then(|| {
-            format!(
-                "the generator was late: {late:.3} of the {latency:.3} ms of {name} passed before \
-                 requests were sent, and more than a tenth says nothing about the target; give \
-                 both CPUs of their own (--server-cpus, --client-cpus), or ask for another rate"
-            )
-        })
+    let latency = tally.latency.quantiles_ms().p50?;
+    let late = latency - tally.service.quantiles_ms().p50?;
+    (late > LATE_PART * latency).then(|| {
+        format!(
+            "the generator was late: {late:.3} of the {latency:.3} ms of the median passed before \
+             requests were sent, and more than a tenth says nothing about the target; give both \
+             CPUs of their own (--server-cpus, --client-cpus), or ask for another rate"
+        )
     })
 }
 
@@ -248,7 +261,7 @@ mod tests {
         assert_eq!(spoiled(&tally(20, 1_000, 2)), None);
         // A millisecond is much beside one, and little beside twenty.
         let late = spoiled(&tally(1_000, 1_000, 2));
-        assert!(late.is_some_and(|why| why.contains("ms of p50 passed before")));
+        assert!(late.is_some_and(|why| why.contains("ms of the median passed before")));
         assert_eq!(spoiled(&tally(1_000, 20_000, 2)), None);
         let stalled = spoiled(&tally(20, 1_000, 150));
         assert!(stalled.is_some_and(|why| why.contains("lost its CPU")));
@@ -266,13 +279,16 @@ mod tests {
     }
 
     #[test]
-    fn a_late_tail_spoils_a_case_whose_median_is_right() {
-        let mut tally = tally(0, 1_000, 2);
-        for _ in 0..50 {
-            tally.lag.record(Duration::from_millis(5));
-            tally.service.record(Duration::from_millis(1));
-            tally.latency.record(Duration::from_millis(6));
-        }
-        assert!(spoiled(&tally).is_some_and(|why| why.contains("of p99")));
+    fn a_target_that_does_not_keep_the_rate_is_saturated_and_may_refuse() {
+        let mut tally = tally(0, 1_000, 0);
+        tally.elapsed = Duration::from_secs(10);
+        assert!(!is_saturated(&tally, 100.5) && is_saturated(&tally, 102.0));
+        tally.failed(10, "etcdserver: too many requests".to_owned());
+        assert!(is_refused(&tally));
+        tally.failed(
+            1,
+            "the answer for /a is not the object that was written".to_owned(),
+        );
+        assert!(!is_refused(&tally));
     }
 }

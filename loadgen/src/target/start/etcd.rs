@@ -8,7 +8,8 @@ use etcd_api::client::config::ClientConfig;
 use tokio::process::Command;
 
 use super::{
-    Launcher, OnDisk, QUOTA_BYTES, READY_WITHIN, Running, StartError, guarded, shown, status, words,
+    Launcher, OnDisk, QUOTA_BYTES, READY_WITHIN, Running, StartError, guarded, raft_log, shown,
+    status, words,
 };
 use crate::result::ServerSetup;
 use crate::target::child::{ChildError, ChildServer};
@@ -90,16 +91,17 @@ impl Running {
     /// Starts a server that keeps its data on disk anew, with the same flags, ports and folder, once it was seeded; others
     /// are left alone. Returns whether it did, when the server answers again.
     ///
-    /// A server that has just taken a data set still holds what taking it needed: etcd's heap has the log of these writes,
-    /// which is the whole data set where they came many at a time. No server in production was seeded a moment ago, and a
-    /// server that keeps its data in memory has nothing else to begin with.
+    /// A server that has just taken a data set of `objects` still holds what taking it needed: in etcd's heap are the log of
+    /// these writes ([`raft_log`]) and what is garbage. No server in production was seeded a moment
+    /// ago, and a server that keeps its data in memory has nothing else to begin with.
     ///
     /// # Errors
     /// [`StartError`] when it does not come back.
-    pub async fn restart_on_disk(&mut self) -> Result<bool, StartError> {
+    pub async fn restart_on_disk(&mut self, objects: u64) -> Result<bool, StartError> {
         let (Some(on_disk), Some(config)) = (&self.on_disk, &self.etcd) else {
             return Ok(false);
         };
+        raft_log::outrun(config, objects).await?;
         // It is the only one so far: the Kubernetes tier is started in front of what has been seeded.
         let Some(child) = self.processes.pop() else {
             return Ok(false);
