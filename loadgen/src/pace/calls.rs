@@ -89,7 +89,7 @@ impl Tally {
         tally
     }
 
-    pub(super) fn failed(&mut self, count: u64, text: String) {
+    pub(crate) fn failed(&mut self, count: u64, text: String) {
         self.requests += count;
         self.errors += count;
         *self.error_counts.entry(text).or_default() += count;
