@@ -5,7 +5,7 @@
 //! Here small writes land in a buffer, which is written out at the end of the connection's turn: when it has
 //! nothing more to do, and before any other task runs. So a response waits for those of its own turn only, which are
 //! copied meanwhile, and never for another connection. Writes of [`PASS_BYTES`] and more pass straight through, after what
-//! waits before them.
+//! waits before them, and take along what is left of their DATA frame and was not shown ([`super::rope`]).
 //!
 //! The socket may be a TLS session: what is gathered becomes full records, and what the session holds back
 //! is flushed at the end of the turn, too.
@@ -16,6 +16,7 @@ mod tests;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::marker::PhantomData;
 use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,6 +28,9 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep};
+
+use super::data_frames::Output;
+use super::rope::{Rest, Rope};
 
 /// Bytes that may wait; beyond, the writer waits for the socket as it would without gathering.
 const MOST_BYTES: usize = 256 * 1024;
@@ -40,13 +44,17 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// Slices of one write: those of a frame of 256 KiB whose records are of 4 KiB, with what lies between them.
+const MOST_SLICES: usize = 132;
+
 /// How long the last bytes of a connection that is gone may wait for a peer that does not read.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The gathering side of a connection: the socket that its protocol reads and writes.
 #[derive(Debug)]
-pub(super) struct Gathered<S> {
+pub(super) struct Gathered<S, D> {
     shared: Arc<Mutex<State<S>>>,
+    data: PhantomData<fn() -> D>,
 }
 
 /// The side that writes out what was gathered.
@@ -62,6 +70,10 @@ struct State<S> {
     waiting: Vec<u8>,
     /// Bytes of `waiting` that are written.
     written: usize,
+    /// Where the protocol's output is in its frames.
+    output: Output,
+    /// Bytes that were written before the protocol showed them.
+    ahead: usize,
     /// Whether small writes are gathered at all.
     gather: bool,
     /// What the end of a turn ran into; the next write reports it.
@@ -70,18 +82,25 @@ struct State<S> {
 
 /// Gathers small writes to `socket`; without `gather` every write passes. What reads and writes the first must be polled by
 /// [`Outlet::after_each_turn`] of the second, or small writes never leave.
-pub(super) fn gathered<S>(socket: S, gather: bool) -> (Gathered<S>, Outlet<S>) {
+/// `D` is the data of the bodies that are sent.
+pub(super) fn gathered<S, D: Rope>(socket: S, gather: bool) -> (Gathered<S, D>, Outlet<S>) {
     let shared = Arc::new(Mutex::new(State {
         socket,
         waiting: Vec::new(),
         written: 0,
+        output: Output::default(),
+        ahead: 0,
         gather,
         failed: None,
     }));
     let outlet = Outlet {
         shared: shared.clone(),
     };
-    (Gathered { shared }, outlet)
+    let gathered = Gathered {
+        shared,
+        data: PhantomData,
+    };
+    (gathered, outlet)
 }
 
 impl<S: AsyncWrite + Unpin> Outlet<S> {
@@ -167,47 +186,99 @@ impl<S: AsyncWrite + Unpin> State<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Gathered<S> {
-    /// Gathers `bytes` bytes by `gather`, or lets `pass` write them, or waits for room.
-    fn poll_gather(
-        &self,
+impl<S: AsyncWrite + Unpin> State<S> {
+    /// Takes `bufs`: they are gathered, or written with what of `rest` belongs to the same DATA frame, or wait for room.
+    /// `bytes` is the length of `bufs`.
+    fn poll_take<R: Rest>(
+        &mut self,
         cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
         bytes: usize,
-        gather: impl FnOnce(&mut Vec<u8>),
-        pass: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+        rest: Option<R>,
     ) -> Poll<io::Result<usize>> {
-        let mut state = self.shared.lock();
-        if let Some(e) = state.failed.take() {
+        if let Some(e) = self.failed.take() {
             return Poll::Ready(Err(e));
         }
-        let passes = bytes >= PASS_BYTES || !state.gather;
-        let waiting = state.waiting.len();
+        if self.ahead > 0 {
+            let count = self.ahead.min(bytes);
+            self.ahead -= count;
+            return Poll::Ready(Ok(count));
+        }
+        let mut output = self.output;
+        bufs.iter().for_each(|buf| output.advance(buf));
+        let rest = rest.filter(|rest| bufs.last().is_some_and(|last| rest.is_behind(last)));
+        let more = match rest {
+            Some(_) => output.left_of_data(),
+            None => 0,
+        };
+        let passes = bytes + more >= PASS_BYTES || !self.gather;
+        let waiting = self.waiting.len();
         if waiting > 0 && (passes || waiting + bytes > MOST_BYTES) {
-            ready!(state.poll_drain(cx))?;
+            ready!(self.poll_drain(cx))?;
         }
-        if passes {
-            return pass(Pin::new(&mut state.socket), cx);
+        if !passes {
+            if self.waiting.capacity() == 0 {
+                self.waiting = SPARE.take();
+            }
+            bufs.iter()
+                .for_each(|buf| self.waiting.extend_from_slice(buf));
+            self.output = output;
+            return Poll::Ready(Ok(bytes));
         }
-        if state.waiting.capacity() == 0 {
-            state.waiting = SPARE.take();
+        let socket = Pin::new(&mut self.socket);
+        let written = match rest {
+            Some(rest) => ready!(poll_write_whole(socket, cx, bufs, &rest, more))?,
+            None => ready!(socket.poll_write_vectored(cx, bufs))?,
+        };
+        if written < bytes {
+            let mut left = written;
+            for buf in bufs {
+                let taken = &buf[..buf.len().min(left)];
+                self.output.advance(taken);
+                left -= taken.len();
+            }
+            return Poll::Ready(Ok(written));
         }
-        gather(&mut state.waiting);
+        self.ahead = written - bytes;
+        self.output = output;
+        self.output.skip_data(self.ahead);
         Poll::Ready(Ok(bytes))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+/// Writes `bufs` and at most `most` bytes of `rest` behind them. Returns how many bytes the socket took of all.
+fn poll_write_whole<S: AsyncWrite>(
+    socket: Pin<&mut S>,
+    cx: &mut Context<'_>,
+    bufs: &[IoSlice<'_>],
+    rest: &impl Rest,
+    most: usize,
+) -> Poll<io::Result<usize>> {
+    let mut all = [IoSlice::new(&[]); MOST_SLICES];
+    let mut filled = 0;
+    let mut left = most;
+    let rest = rest.slices().map_while(|slice| {
+        let slice = &slice[..slice.len().min(left)];
+        left -= slice.len();
+        (!slice.is_empty()).then(|| IoSlice::new(slice))
+    });
+    for (slot, slice) in all.iter_mut().zip(bufs.iter().copied().chain(rest)) {
+        *slot = slice;
+        filled += 1;
+    }
+    socket.poll_write_vectored(cx, &all[..filled])
+}
+
+impl<S: AsyncWrite + Unpin, D: Rope> AsyncWrite for Gathered<S, D> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_gather(
-            cx,
-            buf.len(),
-            |waiting| waiting.extend_from_slice(buf),
-            |socket, cx| socket.poll_write(cx, buf),
-        )
+        let bufs = [IoSlice::new(buf)];
+        self.shared
+            .lock()
+            .poll_take(cx, &bufs, buf.len(), None::<D::Rest>)
     }
 
     fn poll_write_vectored(
@@ -215,12 +286,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_gather(
-            cx,
-            bufs.iter().map(|b| b.len()).sum(),
-            |waiting| bufs.iter().for_each(|b| waiting.extend_from_slice(b)),
-            |socket, cx| socket.poll_write_vectored(cx, bufs),
-        )
+        let bytes = bufs.iter().map(|buf| buf.len()).sum();
+        self.shared
+            .lock()
+            .poll_take(cx, bufs, bytes, D::take_rest())
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -247,7 +316,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
+impl<S: AsyncRead + Unpin, D> AsyncRead for Gathered<S, D> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

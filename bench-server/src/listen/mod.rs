@@ -7,11 +7,13 @@
 
 mod connections;
 mod counts;
+mod data_frames;
 mod discard;
 mod first_bytes;
 mod gather;
 mod handshakes;
 mod limits;
+mod rope;
 mod stalled;
 mod time_limit;
 mod tls;
@@ -21,7 +23,6 @@ mod workers;
 
 use std::sync::Arc;
 
-use bytes::Buf;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
@@ -31,6 +32,7 @@ pub(crate) use counts::LimitCollector;
 pub(crate) use discard::discard;
 pub(crate) use limits::response_bytes;
 pub use limits::{Limits, MAX_STREAMS};
+pub use rope::{Rest, Rope};
 pub(crate) use time_limit::TimeLimit;
 pub use tls::{ClientCertificates, TlsError, TlsFiles, TlsFlags};
 pub use tls_reload::ServerTls;
@@ -42,7 +44,7 @@ pub(crate) use workers::serve_one;
 /// What a tier serves: a request in, a response with a body of our own out.
 pub trait Handler: Clone + Send + 'static {
     /// The body's data.
-    type Data: Buf + Send + 'static;
+    type Data: Rope + Send + 'static;
     /// The body.
     type Body: http_body::Body<Data = Self::Data, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send

@@ -235,7 +235,7 @@ async fn serve_connection<H, S>(
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE);
-    let (stream, outlet) = gathered(stream, serving.gather);
+    let (stream, outlet) = gathered::<_, H::Data>(stream, serving.gather);
     let stream = TokioIo::new(FirstBytes::within(FIRST_WORD, newcomer, stream));
     let connection = builder.serve_connection(stream, service);
     // Of HTTP/1.1, where the connection's task is what sends.

@@ -7,6 +7,10 @@
 //! ones are pointed at where the store keeps them; one that straddles two frames is in both.
 //! Measured in `docs/performance.md`.
 
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -19,6 +23,7 @@ use super::part::Part;
 use super::run::Run;
 use super::stopwatch::Stopwatch;
 use crate::admission::Admitted;
+use crate::listen::{Rest, Rope};
 use crate::store::{Record, Shown};
 
 /// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
@@ -52,11 +57,34 @@ impl Piece {
     }
 }
 
+/// The pieces of a frame; they stay until the frame is dropped.
+#[derive(Debug, Clone, Default)]
+enum Pieces {
+    #[default]
+    None,
+    /// Small responses: no allocation.
+    One(Piece),
+    /// Shared with [`RestOfFrame`].
+    Many(Arc<[Piece]>),
+}
+
+impl Pieces {
+    fn as_slice(&self) -> &[Piece] {
+        match self {
+            Self::None => &[],
+            Self::One(piece) => std::slice::from_ref(piece),
+            Self::Many(pieces) => pieces,
+        }
+    }
+}
+
 /// One DATA frame's worth of a response body. Dropping it frees the copied runs only.
 #[derive(Debug, Default)]
 pub struct Frame {
-    pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are already consumed, or belong to the frame before.
+    pieces: Pieces,
+    /// The piece that is read next.
+    next: usize,
+    /// Bytes of that piece that are already consumed, or belong to the frame before.
     consumed: usize,
     /// Bytes left; those of the last piece beyond them belong to the next frame.
     remaining: usize,
@@ -84,47 +112,17 @@ impl Frame {
         self.stopwatch = Some(stopwatch);
     }
 
-    /// Cuts everything from byte `at` on off into a frame of its own; a piece that straddles the
-    /// cut is shared by both.
-    fn split_off(&mut self, at: usize) -> Self {
-        let mut over = self.remaining.saturating_sub(at);
-        let mut rest = Self {
-            remaining: over,
-            ..Self::default()
-        };
-        self.remaining -= over;
-        while over > 0 {
-            let Some(last) = self.pieces.pop_back() else {
-                unreachable!("pieces hold what remaining says");
-            };
-            let len = last.as_slice().len();
-            let skipped = if self.pieces.is_empty() {
-                self.consumed
-            } else {
-                0
-            };
-            if len - skipped <= over {
-                over -= len - skipped;
-                rest.consumed = skipped;
-                rest.pieces.push_front(last);
-            } else {
-                rest.consumed = len - over;
-                rest.pieces.push_front(last.clone());
-                self.pieces.push_back(last);
-                over = 0;
-            }
-        }
-        rest
+    /// The pieces that are not consumed.
+    fn left(&self) -> &[Piece] {
+        self.pieces.as_slice().get(self.next..).unwrap_or_default()
     }
 }
 
 impl From<Bytes> for Frame {
     fn from(bytes: Bytes) -> Self {
-        let remaining = bytes.len();
         Self {
-            pieces: VecDeque::from([Piece::Run(bytes)]),
-            consumed: 0,
-            remaining,
+            remaining: bytes.len(),
+            pieces: Pieces::One(Piece::Run(bytes)),
             ..Self::default()
         }
     }
@@ -136,7 +134,7 @@ impl Buf for Frame {
     }
 
     fn chunk(&self) -> &[u8] {
-        match self.pieces.front() {
+        match self.left().first() {
             Some(piece) => {
                 let rest = &piece.as_slice()[self.consumed..];
                 &rest[..rest.len().min(self.remaining)]
@@ -149,13 +147,24 @@ impl Buf for Frame {
         let mut skip = self.consumed;
         let mut left = self.remaining;
         let mut filled = 0;
-        for (slot, piece) in dst.iter_mut().zip(&self.pieces) {
+        for (slot, piece) in dst.iter_mut().zip(self.left()) {
             let slice = &piece.as_slice()[skip..];
             let slice = &slice[..slice.len().min(left)];
             *slot = IoSlice::new(slice);
             left -= slice.len();
             skip = 0;
             filled += 1;
+        }
+        if left > 0
+            && let Some(last) = dst[..filled].last()
+            && let Pieces::Many(pieces) = &self.pieces
+        {
+            NOT_SHOWN.set(Some(RestOfFrame {
+                shown_last: last.as_ptr_range(),
+                pieces: pieces.clone(),
+                next: self.next + filled,
+                bytes: left,
+            }));
         }
         filled
     }
@@ -173,7 +182,7 @@ impl Buf for Frame {
             in_flight.advanced();
         }
         self.remaining -= count;
-        while let Some(piece) = self.pieces.front() {
+        while let Some(piece) = self.left().first() {
             let left = piece.as_slice().len() - self.consumed;
             if count < left {
                 self.consumed += count;
@@ -181,15 +190,58 @@ impl Buf for Frame {
             }
             count -= left;
             self.consumed = 0;
-            self.pieces.pop_front();
+            self.next += 1;
         }
+    }
+}
+
+thread_local! {
+    /// What the thread's latest vectored read of a frame had no room to show.
+    static NOT_SHOWN: Cell<Option<RestOfFrame>> = const { Cell::new(None) };
+}
+
+/// The pieces of a frame behind those that a vectored read has shown.
+#[derive(Debug)]
+pub struct RestOfFrame {
+    /// Where the last slice lies that was shown. Compared, never followed.
+    shown_last: Range<*const u8>,
+    pieces: Arc<[Piece]>,
+    next: usize,
+    bytes: usize,
+}
+
+impl Rope for Frame {
+    type Rest = RestOfFrame;
+
+    fn take_rest() -> Option<RestOfFrame> {
+        NOT_SHOWN.take()
+    }
+}
+
+impl Rest for RestOfFrame {
+    fn is_behind(&self, last: &[u8]) -> bool {
+        last.as_ptr_range() == self.shown_last
+    }
+
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let mut left = self.bytes;
+        self.pieces[self.next..].iter().map(move |piece| {
+            let slice = piece.as_slice();
+            let slice = &slice[..slice.len().min(left)];
+            left -= slice.len();
+            slice
+        })
     }
 }
 
 /// Gathers header bytes and records into frames.
 #[derive(Debug)]
 pub struct FrameBuilder {
-    frame: Frame,
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that belong to the frame before.
+    consumed: usize,
+    /// Bytes gathered.
+    len: usize,
     run: Run,
     /// A record that is shown in part, on its way into the run.
     part: Vec<u8>,
@@ -211,7 +263,9 @@ impl FrameBuilder {
     /// The same for frames of `target` bytes instead of [`TARGET_BYTES`].
     pub fn with_target(expected_bytes: usize, target: usize) -> Self {
         Self {
-            frame: Frame::default(),
+            pieces: VecDeque::new(),
+            consumed: 0,
+            len: 0,
             run: Run::default(),
             part: Vec::new(),
             expected: expected_bytes,
@@ -222,23 +276,23 @@ impl FrameBuilder {
 
     /// Bytes gathered so far.
     pub fn len(&self) -> usize {
-        self.frame.remaining
+        self.len
     }
 
     /// Whether nothing was gathered.
     pub fn is_empty(&self) -> bool {
-        self.frame.remaining == 0
+        self.len == 0
     }
 
     /// Whether a whole frame is there.
     pub fn is_full(&self) -> bool {
-        self.frame.remaining >= self.target
+        self.len >= self.target
     }
 
     /// Appends bytes that were made for this response.
     pub fn put(&mut self, bytes: &[u8]) {
         self.run.put(bytes, self.expected, self.target);
-        self.frame.remaining += bytes.len();
+        self.len += bytes.len();
     }
 
     /// Appends a stored record: copied when small, pointed at when large.
@@ -251,11 +305,11 @@ impl FrameBuilder {
             return;
         }
         self.close_run();
-        self.frame.remaining += len;
-        self.frame.pieces.push_back(Piece::Stored(record.clone()));
+        self.len += len;
+        self.pieces.push_back(Piece::Stored(record.clone()));
         if !tail.is_empty() {
             let tail = Piece::StoredTail(record.clone());
-            self.frame.pieces.push_back(tail);
+            self.pieces.push_back(tail);
         }
     }
 
@@ -291,23 +345,59 @@ impl FrameBuilder {
 
     fn point_at(&mut self, piece: Piece) {
         self.close_run();
-        self.frame.remaining += piece.as_slice().len();
-        self.frame.pieces.push_back(piece);
+        self.len += piece.as_slice().len();
+        self.pieces.push_back(piece);
     }
 
     /// A frame of exactly the target's size when that much is there, else all there is; what is
     /// beyond stays for the next one.
     pub fn take_frame(&mut self) -> Frame {
         self.close_run();
-        let rest = self.frame.split_off(self.target);
+        let frame = self.cut(self.target);
         self.target = in_flight::frame_bytes(self.full);
-        std::mem::replace(&mut self.frame, rest)
+        frame
     }
 
     /// All that is there as one frame, ready to send.
     pub fn finish(mut self) -> Frame {
         self.close_run();
-        self.frame
+        self.cut(usize::MAX)
+    }
+
+    /// Makes a frame of the first `most` bytes. A piece that straddles the cut is shared with the next frame.
+    fn cut(&mut self, most: usize) -> Frame {
+        let remaining = self.len.min(most);
+        let consumed = self.consumed;
+        let mut whole = 0;
+        // Where the cut lies in the first piece that the frame does not have all of.
+        let mut straddled = consumed + remaining;
+        while let Some(piece) = self.pieces.get(whole) {
+            let len = piece.as_slice().len();
+            if straddled < len {
+                break;
+            }
+            straddled -= len;
+            whole += 1;
+        }
+        self.consumed = straddled;
+        self.len -= remaining;
+        let shared = match straddled {
+            0 => None,
+            _ => self.pieces.get(whole).cloned(),
+        };
+        let pieces = match (whole, shared) {
+            (0, None) => Pieces::None,
+            (0, Some(piece)) => Pieces::One(piece),
+            (1, None) => self.pieces.pop_front().map_or(Pieces::None, Pieces::One),
+            (_, None) => Pieces::Many(self.pieces.drain(..whole).collect()),
+            (_, shared) => Pieces::Many(self.pieces.drain(..whole).chain(shared).collect()),
+        };
+        Frame {
+            pieces,
+            consumed,
+            remaining,
+            ..Frame::default()
+        }
     }
 
     fn close_run(&mut self) {
@@ -315,99 +405,6 @@ impl FrameBuilder {
             return;
         }
         let run = std::mem::take(&mut self.run);
-        self.frame.pieces.push_back(Piece::Run(run.freeze()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn drain_vectored(mut frame: Frame, step: usize) -> Vec<u8> {
-        let mut out = Vec::new();
-        while frame.has_remaining() {
-            let mut slices = [IoSlice::new(&[]); 4];
-            let filled = frame.chunks_vectored(&mut slices);
-            let seen = slices[..filled].iter().flat_map(|s| s.iter().copied());
-            let before = out.len();
-            out.extend(seen.take(step));
-            let take = out.len() - before;
-            frame.advance(take);
-        }
-        out
-    }
-
-    #[test]
-    fn a_rope_reads_as_the_bytes_it_was_built_from() {
-        for step in [1, 7, 4096, 1 << 20] {
-            let mut builder = FrameBuilder::new(64);
-            let mut expected = Vec::new();
-            for (i, len) in [10usize, 5_000, 3, 70_000, 1, 4_096, 2]
-                .into_iter()
-                .enumerate()
-            {
-                let bytes = vec![i as u8; len];
-                expected.extend_from_slice(&bytes);
-                builder.put_shared(Bytes::from(bytes));
-            }
-            assert_eq!(builder.len(), expected.len());
-            assert_eq!(
-                drain_vectored(builder.finish(), step),
-                expected,
-                "step {step}"
-            );
-        }
-    }
-
-    #[test]
-    fn frames_are_cut_exactly_wherever_the_pieces_end() {
-        let mut builder = FrameBuilder::with_target(1 << 20, 10_000);
-        let mut expected = Vec::new();
-        let mut seen = Vec::new();
-        for (i, len) in [
-            10usize, 50_000, 3, 9_990, 4_096, 4_000, 4_000, 4_000, 25_000,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let bytes = vec![i as u8; len];
-            expected.extend_from_slice(&bytes);
-            match i % 2 {
-                0 => builder.put_shared(Bytes::from(bytes)),
-                _ => {
-                    // More lies around the part than it shows.
-                    let buffer = [&[0xff][..], &bytes, &[0xff]].concat().into();
-                    let mut part = Part::new(&buffer, 1..buffer.len());
-                    part.truncate(len);
-                    builder.put_part(part);
-                }
-            }
-            while builder.is_full() {
-                let frame = builder.take_frame();
-                assert_eq!(frame.remaining(), 10_000);
-                seen.extend(drain_vectored(frame, 777));
-            }
-        }
-        let rest = builder.take_frame();
-        assert!(rest.remaining() < 10_000 && builder.is_empty());
-        seen.extend(drain_vectored(rest, usize::MAX));
-        assert!(seen == expected, "every byte once, in order");
-    }
-
-    #[test]
-    fn chunks_read_no_further_than_the_frame() {
-        let mut builder = FrameBuilder::with_target(0, 5_000);
-        builder.put_shared(Bytes::from(vec![1; 12_000]));
-        for len in [5_000, 5_000, 2_000] {
-            let mut frame = builder.take_frame();
-            assert_eq!(frame.chunk().len(), len);
-            assert_eq!(frame.copy_to_bytes(len), vec![1; len]);
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "cannot advance")]
-    fn advancing_past_the_end_is_a_bug() {
-        Frame::from(Bytes::from_static(b"ab")).advance(3);
+        self.pieces.push_back(Piece::Run(run.freeze()));
     }
 }

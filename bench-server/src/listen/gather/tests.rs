@@ -1,5 +1,6 @@
 //! Gathering over sockets in memory, and over what stands in for a TLS session.
 
+use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -48,7 +49,7 @@ type Writes = Arc<Mutex<Vec<usize>>>;
 fn counted(
     room: usize,
 ) -> (
-    Gathered<Counting>,
+    Gathered<Counting, Bytes>,
     Outlet<Counting>,
     tokio::io::DuplexStream,
     Writes,
@@ -223,7 +224,13 @@ impl AsyncRead for Session {
     }
 }
 
-fn over_a_session(room: usize) -> (Gathered<Session>, Outlet<Session>, tokio::io::DuplexStream) {
+fn over_a_session(
+    room: usize,
+) -> (
+    Gathered<Session, Bytes>,
+    Outlet<Session>,
+    tokio::io::DuplexStream,
+) {
     let (inner, far) = tokio::io::duplex(room);
     let held = Vec::new();
     let (near, outlet) = gathered(Session { inner, held }, true);
