@@ -209,7 +209,7 @@ impl FrameBuilder {
     }
 
     /// The same for frames of `target` bytes instead of [`TARGET_BYTES`].
-    pub fn with_target(expected_bytes: usize, target: usize) -> Self {
+    fn with_target(expected_bytes: usize, target: usize) -> Self {
         Self {
             frame: Frame::default(),
             run: Run::default(),
@@ -377,9 +377,7 @@ mod tests {
                 _ => {
                     // More lies around the part than it shows.
                     let buffer = [&[0xff][..], &bytes, &[0xff]].concat().into();
-                    let mut part = Part::new(&buffer, 1..buffer.len());
-                    part.truncate(len);
-                    builder.put_part(part);
+                    builder.put_part(Part::new(&buffer, 1..1 + len));
                 }
             }
             while builder.is_full() {

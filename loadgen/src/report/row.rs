@@ -213,11 +213,11 @@ pub fn warnings(case: &Case) -> Vec<String> {
         ));
     }
     if case.client_limited {
-        let drained = case
+        let unchecked = case
             .null_sink_ms
             .as_ref()
             .and_then(|quantiles| quantiles.p50);
-        let mut note = format!("client-limited: {} without checking", milliseconds(drained));
+        let mut note = format!("client-limited: {} without checking", milliseconds(unchecked));
         if let Some(Spread {
             min,
             p50,
@@ -344,7 +344,7 @@ fn pace(case: &Case) -> Option<String> {
 /// What a list takes beside its bytes alone, interleaved.
 fn beside_its_bytes(of: &Yardstick) -> String {
     let Spread { min, p50, max, .. } = of.time_ratio;
-    let how = if of.checked { "checked" } else { "drained" };
+    let how = if of.checked { "checked" } else { "unchecked" };
     let cpu = of
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));

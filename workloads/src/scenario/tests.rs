@@ -238,7 +238,7 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
             "row `etcd/stream/every-1000ms` has a pace",
         ),
         ("\"checked\"", "\"read\"", "unknown variant `read`"),
-        ("paged:5\",", "opaque\",", "does not take `yardstick`"),
+        ("paged:5\",", "no-lists\",", "does not take `yardstick`"),
         (
             "\"paged:5\",",
             "\"paged:5\", clients = 2,",
