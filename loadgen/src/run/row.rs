@@ -176,8 +176,8 @@ impl RowRun<'_> {
         }
         self.check_fits()?;
         let mut verifier = self.load(running, measured).await?;
-        if let Source::Fresh(data) = &self.source {
-            let restarted = running.restart_on_disk(data.len());
+        if let Source::Fresh(_) = &self.source {
+            let restarted = running.restart_on_disk();
             let restarted = self.unless_stopped(restarted).await?;
             restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
         }

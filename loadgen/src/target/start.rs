@@ -2,14 +2,13 @@
 //!
 //! - [`baseline`]: a server of as many bytes as a list has
 //! - [`mod@bench`]: ours, with both tiers
-//! - [`etcd`]: an etcd binary, and its data folder; [`raft_log`]: entries that push a data set out of its log
+//! - [`etcd`]: an etcd binary, and its data folder
 //! - [`there`]: endpoints that are there
 //! - [`running`]: what came of any of them
 
 pub mod baseline;
 mod bench;
 mod etcd;
-mod raft_log;
 mod running;
 mod there;
 
