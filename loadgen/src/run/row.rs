@@ -138,7 +138,8 @@ impl RowRun<'_> {
 
     async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
         self.check_possible()?;
-        let started = self.plan.launcher.start(&self.target.spec, self.strategy());
+        let launcher = self.plan.launcher_of(self.scenario);
+        let started = launcher.start(&self.target.spec, self.strategy());
         let mut running = self
             .unless_stopped(started)
             .await?

@@ -20,12 +20,12 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::{StatusRequest, StatusResponse};
+use workloads::CpuList;
 use workloads::strategy::Strategy;
 
 use super::child::{ChildError, ChildServer};
 use super::kube::{KubeAccess, KubeError};
 use super::{TargetSpec, guard};
-use crate::isolation::cpus::CpuList;
 pub use etcd::folders_left;
 use running::OnDisk;
 pub use running::Running;

@@ -43,7 +43,8 @@ impl RowRun<'_> {
             self.progress.say(&text);
             return Ok(());
         }
-        let started = self.plan.launcher.start_baseline(bytes);
+        let launcher = self.plan.launcher_of(self.scenario);
+        let started = launcher.start_baseline(bytes);
         let started = self.unless_stopped(started).await?;
         let server = started.map_err(|e| Early::Failed(e.to_string()))?;
         let rounds = self.interleaved(clients, row, running, meter, &server, bytes);
@@ -69,7 +70,11 @@ impl RowRun<'_> {
         let process = Process::new(server.pid())?;
         let baseline = BaselineClient::connect(server, like, bytes);
         let baseline = self.unless_stopped(baseline).await??;
-        let title = format!("{}/{}: interleaved with its baseline", self.target.name, self.spec.name());
+        let title = format!(
+            "{}/{}: interleaved with its baseline",
+            self.target.name,
+            self.spec.name()
+        );
         let phase = self.progress.phase(&title, ROUNDS.into(), Counted::Lists);
         // The first touch of new connections and windows is nobody's time.
         for over in [Over::Http, Over::Socket] {
