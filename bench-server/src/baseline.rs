@@ -77,7 +77,7 @@ impl Handler for Baseline {
 
     async fn handle(self, _: Request<Incoming>) -> Response<ResponseBody> {
         let len = self.0.len() as u64;
-        Response::new(ResponseBody::opaque(Unsent(self.0), len))
+        Response::new(ResponseBody::plain(Unsent(self.0), len))
     }
 }
 

@@ -50,8 +50,7 @@ pub struct CommonFlags {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, hide = true)]
     pub gather_writes: bool,
 
-    /// Serve what measuring needs and nobody else does: POST /debug/settle waits until freed memory is given back, GET
-    /// /debug/opaque sends stored bytes as one plain body.
+    /// Serve what measuring needs and nobody else does: POST /debug/settle waits until freed memory is given back.
     #[arg(long)]
     pub enable_debug_endpoints: bool,
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
+use workloads::CpuList;
 
 use crate::compare::Metric;
 use crate::exit::Exit;
-use crate::isolation::cpus::CpuList;
 use crate::isolation::{NetworkNamespace, network};
 use crate::target::guard;
 use crate::target::start::baseline;
@@ -263,7 +263,8 @@ pub struct RunArgs {
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
 
-    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them
+    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them. This or the other flag stands for
+    /// both keys of a scenario
     #[arg(long, value_name = "LIST")]
     #[serde(default)]
     pub server_cpus: Option<CpuList>,

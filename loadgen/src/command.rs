@@ -45,16 +45,23 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         .collect();
     // No thread exists yet: what holds for this one holds for all.
     let isolation = Isolation::enter(args, &targets, &own_program)?;
+    if let Some(first) = plan.scenarios.first() {
+        isolation.pin(first)?;
+    }
     let runtime = tokio::runtime::Runtime::new()
         .context("cannot start a runtime")
         .map_err(Failure::usage)?;
     runtime.block_on(async {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
+        plan.notes.iter().for_each(|note| progress.say(note));
         let mut exit = Exit::Done;
         for scenario in &plan.scenarios {
+            isolation
+                .pin(scenario)
+                .map_err(|failure| failure.beside(exit))?;
             let environment = sample::environment(shown_command(std::env::args()));
-            let environment = isolation.noted_in(environment);
+            let environment = isolation.noted_in(environment, scenario);
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
             let folder = ResultFolder::create(&args.out, &name)
                 .map_err(|error| Failure::usage(error).beside(exit))?;

@@ -24,8 +24,13 @@ seed = 1
 
 /// `loadgen run` of the tiny scenario with these arguments, and its folder.
 fn run(arguments: &[&str]) -> (Output, TempDir) {
+    run_text(TINY, arguments)
+}
+
+/// The same of another scenario.
+fn run_text(scenario: &str, arguments: &[&str]) -> (Output, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(folder.path().join("tiny.toml"), TINY).expect("a writable folder");
+    std::fs::write(folder.path().join("tiny.toml"), scenario).expect("a writable folder");
     let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .args(["run", "tiny.toml"])
         .args(arguments)
@@ -121,6 +126,56 @@ fn servers_and_generator_stay_on_their_cpus() {
     assert!(
         shown.contains("; servers on CPUs 0; generator on CPUs 0."),
         "{shown}"
+    );
+}
+
+/// The tiny scenario with CPUs of its own.
+fn on_cpus(servers: &str, generator: &str) -> String {
+    let keys = format!("repeats = 1\nserver_cpus = \"{servers}\"\nclient_cpus = \"{generator}\"");
+    TINY.replace("repeats = 1", &keys)
+}
+
+#[test]
+fn a_scenario_says_the_cpus_and_a_flag_wins() {
+    let scenario = on_cpus("0", "0");
+    let (output, folder) = run_text(&scenario, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let held = environment(&folder);
+    assert_eq!(
+        (&held["server_cpus"], &held["client_cpus"]),
+        (&"0".into(), &"0".into())
+    );
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("; servers on CPUs 0; generator on CPUs 0."),
+        "{shown}"
+    );
+    let (output, folder) = run_text(&scenario, &["--server-cpus", "0"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let held = environment(&folder);
+    assert_eq!(
+        (&held["server_cpus"], &held["client_cpus"]),
+        (&"0".into(), &Value::Null)
+    );
+    let (output, _folder) = run_text(&scenario, &["--dry-run"]);
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("\ntiny: servers on CPUs 0; generator on CPUs 0\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_scenario_whose_cpus_are_not_there_says_so_and_goes_on() {
+    let (output, folder) = run_text(&on_cpus("0", "1023"), &[]);
+    let log = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    let says = "tiny: servers and generator are not kept apart as the scenario says: CPU 1023 is not among";
+    assert_eq!(log.matches(says).count(), 1, "{log}");
+    let held = environment(&folder);
+    assert_eq!(
+        (&held["server_cpus"], &held["client_cpus"]),
+        (&Value::Null, &Value::Null)
     );
 }
 

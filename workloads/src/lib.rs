@@ -3,6 +3,7 @@
 //! - [`scenario`]: scenario files, the built-in ones included
 //! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
+//! - [`CpuList`]: the CPUs that a scenario runs on
 //! - [`operations`]: small requests by number, and when they come; [`writes`]: writes that change, delete and create again
 //! - [`fingerprint`]: one number for a whole data set, from what was received
 
@@ -15,6 +16,7 @@ pub mod strategy;
 pub mod writes;
 
 mod config_maps;
+mod cpu_list;
 mod go_client;
 mod names;
 mod nearest;
@@ -22,6 +24,7 @@ mod pods;
 mod random;
 mod template;
 
+pub use cpu_list::CpuList;
 pub use data_set::{DataSet, Version};
 pub use fingerprint::Fingerprint;
 pub use go_client::GoClient;

@@ -21,6 +21,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use crate::cpu_list::CpuList;
 use crate::nearest::nearest;
 use crate::strategy::{Shape, Strategy};
 
@@ -108,6 +109,12 @@ pub struct Scenario {
     /// Small requests per second, on a schedule; each client waits for its answer where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// CPUs of servers that are started for it; all where none are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_cpus: Option<CpuList>,
+    /// CPUs of the generator; all where none are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cpus: Option<CpuList>,
     /// What is measured.
     pub rows: Rows,
     /// What runs beside the rows that name it.
@@ -205,6 +212,10 @@ struct File {
     duration: Duration,
     #[serde(default)]
     rate: Option<f64>,
+    #[serde(default)]
+    server_cpus: Option<CpuList>,
+    #[serde(default)]
+    client_cpus: Option<CpuList>,
     rows: Spanned<Rows>,
     #[serde(default)]
     background: Vec<Spanned<Background>>,
@@ -328,6 +339,8 @@ impl Scenario {
             first_chunk_within: file.first_chunk_within,
             duration: file.duration,
             rate: file.rate,
+            server_cpus: file.server_cpus,
+            client_cpus: file.client_cpus,
             rows,
             background,
             bars: Vec::with_capacity(file.bar.len()),

@@ -63,8 +63,6 @@ pub enum Strategy {
     UnaryIncremental,
     /// etcd: RangeStream, KEP-5966 (`stream`).
     Stream,
-    /// Both tiers: the bytes of the list as one HTTP body without any meaning: the transport's own floor (`opaque`).
-    Opaque,
     /// etcd: a Range of one key (`get`).
     Get,
     /// etcd: a Put of one object (`put`).
@@ -133,12 +131,11 @@ pub enum StrategyError {
 
 impl Strategy {
     /// Every name, with `N` for a page size or a number of workers and `SELECTOR` for a selector.
-    pub const NAMES: [&'static str; 26] = [
+    pub const NAMES: [&'static str; 25] = [
         "unary",
         "unary-incremental",
         "stream",
         "paged:N",
-        "opaque",
         "get",
         "put",
         "fan-out",
@@ -175,7 +172,6 @@ impl Strategy {
             Self::Unary
             | Self::UnaryIncremental
             | Self::Stream
-            | Self::Opaque
             | Self::Paged(_)
             | Self::Cached
             | Self::Consistent
@@ -201,7 +197,7 @@ impl Strategy {
             Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
                 tier == Tier::Kube
             }
-            Self::Paged(_) | Self::Opaque | Self::NoLists => true,
+            Self::Paged(_) | Self::NoLists => true,
             Self::GoClient(client) => client.tier() == tier,
         }
     }
@@ -238,7 +234,6 @@ impl fmt::Display for Strategy {
             Self::UnaryIncremental => "unary-incremental",
             Self::Stream => "stream",
             Self::Paged(size) => return write!(f, "paged:{size}"),
-            Self::Opaque => "opaque",
             Self::Get => "get",
             Self::Put => "put",
             Self::FanOut => "fan-out",
@@ -273,7 +268,6 @@ impl FromStr for Strategy {
             "unary" => Self::Unary,
             "unary-incremental" => Self::UnaryIncremental,
             "stream" => Self::Stream,
-            "opaque" => Self::Opaque,
             "get" => Self::Get,
             "put" => Self::Put,
             "fan-out" => Self::FanOut,

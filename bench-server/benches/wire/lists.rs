@@ -1,7 +1,6 @@
-//! Lists beside the same bytes as one opaque body: time, CPU of both sides, memory of the server.
+//! Lists beside a baseline, the same bytes from one contiguous buffer: time, CPU of both sides, memory of the server.
 //!
-//! `lists` over plain sockets; `tls` the same over TLS and plain, in turn, the opaque body over plain sockets being the
-//! yardstick of both.
+//! `lists` over plain sockets; `tls` the same over TLS and plain, in turn, the baseline over plain sockets being that of both.
 //!
 //! `WIRE_ROUNDS` (default 5) rounds of every row; `WIRE_FRAME` (default 262144) is the frame size that the client allows.
 
@@ -22,21 +21,15 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// A way to get everything.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    Opaque,
+    Baseline,
     Stream,
     Unary,
     Paged(i64),
 }
 
-const WAYS: [Way; 5] = [
-    Way::Opaque,
-    Way::Stream,
-    Way::Unary,
-    Way::Paged(10_000),
-    Way::Paged(500),
-];
+const LISTS: [Way; 4] = [Way::Stream, Way::Unary, Way::Paged(10_000), Way::Paged(500)];
 
-/// A server, and the client that lists from it.
+/// A server, and its client.
 struct Side {
     name: &'static str,
     server: Server,
@@ -44,14 +37,8 @@ struct Side {
 }
 
 impl Side {
-    async fn seeded(
-        name: &'static str,
-        mut server: Server,
-        objects: u64,
-        value_bytes: usize,
-    ) -> Self {
+    async fn new(name: &'static str, mut server: Server) -> Self {
         server.config.http2.max_frame_bytes = setting("WIRE_FRAME", 256 << 10) as u32;
-        server.seed(objects, value_bytes).await;
         let client = server.connect().await;
         Self {
             name,
@@ -84,11 +71,14 @@ fn shapes(starts: &[Start]) {
 async fn shape_table(starts: &[Start], objects: u64, value_bytes: usize) {
     let mut sides = Vec::new();
     for (name, start) in starts {
-        sides.push(Side::seeded(name, start(), objects, value_bytes).await);
+        let server = start();
+        server.seed(objects, value_bytes).await;
+        sides.push(Side::new(name, server).await);
     }
     let whole = whole();
     let whole_list = sides[0].client.drain(ListRpc::Range, &whole);
     let bytes = whole_list.await.expect("a list");
+    let baseline = Side::new("", Server::start_baseline(bytes)).await;
     println!(
         "\n{objects} x {value_bytes} B, {:.0} MB, one client: median (lowest) of {} rounds",
         bytes as f64 / 1e6,
@@ -98,16 +88,16 @@ async fn shape_table(starts: &[Start], objects: u64, value_bytes: usize) {
         "{:<16} {:>9} {:>9} {:>7} {:>10} {:>10} {:>9}",
         "", "wall ms", "lowest", "ratio", "server ms", "client ms", "above MiB"
     );
-    let mut rows: Vec<(&Side, Way, Row)> = WAYS
-        .iter()
-        .flat_map(|way| sides.iter().map(|side| (side, *way, Row::default())))
-        .collect();
+    let mut rows: Vec<(&Side, Way, Row)> = vec![(&baseline, Way::Baseline, Row::default())];
+    for way in LISTS {
+        rows.extend(sides.iter().map(|side| (side, way, Row::default())));
+    }
     for _ in 0..rounds() {
         for (side, way, row) in &mut rows {
             row.measure(side, *way, objects, bytes).await;
         }
     }
-    let yardstick = median(&mut rows[0].2.wall);
+    let baseline_ms = median(&mut rows[0].2.wall);
     for (side, way, row) in &mut rows {
         let wall = median(&mut row.wall);
         println!(
@@ -115,7 +105,7 @@ async fn shape_table(starts: &[Start], objects: u64, value_bytes: usize) {
             format!("{way:?}{}", side.name).to_lowercase(),
             wall,
             row.wall[0],
-            wall / yardstick,
+            wall / baseline_ms,
             median(&mut row.server),
             median(&mut row.client),
             row.above.iter().copied().fold(0.0, f64::max),
@@ -139,14 +129,14 @@ struct Row {
 impl Row {
     async fn measure(&mut self, side: &Side, way: Way, objects: u64, bytes: u64) {
         let Side { server, client, .. } = side;
-        if setting("WIRE_SETTLE", 0) == 1 {
+        if setting("WIRE_SETTLE", 0) == 1 && !matches!(way, Way::Baseline) {
             server.settle().await;
         }
         server.reset_peak();
         let (idle, _) = server.memory();
         let (began, server_cpu, client_cpu) = (Instant::now(), server.cpu(), own_cpu());
         match way {
-            Way::Opaque => client.drain_opaque(bytes).await.expect("its bytes"),
+            Way::Baseline => client.drain_body("/", bytes).await.expect("its bytes"),
             Way::Stream => check(client, ListRpc::RangeStream, objects).await,
             Way::Unary => check(client, ListRpc::Range, objects).await,
             Way::Paged(limit) => pages(client, limit, objects).await,

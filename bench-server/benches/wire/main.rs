@@ -15,6 +15,9 @@ mod sockets;
 
 use std::process::ExitCode;
 
+/// What this program is started with to be the baseline of a table; the number of bytes follows.
+const SERVE_BASELINE: &str = "serve-baseline";
+
 /// Instead of every name.
 const ALL: &str = "all";
 
@@ -68,7 +71,16 @@ fn names(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 fn main() -> ExitCode {
-    let asked = names(std::env::args().skip(1));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, bytes] = &arguments[..]
+        && command == SERVE_BASELINE
+    {
+        let bytes = bytes.parse().expect("a number of bytes");
+        let served = server::runtime().block_on(bench_server::baseline::serve(bytes));
+        served.expect("a port and a thread");
+        return ExitCode::SUCCESS;
+    }
+    let asked = names(arguments);
     let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
     let is_table = |name: &&str| *name == ALL || TABLES.iter().any(|(known, _)| known == name);
     if !asked.iter().any(is_table) {

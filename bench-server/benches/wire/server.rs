@@ -60,6 +60,14 @@ impl Server {
         )
     }
 
+    /// Starts the baseline of lists of `bytes` bytes: this bench's own program again.
+    pub(crate) fn start_baseline(bytes: u64) -> Self {
+        let own = std::env::current_exe().expect("this program has a path");
+        let mut command = Command::new(own);
+        command.args([super::SERVE_BASELINE, &bytes.to_string()]);
+        Self::ready("baseline", command)
+    }
+
     fn start_at(url: &str, flags: &[impl AsRef<OsStr>]) -> Self {
         let own = ["--listen-client-urls", url, "--quota-backend-bytes=-1"];
         let own = [&own[..], &["--enable-debug-endpoints"]].concat();
@@ -72,21 +80,25 @@ impl Server {
         let own = env!("CARGO_BIN_EXE_bench-server").to_owned();
         let command = std::env::var("WIRE_SERVER").unwrap_or(own);
         let mut words = command.split_whitespace();
-        let program = words.next().expect("WIRE_SERVER is a command");
-        let mut child = Command::new(program)
-            .args(words)
-            .args(flags)
+        let mut command = Command::new(words.next().expect("WIRE_SERVER is a command"));
+        command.args(words).args(flags);
+        Self::ready(tier, command)
+    }
+
+    /// Starts a server that prints `ready NAME=URL`, and perhaps more, once it accepts connections.
+    fn ready(name: &str, mut command: Command) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|e| panic!("cannot start {program}: {e}"));
+            .unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
         let out = child.stdout.take().expect("it is piped");
         let mut ready = String::new();
         BufReader::new(out)
             .read_line(&mut ready)
             .expect("it says when it is ready");
         let url = ready
-            .trim()
-            .strip_prefix(&format!("ready {tier}="))
+            .strip_prefix(&format!("ready {name}="))
+            .and_then(|rest| rest.split_whitespace().next())
             .unwrap_or_else(|| panic!("it says {ready:?}"));
         Self {
             config: ClientConfig::new(url).expect("its own URL"),

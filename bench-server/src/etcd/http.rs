@@ -4,7 +4,7 @@ use http::{Method, Response, StatusCode, Uri, header};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
-use super::{Node, opaque, probes};
+use super::{Node, probes};
 use crate::metrics;
 use crate::wire::body::ResponseBody;
 
@@ -51,14 +51,8 @@ pub async fn serve(
             metrics::settle().await;
             answer(StatusCode::OK, TEXT, "settled\n".to_owned())
         }
-        (&Method::GET | &Method::POST, "/debug/opaque") if debug => {
-            match opaque::body(&node.store, query) {
-                Ok(body) => with_body(StatusCode::OK, "application/octet-stream", body),
-                Err((code, text)) => answer(code, TEXT, text),
-            }
-        }
         (_, "/health" | "/version" | "/metrics") => method_not_allowed(),
-        (_, "/debug/settle" | "/debug/opaque") if debug => method_not_allowed(),
+        (_, "/debug/settle") if debug => method_not_allowed(),
         _ => answer(
             StatusCode::NOT_FOUND,
             TEXT,
@@ -73,15 +67,7 @@ fn method_not_allowed() -> Response<ResponseBody> {
 }
 
 fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<ResponseBody> {
-    with_body(code, content_type, ResponseBody::full(body))
-}
-
-fn with_body(
-    code: StatusCode,
-    content_type: &'static str,
-    body: ResponseBody,
-) -> Response<ResponseBody> {
-    let mut response = Response::new(body);
+    let mut response = Response::new(ResponseBody::full(body));
     *response.status_mut() = code;
     response.headers_mut().insert(
         header::CONTENT_TYPE,

@@ -2,7 +2,7 @@
 //!
 //! [`tier`] starts it on [`crate::listen`]'s workers; [`service`] answers KV itself (the measured
 //! path) and passes everything else to tonic's routes; [`http`] answers the plain HTTP/1.1 paths on
-//! the same port, and `opaque` the yardstick that lists are held against.
+//! the same port.
 
 pub mod auth;
 pub mod clockwork;
@@ -13,7 +13,6 @@ pub mod http;
 pub mod kv;
 pub mod lease;
 pub mod maintenance;
-mod opaque;
 mod probes;
 pub mod range;
 pub mod range_stream;

@@ -18,7 +18,6 @@ use super::figures::Undecodable;
 use super::form::{Form, Items};
 use super::media::{Encoding, Shape};
 use super::object::Object;
-use super::opaque::OpaqueBody;
 use super::page::{Listing, TURN};
 use super::resource::Resource;
 use super::table;
@@ -209,8 +208,6 @@ pub enum KubeBody {
     Ahead(Box<AheadBody>),
     /// A list for people, or compressed.
     Dressed(Box<DressedList>),
-    /// Objects as one body that is no list.
-    Opaque(Box<OpaqueBody>),
     /// A watch.
     Watch(Box<WatchBody>),
 }
@@ -243,7 +240,6 @@ impl Body for KubeBody {
             Self::List(list) => list.next_frame(),
             Self::Ahead(list) => ready!(list.poll_next(context)),
             Self::Dressed(list) => list.next_frame(),
-            Self::Opaque(opaque) => opaque.next_frame(),
             Self::Watch(watch) => return Pin::new(watch.as_mut()).poll_frame(context),
         };
         Poll::Ready(frame.map(|frame| Ok(HttpFrame::data(frame))))
@@ -255,7 +251,6 @@ impl Body for KubeBody {
             Self::List(list) => list.is_over(),
             Self::Ahead(list) => list.is_over(),
             Self::Dressed(_) => false,
-            Self::Opaque(opaque) => opaque.unread_bytes() == 0,
             Self::Watch(watch) => watch.is_end_stream(),
         }
     }
@@ -264,11 +259,9 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             // Streamed, as upstream does it: no Content-Length.
-            Self::List(_)
-            | Self::Ahead(_)
-            | Self::Dressed(_)
-            | Self::Opaque(_)
-            | Self::Watch(_) => SizeHint::default(),
+            Self::List(_) | Self::Ahead(_) | Self::Dressed(_) | Self::Watch(_) => {
+                SizeHint::default()
+            }
         }
     }
 }

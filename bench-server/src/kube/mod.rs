@@ -10,7 +10,6 @@
 //! - [`watch`]: the state, then its changes, as one long answer
 //! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
 //! - [`body`]: lists as they are sent, [`ahead`] by another thread; [`dress`]: indented ([`indent`]) and compressed
-//! - [`opaque`]: what lists are measured against
 //! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`call`]: a resource's request and
 //!   answer; [`respond`]: any answer; [`reply`]: until it is over
 //! - [`compaction`]: which revisions storage forgets, and when
@@ -45,7 +44,6 @@ mod dress;
 mod filter;
 mod health;
 mod indent;
-mod opaque;
 mod respond;
 mod route;
 mod table;

@@ -55,7 +55,7 @@ impl Reply {
                     TimeLimit::set(until)
                 }
                 KubeBody::Watch(watch) => TimeLimit::set(watch.deadline() + LAST_READ),
-                KubeBody::Full(_) | KubeBody::Opaque(_) => None,
+                KubeBody::Full(_) => None,
             },
             body,
             request: Some(request),

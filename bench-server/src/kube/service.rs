@@ -20,9 +20,8 @@ use super::figures::open::OpenListCollector;
 use super::health::{self, Check};
 use super::list::{Lister, too_busy};
 use super::media::{Encoding, Media};
-use super::opaque::OpaqueBody;
 use super::reply::Reply;
-use super::respond::{described, failure, nothing, respond, text, unsniffed, whole};
+use super::respond::{described, failure, nothing, text, unsniffed, whole};
 use super::route::{Route, decoded};
 use super::write::answer::Place;
 use super::write::body::Sent;
@@ -111,9 +110,6 @@ impl KubeService {
             (&Method::GET, "/healthz/ping" | "/livez/ping" | "/readyz/ping") => {
                 text(StatusCode::OK, "ok")
             }
-            (&Method::GET, "/debug/opaque") if self.shared.debug => {
-                self.opaque(head.uri.query().unwrap_or_default())
-            }
             (&Method::GET, "/metrics") => whole(
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
@@ -128,35 +124,6 @@ impl KubeService {
             },
         };
         response.map(Reply::from)
-    }
-
-    /// The yardstick of lists, over the pods or another resource's cache.
-    fn opaque(&self, query: &str) -> Response<KubeBody> {
-        let (mut bytes, mut resource) = (None, "pods".to_owned());
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            match &*name {
-                "bytes" => bytes = value.parse::<u64>().ok(),
-                "resource" => resource = value.into_owned(),
-                _ => bytes = None,
-            }
-        }
-        let Some(bytes) = bytes else {
-            return text(
-                StatusCode::BAD_REQUEST,
-                "bytes=N is needed, and nothing but resource=NAME beside it\n",
-            );
-        };
-        let cache = self
-            .lister(&resource)
-            .and_then(|lister| lister.cache.as_ref());
-        match cache.and_then(|cache| OpaqueBody::new(cache.view().tree, bytes)) {
-            Some(body) => respond(
-                StatusCode::OK,
-                "application/octet-stream",
-                KubeBody::Opaque(Box::new(body)),
-            ),
-            None => text(StatusCode::CONFLICT, "no object is cached to send\n"),
-        }
     }
 
     /// Answers a request for a resource, and counts it until its answer is over.

@@ -36,7 +36,7 @@ enum Kind {
     /// gRPC messages as they are produced, then trailers; the first is timed.
     Pulled(Box<dyn FrameSource>, Option<Stopwatch>),
     /// Plain bytes as they are produced, this many in all.
-    Opaque(Box<dyn FrameSource>, u64),
+    Plain(Box<dyn FrameSource>, u64),
     /// Trailers are due.
     Trailers(HeaderMap),
     /// From one of tonic's services.
@@ -71,8 +71,8 @@ impl ResponseBody {
     }
 
     /// `len` bytes from `source` as a plain HTTP body; an error resets the stream.
-    pub fn opaque(source: impl FrameSource + 'static, len: u64) -> Self {
-        Self(Kind::Opaque(Box::new(source), len))
+    pub fn plain(source: impl FrameSource + 'static, len: u64) -> Self {
+        Self(Kind::Plain(Box::new(source), len))
     }
 
     /// Has the first write of a list's body stop the watch that `stopwatch` makes; other bodies are not timed.
@@ -97,7 +97,7 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Status>>> {
         let kind = &mut self.0;
-        if let Kind::Pulled(..) | Kind::Opaque(..) | Kind::Tonic(_) = kind {
+        if let Kind::Pulled(..) | Kind::Plain(..) | Kind::Tonic(_) = kind {
             ready!(in_flight::poll_next(cx));
         }
         let next = match kind {
@@ -131,7 +131,7 @@ impl Body for ResponseBody {
                     return self.poll_frame(cx);
                 }
             },
-            Kind::Opaque(source, left) => match source.next_frame() {
+            Kind::Plain(source, left) => match source.next_frame() {
                 Ok(Some(frame)) => {
                     *left = left.saturating_sub(frame.remaining() as u64);
                     Some(Ok(HttpFrame::data(frame)))
@@ -164,7 +164,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Kind::Empty => true,
             Kind::Full(bytes) => bytes.is_none(),
-            Kind::Opaque(_, left) => *left == 0,
+            Kind::Plain(_, left) => *left == 0,
             Kind::Tonic(body) => body.is_end_stream(),
             _ => false,
         }
@@ -173,7 +173,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Opaque(_, left) => SizeHint::with_exact(*left),
+            Kind::Plain(_, left) => SizeHint::with_exact(*left),
             Kind::Empty | Kind::Full(None) => SizeHint::with_exact(0),
             _ => SizeHint::default(),
         }

@@ -261,7 +261,7 @@ impl FrameBuilder {
     }
 
     /// The same for frames of `target` bytes instead of [`TARGET_BYTES`].
-    pub fn with_target(expected_bytes: usize, target: usize) -> Self {
+    fn with_target(expected_bytes: usize, target: usize) -> Self {
         Self {
             pieces: VecDeque::new(),
             consumed: 0,

@@ -18,11 +18,6 @@ impl<'b> Part<'b> {
     pub fn new(buffer: &'b Arc<[u8]>, range: Range<usize>) -> Self {
         Self { buffer, range }
     }
-
-    /// Keeps the first `len` bytes, or all if there are fewer.
-    pub fn truncate(&mut self, len: usize) {
-        self.range.end = self.range.end.min(self.range.start.saturating_add(len));
-    }
 }
 
 impl Deref for Part<'_> {

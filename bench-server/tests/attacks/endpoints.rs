@@ -1,6 +1,6 @@
 //! What is served for measuring is served only where a flag asks for it.
 
-use crate::victim::{BOTH, Port, Victim};
+use crate::victim::{BOTH, Victim};
 
 #[test]
 fn debug_endpoints_need_a_flag() {
@@ -10,8 +10,5 @@ fn debug_endpoints_need_a_flag() {
             let answer = victim.http(port, "POST", "/debug/settle", "");
             assert_eq!(answer.get(9..12), Some(expected), "{port:?} {answer}");
         }
-        let answer = victim.http(Port::Etcd, "GET", "/debug/opaque", "");
-        let expected = if flags.is_empty() { "404" } else { "400" };
-        assert_eq!(answer.get(9..12), Some(expected), "{answer}");
     }
 }

@@ -1,181 +1,166 @@
-//! Lists of CPUs as `taskset` takes them, and threads that stay on them.
+//! The CPUs that servers and generator of a run may use, and threads that stay on them.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
+use std::io;
 
-use serde::{Deserialize, Serialize};
+use anyhow::anyhow;
+use workloads::{CpuList, Scenario};
 
-/// The largest CPU number that can be named: the kernel's sets hold so many.
-const MOST_CPUS: usize = 1024;
+use crate::cli::RunArgs;
+use crate::exit::Failure;
 
-/// CPUs by number, at least one: `0,2-4`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct CpuList(BTreeSet<usize>);
-
-impl CpuList {
-    /// The numbers in it that `available` lacks.
-    #[must_use]
-    pub fn missing_from(&self, available: &Self) -> Vec<usize> {
-        self.0.difference(&available.0).copied().collect()
+/// Decides on which CPUs a scenario runs, and leaves them in its keys: those of the command line, where it names any; else the
+/// scenario's own, where all are there and loadgen starts every target. Returns why the scenario's do not hold, on one line.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 where the command line names CPUs that may not be used.
+pub fn choose(
+    scenario: &mut Scenario,
+    args: &RunArgs,
+    starts_all: bool,
+) -> Result<Option<String>, Failure> {
+    let flags = [
+        ("--server-cpus", &args.server_cpus),
+        ("--client-cpus", &args.client_cpus),
+    ];
+    for (flag, list) in flags {
+        if let Some(reason) = list.as_ref().and_then(cannot_use) {
+            return Err(Failure::usage(anyhow!("{flag}: {reason}")));
+        }
     }
-
-    /// Whether no CPU is in both.
-    #[must_use]
-    pub fn is_apart_from(&self, other: &Self) -> bool {
-        self.0.is_disjoint(&other.0)
+    if flags.iter().any(|(_, list)| list.is_some()) {
+        scenario.server_cpus.clone_from(&args.server_cpus);
+        scenario.client_cpus.clone_from(&args.client_cpus);
+        return Ok(None);
     }
+    let own = [&scenario.server_cpus, &scenario.client_cpus];
+    let reason = match starts_all {
+        true => own.into_iter().flatten().find_map(cannot_use),
+        false if own.iter().all(|list| list.is_none()) => None,
+        false => Some("a target is not started by loadgen".to_owned()),
+    };
+    let Some(reason) = reason else {
+        return Ok(None);
+    };
+    scenario.server_cpus = None;
+    scenario.client_cpus = None;
+    let name = &scenario.name;
+    Ok(Some(format!(
+        "{name}: servers and generator are not kept apart as the scenario says: {reason}"
+    )))
+}
+
+/// Why these CPUs may not be used.
+fn cannot_use(list: &CpuList) -> Option<String> {
+    match available() {
+        Err(error) => Some(format!("which CPUs may be used is not known: {error}")),
+        Ok(available) => {
+            let cpu = *list.missing_from(&available).first()?;
+            Some(format!(
+                "CPU {cpu} is not among those that may be used: {available}"
+            ))
+        }
+    }
+}
+
+/// On which CPUs a scenario runs, as `servers on CPUs 0; generator on CPUs 1`; `None` where it may use all.
+#[must_use]
+pub fn shown(scenario: &Scenario) -> Option<String> {
+    let on = |who, list: &Option<CpuList>| Some(format!("{who} on CPUs {}", list.as_ref()?));
+    let parts = [
+        on("servers", &scenario.server_cpus),
+        on("generator", &scenario.client_cpus),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The CPUs that the calling thread may use.
+///
+/// # Errors
+/// The kernel's.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn available() -> io::Result<CpuList> {
+    let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
+    let numbers = 0..nix::sched::CpuSet::count();
+    let list = CpuList::of(numbers.filter(|&cpu| set.is_set(cpu).unwrap_or(false)));
+    list.ok_or_else(|| io::Error::other("it names none"))
+}
+
+/// Keeps the calling thread, and threads and processes that it starts from now on, on these CPUs.
+///
+/// # Errors
+/// The kernel's, as when none of them is there.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn pin(list: &CpuList) -> io::Result<()> {
+    pin_thread(nix::unistd::Pid::from_raw(0), list)
+}
+
+/// Keeps every thread of this process, and what they start from now on, on these CPUs.
+///
+/// # Errors
+/// The kernel's, as when none of them is there.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn pin_process(list: &CpuList) -> io::Result<()> {
+    pin(list)?;
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let Ok(number) = task?.file_name().to_string_lossy().parse() else {
+            continue;
+        };
+        // A thread that has ended meanwhile needs no CPU.
+        pin_thread(nix::unistd::Pid::from_raw(number), list).ok();
+    }
+    Ok(())
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl CpuList {
-    /// The CPUs that the calling thread may use.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn available() -> std::io::Result<Self> {
-        let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
-        let numbers = 0..nix::sched::CpuSet::count();
-        Ok(Self(
-            numbers
-                .filter(|&cpu| set.is_set(cpu).unwrap_or(false))
-                .collect(),
-        ))
+fn pin_thread(thread: nix::unistd::Pid, list: &CpuList) -> io::Result<()> {
+    let mut set = nix::sched::CpuSet::new();
+    for cpu in list.numbers() {
+        set.set(cpu)?;
     }
-
-    /// Keeps the calling thread, and threads and processes that it starts from now on, on these CPUs.
-    ///
-    /// # Errors
-    /// The kernel's, as when none of them is there.
-    pub fn pin(&self) -> std::io::Result<()> {
-        let mut set = nix::sched::CpuSet::new();
-        for &cpu in &self.0 {
-            set.set(cpu)?;
-        }
-        nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?;
-        Ok(())
-    }
+    Ok(nix::sched::sched_setaffinity(thread, &set)?)
 }
 
+/// This system does not say which CPUs a thread may use.
+///
+/// # Errors
+/// Always.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-impl CpuList {
-    /// This system does not say which CPUs a thread may use.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn available() -> std::io::Result<Self> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-
-    /// This system keeps no thread on a CPU.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn pin(&self) -> std::io::Result<()> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
+pub fn available() -> io::Result<CpuList> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
-impl FromStr for CpuList {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is not a list of CPUs like 0,2-4");
-        let number = |text: &str| match text.parse::<usize>() {
-            Ok(number) if number < MOST_CPUS => Ok(number),
-            _ => Err(bad()),
-        };
-        let mut cpus = BTreeSet::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (number(first)?, number(last)?);
-            if first > last {
-                return Err(bad());
-            }
-            cpus.extend(first..=last);
-        }
-        Ok(Self(cpus))
-    }
+/// This system keeps no thread on a CPU.
+///
+/// # Errors
+/// Always.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn pin(_: &CpuList) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
-impl fmt::Display for CpuList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0.iter().copied().peekable();
-        let mut separator = "";
-        while let Some(first) = rest.next() {
-            let mut last = first;
-            while rest.next_if_eq(&(last + 1)).is_some() {
-                last += 1;
-            }
-            match last - first {
-                0 => write!(f, "{separator}{first}")?,
-                _ => write!(f, "{separator}{first}-{last}")?,
-            }
-            separator = ",";
-        }
-        Ok(())
-    }
-}
-
-impl TryFrom<String> for CpuList {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<CpuList> for String {
-    fn from(cpus: CpuList) -> Self {
-        cpus.to_string()
-    }
+/// This system keeps no thread on a CPU.
+///
+/// # Errors
+/// Always.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn pin_process(_: &CpuList) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_list_is_read_and_shown_as_taskset_does() {
-        for (text, shown) in [
-            ("0", "0"),
-            ("3,1,2", "1-3"),
-            ("0-1,4", "0-1,4"),
-            ("7-7", "7"),
-        ] {
-            assert_eq!(
-                text.parse::<CpuList>().map(|cpus| cpus.to_string()),
-                Ok(shown.to_owned())
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_no_list_is_refused() {
-        for text in ["", "a", "1,", "2-1", "-1", "0-", "1024", "0-99999999"] {
-            let error = text.parse::<CpuList>().expect_err(text);
-            assert!(error.contains("not a list of CPUs"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_cpu_that_is_not_there_is_named() {
-        let list = |text: &str| text.parse::<CpuList>().expect("a list");
-        assert_eq!(list("0,5-6").missing_from(&list("0-1,6")), [5]);
-        assert!(list("1").missing_from(&list("0-1")).is_empty());
-        assert!(list("1").is_apart_from(&list("0,2")) && !list("1-2").is_apart_from(&list("0,2")));
-    }
-
     /// In a thread of its own, so that no other test is pinned.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_thread_stays_on_its_cpus() {
         let pinned = std::thread::spawn(|| {
-            let available = CpuList::available().expect("the kernel says it");
-            let first = CpuList(available.0.iter().copied().take(1).collect());
-            first.pin().expect("it is available");
-            (first, CpuList::available().expect("the kernel says it"))
+            let all = available().expect("the kernel says it");
+            let first = CpuList::of(all.numbers().take(1)).expect("one");
+            pin(&first).expect("it is available");
+            (first, available().expect("the kernel says it"))
         });
         let (first, now) = pinned.join().expect("no panic");
         assert_eq!(now, first);

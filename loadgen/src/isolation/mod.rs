@@ -3,8 +3,8 @@
 //! - [`network`]: a network namespace of the run's own, with one congestion control for all that runs in it
 //! - [`cpus`]: the CPUs that servers and generator may use
 //!
-//! [`Isolation::enter`] runs before any thread exists: a namespace and a CPU set that the first thread enters hold for every
-//! thread and child that comes later.
+//! [`Isolation::enter`] runs before any thread exists: a namespace that the first thread enters holds for every thread and child
+//! that comes later.
 
 pub mod cpus;
 pub mod network;
@@ -13,12 +13,12 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
+use workloads::{CpuList, Scenario};
 
 use crate::cli::RunArgs;
 use crate::exit::Failure;
 use crate::result::Environment;
 use crate::target::TargetSpec;
-use cpus::CpuList;
 use network::Network;
 
 /// Whether a run gets a network namespace of its own.
@@ -39,15 +39,15 @@ pub enum NetworkNamespace {
 pub struct Isolation {
     network: Network,
     cores: Option<u32>,
-    server_cpus: Option<CpuList>,
-    client_cpus: Option<CpuList>,
+    /// The CPUs that this program may use, before it is pinned.
+    available_cpus: Option<CpuList>,
 }
 
 impl Isolation {
-    /// Pins the generator and moves it into a network namespace, as the command line says and the system allows.
+    /// Moves the generator into a network namespace, as the command line says and the system allows.
     ///
     /// # Errors
-    /// [`Failure`] with exit code 2 where `--network-namespace yes` cannot be had, or the CPUs cannot be pinned.
+    /// [`Failure`] with exit code 2 where `--network-namespace yes` cannot be had.
     pub fn enter(
         args: &RunArgs,
         targets: &[TargetSpec],
@@ -73,29 +73,37 @@ impl Isolation {
                 Err(reason) => Network::of_the_system(&reason),
             },
         };
-        if let Some(cpus) = &args.client_cpus {
-            cpus.pin()
-                .map_err(|error| Failure::usage(anyhow!("--client-cpus {cpus}: {error}")))?;
-        }
         Ok(Self {
             network,
             cores: cores.and_then(|cores| u32::try_from(cores.get()).ok()),
-            server_cpus: args.server_cpus.clone(),
-            client_cpus: args.client_cpus.clone(),
+            available_cpus: cpus::available().ok(),
         })
     }
 
-    /// Notes it in a result.
+    /// Keeps the generator, with all threads that it has or starts, on the CPUs that a scenario gives it: all where it names none.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 where the system does not let it.
+    pub fn pin(&self, scenario: &Scenario) -> Result<(), Failure> {
+        let wanted = scenario.client_cpus.as_ref();
+        match wanted.or(self.available_cpus.as_ref()) {
+            Some(list) if cpus::available().ok().as_ref() != Some(list) => cpus::pin_process(list)
+                .map_err(|error| Failure::usage(anyhow!("the generator on CPUs {list}: {error}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes it in the result of a scenario.
     #[must_use]
-    pub fn noted_in(&self, environment: Environment) -> Environment {
+    pub fn noted_in(&self, environment: Environment, scenario: &Scenario) -> Environment {
         let shown = |cpus: &Option<CpuList>| cpus.as_ref().map(ToString::to_string);
         Environment {
             cores: self.cores.unwrap_or(environment.cores),
             congestion_control: self.network.congestion_control.clone(),
             network_namespace: self.network.namespace,
             network_namespace_reason: self.network.reason.clone(),
-            server_cpus: shown(&self.server_cpus),
-            client_cpus: shown(&self.client_cpus),
+            server_cpus: shown(&scenario.server_cpus),
+            client_cpus: shown(&scenario.client_cpus),
             ..environment
         }
     }

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_bar_says_figure_limit_basis_and_what_the_others_have() {
         let mut bar = Bar {
-            name: "against the opaque body".into(),
+            name: "against the unary list".into(),
             source: None,
             data_set: "pods".into(),
             row: "etcd/stream".into(),
@@ -130,7 +130,7 @@ mod tests {
             target: "bench".into(),
             limit: 1.2,
             at_least: false,
-            basis: Some("etcd/opaque".into()),
+            basis: Some("etcd/unary".into()),
             figure: Some(500.0),
             range: None,
             base: Some(400.0),
@@ -144,10 +144,10 @@ mod tests {
             }],
         };
         let expected = [
-            "against the opaque body",
+            "against the unary list",
             "pods etcd/stream",
             "500 ms = 1.25 ×",
-            "≤ 1.20 × etcd/opaque (400 ms)",
+            "≤ 1.20 × etcd/unary (400 ms)",
             "NO",
             "1.25 s (2.50 ×)",
         ];

@@ -19,6 +19,8 @@ pub enum Quantity {
     Count(u64),
     /// One size as a part of another.
     PerByte(f64),
+    /// The same, where a part below the second cannot be told from none.
+    PerByteFrom(f64, f64),
     /// A change, as in `+12 %`.
     Change(f64),
 }
@@ -40,6 +42,10 @@ impl fmt::Display for Quantity {
             Self::Count(count) => f.write_str(&grouped(count)),
             Self::PerByte(ratio) if ratio > 0.0 && ratio < 0.001 => f.write_str("< 0.001 ×"),
             Self::PerByte(ratio) => write!(f, "{ratio:.3} ×"),
+            Self::PerByteFrom(ratio, least) if ratio < least => {
+                write!(f, "< {:.3} ×", (least * 1e3).ceil() / 1e3)
+            }
+            Self::PerByteFrom(ratio, _) => Self::PerByte(ratio).fmt(f),
             Self::Change(ratio) => write!(f, "{:+.1} %", ratio * 100.0),
         }
     }
@@ -247,6 +253,10 @@ mod tests {
         );
         assert_eq!(Quantity::PerByte(0.0002).to_string(), "< 0.001 ×");
         assert_eq!(Quantity::PerByte(1.04).to_string(), "1.040 ×");
+        let from =
+            |least| [0.0, 0.002, 0.5].map(|ratio| Quantity::PerByteFrom(ratio, least).to_string());
+        assert_eq!(from(0.0151), ["< 0.016 ×", "< 0.016 ×", "0.500 ×"]);
+        assert_eq!(from(0.0), ["0.000 ×", "0.002 ×", "0.500 ×"]);
         assert_eq!(Quantity::Change(-0.125).to_string(), "-12.5 %");
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::quantity::{ABSENT, Quantity};
+use super::quantity::{ABSENT, Quantity, step_of};
 use crate::result::{
     Case, ClientFigures, Cold, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread,
     Yardstick,
@@ -66,11 +66,7 @@ impl Row {
                     .as_ref()
                     .map_or_else(absent, median_and_p99),
                 server.map_or_else(absent, peak),
-                Quantity::or_absent(
-                    server
-                        .and_then(|s: &ServerFigures| s.peak_per_listed_byte)
-                        .map(Quantity::PerByte),
-                ),
+                Quantity::or_absent(per_listed_byte(case)),
                 server.map_or_else(absent, sockets),
                 server
                     .and_then(|s| s.cpu_s_per_request)
@@ -105,6 +101,15 @@ pub(super) fn peak(server: &ServerFigures) -> String {
         Some(mapped) => format!("{private} (+ {} of files)", Quantity::bytes(mapped)),
         None => private.to_string(),
     }
+}
+
+/// Private memory above idle at its peak over the bytes of the lists in flight, to what its counter can tell.
+pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
+    let server = case.server.as_ref()?;
+    let in_flight = case.bytes * u64::from(case.clients.max(1));
+    let least = server.rss_resolution.map_or(0.0, step_of) / in_flight as f64;
+    let ratio = server.peak_per_listed_byte?;
+    Some(Quantity::PerByteFrom(ratio, least))
 }
 
 /// CPU time of the server for one request; of a small one with the rate at which it was, since that decides what it costs.
@@ -213,11 +218,14 @@ pub fn warnings(case: &Case) -> Vec<String> {
         ));
     }
     if case.client_limited {
-        let drained = case
+        let unchecked = case
             .null_sink_ms
             .as_ref()
             .and_then(|quantiles| quantiles.p50);
-        let mut note = format!("client-limited: {} without checking", milliseconds(drained));
+        let mut note = format!(
+            "client-limited: {} without checking",
+            milliseconds(unchecked)
+        );
         if let Some(Spread {
             min,
             p50,
@@ -344,7 +352,7 @@ fn pace(case: &Case) -> Option<String> {
 /// What a list takes beside its bytes alone, interleaved.
 fn beside_its_bytes(of: &Yardstick) -> String {
     let Spread { min, p50, max, .. } = of.time_ratio;
-    let how = if of.checked { "checked" } else { "drained" };
+    let how = if of.checked { "checked" } else { "unchecked" };
     let cpu = of
         .server_cpu_ratio
         .map(|ratio| Quantity::PerByte(ratio.p50));
@@ -426,6 +434,26 @@ mod tests {
         assert_eq!(peak(&server), "< 1 MiB (+ 1.25 GiB of files)");
         server.socket_peak = None;
         assert_eq!(sockets(&server), "–");
+    }
+
+    #[test]
+    fn a_peak_that_its_counter_cannot_tell_is_no_part_of_the_bytes() {
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+        assert_eq!(per_listed_byte(&case), None);
+        (case.bytes, case.clients) = (50 << 20, 2);
+        case.server = Some(ServerFigures {
+            peak_above_idle: 876 << 10,
+            peak_per_listed_byte: Some(0.0086),
+            rss_resolution: Some(256 << 10),
+            ..ServerFigures::default()
+        });
+        let shown = |case: &Case| Quantity::or_absent(per_listed_byte(case));
+        assert_eq!(shown(&case), "< 0.010 ×", "1 MiB of 100");
+        case.clients = 1;
+        if let Some(server) = &mut case.server {
+            server.peak_per_listed_byte = Some(0.5);
+        }
+        assert_eq!(shown(&case), "0.500 ×");
     }
 
     #[test]

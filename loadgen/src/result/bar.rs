@@ -25,7 +25,7 @@ pub struct Bar {
     pub limit: f64,
     /// True when the figure must not be below the limit, false when it must not be above.
     pub at_least: bool,
-    /// What the limit is a factor of, as `etcd/opaque`; null for a limit in the figure's unit.
+    /// What the limit is a factor of, as `etcd/stream`; null for a limit in the figure's unit.
     pub basis: Option<String>,
     /// The figure; null when the row has none.
     pub figure: Option<f64>,

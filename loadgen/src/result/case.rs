@@ -6,7 +6,7 @@ use workloads::strategy::Tier;
 
 use super::{Cold, MachineLoad, Round, ServerFigures, Sharding, Spread, WarmUp, Yardstick};
 
-/// How far a checked list may be above the drained one of its round before a row counts as limited by the client.
+/// How far a checked list may be above the unchecked one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
 /// Rounds below which nothing is said of it.
 pub const LEAST_ROUNDS: usize = 3;
@@ -95,9 +95,9 @@ pub struct Case {
     /// Small requests answered per second of the measured phase.
     #[serde(default)]
     pub requests_per_s: Option<f64>,
-    /// The same list drained by a client that checks nothing.
+    /// The same list read by a client that checks nothing.
     pub null_sink_ms: Option<Quantiles>,
-    /// Time of a checked list over that of a drained one, by turns: one value for each round. Null in results from before
+    /// Time of a checked list over that of an unchecked one, interleaved: one value for each round. Null in results from before
     /// they were taken so.
     #[serde(default)]
     pub checking_ratio: Option<Spread>,

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 /// What lists take beside a baseline: as many bytes from one contiguous buffer, over the same HTTP to the same kind of client, by a
 /// process of loadgen's own that is the same for every target.
 ///
-/// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So both are taken by turns, and
+/// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So the two are interleaved, and
 /// what is compared are the two of one round: a ratio holds for each round by itself, and its median over rounds is the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Yardstick {
-    /// True when the lists' objects were checked, false when the client looked at none.
+    /// True: the lists' objects were checked. False in results of clients that looked at none.
     pub checked: bool,
     /// Bytes of the body: those of one list as received.
     pub body_bytes: u64,
@@ -83,7 +83,7 @@ pub struct Spread {
 impl Yardstick {
     /// What rounds come to; `None` without any.
     #[must_use]
-    pub fn of(checked: bool, body_bytes: u64, rounds: Vec<YardstickRound>) -> Option<Self> {
+    pub fn of(body_bytes: u64, rounds: Vec<YardstickRound>) -> Option<Self> {
         let each = |of: fn(&YardstickRound) -> f64| Spread::of(rounds.iter().map(of));
         let socket = |of: fn(&YardstickRound, &Transfer) -> f64| {
             let each = rounds
@@ -99,7 +99,7 @@ impl Yardstick {
         let lists = rounds.iter().map(|round| round.list.server_cpu_ms);
         let lists: Option<Vec<f64>> = lists.collect();
         Some(Self {
-            checked,
+            checked: true,
             body_bytes,
             list_ms: each(|round| round.list.ms)?,
             body_ms: each(|round| round.body.ms)?,
@@ -179,7 +179,7 @@ mod tests {
             round(230.0, 200.0),
             round(105.0, 100.0),
         ];
-        let yardstick = Yardstick::of(true, 1, rounds).expect("rounds");
+        let yardstick = Yardstick::of(1, rounds).expect("rounds");
         let ratio = yardstick.time_ratio;
         assert!((ratio.p50 - 1.1).abs() < 1e-9, "{ratio:?}");
         assert!((ratio.min - 1.05).abs() < 1e-9 && (ratio.max - 1.15).abs() < 1e-9);
@@ -198,10 +198,10 @@ mod tests {
         let mut rounds = vec![round(1.0, 1.0), round(1.0, 1.0)];
         rounds[1].body.server_cpu_ms = None;
         rounds[1].list.server_cpu_ms = None;
-        let yardstick = Yardstick::of(false, 1, rounds).expect("rounds");
+        let yardstick = Yardstick::of(1, rounds).expect("rounds");
         assert_eq!(yardstick.server_cpu_ratio, None);
         assert_eq!(yardstick.list_server_cpu_ms, None);
-        assert_eq!(Yardstick::of(false, 1, Vec::new()), None);
+        assert_eq!(Yardstick::of(1, Vec::new()), None);
     }
 
     #[test]

@@ -7,14 +7,14 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use etcd_api::client::config::{ClientConfig, TlsFiles, User};
-use workloads::{DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
+use workloads::{CpuList, DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
 
 use super::needs::Needs;
 use super::possible::{loaded, measures_something, never};
 use crate::bars;
 use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
-use crate::isolation::cpus::CpuList;
+use crate::isolation::cpus;
 use crate::pace::calls::Waiting;
 use crate::result::ClientSettings;
 use crate::sample;
@@ -50,11 +50,14 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// Read what is there below this, write nothing.
     pub prefix: Option<String>,
+    /// What a user must know of the scenarios before they run: one line each.
+    pub notes: Vec<String>,
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
+    /// What starts servers, on any CPU; [`Plan::launcher_of`] has those of a scenario.
     pub(super) launcher: Launcher,
-    /// What open loops of small requests do until the next is due.
-    pub(super) waiting: Waiting,
+    /// The CPUs that this program may use before it is pinned; `None` where the system does not say.
+    available_cpus: Option<CpuList>,
     /// Where the programs of rows by Go clients are.
     pub(super) go_clients: GoClients,
     /// Makes our prefix on foreign endpoints unlike any other run's.
@@ -97,8 +100,11 @@ impl Plan {
             Some(prefix) => vec![prefix_scenario(prefix)?],
             None => named(&args.scenarios)?,
         };
+        let mut notes = Vec::new();
+        let starts_all = targets.iter().all(|target| target.spec.is_started());
         for scenario in &mut scenarios {
             scenario.override_with(&overrides).map_err(Failure::usage)?;
+            notes.extend(cpus::choose(scenario, args, starts_all)?);
             check_bars(scenario)?;
             measures_something(scenario, &targets, args.seed_data)?;
         }
@@ -106,17 +112,15 @@ impl Plan {
             scenarios,
             targets,
             prefix: args.prefix.clone(),
+            notes,
             seed_data: args.seed_data,
             keep_data: args.keep_data,
             launcher: Launcher {
-                own_program: OwnProgram {
-                    path: own_program.to_owned(),
-                    server_cpus: server_cpus(args)?,
-                },
+                own_program: own_program.into(),
                 connect: connect_config(&args.connect)?,
                 kube_access: kube_access(&args.connect)?,
             },
-            waiting: waiting(args),
+            available_cpus: cpus::available().ok(),
             go_clients: GoClients {
                 folder: args.go_clients.clone(),
                 own_program: own_program.to_owned(),
@@ -136,7 +140,9 @@ impl Plan {
             free_disk >> 20,
             std::env::temp_dir().display()
         )];
+        lines.extend(self.notes.iter().cloned());
         for scenario in &self.scenarios {
+            lines.extend(cpus::shown(scenario).map(|on| format!("{}: {on}", scenario.name)));
             for spec in &scenario.data_sets {
                 let data = DataSet::new(spec);
                 for target in &self.targets {
@@ -208,6 +214,23 @@ impl Plan {
             needs.memory >> 20,
             needs.disk >> 20
         )
+    }
+
+    /// What starts servers of a scenario: on their CPUs, else on those that the generator had before it was pinned.
+    pub(super) fn launcher_of(&self, scenario: &Scenario) -> Launcher {
+        let server_cpus = match (&scenario.server_cpus, &scenario.client_cpus) {
+            (None, None) => None,
+            (Some(cpus), _) => Some(cpus.clone()),
+            (None, Some(_)) => self.available_cpus.clone(),
+        };
+        let own_program = OwnProgram {
+            server_cpus,
+            ..self.launcher.own_program.clone()
+        };
+        Launcher {
+            own_program,
+            ..self.launcher.clone()
+        }
     }
 
     /// Where we write a data set on an endpoint that is not ours: each has its own place, since one may be left for others
@@ -349,34 +372,10 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// The CPUs of started servers: as the command line says, else those that the generator had before it was pinned. Both lists
-/// are checked against what there is.
-fn server_cpus(args: &RunArgs) -> Result<Option<CpuList>, Failure> {
-    let lists = [
-        ("--server-cpus", &args.server_cpus),
-        ("--client-cpus", &args.client_cpus),
-    ];
-    if lists.iter().all(|(_, list)| list.is_none()) {
-        return Ok(None);
-    }
-    let available = CpuList::available();
-    let available = available
-        .map_err(|e| Failure::usage(anyhow!("which CPUs may be used is not known: {e}")))?;
-    for (flag, list) in lists {
-        let missing = list.as_ref().map(|list| list.missing_from(&available));
-        if let Some(cpu) = missing.and_then(|missing| missing.first().copied()) {
-            return Err(Failure::usage(anyhow!(
-                "{flag}: CPU {cpu} is not among those that may be used: {available}"
-            )));
-        }
-    }
-    Ok(args.server_cpus.clone().or(Some(available)))
-}
-
 /// What open loops do until a request is due: spin where the generator has CPUs that no server may use, so that it is not
 /// late by a wake-up; else sleep, so that servers have the CPU.
-fn waiting(args: &RunArgs) -> Waiting {
-    match (&args.server_cpus, &args.client_cpus) {
+pub(super) fn waiting(scenario: &Scenario) -> Waiting {
+    match (&scenario.server_cpus, &scenario.client_cpus) {
         (Some(servers), Some(own)) if own.is_apart_from(servers) => Waiting::Spin,
         _ => Waiting::Sleep,
     }

@@ -2,7 +2,7 @@
 //! Whatever ends it early, what was measured until then is in the case.
 //!
 //! - [`source`]: where its objects come from; [`selection`]: which of them it selects; [`refusal`]: why it cannot be had
-//! - [`lists`]: whole lists in rounds, first objects; [`drained`]: by turns with lists that nobody checks; [`yardstick`]: interleaved
+//! - [`lists`]: whole lists in rounds, first objects; [`drained`]: interleaved with lists that nobody checks; [`yardstick`]: interleaved
 //!   with a baseline of their bytes
 //! - [`warm_up`]: lists before the measured phase, until time and memory stand still
 //! - [`programs`]: what they cost where the clients are programs of their own
@@ -138,7 +138,8 @@ impl RowRun<'_> {
 
     async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
         self.check_possible()?;
-        let started = self.plan.launcher.start(&self.target.spec, self.strategy());
+        let launcher = self.plan.launcher_of(self.scenario);
+        let started = launcher.start(&self.target.spec, self.strategy());
         let mut running = self
             .unless_stopped(started)
             .await?
@@ -171,15 +172,13 @@ impl RowRun<'_> {
         }
         measured.case.encoding = Some(row.encoding(running).to_owned());
         measured.case.served_from = row.served_from();
-        // An empty store has no bytes to send without meaning.
-        let is_list = self.strategy().shape() == Shape::List;
-        if self.tier == Tier::Etcd && is_list && self.strategy() != Strategy::Opaque {
+        if self.tier == Tier::Etcd && self.strategy().shape() == Shape::List {
             self.probe(&row, running).await?;
         }
         self.check_fits()?;
         let mut verifier = self.load(running, measured).await?;
-        if let Source::Fresh(data) = &self.source {
-            let restarted = running.restart_on_disk(data.len());
+        if let Source::Fresh(_) = &self.source {
+            let restarted = running.restart_on_disk();
             let restarted = self.unless_stopped(restarted).await?;
             restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
         }

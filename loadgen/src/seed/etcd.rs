@@ -1,5 +1,5 @@
-//! Loads a data set into an etcd: many puts a transaction, the last objects one by one, several connections, everything noted
-//! that was sent.
+//! Loads a data set into an etcd: many puts a transaction, the last objects one by one, then what a small one lacks of a raft
+//! log's length, several connections, everything noted that was sent.
 //!
 //! - [`unseed()`]: takes it away again
 
@@ -9,11 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::proto::etcdserverpb::request_op::Request as Op;
-use etcd_api::proto::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
+use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RequestOp, TxnRequest};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +34,13 @@ const IN_FLIGHT: usize = 2;
 const BATCH_OPS: u64 = 128;
 /// Objects at the end that are put one by one, as Kubernetes writes them: more entries than etcd keeps of its raft log in
 /// memory, a snapshot's 10,000 (`--snapshot-count`) and 5,000 behind it (`--snapshot-catchup-entries`). It counts entries,
-/// not bytes, and 1,172 batches of 128 would leave 150,000 objects there, in the heap of a restarted server as well.
+/// not bytes, and 1,172 batches of 128 would leave 150,000 objects there, in the heap of a restarted server as well. What a
+/// smaller data set lacks of so many, entries without effect make up: in production it is behind millions of entries.
 pub const ONE_BY_ONE: u64 = 16_000;
+/// Entries without effect in flight.
+const WITHOUT_EFFECT_IN_FLIGHT: usize = 200;
+/// Below a data set's root, a key that nothing is stored at. Deleting it is an entry of the log, and no revision.
+const NO_KEY: &str = "\0no-key";
 /// A little less than etcd's default `--max-request-bytes` (1.5 MiB), which counts the encoded transaction.
 const BATCH_BYTES: usize = 1_400_000;
 /// What a put takes in a transaction besides key and value, at most.
@@ -69,8 +76,9 @@ impl Written {
     }
 }
 
-/// Writes every object of `data` below `root`, or those until [`Written::stop`]. When it returns, an error or not, no transaction
-/// is on its way any more, but for those without an answer. Dropping the future stops writing at once and leaves them on their way.
+/// Writes every object of `data` below `root`, or those until [`Written::stop`], and then entries without effect, as many as a data
+/// set of less than [`ONE_BY_ONE`] objects lacks: a second or two. When it returns, an error or not, no transaction that writes
+/// an object is on its way any more, but for those without an answer. Dropping the future stops writing at once and leaves them on their way.
 ///
 /// # Errors
 /// The first error of any connection; a transaction without an answer within 30 s is one.
@@ -92,7 +100,7 @@ pub async fn seed(
     }
     let next = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
-    for client in clients {
+    for client in &clients {
         for _ in 0..IN_FLIGHT {
             let writer = Writer {
                 client: client.clone(),
@@ -125,7 +133,28 @@ pub async fn seed(
         all.revisions = sums.map(|(all, part)| all.wrapping_add(part));
         all.revision = all.revision.max(part.revision);
     }
-    first_error.map_or(Ok(all), Err)
+    if let Some(error) = first_error {
+        return Err(error);
+    }
+    write_without_effect(&clients, data.len(), root, written).await?;
+    Ok(all)
+}
+
+/// Writes what `objects` lack of [`ONE_BY_ONE`] entries.
+async fn write_without_effect(
+    clients: &[Client],
+    objects: u64,
+    root: &str,
+    written: &Written,
+) -> Result<(), EtcdError> {
+    let request = transaction([delete(format!("{root}{NO_KEY}").into())].into_iter());
+    let entries = (objects..ONE_BY_ONE).take_while(|_| !written.stop.is_cancelled());
+    let sent = entries.zip(clients.iter().cycle()).map(|(_, client)| {
+        let request = request.clone();
+        async move { in_time(client.kv().txn(request)).await.map(drop) }
+    });
+    let sent = stream::iter(sent).buffer_unordered(WITHOUT_EFFECT_IN_FLIGHT);
+    sent.try_collect::<()>().await
 }
 
 fn nothing() -> Expected {
@@ -184,6 +213,13 @@ fn stored_key(root: &str, data: &DataSet, i: u64) -> Vec<u8> {
     let mut key = root.as_bytes().to_vec();
     data.write_key(i, &mut key);
     key
+}
+
+fn delete(key: Bytes) -> Op {
+    Op::RequestDeleteRange(DeleteRangeRequest {
+        key,
+        ..DeleteRangeRequest::default()
+    })
 }
 
 fn transaction(ops: impl Iterator<Item = Op>) -> TxnRequest {

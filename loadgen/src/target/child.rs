@@ -1,4 +1,4 @@
-//! A server process that never outlives us, and whose last words are kept.
+//! A process that never outlives us, and whose last words are kept: a server, or a client that is a program of its own.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -24,6 +24,8 @@ const KEPT_BYTES: usize = 300;
 const LONGEST_LINE: usize = 4 << 10;
 /// Lines of standard output that wait for [`ChildServer::ready_line`]; further ones are not looked at.
 const WAITING_LINES: usize = 1_024;
+/// How long it may take to end once its output is closed.
+const END_WITHIN: Duration = Duration::from_secs(2);
 /// How long a dead server's last lines may take to reach us.
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
 
@@ -79,44 +81,71 @@ pub struct ChildServer {
 }
 
 impl ChildServer {
-    /// Starts `program`. It gets a process group of its own: a Ctrl-C at the terminal is for us, and
-    /// the server must live until we have noted what was measured.
+    /// Starts a server: it has no standard input, and what it prints is kept as its log.
     ///
     /// # Errors
     /// [`ChildError::Spawn`].
     pub fn spawn(name: &str, program: &Path, args: &[OsString]) -> Result<Self, ChildError> {
-        let failed = |source| ChildError::Spawn {
-            program: program.to_owned(),
-            source,
+        let mut command = Command::new(program);
+        command.args(args);
+        let mut started = Self::start(name, command, Stdio::null())?;
+        if let Some(out) = started.child.stdout.take() {
+            let (lines, stdout) = mpsc::channel(WAITING_LINES);
+            let reader = keep_lines(out, Arc::clone(&started.log), Some(lines));
+            started.readers.push(tokio::spawn(reader));
+            started.stdout = Some(stdout);
+        }
+        Ok(started)
+    }
+
+    /// Starts a program that reads commands from its standard input and responds on its standard output; what it prints on
+    /// standard error is kept as its log.
+    ///
+    /// # Errors
+    /// [`ChildError::Spawn`].
+    pub fn spawn_with_pipes(
+        name: &str,
+        command: Command,
+    ) -> Result<(Self, ChildStdin, ChildStdout), ChildError> {
+        let program = PathBuf::from(command.as_std().get_program());
+        let mut started = Self::start(name, command, Stdio::piped())?;
+        let (stdin, stdout) = (started.child.stdin.take(), started.child.stdout.take());
+        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+            let source = std::io::Error::other("it has no pipes");
+            return Err(ChildError::Spawn { program, source });
         };
-        let mut child = Command::new(program)
-            .args(args)
-            .stdin(Stdio::null())
+        Ok((started, stdin, stdout))
+    }
+
+    /// Starts `command` in a process group of its own: a Ctrl-C at the terminal is for us, and the child must live until we
+    /// have noted what was measured. Standard output is a pipe that is not read yet.
+    fn start(name: &str, mut command: Command, stdin: Stdio) -> Result<Self, ChildError> {
+        let program = PathBuf::from(command.as_std().get_program());
+        let failed = |source| ChildError::Spawn { program, source };
+        let spawned = command
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true)
-            .spawn()
+            .spawn();
+        let ended = || std::io::Error::other("ended at once");
+        let (mut child, pid) = spawned
+            .and_then(|child| {
+                let pid = child.id().ok_or_else(ended)?;
+                Ok((child, pid))
+            })
             .map_err(failed)?;
-        let pid = child
-            .id()
-            .ok_or_else(|| failed(std::io::Error::other("ended at once")))?;
         let log = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_LINES)));
-        let (lines, stdout) = mpsc::channel(WAITING_LINES);
-        let mut readers = Vec::new();
-        if let Some(stderr) = child.stderr.take() {
-            readers.push(tokio::spawn(keep_lines(stderr, Arc::clone(&log), None)));
-        }
-        if let Some(out) = child.stdout.take() {
-            readers.push(tokio::spawn(keep_lines(out, Arc::clone(&log), Some(lines))));
-        }
+        let stderr = child.stderr.take();
+        let reader = stderr.map(|pipe| tokio::spawn(keep_lines(pipe, Arc::clone(&log), None)));
         Ok(Self {
             name: name.to_owned(),
             child,
             pid,
             log,
-            readers,
-            stdout: Some(stdout),
+            readers: reader.into_iter().collect(),
+            stdout: None,
         })
     }
 
@@ -154,12 +183,7 @@ impl ChildServer {
         });
         match found.await {
             Ok(Some(rest)) => Ok(rest),
-            // Its output is closed: it is ending.
-            Ok(None) => {
-                let status = timeout(Duration::from_secs(2), self.child.wait()).await;
-                let status = status.map_or_else(|_| "closed its output".into(), describe);
-                Err(ChildError::Died(self.death(status).await))
-            }
+            Ok(None) => Err(ChildError::Died(self.ends().await)),
             Err(_) => Err(self.slow(within)),
         }
     }
@@ -182,6 +206,13 @@ impl ChildServer {
             Err(error) => error.to_string(),
         };
         Some(self.death(status).await)
+    }
+
+    /// How it died, once its standard output is closed: it is ending, or has no more to say.
+    pub async fn ends(&mut self) -> Death {
+        let status = timeout(END_WITHIN, self.child.wait()).await;
+        let status = status.map_or_else(|_| "closed its output".into(), describe);
+        self.death(status).await
     }
 
     /// How it dies, waited for.
@@ -235,7 +266,7 @@ fn describe(status: std::io::Result<std::process::ExitStatus>) -> String {
 }
 
 /// Reads a pipe to its end, so that the server never blocks on it, and keeps the last lines.
-pub(super) async fn keep_lines(
+async fn keep_lines(
     pipe: impl AsyncRead + Unpin,
     log: Arc<Mutex<VecDeque<String>>>,
     lines: Option<mpsc::Sender<String>>,

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::unistd::{Pid, getppid};
+use workloads::CpuList;
 
-use crate::isolation::cpus::CpuList;
+use crate::isolation::cpus::pin;
 
 /// The hidden command's name.
 pub const COMMAND: &str = "guard";
@@ -38,7 +39,7 @@ pub fn become_guarded(
     program: &OsStr,
     args: &[OsString],
 ) -> io::Error {
-    if let Some(Err(error)) = cpus.map(CpuList::pin) {
+    if let Some(Err(error)) = cpus.map(pin) {
         return error;
     }
     #[cfg(target_os = "linux")]

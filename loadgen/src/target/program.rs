@@ -1,28 +1,21 @@
 //! A client that is a program of its own. It says on its standard output that it is ready, and then answers each command that it
 //! reads from its standard input with one line of JSON; `scripts/oracle.d/client` has the other side.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::task::JoinHandle;
+use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::child::{Death, keep_lines, next_line};
+use super::child::{ChildError, ChildServer, Death, next_line};
 
 /// How long the program may take to connect and say so.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// How long it may take to end once its output is closed.
-const END_WITHIN: Duration = Duration::from_secs(2);
 /// What of a line that is not understood is shown.
 const SHOWN_CHARS: usize = 80;
 /// The largest key or value that is believed; etcd's own limit of a request is far below.
@@ -35,13 +28,8 @@ const GO_VARIABLES: [&str; 4] = ["GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"];
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// It cannot be run.
-    #[error("cannot start {}: {source}", program.display())]
-    Spawn {
-        /// The program.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Spawn(#[from] ChildError),
     /// It ended.
     #[error(transparent)]
     Died(#[from] Death),
@@ -89,15 +77,10 @@ struct Failed {
 /// A running program. Dropped, it is killed.
 #[derive(Debug)]
 pub struct ClientProgram {
-    name: String,
     about: String,
-    pid: u32,
-    child: Child,
+    child: ChildServer,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    log: Arc<Mutex<VecDeque<String>>>,
-    /// Ends when it has said its last.
-    log_reader: Option<JoinHandle<()>>,
     is_busy: bool,
 }
 
@@ -111,40 +94,17 @@ impl ClientProgram {
         program: &Path,
         args: &[OsString],
     ) -> Result<Self, ProgramError> {
-        let failed = |source| ProgramError::Spawn {
-            program: program.to_owned(),
-            source,
-        };
         let mut command = Command::new(program);
+        command.args(args);
         for variable in GO_VARIABLES {
             command.env_remove(variable);
         }
-        let mut child = command
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // A Ctrl-C at the terminal is for us.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
-        let ended = || failed(io::Error::other("ended at once"));
-        let pid = child.id().ok_or_else(ended)?;
-        let stdin = child.stdin.take().ok_or_else(ended)?;
-        let stdout = child.stdout.take().ok_or_else(ended)?;
-        let log = Arc::default();
-        let stderr = child.stderr.take().ok_or_else(ended)?;
-        let log_reader = tokio::spawn(keep_lines(stderr, Arc::clone(&log), None));
+        let (child, stdin, stdout) = ChildServer::spawn_with_pipes(name, command)?;
         let mut started = Self {
-            name: name.to_owned(),
             about: name.to_owned(),
-            pid,
             child,
             stdin,
             stdout: BufReader::with_capacity(READ_BYTES, stdout),
-            log,
-            log_reader: Some(log_reader),
             is_busy: true,
         };
         let Ready { ready } = started.line(READY_WITHIN).await?;
@@ -162,7 +122,7 @@ impl ClientProgram {
     /// Its process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.child.pid()
     }
 
     /// Sends a command and returns the line that answers it.
@@ -209,7 +169,7 @@ impl ClientProgram {
                 Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(self.garbage(&error.to_string()).into());
                 }
-                Ok(Err(_)) => return Err(self.death().await.into()),
+                Ok(Err(_)) => return Err(ProgramError::Died(self.child.ends().await).into()),
                 Err(_) => return Err(self.silent(within).into()),
             };
             visit(&key, &value, revision)?;
@@ -221,13 +181,13 @@ impl ClientProgram {
 
     async fn begin(&mut self, command: &str) -> Result<(), ProgramError> {
         if self.is_busy {
-            return Err(ProgramError::Busy(self.name.clone()));
+            return Err(ProgramError::Busy(self.child.name().to_owned()));
         }
         self.is_busy = true;
         let line = format!("{command}\n");
         match self.stdin.write_all(line.as_bytes()).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(self.death().await),
+            Err(_) => Err(self.child.ends().await.into()),
         }
     }
 
@@ -236,10 +196,10 @@ impl ClientProgram {
         match timeout(within, next_line(&mut self.stdout, &mut line)).await {
             Err(_) => return Err(self.silent(within)),
             Ok(Ok(true)) => {}
-            Ok(_) => return Err(self.death().await),
+            Ok(_) => return Err(self.child.ends().await.into()),
         }
         if let Ok(Failed { error }) = serde_json::from_slice(&line) {
-            let name = self.name.clone();
+            let name = self.child.name().to_owned();
             return Err(ProgramError::Failed { name, error });
         }
         serde_json::from_slice(&line).map_err(|_| self.garbage(&String::from_utf8_lossy(&line)))
@@ -264,43 +224,17 @@ impl ClientProgram {
     fn garbage(&self, line: &str) -> ProgramError {
         let shown = line.escape_debug().to_string();
         ProgramError::Garbage {
-            name: self.name.clone(),
+            name: self.child.name().to_owned(),
             line: shown.chars().take(SHOWN_CHARS).collect(),
         }
     }
 
     fn silent(&self, within: Duration) -> ProgramError {
         ProgramError::Silent {
-            name: self.name.clone(),
+            name: self.child.name().to_owned(),
             within,
-            log: self.last_lines(),
+            log: self.child.last_lines(),
         }
-    }
-
-    /// What it died of: its output has ended.
-    async fn death(&mut self) -> ProgramError {
-        let status = match timeout(END_WITHIN, self.child.wait()).await {
-            Ok(Ok(status)) => status.to_string(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "closed its output".to_owned(),
-        };
-        if let Some(reader) = self.log_reader.take() {
-            // A child of its own may hold the pipe open; then what came until now must do.
-            timeout(END_WITHIN, reader).await.ok();
-        }
-        ProgramError::Died(Death {
-            name: self.name.clone(),
-            status,
-            log: self.last_lines(),
-        })
-    }
-
-    fn last_lines(&self) -> String {
-        let log = self.log.lock();
-        if log.is_empty() {
-            return "none".to_owned();
-        }
-        log.iter().cloned().collect::<Vec<_>>().join(" | ")
     }
 }
 

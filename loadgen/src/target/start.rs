@@ -2,14 +2,13 @@
 //!
 //! - [`baseline`]: a server of as many bytes as a list has
 //! - [`mod@bench`]: ours, with both tiers
-//! - [`etcd`]: an etcd binary, and its data folder; [`raft_log`]: entries that push a data set out of its log
+//! - [`etcd`]: an etcd binary, and its data folder
 //! - [`there`]: endpoints that are there
 //! - [`running`]: what came of any of them
 
 pub mod baseline;
 mod bench;
 mod etcd;
-mod raft_log;
 mod running;
 mod there;
 
@@ -21,12 +20,12 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::{StatusRequest, StatusResponse};
+use workloads::CpuList;
 use workloads::strategy::Strategy;
 
 use super::child::{ChildError, ChildServer};
 use super::kube::{KubeAccess, KubeError};
 use super::{TargetSpec, guard};
-use crate::isolation::cpus::CpuList;
 pub use etcd::folders_left;
 use running::OnDisk;
 pub use running::Running;

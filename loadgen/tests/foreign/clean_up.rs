@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use etcd_api::client::config::ClientConfig;
 use loadgen::progress::{Counted, Progress};
+use loadgen::seed::etcd::ONE_BY_ONE;
 use loadgen::seed::{NotUnseeded, Written, seed, unseed};
 use workloads::{DataSet, DataSetSpec, Kind};
 
@@ -54,6 +55,16 @@ async fn a_server_that_takes_small_transactions_only_is_left_as_it_was() {
     assert_eq!(etcd.keys().len(), 0, "{deleted:?}");
     assert_eq!(deleted.expect("it deletes"), 300);
     assert_eq!(objects, 300, "what was refused was not written");
+}
+
+/// A small data set lay in etcd's raft log, and so in its heap, as a whole.
+#[tokio::test]
+async fn a_small_data_set_is_followed_by_as_many_entries_as_a_raft_log_keeps() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let mut entries = 0;
+    let (deleted, _) = seed_and_unseed(&etcd, || entries = etcd.writes()).await;
+    assert_eq!(entries, ONE_BY_ONE, "objects, and deletes of nothing");
+    assert_eq!(deleted.expect("it deletes"), 300);
 }
 
 #[tokio::test]

@@ -43,7 +43,10 @@ impl Service {
                     state.put(&put);
                     Answer::ResponsePut(pb::PutResponse::default())
                 }
-                Some(Op::RequestDeleteRange(_)) if self.fault == Fault::KeepKeys => {
+                Some(Op::RequestDeleteRange(delete))
+                    if self.fault == Fault::KeepKeys
+                        && state.keys.contains_key(&delete.key[..]) =>
+                {
                     return Err(Status::permission_denied("etcdserver: permission denied"));
                 }
                 Some(Op::RequestDeleteRange(delete)) => {

@@ -109,8 +109,6 @@ pub enum Reshard {
 pub enum Yardstick {
     /// Every object is checked.
     Checked,
-    /// By the null sink, where the client's checks would be part of the time.
-    Drained,
 }
 
 /// A row: what is measured. `None` takes the scenario's value.
@@ -284,10 +282,7 @@ impl RowSpec {
         let alone = self.clients.is_none() && self.beside.is_empty() && self.every.is_none();
         let has_bytes = shape == Shape::List
             && ours
-            && !matches!(
-                self.strategy,
-                Strategy::Opaque | Strategy::NoLists | Strategy::ReadYourWrite
-            );
+            && !matches!(self.strategy, Strategy::NoLists | Strategy::ReadYourWrite);
         let shares_connections = matches!(shape, Shape::Requests | Shape::Delivery | Shape::Idle);
         let fields = [
             (

@@ -137,6 +137,8 @@ name = "whole"
 summary = "all"
 repeats = 3
 duration = "2s"
+server_cpus = "0,2-3"
+client_cpus = "1"
 
 [rows]
 etcd = [
@@ -187,6 +189,8 @@ fn rows_have_options_backgrounds_and_bars() {
         "paged:5",
     ];
     assert_eq!(names, expected);
+    let servers = scenario.server_cpus.as_ref().map(ToString::to_string);
+    assert_eq!(servers.as_deref(), Some("0,2-3"));
     let bar = &scenario.bars[0];
     assert_eq!(
         (bar.data_set(&scenario), bar.is_of_any_size()),
@@ -238,7 +242,12 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
             "row `etcd/stream/every-1000ms` has a pace",
         ),
         ("\"checked\"", "\"read\"", "unknown variant `read`"),
-        ("paged:5\",", "opaque\",", "does not take `yardstick`"),
+        (
+            "client_cpus = \"1\"",
+            "client_cpus = \"1-\"",
+            "not a list of CPUs",
+        ),
+        ("paged:5\",", "no-lists\",", "does not take `yardstick`"),
         (
             "\"paged:5\",",
             "\"paged:5\", clients = 2,",

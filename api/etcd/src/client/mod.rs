@@ -5,7 +5,7 @@
 //! - [`calls`]: many small unary calls on one connection, at the least cost per call
 //! - [`walk`]: an incremental checker of list responses that builds nothing per object
 //! - [`raw_list`]: Range and RangeStream on bare HTTP/2, feeding a walker or a counter
-//! - `opaque`: the same bytes as one plain body, the yardstick of lists
+//! - `plain_body`: as many bytes as one plain body, the baseline of lists
 //! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
 //! - `token`, `keep_alive`: a user's token that may be renewed; pings for connections of our own
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
@@ -16,7 +16,7 @@ pub mod config;
 mod dial;
 mod keep_alive;
 pub mod kubernetes;
-mod opaque;
+mod plain_body;
 pub mod raw_list;
 mod token;
 pub mod walk;

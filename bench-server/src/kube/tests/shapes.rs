@@ -291,23 +291,3 @@ async fn every_resource_is_served_and_knows_its_selectable_fields() {
         StatusCode::BAD_REQUEST
     );
 }
-
-#[tokio::test(start_paused = true)]
-async fn the_yardstick_has_exactly_the_bytes_asked_for() {
-    let etcd = FakeEtcd::default();
-    let tier = ready(&etcd, &[]).await;
-    assert_eq!(
-        get(&tier.service, "/debug/opaque?bytes=5").await.code,
-        StatusCode::CONFLICT
-    );
-    put(&etcd, "a", "pod", "Running");
-    get(&tier.service, "/api/v1/pods").await;
-    for bytes in [0, 1, 600_000] {
-        let opaque = get(&tier.service, &format!("/debug/opaque?bytes={bytes}")).await;
-        assert_eq!((opaque.code, opaque.body.len()), (StatusCode::OK, bytes));
-    }
-    for bad in ["", "?bytes=x", "?bytes=1&frame=3"] {
-        let answer = get(&tier.service, &format!("/debug/opaque{bad}")).await;
-        assert_eq!(answer.code, StatusCode::BAD_REQUEST, "{bad}");
-    }
-}

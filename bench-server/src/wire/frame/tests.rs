@@ -68,9 +68,7 @@ fn frames_are_cut_exactly_wherever_the_pieces_end() {
             _ => {
                 // More lies around the part than it shows.
                 let buffer = [&[0xff][..], &bytes, &[0xff]].concat().into();
-                let mut part = Part::new(&buffer, 1..buffer.len());
-                part.truncate(len);
-                builder.put_part(part);
+                builder.put_part(Part::new(&buffer, 1..1 + len));
             }
         }
         while builder.is_full() {

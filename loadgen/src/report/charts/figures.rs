@@ -262,7 +262,7 @@ impl<'a> Subject<'a> {
                     .extend(mapped.map(|bytes| Mark::at(Shape::Cross, bytes as f64)));
                 let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
                 row.number = private.to_string();
-                let ratio = server.peak_per_listed_byte.map(Quantity::PerByte);
+                let ratio = row::per_listed_byte(case);
                 let ratio = ratio.map(|ratio| format!("{ratio} the bytes in flight"));
                 let files = mapped.map(Quantity::bytes);
                 let files = files.map(|files| format!("+ {files} of files"));

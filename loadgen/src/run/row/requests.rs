@@ -15,6 +15,7 @@ use crate::pace::closed::{Clients, Job, Verifier};
 use crate::progress::Counted;
 use crate::record::LatencyHistogram;
 use crate::result::{Case, Outcome, Quantiles};
+use crate::run::plan::waiting;
 use crate::target::Running;
 use crate::target::call::Calls;
 use crate::target::list::{Reach, Row};
@@ -53,7 +54,12 @@ impl RowRun<'_> {
         let calls = Calls::new(self.strategy(), data, &verifier.root, after);
         let connections = self.connections();
         measured.case.connections = Some(connections);
-        let callers = Callers::connect(config, connections, Arc::clone(&calls), self.plan.waiting);
+        let callers = Callers::connect(
+            config,
+            connections,
+            Arc::clone(&calls),
+            waiting(self.scenario),
+        );
         let callers = self.unless_stopped(callers).await?;
         let callers = callers.map_err(|e| Early::Failed(e.to_string()))?;
         let rate = self.spec.rate.or(self.scenario.rate);

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use workloads::Tier;
-use workloads::scenario::Yardstick as Reading;
 
 use super::meter::Meter;
 use super::{Early, Measured, RowRun};
@@ -34,11 +33,8 @@ impl RowRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         let bytes = measured.case.bytes;
-        let Some(reading) = self.spec.yardstick else {
-            return Ok(());
-        };
         // An empty list has no bytes to send.
-        if bytes == 0 || !self.target.spec.is_started() {
+        if self.spec.yardstick.is_none() || bytes == 0 || !self.target.spec.is_started() {
             return Ok(());
         }
         let title = format!("{}/{}: baseline", self.target.name, self.spec.name());
@@ -47,13 +43,14 @@ impl RowRun<'_> {
             self.progress.say(&text);
             return Ok(());
         }
-        let started = self.plan.launcher.start_baseline(bytes);
+        let launcher = self.plan.launcher_of(self.scenario);
+        let started = launcher.start_baseline(bytes);
         let started = self.unless_stopped(started).await?;
         let server = started.map_err(|e| Early::Failed(e.to_string()))?;
-        let rounds = self.interleaved(clients, row, running, meter, &server, (bytes, reading));
+        let rounds = self.interleaved(clients, row, running, meter, &server, bytes);
         let rounds = rounds.await;
         server.stop().await;
-        measured.case.yardstick = Yardstick::of(reading == Reading::Checked, bytes, rounds?);
+        measured.case.yardstick = Yardstick::of(bytes, rounds?);
         Ok(())
     }
 
@@ -64,12 +61,8 @@ impl RowRun<'_> {
         running: &Running,
         meter: &Meter,
         server: &BaselineServer,
-        (bytes, reading): (u64, Reading),
+        bytes: u64,
     ) -> Result<Vec<YardstickRound>, Early> {
-        let job = match reading {
-            Reading::Checked => Job::List,
-            Reading::Drained => Job::Drain,
-        };
         let like = match (self.tier, self.reach(running).etcd) {
             (Tier::Etcd, Some(config)) => Like::Etcd(Box::new(config)),
             _ => Like::Kube(row.asks.options),
@@ -77,7 +70,11 @@ impl RowRun<'_> {
         let process = Process::new(server.pid())?;
         let baseline = BaselineClient::connect(server, like, bytes);
         let baseline = self.unless_stopped(baseline).await??;
-        let title = format!("{}/{}: by turns", self.target.name, self.spec.name());
+        let title = format!(
+            "{}/{}: interleaved with its baseline",
+            self.target.name,
+            self.spec.name()
+        );
         let phase = self.progress.phase(&title, ROUNDS.into(), Counted::Lists);
         // The first touch of new connections and windows is nobody's time.
         for over in [Over::Http, Over::Socket] {
@@ -85,7 +82,7 @@ impl RowRun<'_> {
         }
         let list = async || {
             let before = meter.cpu();
-            let done = self.unless_stopped(clients.ask(0, job)).await?;
+            let done = self.unless_stopped(clients.ask(0, Job::List)).await?;
             let after = meter.cpu();
             done.result?;
             Ok::<_, Early>(transfer(done.latency, done.cpu, before, after))

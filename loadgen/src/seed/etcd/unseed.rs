@@ -7,12 +7,12 @@ use bytes::Bytes;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
+use etcd_api::proto::etcdserverpb::RangeRequest;
 use etcd_api::proto::etcdserverpb::request_op::Request as Op;
 use etcd_api::proto::etcdserverpb::response_op::Response as Answer;
-use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, RangeRequest};
 use workloads::DataSet;
 
-use super::{BATCH_OPS, Pieces, stored_key, transaction};
+use super::{BATCH_OPS, Pieces, delete, stored_key, transaction};
 use crate::progress::Phase;
 use crate::safety::count;
 use crate::target::silence::in_time;
@@ -85,13 +85,6 @@ pub async fn unseed(
         left if left.is_empty() => Ok(deleted),
         left => Err(NotUnseeded::Left(left)),
     }
-}
-
-fn delete(key: Bytes) -> Op {
-    Op::RequestDeleteRange(DeleteRangeRequest {
-        key,
-        ..DeleteRangeRequest::default()
-    })
 }
 
 fn look(key: Bytes) -> Op {

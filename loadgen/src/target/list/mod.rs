@@ -10,7 +10,6 @@ mod chunk;
 mod go_client;
 pub(super) mod kube;
 mod no_lists;
-mod opaque;
 mod paged;
 mod whole;
 
@@ -213,7 +212,6 @@ impl Row {
                 Box::new(whole::Whole::new(raw, ListRpc::RangeStream, &self.prefix))
             }
             Strategy::NoLists => Box::new(no_lists::NoLists),
-            Strategy::Opaque => Box::new(opaque::Opaque::new(raw, &self.prefix).await?),
             Strategy::Paged(size) => Box::new(paged::Paged::new(raw, &self.prefix, size.get())),
             _ => Box::new(whole::Whole::new(raw, ListRpc::Range, &self.prefix)),
         })
@@ -224,11 +222,9 @@ impl Row {
     pub fn encoding(&self, running: &Running) -> &'static str {
         match (self.tier, self.strategy) {
             (_, Strategy::NoLists | Strategy::NoWatches) => "none",
-            (Tier::Kube, Strategy::Opaque) => "opaque",
             (Tier::Kube, _) if self.asks.media == Media::Json => "json",
             (Tier::Kube, _) => "protobuf",
             (Tier::Etcd, Strategy::Stream | Strategy::GoClient(GoClient::Stream)) => "stream",
-            (Tier::Etcd, Strategy::Opaque) => "opaque",
             (Tier::Etcd, _) => running.unary_encoding,
         }
     }
@@ -262,9 +258,6 @@ impl Row {
                 _,
             ) if running.etcd.is_none() => {
                 Some("it writes to the etcd behind the API, which is not known".to_owned())
-            }
-            (_, Strategy::Opaque, _) if !program.starts_with("bench-server") => {
-                Some("only the bench server sends its records as a body without meaning".to_owned())
             }
             (_, Strategy::GoClient(client), _) => self.refused_to(client, running),
             _ => None,

@@ -8,7 +8,6 @@
 //!   begins with the state
 //! - [`restore`]: an item back to what was stored; [`memo`]: items in JSON that need not be parsed again
 //! - [`frames`]: the frames of a watch; [`follow`]: one worker's watch, from the state to whatever comes
-//! - [`opaque`]: as many bytes without meaning
 //! - [`patch`]: changes of objects through the API
 //! - [`read_your_write`]: a write, and whether a list has it
 
@@ -19,7 +18,6 @@ pub mod follow;
 mod frames;
 mod json;
 mod memo;
-mod opaque;
 mod pages;
 pub mod patch;
 mod protobuf;
@@ -33,7 +31,6 @@ use async_trait::async_trait;
 use http::StatusCode;
 use workloads::strategy::Strategy;
 
-use super::opaque::Opaque;
 use super::{ListError, Listed, Lister, Reach, Row};
 use crate::target::kube::{Connection, KubeError};
 use crate::verify::{Check, Wrong};
@@ -56,9 +53,6 @@ pub(super) async fn connect(row: &Row, reach: &Reach) -> Result<Box<dyn Lister>,
     if row.strategy == Strategy::Exact {
         let revision = lister.current_revision().await?;
         lister.ask_exactly(revision);
-    }
-    if row.strategy == Strategy::Opaque {
-        return Ok(Box::new(Opaque::of_kube(lister).await?));
     }
     if row.strategy == Strategy::ReadYourWrite {
         let config = reach.etcd.clone();
