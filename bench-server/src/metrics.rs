@@ -8,16 +8,13 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Metric, Registry};
 
-use crate::listen::LimitCollector;
-
 /// Media type of [`encode`]'s text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A registry that already has the process and allocator figures, and what limits have refused.
+/// A registry that already has the process and allocator figures.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
-    registry.register_collector(Box::new(LimitCollector));
     registry
 }
 

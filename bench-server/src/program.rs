@@ -39,7 +39,7 @@ where
     T: Into<OsString> + Clone,
 {
     let flags = Flags::parse_from(args);
-    start_logging(&flags.common.log_level);
+    start_logging(&flags.log_level);
     raise_descriptor_limit();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::Node;
-use crate::flags::{CompactionMode, EtcdFlags};
+use super::flags::{CompactionMode, EtcdFlags};
 use crate::store::Store;
 use crate::store::compaction::{AutoCompaction, Retention};
 
@@ -80,7 +80,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::flags::Flags;
+    use crate::etcd::flags::Flags;
 
     fn read(arguments: &[&str]) -> Result<Option<Retention>, String> {
         let flags = Flags::parse_from([&["bench-server"], arguments].concat());

@@ -8,6 +8,7 @@ pub mod auth;
 pub mod clockwork;
 pub mod cluster;
 pub mod figures;
+pub mod flags;
 pub mod health;
 pub mod http;
 pub mod kv;
@@ -26,8 +27,9 @@ use std::time::Duration;
 
 use etcd_api::proto::etcdserverpb::ResponseHeader;
 
+use self::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
 use crate::admission::Admission;
-use crate::flags::{CommonFlags, EmulatedVersion, EtcdFlags, RangeEncoding};
+use crate::listen::flags::CommonFlags;
 use crate::listen::response_bytes;
 use crate::store::Store;
 

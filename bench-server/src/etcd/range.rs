@@ -12,8 +12,8 @@ use etcd_api::proto::etcdserverpb::RangeRequest;
 use tonic::Status;
 
 use super::Node;
+use super::flags::RangeEncoding;
 use super::service::too_many_requests;
-use crate::flags::RangeEncoding;
 use crate::open_lists::OpenList;
 use crate::store::range::{Plan, Selection};
 use crate::store::{Cursor, Record, Shown, Snapshot};
@@ -295,7 +295,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::flags::Flags;
+    use crate::etcd::flags::Flags;
     use crate::store::{Config, Store};
 
     fn node(keys: u64) -> Node {

@@ -12,14 +12,15 @@ use tonic::service::Routes;
 
 use super::auth::AuthService;
 use super::cluster::ClusterService;
+use super::flags::EtcdFlags;
 use super::health::HealthService;
 use super::lease::LeaseService;
 use super::maintenance::MaintenanceService;
 use super::service::EtcdService;
 use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
-use crate::flags::{CommonFlags, EtcdFlags};
-use crate::listen::{Bound, Door, Limits, ListenError, ServerTls, Workers};
+use crate::listen::flags::CommonFlags;
+use crate::listen::{Bound, Door, LimitCollector, Limits, ListenError, ServerTls, Workers};
 use crate::metrics;
 use crate::store::{self, Store};
 use crate::tasks::{TaskEnded, Tasks};
@@ -79,6 +80,7 @@ impl EtcdTier {
         });
         let node = Arc::new(Node::new(store, flags, common, advertised));
         let mut registry = metrics::registry();
+        registry.register_collector(Box::new(LimitCollector));
         tls.register(&mut registry);
         let mut service = EtcdService::new(node.clone(), routes(&node), registry);
         if common.enable_debug_endpoints {

@@ -75,12 +75,11 @@ mod tests {
     use etcd_api::kubernetes::GetOptions;
 
     use super::*;
-    use crate::embedded::EmbeddedEtcd;
-    use crate::store::{Config, Store};
+    use crate::kube::tests::fake::FakeEtcd;
 
     #[tokio::test]
     async fn one_of_two_compacts_at_each_turn() {
-        let backend = EmbeddedEtcd::new(Store::new(Config::default()), DEFAULT_INTERVAL);
+        let backend = FakeEtcd::default();
         let write = |key: &'static [u8]| {
             let backend = backend.clone();
             async move {

@@ -25,7 +25,7 @@ use self::fake::FakeEtcd;
 use super::resource::RESOURCES;
 use super::service::KubeService;
 use super::tier::{KubeFlags, KubeTier};
-use crate::flags::{CommonFlags, Flags};
+use crate::listen::flags::CommonFlags;
 
 pub(super) fn pod(namespace: &str, name: &str, phase: &str) -> (String, Option<Vec<u8>>) {
     let pod = json!({
@@ -46,11 +46,13 @@ pub(super) fn put(etcd: &FakeEtcd, namespace: &str, name: &str, phase: &str) -> 
     etcd.write(&[(&key, value)])
 }
 
-fn flags(arguments: &[&str]) -> KubeFlags {
+fn flags(arguments: &[&str]) -> (KubeFlags, CommonFlags) {
     #[derive(clap::Parser)]
     struct Line {
         #[command(flatten)]
         kube: KubeFlags,
+        #[command(flatten)]
+        common: CommonFlags,
     }
     let line = [
         "test",
@@ -60,23 +62,20 @@ fn flags(arguments: &[&str]) -> KubeFlags {
         "http://fake",
     ];
     clap::Parser::try_parse_from(line.iter().chain(arguments))
-        .map(|line: Line| line.kube)
+        .map(|line: Line| (line.kube, line.common))
         .expect("flags")
 }
 
 pub(super) async fn start(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
+    let (kube, common) = flags(arguments);
     let common = CommonFlags {
         worker_threads: 1,
         enable_debug_endpoints: true,
-        ..<Flags as clap::Parser>::parse_from(["bench-server"]).common
+        ..common
     };
-    KubeTier::start_over(
-        std::sync::Arc::new(etcd.clone()),
-        &flags(arguments),
-        &common,
-    )
-    .await
-    .expect("starts")
+    KubeTier::start_over(std::sync::Arc::new(etcd.clone()), &kube, &common)
+        .await
+        .expect("starts")
 }
 
 /// Started, and its caches filled.

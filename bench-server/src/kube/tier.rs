@@ -17,10 +17,10 @@ use super::list::Lister;
 use super::resource::RESOURCES;
 use super::service::KubeService;
 use crate::admission::Admission;
-use crate::flags::{CommonFlags, parse_duration};
+use crate::listen::flags::{CommonFlags, parse_duration};
 use crate::listen::{
-    Bound, ClientCertificates, Door, Limits, ListenError, MAX_STREAMS, ServerTls, TlsFiles,
-    TlsFlags, Workers, response_bytes,
+    Bound, ClientCertificates, Door, LimitCollector, Limits, ListenError, MAX_STREAMS, ServerTls,
+    TlsFiles, TlsFlags, Workers, response_bytes,
 };
 use crate::metrics;
 use crate::tasks::{TaskEnded, Tasks};
@@ -198,6 +198,7 @@ impl KubeTier {
             bound.push(Bound::bind(url, &tls).await?);
         }
         let mut registry = metrics::registry();
+        registry.register_collector(Box::new(LimitCollector));
         let admission = Admission::new(response_bytes(common));
         registry.register_collector(admission.collector());
         tls.register(&mut registry);

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::flags::CommonFlags;
 use super::stalled::Unstalled;
 use super::time_limit::Limited;
 use crate::admission::quarter_of_memory;
-use crate::flags::CommonFlags;
 use crate::wire::in_flight::{self, ConnectionBytes, SMALL_FRAME_BYTES};
 
 /// Streams that a connection may have open by default: what aggregated API servers recommend to each other, and twenty times

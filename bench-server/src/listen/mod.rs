@@ -9,6 +9,7 @@ mod connections;
 mod counts;
 mod discard;
 mod first_bytes;
+pub mod flags;
 mod gather;
 mod handshakes;
 mod limits;

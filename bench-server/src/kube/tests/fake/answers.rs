@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use etcd_api::error::Error;
+use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{
     DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch, ListOptions,
     ListResponse, OptimisticResponse, PutOptions, Watch, WatchError, WatchItem, WatchOptions,
@@ -139,6 +139,9 @@ impl KubernetesEtcd for FakeEtcd {
     }
 
     async fn compact(&self, revision: i64) -> Result<(), Error> {
+        if revision <= self.0.data.lock().compacted {
+            return Err(Error::Refused(Refusal::Compacted));
+        }
         self.compact_at(revision);
         Ok(())
     }
