@@ -4,9 +4,9 @@ use http::{Method, Response, StatusCode, Uri, header};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
+use super::frames::ResponseBody;
 use super::{Node, opaque, probes};
 use crate::metrics;
-use crate::wire::body::ResponseBody;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 

@@ -9,11 +9,11 @@ use etcd_api::proto::etcdserverpb::{
 use http::Response;
 use tonic::Status;
 
+use super::frames::ResponseBody;
 use super::read_sum::ReadSum;
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
 use crate::admission::Admitted;
 use crate::store::check;
-use crate::wire::body::ResponseBody;
 use crate::wire::grpc;
 
 /// The methods of `etcdserverpb.KV`.

@@ -9,6 +9,7 @@ pub mod clockwork;
 pub mod cluster;
 pub mod figures;
 pub mod flags;
+pub mod frames;
 pub mod health;
 pub mod http;
 pub mod kv;

@@ -8,9 +8,10 @@ use etcd_api::keys::KeyRange;
 use http::StatusCode;
 use tonic::Status;
 
+use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 use crate::store::{Cursor, Snapshot, Store};
-use crate::wire::body::{FrameSource, ResponseBody};
-use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
+use crate::wire::body::FrameSource;
+use crate::wire::frame::TARGET_BYTES;
 
 /// Frames that may be asked for, bytes: HTTP/2's smallest and largest.
 const FRAME_BYTES: std::ops::Range<usize> = 16_384..(1 << 24);
@@ -70,7 +71,7 @@ struct OpaqueSource {
     frames: FrameBuilder,
 }
 
-impl FrameSource for OpaqueSource {
+impl FrameSource<RecordPiece> for OpaqueSource {
     fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
         while self.unread_bytes > 0 && !self.frames.is_full() {
             let Some(record) = self.cursor.next_ref() else {

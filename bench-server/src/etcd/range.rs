@@ -13,12 +13,13 @@ use tonic::Status;
 
 use super::Node;
 use super::flags::RangeEncoding;
+use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 use super::service::too_many_requests;
 use crate::open_lists::OpenList;
 use crate::store::range::{Plan, Selection};
 use crate::store::{Cursor, Record, Shown, Snapshot};
-use crate::wire::body::{FrameSource, ResponseBody};
-use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
+use crate::wire::body::FrameSource;
+use crate::wire::frame::TARGET_BYTES;
 use crate::wire::{grpc, proto};
 
 /// Messages above this are gathered off the connection's thread, so that other connections there
@@ -262,7 +263,7 @@ impl UnarySource {
     }
 }
 
-impl FrameSource for UnarySource {
+impl FrameSource<RecordPiece> for UnarySource {
     fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
         let before = self.frames.len() as u64;
         while !self.frames.is_full() {

@@ -23,11 +23,11 @@ use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResp
 use tonic::Status;
 
 use super::Node;
+use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 use crate::open_lists::OpenList;
 use crate::store::range::Plan;
 use crate::store::{Cursor, Shown, Snapshot};
-use crate::wire::body::{FrameSource, ResponseBody};
-use crate::wire::frame::{Frame, FrameBuilder};
+use crate::wire::body::FrameSource;
 use crate::wire::{grpc, proto};
 
 /// Keys in the first chunk.
@@ -180,7 +180,7 @@ impl ChunkSource {
     }
 }
 
-impl FrameSource for ChunkSource {
+impl FrameSource<RecordPiece> for ChunkSource {
     fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
         while !self.frames.is_full() {
             if self.chunk == 0 {

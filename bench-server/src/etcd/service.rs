@@ -13,10 +13,9 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
 
+use super::frames::{Frame, ResponseBody};
 use super::{Node, http as plain_http, kv};
 use crate::listen::{Handler, discard};
-use crate::wire::body::ResponseBody;
-use crate::wire::frame::Frame;
 use crate::wire::grpc::{self, error_response};
 use crate::wire::stopwatch::FirstWrites;
 

@@ -8,48 +8,49 @@ use http::HeaderMap;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use tonic::Status;
 
-use super::frame::Frame;
+use super::frame::{Frame, Shared};
 use super::grpc;
 use super::in_flight;
+use super::part::SharedPart;
 use super::stopwatch::Stopwatch;
 
 /// A list that is produced while it is sent. Pulled only when the connection can take more, so a
 /// slow reader holds back the work, and dropped when the client cancels.
-pub trait FrameSource: Send {
+pub trait FrameSource<S = SharedPart>: Send {
     /// The next frame, `None` when the message or stream is complete.
     ///
     /// # Errors
     /// Ends the call with this status after what was already sent.
-    fn next_frame(&mut self) -> Result<Option<Frame>, Status>;
+    fn next_frame(&mut self) -> Result<Option<Frame<S>>, Status>;
 }
 
 /// What a listener answers with.
-pub struct ResponseBody(Kind);
+pub struct ResponseBody<S = SharedPart>(Kind<S>);
 
-enum Kind {
+enum Kind<S> {
     /// No data and no trailers: an error told in the headers, or an empty HTTP answer.
     Empty,
     /// A whole HTTP body.
     Full(Option<Bytes>),
     /// One gRPC message, then its trailers.
-    Unary(Option<Frame>),
+    Unary(Option<Frame<S>>),
     /// gRPC messages as they are produced, then trailers; the first is timed.
-    Pulled(Box<dyn FrameSource>, Option<Stopwatch>),
+    Pulled(Box<dyn FrameSource<S>>, Option<Stopwatch>),
     /// Plain bytes as they are produced, this many in all.
-    Opaque(Box<dyn FrameSource>, u64),
+    Opaque(Box<dyn FrameSource<S>>, u64),
     /// Trailers are due.
     Trailers(HeaderMap),
     /// From one of tonic's services.
     Tonic(tonic::body::Body),
 }
 
-impl std::fmt::Debug for ResponseBody {
+impl<S> std::fmt::Debug for ResponseBody<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ResponseBody")
     }
 }
 
-impl ResponseBody {
+impl<S: Shared> ResponseBody<S> {
     /// No data, no trailers.
     pub fn empty() -> Self {
         Self(Kind::Empty)
@@ -61,17 +62,17 @@ impl ResponseBody {
     }
 
     /// One gRPC message (prefix included) and an OK status.
-    pub fn unary(message: Frame) -> Self {
+    pub fn unary(message: Frame<S>) -> Self {
         Self(Kind::Unary(Some(message)))
     }
 
     /// gRPC messages from `source`, then OK or the error it ended with.
-    pub fn pulled(source: impl FrameSource + 'static) -> Self {
+    pub fn pulled(source: impl FrameSource<S> + 'static) -> Self {
         Self(Kind::Pulled(Box::new(source), None))
     }
 
     /// `len` bytes from `source` as a plain HTTP body; an error resets the stream.
-    pub fn opaque(source: impl FrameSource + 'static, len: u64) -> Self {
+    pub fn opaque(source: impl FrameSource<S> + 'static, len: u64) -> Self {
         Self(Kind::Opaque(Box::new(source), len))
     }
 
@@ -88,14 +89,14 @@ impl ResponseBody {
     }
 }
 
-impl Body for ResponseBody {
-    type Data = Frame;
+impl<S: Shared> Body for ResponseBody<S> {
+    type Data = Frame<S>;
     type Error = Status;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<HttpFrame<Frame>, Status>>> {
+    ) -> Poll<Option<Result<HttpFrame<Frame<S>>, Status>>> {
         let kind = &mut self.0;
         if let Kind::Pulled(..) | Kind::Opaque(..) | Kind::Tonic(_) = kind {
             ready!(in_flight::poll_next(cx));

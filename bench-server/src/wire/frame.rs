@@ -8,18 +8,16 @@
 //! Measured in `docs/performance.md`.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::IoSlice;
-use std::ops::Range;
-use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
 use super::in_flight::{self, InFlight};
-use super::part::Part;
+use super::part::{Part, SharedPart};
 use super::run::Run;
 use super::stopwatch::Stopwatch;
 use crate::admission::Admitted;
-use crate::store::{Record, Shown};
 
 /// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
 /// what the receiver allows, and every size allowed in practice divides it.
@@ -28,34 +26,33 @@ pub const TARGET_BYTES: usize = 256 * 1024;
 /// Records smaller than this are copied, larger ones are pointed at.
 pub const COPY_BELOW_BYTES: usize = 4 * 1024;
 
+/// What a frame points at where somebody keeps it. Clones are cheap and show the same bytes; the bytes never change.
+pub trait Shared: AsRef<[u8]> + Clone + fmt::Debug + Send + Unpin + 'static {}
+
+impl<T: AsRef<[u8]> + Clone + fmt::Debug + Send + Unpin + 'static> Shared for T {}
+
 /// A run of bytes that a frame holds.
 #[derive(Debug, Clone)]
-enum Piece {
+enum Piece<S> {
     /// Copied or made for this response.
     Run(Bytes),
-    /// A part of a shared buffer.
-    Part(Arc<[u8]>, Range<usize>),
-    /// Where the store keeps it.
-    Stored(Record),
-    /// The second piece of a stored record that has two.
-    StoredTail(Record),
+    /// Where it is kept.
+    Shared(S),
 }
 
-impl Piece {
+impl<S: Shared> Piece<S> {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Run(bytes) => bytes,
-            Self::Part(buffer, range) => &buffer[range.clone()],
-            Self::Stored(record) => record.wire()[0],
-            Self::StoredTail(record) => record.wire()[1],
+            Self::Shared(shared) => shared.as_ref(),
         }
     }
 }
 
-/// One DATA frame's worth of a response body. Dropping it frees the copied runs only.
-#[derive(Debug, Default)]
-pub struct Frame {
-    pieces: VecDeque<Piece>,
+/// One DATA frame's worth of a response body, which points at what an `S` shows. Dropping it frees the copied runs only.
+#[derive(Debug)]
+pub struct Frame<S = SharedPart> {
+    pieces: VecDeque<Piece<S>>,
     /// Bytes of the first piece that are already consumed, or belong to the frame before.
     consumed: usize,
     /// Bytes left; those of the last piece beyond them belong to the next frame.
@@ -68,14 +65,27 @@ pub struct Frame {
     admitted: Option<Admitted>,
 }
 
-impl Frame {
+impl<S> Default for Frame<S> {
+    fn default() -> Self {
+        Self {
+            pieces: VecDeque::new(),
+            consumed: 0,
+            remaining: 0,
+            stopwatch: None,
+            in_flight: None,
+            admitted: None,
+        }
+    }
+}
+
+impl<S: Shared> Frame<S> {
     /// Counts the frame until its connection has taken it. Called as the frame is handed over.
-    pub(crate) fn count_in_flight(&mut self) {
+    pub fn count_in_flight(&mut self) {
         self.in_flight = in_flight::begin(self.remaining);
     }
 
     /// Keeps `admitted` until the connection has taken the frame.
-    pub(crate) fn hold(&mut self, admitted: Option<Admitted>) {
+    pub fn hold(&mut self, admitted: Option<Admitted>) {
         self.admitted = admitted;
     }
 
@@ -118,7 +128,7 @@ impl Frame {
     }
 }
 
-impl From<Bytes> for Frame {
+impl<S> From<Bytes> for Frame<S> {
     fn from(bytes: Bytes) -> Self {
         let remaining = bytes.len();
         Self {
@@ -130,7 +140,7 @@ impl From<Bytes> for Frame {
     }
 }
 
-impl Buf for Frame {
+impl<S: Shared> Buf for Frame<S> {
     fn remaining(&self) -> usize {
         self.remaining
     }
@@ -188,11 +198,11 @@ impl Buf for Frame {
 
 /// Gathers header bytes and records into frames.
 #[derive(Debug)]
-pub struct FrameBuilder {
-    frame: Frame,
+pub struct FrameBuilder<S = SharedPart> {
+    frame: Frame<S>,
     run: Run,
-    /// A record that is shown in part, on its way into the run.
-    part: Vec<u8>,
+    /// What is encoded for this response, on its way into the run.
+    encoded: Vec<u8>,
     /// Bytes that all runs together may come to hold.
     expected: usize,
     /// Bytes of a full frame.
@@ -201,7 +211,7 @@ pub struct FrameBuilder {
     target: usize,
 }
 
-impl FrameBuilder {
+impl<S: Shared> FrameBuilder<S> {
     /// Nothing gathered yet. `expected_bytes` is the size of the whole answer, so that a short one
     /// does not take a whole frame's memory.
     pub fn new(expected_bytes: usize) -> Self {
@@ -213,7 +223,7 @@ impl FrameBuilder {
         Self {
             frame: Frame::default(),
             run: Run::default(),
-            part: Vec::new(),
+            encoded: Vec::new(),
             expected: expected_bytes,
             full: target,
             target: in_flight::frame_bytes(target),
@@ -241,34 +251,33 @@ impl FrameBuilder {
         self.frame.remaining += bytes.len();
     }
 
-    /// Appends a stored record: copied when small, pointed at when large.
-    pub fn put_record(&mut self, record: &Record) {
-        let [head, tail] = record.wire();
-        let len = head.len() + tail.len();
+    /// Appends what `encode` appends to a buffer, which is used again.
+    pub fn put_encoded(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let mut encoded = std::mem::take(&mut self.encoded);
+        encoded.clear();
+        encode(&mut encoded);
+        self.put(&encoded);
+        self.encoded = encoded;
+    }
+
+    /// Appends what is kept in `pieces`: copied when they are small together; when they are large, each that is not empty
+    /// is pointed at by what `share` makes of its number.
+    #[inline]
+    pub fn put_pieces<const N: usize>(&mut self, pieces: [&[u8]; N], share: impl Fn(usize) -> S) {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if len < COPY_BELOW_BYTES {
-            self.put(head);
-            self.put(tail);
+            pieces.into_iter().for_each(|piece| self.put(piece));
             return;
         }
         self.close_run();
         self.frame.remaining += len;
-        self.frame.pieces.push_back(Piece::Stored(record.clone()));
-        if !tail.is_empty() {
-            let tail = Piece::StoredTail(record.clone());
-            self.frame.pieces.push_back(tail);
+        for (number, piece) in pieces.into_iter().enumerate() {
+            if !piece.is_empty() {
+                let shared = share(number);
+                debug_assert_eq!(shared.as_ref().len(), piece.len(), "piece {number}");
+                self.frame.pieces.push_back(Piece::Shared(shared));
+            }
         }
-    }
-
-    /// Appends what is to be shown of a stored record.
-    pub fn put_shown(&mut self, record: &Record, shown: Shown) {
-        if shown == Shown::Everything {
-            return self.put_record(record);
-        }
-        let mut part = std::mem::take(&mut self.part);
-        part.clear();
-        shown.put_wire(record, &mut part);
-        self.put(&part);
-        self.part = part;
     }
 
     /// Appends a buffer that is shared, not copied.
@@ -276,28 +285,15 @@ impl FrameBuilder {
         if bytes.len() < COPY_BELOW_BYTES {
             self.put(&bytes);
         } else {
-            self.point_at(Piece::Run(bytes));
+            self.close_run();
+            self.frame.remaining += bytes.len();
+            self.frame.pieces.push_back(Piece::Run(bytes));
         }
-    }
-
-    /// Appends a part of a buffer: copied when small, pointed at when large.
-    pub fn put_part(&mut self, part: Part<'_>) {
-        if part.len() < COPY_BELOW_BYTES {
-            self.put(&part);
-        } else {
-            self.point_at(Piece::Part(part.buffer.clone(), part.range));
-        }
-    }
-
-    fn point_at(&mut self, piece: Piece) {
-        self.close_run();
-        self.frame.remaining += piece.as_slice().len();
-        self.frame.pieces.push_back(piece);
     }
 
     /// A frame of exactly the target's size when that much is there, else all there is; what is
     /// beyond stays for the next one.
-    pub fn take_frame(&mut self) -> Frame {
+    pub fn take_frame(&mut self) -> Frame<S> {
         self.close_run();
         let rest = self.frame.split_off(self.target);
         self.target = in_flight::frame_bytes(self.full);
@@ -305,7 +301,7 @@ impl FrameBuilder {
     }
 
     /// All that is there as one frame, ready to send.
-    pub fn finish(mut self) -> Frame {
+    pub fn finish(mut self) -> Frame<S> {
         self.close_run();
         self.frame
     }
@@ -316,6 +312,13 @@ impl FrameBuilder {
         }
         let run = std::mem::take(&mut self.run);
         self.frame.pieces.push_back(Piece::Run(run.freeze()));
+    }
+}
+
+impl FrameBuilder {
+    /// Appends a part of a buffer: copied when small, pointed at when large.
+    pub fn put_part(&mut self, part: Part<'_>) {
+        self.put_pieces([&part], |_| part.share());
     }
 }
 
@@ -340,7 +343,7 @@ mod tests {
     #[test]
     fn a_rope_reads_as_the_bytes_it_was_built_from() {
         for step in [1, 7, 4096, 1 << 20] {
-            let mut builder = FrameBuilder::new(64);
+            let mut builder: FrameBuilder = FrameBuilder::new(64);
             let mut expected = Vec::new();
             for (i, len) in [10usize, 5_000, 3, 70_000, 1, 4_096, 2]
                 .into_iter()
@@ -396,7 +399,7 @@ mod tests {
 
     #[test]
     fn chunks_read_no_further_than_the_frame() {
-        let mut builder = FrameBuilder::with_target(0, 5_000);
+        let mut builder: FrameBuilder = FrameBuilder::with_target(0, 5_000);
         builder.put_shared(Bytes::from(vec![1; 12_000]));
         for len in [5_000, 5_000, 2_000] {
             let mut frame = builder.take_frame();
@@ -408,6 +411,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "cannot advance")]
     fn advancing_past_the_end_is_a_bug() {
-        Frame::from(Bytes::from_static(b"ab")).advance(3);
+        Frame::<SharedPart>::from(Bytes::from_static(b"ab")).advance(3);
     }
 }

@@ -10,7 +10,7 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use super::body::ResponseBody;
-use super::frame::Frame;
+use super::frame::{Frame, Shared};
 
 /// Bytes of the prefix of every message: a compression flag and a big-endian length.
 pub const PREFIX_BYTES: usize = 5;
@@ -165,7 +165,7 @@ pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
 ///
 /// # Errors
 /// As [`message_prefix`].
-pub fn message_frame(message: &impl Message) -> Result<Frame, Status> {
+pub fn message_frame<S>(message: &impl Message) -> Result<Frame<S>, Status> {
     let len = message.encoded_len();
     let mut out = BytesMut::with_capacity(PREFIX_BYTES + len);
     out.put_slice(&message_prefix(len as u64)?);
@@ -192,7 +192,7 @@ pub fn trailers(status: Result<(), &Status>) -> HeaderMap {
 }
 
 /// A response with `body` and the headers of a gRPC answer.
-pub fn response(body: ResponseBody) -> Response<ResponseBody> {
+pub fn response<S>(body: ResponseBody<S>) -> Response<ResponseBody<S>> {
     let mut response = Response::new(body);
     response.headers_mut().insert(
         header::CONTENT_TYPE,
@@ -202,7 +202,7 @@ pub fn response(body: ResponseBody) -> Response<ResponseBody> {
 }
 
 /// A response that is an error from the start: trailers only.
-pub fn error_response(status: &Status) -> Response<ResponseBody> {
+pub fn error_response<S: Shared>(status: &Status) -> Response<ResponseBody<S>> {
     let mut response = response(ResponseBody::empty());
     response.headers_mut().extend(trailers(Err(status)));
     response

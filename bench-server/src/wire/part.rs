@@ -6,8 +6,15 @@ use std::sync::Arc;
 /// Borrowed, so that a part that is copied costs no count.
 #[derive(Debug, Clone)]
 pub struct Part<'b> {
-    pub(super) buffer: &'b Arc<[u8]>,
-    pub(super) range: Range<usize>,
+    buffer: &'b Arc<[u8]>,
+    range: Range<usize>,
+}
+
+/// A [`Part`] that is kept.
+#[derive(Debug, Clone)]
+pub struct SharedPart {
+    buffer: Arc<[u8]>,
+    range: Range<usize>,
 }
 
 impl<'b> Part<'b> {
@@ -17,6 +24,14 @@ impl<'b> Part<'b> {
     /// When it is read, where `range` is not in `buffer`.
     pub fn new(buffer: &'b Arc<[u8]>, range: Range<usize>) -> Self {
         Self { buffer, range }
+    }
+
+    /// The part for whoever keeps it.
+    pub fn share(&self) -> SharedPart {
+        SharedPart {
+            buffer: self.buffer.clone(),
+            range: self.range.clone(),
+        }
     }
 
     /// Keeps the first `len` bytes, or all if there are fewer.
@@ -29,6 +44,12 @@ impl Deref for Part<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+impl AsRef<[u8]> for SharedPart {
+    fn as_ref(&self) -> &[u8] {
         &self.buffer[self.range.clone()]
     }
 }
