@@ -18,4 +18,5 @@ pub mod store;
 pub mod tasks;
 pub mod wire;
 
+pub use index;
 pub use program::run;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::KubernetesEtcd;
+use index::Tree;
 use kube_api::{ListOptions, Status};
 
 use self::plan::{Plan, Wanted};
@@ -23,7 +24,6 @@ use super::gates::FeatureGates;
 use super::page::{Listing, State};
 use super::resource::Resource;
 use crate::admission::Admission;
-use crate::store::index::Tree;
 
 /// Where one resource's lists come from.
 #[derive(Clone)]

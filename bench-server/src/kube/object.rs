@@ -4,6 +4,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use index::Item;
 use kube_api::custom::{CustomError, custom_from_json};
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::hash::fnv1a_64;
@@ -11,7 +12,6 @@ use kube_api::protobuf::Malformed;
 use kube_api::{ListItem, Metadata, item_object};
 
 use super::resource::Resource;
-use crate::store::index::Item;
 use crate::wire::part::Part;
 
 /// Bytes of the hash that a buffer begins with.

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use etcd_api::keys::KeyRange;
+use index::{Cursor, Tree};
 
 use super::object::Object;
-use crate::store::index::{Cursor, Tree};
 use crate::wire::frame::{Frame, FrameBuilder};
 
 const EVERYTHING: KeyRange<'_> = KeyRange::From(b"");

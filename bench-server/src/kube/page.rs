@@ -1,6 +1,7 @@
 //! Cutting a page out of a state: the objects, the token of the next page, and what remains behind it.
 
 use etcd_api::keys::{KeyRange, prefix_end};
+use index::{Item, Tree};
 use kube_api::{ContinueToken, ListMeta};
 
 use super::figures::lists::Served;
@@ -8,7 +9,6 @@ use super::filter::Filter;
 use super::walk::{Objects, Walk};
 use crate::admission::Admitted;
 use crate::open_lists::OpenList;
-use crate::store::index::{Item, Tree};
 
 /// Objects that are looked at before others on the same thread get their turn.
 pub(super) const TURN: u64 = 4_096;

@@ -10,10 +10,10 @@ use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::{
     DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
 };
+use index::Tree;
 use parking_lot::RwLock;
 
 use super::history::{Event, State};
-use super::index::Tree;
 use super::{Fields, Record};
 
 /// What a draft has written.

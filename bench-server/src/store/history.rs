@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use etcd_api::error::Refusal;
+use index::Tree;
 use parking_lot::RwLock;
 
 use super::Record;
 use super::draft::Edits;
-use super::index::Tree;
 
 /// One change of one key.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 //! gRPC nor HTTP nor an async runtime. What is in it, in the order that data flows:
 //!
 //! - [`record`]: one key as the exact bytes that go on the wire
-//! - [`index`]: the current keys, in a copy-on-write B+tree that counts
+//! - [`index`](mod@index): the current keys, in a copy-on-write B+tree that counts
 //! - [`history`]: the log of revisions, and the versions of a key
 //! - `roots`: the index as it was
 //! - [`snapshot`]: an immutable view that reads run on
@@ -22,7 +22,6 @@ mod concurrency_tests;
 mod draft;
 pub mod hash;
 pub mod history;
-pub mod index;
 pub mod lease;
 pub mod range;
 pub mod record;

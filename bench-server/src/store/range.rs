@@ -6,9 +6,9 @@ use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
 use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse};
+use index::Tree;
 
 use super::Record;
-use super::index::Tree;
 use super::record::Shown;
 use super::snapshot::Snapshot;
 

@@ -225,7 +225,7 @@ impl Record {
 
 // === impl Record: what the index needs ===
 
-impl super::index::Item for Record {
+impl index::Item for Record {
     type Tag = ();
 
     fn key(&self) -> &[u8] {

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use etcd_api::error::Refusal;
+use index::Tree;
 use parking_lot::{Mutex, RwLock};
 
 use super::Record;
 use super::history::State;
-use super::index::Tree;
 
 /// Past roots that are held at a time. Each pins at most the nodes that changed since.
 const HELD_ROOTS: usize = 16;

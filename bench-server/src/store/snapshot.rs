@@ -2,8 +2,8 @@
 
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
+use index::{Totals, Tree};
 
-use super::index::{Totals, Tree};
 use super::{Cursor, Record, Store};
 use crate::open_lists::OpenList;
 

@@ -2,6 +2,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use etcd_api::keys::KeyRange;
+use index::Tree;
 use kube_api::{ListMeta, envelope, from_json, schema};
 use serde_json::json;
 
@@ -15,7 +16,6 @@ use crate::kube::object::Object;
 use crate::kube::page::Listing;
 use crate::kube::resource::RESOURCES;
 use crate::open_lists::OpenLists;
-use crate::store::index::Tree;
 
 /// Some twenty frames.
 const OBJECTS: usize = 500;

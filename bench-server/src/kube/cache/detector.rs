@@ -10,6 +10,7 @@ use std::time::Duration;
 use etcd_api::error::Error;
 use etcd_api::keys::KeyRange;
 use etcd_api::kubernetes::KubernetesEtcd;
+use index::Item;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -18,7 +19,6 @@ use super::grow::Portion;
 use super::{View, WatchCache};
 use crate::kube::object::Object;
 use crate::kube::page::TURN;
-use crate::store::index::Item;
 
 /// Time between two looks at least; at most half as much is added by chance, so that servers which were
 /// started together do not list together.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{KubernetesEtcd, ListBatch, ListOptions};
 use futures::StreamExt;
+use index::Tree;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use crate::admission::{Admission, Admitted};
 use crate::kube::decode::Decoder;
 use crate::kube::figures::Operation;
 use crate::kube::object::Object;
-use crate::store::index::Tree;
 
 /// Keys per page where RangeStream is not there.
 pub(crate) const PAGE: i64 = 10_000;

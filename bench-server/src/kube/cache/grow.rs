@@ -5,13 +5,13 @@ use bytes::Bytes;
 use etcd_api::error::Error;
 use etcd_api::kubernetes::raw_objects;
 use etcd_api::proto::mvccpb::KeyValue;
+use index::{Builder, Tree};
 use tokio::sync::mpsc;
 
 use crate::kube::decode::Decoder;
 use crate::kube::figures::Figures;
 use crate::kube::object::Object;
 use crate::kube::resource::Resource;
-use crate::store::index::{Builder, Tree};
 
 /// Portions that are received ahead of those being decoded; one is a frame, a megabyte at most.
 pub(crate) const AHEAD: usize = 16;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use etcd_api::keys::KeyRange;
+use index::{Item, Tree};
 use kube_api::ShardKey;
 
 use self::uid::UidIndex;
@@ -23,7 +24,6 @@ use crate::kube::filter::{Filter, field_of, label_of};
 use crate::kube::object::Object;
 use crate::kube::resource::Resource;
 use crate::kube::walk::Objects;
-use crate::store::index::{Item, Tree};
 
 /// The field that is always indexed, for resources that have it: kubelets list and watch by it.
 pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";

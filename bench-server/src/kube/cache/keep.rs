@@ -6,6 +6,7 @@ use std::time::Duration;
 use etcd_api::kubernetes::{
     EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
 };
+use index::Item;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -18,7 +19,6 @@ use super::freshness::PATIENCE;
 use super::index::{Indexes, build};
 use crate::kube::figures::watch::Stage;
 use crate::kube::object::Object;
-use crate::store::index::Item;
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);

@@ -26,6 +26,7 @@ pub(crate) mod snapshots;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::index::Tree;
 use kube_api::ShardKey;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -45,7 +46,6 @@ use super::object::Object;
 use super::resource::Resource;
 use super::walk::Objects;
 use crate::open_lists::{OpenList, OpenLists, Pinned};
-use crate::store::index::Tree;
 
 /// One resource's cache.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use index::Tree;
 use tokio::time::Instant;
 
 use super::index::uid::UidIndex;
 use crate::kube::object::Object;
-use crate::store::index::Tree;
 
 /// How long a state is kept at least, while there are not too many.
 const KEEP: Duration = Duration::from_secs(75);

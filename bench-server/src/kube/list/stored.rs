@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{GetOptions, ListOptions};
+use index::Tree;
 use kube_api::{ContinueToken, Status};
 
 use super::plan::{Plan, Wanted};
@@ -14,7 +15,6 @@ use crate::kube::figures::lists::{Served, ServedFrom};
 use crate::kube::filter::Filter;
 use crate::kube::page::{Behind, Listing, State};
 use crate::kube::walk::Objects;
-use crate::store::index::Tree;
 
 /// What was read of a list.
 struct Read {

@@ -5,11 +5,11 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
+use index::Cursor;
 use kube_api::ShardSelector;
 
 use crate::kube::cache::index::uid::ByUid;
 use crate::kube::object::Object;
-use crate::store::index::Cursor;
 
 /// Objects in key order, of which all belong to the shard, or those that it selects.
 #[derive(Debug, Clone)]

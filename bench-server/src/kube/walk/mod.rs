@@ -15,6 +15,7 @@ mod tests;
 use std::sync::Arc;
 
 use etcd_api::keys::KeyRange;
+use index::{Cursor, Totals, Tree};
 use kube_api::ShardSelector;
 
 use self::merge::Merge;
@@ -22,7 +23,6 @@ use self::namespaces::Namespaces;
 use self::passing::Passing;
 use super::cache::index::uid::UidIndex;
 use super::object::Object;
-use crate::store::index::{Cursor, Totals, Tree};
 
 /// Objects whose labels are fetched at a time, some lines each: about what a processor asks memory for at once.
 const TOUCHED_TOGETHER: usize = 16;

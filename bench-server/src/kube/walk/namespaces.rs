@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use etcd_api::keys::KeyRange;
+use index::{Cursor, Totals, Tree};
 use kube_api::ShardSelector;
 use kube_api::hash::fnv1a_64;
 
 use crate::kube::object::Object;
-use crate::store::index::{Cursor, Totals, Tree};
 
 /// Reads one namespace after the other. O(log n) for each that there is, in the shard or not, and nothing for
 /// the objects of those that are not.

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::vec;
 
+use index::{Cursor, Item, Totals};
 use kube_api::ShardSelector;
 
 use super::sieve::{BLOCK, Sieve, bits};
 use crate::kube::object::Object;
-use crate::store::index::{Cursor, Item, Totals};
 
 /// Objects that are passed before others on the same thread get their turn: a quarter of a millisecond where leaves lie anywhere in memory.
 const TURN: usize = 32_768;

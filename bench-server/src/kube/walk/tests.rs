@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use etcd_api::keys::prefix_end;
+use index::Item;
 use kube_api::{ShardKey, ShardRange, envelope, from_json, schema};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,7 +11,6 @@ use serde_json::json;
 
 use super::*;
 use crate::kube::resource::RESOURCES;
-use crate::store::index::Item;
 
 fn object(namespace: &str, name: &str, uid: &str) -> Object {
     let pod = json!({"metadata": {"name": name, "namespace": namespace, "uid": uid}});

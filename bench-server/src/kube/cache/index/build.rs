@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use index::Tree;
+
 use super::uid::UidIndex;
 use super::{LabelIndex, NewIndex};
 use crate::kube::cache::event::Event;
 use crate::kube::cache::{View, Wanted, WatchCache};
 use crate::kube::object::Object;
-use crate::store::index::Tree;
 
 /// Changes that an index takes in before others get their turn. Fewer are taken in while readers and
 /// writers of the cache wait.

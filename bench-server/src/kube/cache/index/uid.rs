@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use etcd_api::keys::KeyRange;
+use index::{Builder, Cursor, Item, Totals, Tree};
 use kube_api::ShardSelector;
 
 use crate::kube::object::Object;
 use crate::kube::walk::merge::{Merge, Run};
-use crate::store::index::{Builder, Cursor, Item, Totals, Tree};
 
 /// Buckets that there are.
 const BUCKETS: usize = 256;
