@@ -4,19 +4,16 @@
 //! (pre-encoded bytes and frames) → `etcd` (one file per gRPC service) and `kube` (list, watch,
 //! cache). `listen` accepts connections for both.
 
-pub mod admission;
 pub mod baseline;
 pub mod embedded;
 pub mod etcd;
 pub mod flags;
 pub mod kube;
 pub mod listen;
-pub mod metrics;
-pub mod open_lists;
 mod program;
 pub mod store;
 pub mod tasks;
 pub mod wire;
 
-pub use index;
 pub use program::run;
+pub use {index, memory};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use memory::metrics::gauge;
+use memory::open_lists;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::Node;
-use crate::metrics::gauge;
-use crate::open_lists;
 
 /// Reads the store at scrape time, so that requests pay nothing for it.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! The plain HTTP paths on etcd's client port: health, version, metrics.
 
 use http::{Method, Response, StatusCode, Uri, header};
+use memory::metrics;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::frames::ResponseBody;
 use super::{Node, opaque, probes};
-use crate::metrics;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 

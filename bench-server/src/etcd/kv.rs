@@ -7,12 +7,12 @@ use etcd_api::proto::etcdserverpb::{
     ResponseHeader, TxnRequest,
 };
 use http::Response;
+use memory::admission::Admitted;
 use tonic::Status;
 
 use super::frames::ResponseBody;
 use super::read_sum::ReadSum;
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
-use crate::admission::Admitted;
 use crate::store::check;
 use crate::wire::grpc;
 

@@ -27,9 +27,9 @@ pub mod watch;
 use std::time::Duration;
 
 use etcd_api::proto::etcdserverpb::ResponseHeader;
+use memory::admission::Admission;
 
 use self::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
-use crate::admission::Admission;
 use crate::listen::flags::CommonFlags;
 use crate::listen::response_bytes;
 use crate::store::Store;

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::RangeRequest;
+use memory::open_lists::OpenList;
 use tonic::Status;
 
 use super::Node;
 use super::flags::RangeEncoding;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 use super::service::too_many_requests;
-use crate::open_lists::OpenList;
 use crate::store::range::{Plan, Selection};
 use crate::store::{Cursor, Record, Shown, Snapshot};
 use crate::wire::body::FrameSource;

@@ -4,11 +4,11 @@
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, RangeRequest, RequestOp, TxnRequest};
+use memory::admission::Admitted;
 use tonic::Status;
 
 use super::Node;
 use super::service::too_many_requests;
-use crate::admission::Admitted;
 use crate::store::{Snapshot, Store};
 use crate::wire::frame::TARGET_BYTES;
 

@@ -12,12 +12,12 @@ use std::task::{Context, Poll, ready};
 use std::thread::available_parallelism;
 
 use bytes::Buf;
+use memory::in_flight;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::body::ListBody;
 use crate::wire::frame::{Frame, TARGET_BYTES};
-use crate::wire::in_flight;
 
 /// Bytes of one list that wait to be sent. Then the other thread is done: it never waits for a reader.
 const HELD_BYTES: usize = 8 * TARGET_BYTES;

@@ -11,6 +11,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use kube_api::list;
+use memory::admission::Admitted;
+use memory::in_flight;
+use memory::open_lists::OpenList;
 
 use super::ahead::AheadBody;
 use super::dress::DressedList;
@@ -24,10 +27,7 @@ use super::resource::Resource;
 use super::table;
 use super::walk::Walk;
 use super::watch::body::WatchBody;
-use crate::admission::Admitted;
-use crate::open_lists::OpenList;
 use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
-use crate::wire::in_flight;
 
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(super) const OVERSHOOT: usize = 32 * 1024;

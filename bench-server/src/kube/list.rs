@@ -12,6 +12,7 @@ use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::KubernetesEtcd;
 use index::Tree;
 use kube_api::{ListOptions, Status};
+use memory::admission::Admission;
 
 use self::plan::{Plan, Wanted};
 use super::cache::WatchCache;
@@ -23,7 +24,6 @@ use super::figures::{Figures, Operation};
 use super::gates::FeatureGates;
 use super::page::{Listing, State};
 use super::resource::Resource;
-use crate::admission::Admission;
 
 /// Where one resource's lists come from.
 #[derive(Clone)]

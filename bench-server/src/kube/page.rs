@@ -3,12 +3,12 @@
 use etcd_api::keys::{KeyRange, prefix_end};
 use index::{Item, Tree};
 use kube_api::{ContinueToken, ListMeta};
+use memory::admission::Admitted;
+use memory::open_lists::OpenList;
 
 use super::figures::lists::Served;
 use super::filter::Filter;
 use super::walk::{Objects, Walk};
-use crate::admission::Admitted;
-use crate::open_lists::OpenList;
 
 /// Objects that are looked at before others on the same thread get their turn.
 pub(super) const TURN: u64 = 4_096;

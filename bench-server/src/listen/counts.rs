@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use memory::in_flight;
+use memory::metrics::{counter, gauge};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::connections;
-use crate::metrics::{counter, gauge};
-use crate::wire::in_flight;
 
 /// Counts of this process.
 #[derive(Debug)]

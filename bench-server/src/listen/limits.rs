@@ -4,11 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory::admission::quarter_of_memory;
+use memory::in_flight::{self, ConnectionBytes, SMALL_FRAME_BYTES};
+
 use super::flags::CommonFlags;
 use super::stalled::Unstalled;
 use super::time_limit::Limited;
-use crate::admission::quarter_of_memory;
-use crate::wire::in_flight::{self, ConnectionBytes, SMALL_FRAME_BYTES};
 
 /// Streams that a connection may have open by default: what aggregated API servers recommend to each other, and twenty times
 /// what a client of ours opens. A stream that stalls holds a small frame, so that a connection of them holds 8 MiB.

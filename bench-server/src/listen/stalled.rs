@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use memory::in_flight;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::counts::COUNTS;
-use crate::wire::in_flight;
 
 thread_local! {
     /// Streams of this thread's connections whose handlers or responses are not over.

@@ -9,6 +9,7 @@ use futures::future::{Either, ready};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use memory::in_flight::{self, ConnectionBytes};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -25,7 +26,6 @@ use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, Streams};
 use super::stalled::{Unstalled, streams_of_thread};
 use super::time_limit::Limited;
 use super::tls;
-use crate::wire::in_flight::{self, ConnectionBytes};
 
 /// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
 /// next is ready while one is written.

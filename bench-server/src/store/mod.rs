@@ -41,6 +41,7 @@ use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::{
     DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, ResponseHeader,
 };
+use memory::open_lists::{OpenList, OpenLists, Pinned};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use draft::Draft;
@@ -53,8 +54,6 @@ pub use snapshot::Snapshot;
 use space::Alarms;
 pub(crate) use txn::check;
 use watch_hub::Hub;
-
-use crate::open_lists::{OpenList, OpenLists, Pinned};
 
 /// A cursor over records: see [`index::Cursor`].
 pub type Cursor = index::Cursor<Record>;

@@ -3,9 +3,9 @@
 use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use index::{Totals, Tree};
+use memory::open_lists::OpenList;
 
 use super::{Cursor, Record, Store};
-use crate::open_lists::OpenList;
 
 /// The keys as they were at one revision. Made and cloned in constant time; holding it blocks
 /// nobody, but keeps what it shows in memory.

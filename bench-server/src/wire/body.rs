@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
+use memory::in_flight;
 use tonic::Status;
 
 use super::frame::{Frame, Shared};
 use super::grpc;
-use super::in_flight;
 use super::part::SharedPart;
 use super::stopwatch::Stopwatch;
 

@@ -12,12 +12,12 @@ use std::fmt;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
+use memory::admission::Admitted;
+use memory::in_flight::{self, InFlight};
 
-use super::in_flight::{self, InFlight};
 use super::part::{Part, SharedPart};
 use super::run::Run;
 use super::stopwatch::Stopwatch;
-use crate::admission::Admitted;
 
 /// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
 /// what the receiver allows, and every size allowed in practice divides it.

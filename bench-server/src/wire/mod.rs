@@ -7,13 +7,11 @@
 //! - [`proto`]: the few protobuf fields that are written by hand around stored records
 //! - [`stopwatch`]: from a request's head to the first write of its list
 //! - [`grpc`]: message prefix, request decoding, status trailers
-//! - [`in_flight`]: what was handed to a connection and its client has not taken yet
 //! - [`body`]: bodies that are pulled frame by frame
 
 pub mod body;
 pub mod frame;
 pub mod grpc;
-pub mod in_flight;
 pub mod part;
 pub mod proto;
 mod run;

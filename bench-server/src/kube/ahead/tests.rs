@@ -4,6 +4,7 @@ use std::time::Duration;
 use etcd_api::keys::KeyRange;
 use index::Tree;
 use kube_api::{ListMeta, envelope, from_json, schema};
+use memory::open_lists::OpenLists;
 use serde_json::json;
 
 use super::*;
@@ -15,7 +16,6 @@ use crate::kube::media::{Encoding, Media, PLAIN};
 use crate::kube::object::Object;
 use crate::kube::page::Listing;
 use crate::kube::resource::RESOURCES;
-use crate::open_lists::OpenLists;
 
 /// Some twenty frames.
 const OBJECTS: usize = 500;

@@ -7,11 +7,11 @@ use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{KubernetesEtcd, ListBatch, ListOptions};
 use futures::StreamExt;
 use index::Tree;
+use memory::admission::{Admission, Admitted};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::grow::{AHEAD, Portion, grow};
-use crate::admission::{Admission, Admitted};
 use crate::kube::decode::Decoder;
 use crate::kube::figures::Operation;
 use crate::kube::object::Object;

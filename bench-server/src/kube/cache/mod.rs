@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use ::index::Tree;
 use kube_api::ShardKey;
+use memory::open_lists::{OpenList, OpenLists, Pinned};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -45,7 +46,6 @@ use super::gates::FeatureGates;
 use super::object::Object;
 use super::resource::Resource;
 use super::walk::Objects;
-use crate::open_lists::{OpenList, OpenLists, Pinned};
 
 /// One resource's cache.
 #[derive(Debug)]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use memory::open_lists;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::ByResource;
 use crate::kube::cache::WatchCache;
-use crate::open_lists;
 
 /// What lists and initial events read of these caches.
 #[derive(Debug)]

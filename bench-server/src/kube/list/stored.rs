@@ -5,10 +5,10 @@ use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{GetOptions, ListOptions};
 use index::Tree;
 use kube_api::{ContinueToken, Status};
+use memory::admission::Admitted;
 
 use super::plan::{Plan, Wanted};
 use super::{Lister, storage_error};
-use crate::admission::Admitted;
 use crate::kube::cache::fill::{Filled, PAGE, Source};
 use crate::kube::figures::Operation;
 use crate::kube::figures::lists::{Served, ServedFrom};

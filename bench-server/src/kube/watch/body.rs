@@ -13,6 +13,7 @@ use std::time::Duration;
 use etcd_api::keys::{KeyRange, prefix_end};
 use http_body::{Body, Frame as HttpFrame};
 use kube_api::Status;
+use memory::open_lists::OpenList;
 use tokio::time::{Instant, Sleep};
 
 use super::Beginning;
@@ -27,7 +28,6 @@ use crate::kube::cache::queue::{Queue, Taken};
 use crate::kube::cache::{CatchUp, WatchCache};
 use crate::kube::figures::watch::{Open, WatchFigures};
 use crate::kube::walk::Walk;
-use crate::open_lists::OpenList;
 use crate::wire::frame::Frame;
 
 /// Time between bookmarks.

@@ -19,6 +19,7 @@ mod tests;
 use std::sync::Arc;
 
 use kube_api::{ListOptions, Status};
+use memory::open_lists::OpenList;
 
 use self::body::{Feed, WatchBody};
 use self::direct::Direct;
@@ -32,7 +33,6 @@ use super::filter::Filter;
 use super::form::Form;
 use super::list::{Lister, storage_error};
 use super::walk::Objects;
-use crate::open_lists::OpenList;
 
 /// Where a watch begins: which objects it shows first, and the revision that it follows.
 pub(crate) struct Beginning {

@@ -1,10 +1,10 @@
 //! Events gathered into one piece of an answer: text that is made for it, and buffers that are shared.
 
 use bytes::Bytes;
+use memory::in_flight;
 
 use crate::kube::body::OVERSHOOT;
 use crate::wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
-use crate::wire::in_flight;
 use crate::wire::part::Part;
 
 /// Gathers events until the connection takes them.

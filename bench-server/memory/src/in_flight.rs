@@ -86,14 +86,14 @@ struct Exchange {
 
 /// One frame in flight, until this is dropped.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub struct InFlight {
     exchange: Arc<Exchange>,
     bytes: usize,
 }
 
 impl InFlight {
     /// Notes that the connection has taken some of it.
-    pub(super) fn advanced(&self) {
+    pub fn advanced(&self) {
         self.exchange.progress.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -125,7 +125,7 @@ pub fn scope<F: Future>(connection: Arc<ConnectionBytes>, sending: F) -> TaskLoc
 }
 
 /// Counts a frame of `bytes` that the present task hands over; `None` outside of a connection.
-pub(super) fn begin(bytes: usize) -> Option<InFlight> {
+pub fn begin(bytes: usize) -> Option<InFlight> {
     SLOT.try_with(|slot| {
         let exchange = slot.exchange.get_or_init(|| {
             Arc::new(Exchange {
@@ -149,7 +149,7 @@ pub(super) fn begin(bytes: usize) -> Option<InFlight> {
 }
 
 /// Notes that the present task hands over a frame that is not counted, with more behind it.
-pub(super) fn begin_small() {
+pub fn begin_small() {
     // Outside of a connection nothing stalls.
     SLOT.try_with(|slot| slot.small_waits.set(true)).ok();
 }
