@@ -11,9 +11,8 @@ pub mod flags;
 pub mod kube;
 pub mod listen;
 mod program;
-pub mod store;
 pub mod tasks;
 pub mod wire;
 
 pub use program::run;
-pub use {index, memory};
+pub use {index, memory, store};

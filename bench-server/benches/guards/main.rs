@@ -16,11 +16,11 @@ mod store;
 mod tier;
 mod wire;
 
+use self::store::{reads, writes};
 use bench_server::store::{Config, Store};
 use etcd_api::proto::etcdserverpb::PutRequest;
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use kube::served;
-use store::{reads, writes};
 use wire::{calls, walks};
 
 /// The server's allocator: what it costs is part of every path.

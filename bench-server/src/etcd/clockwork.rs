@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::Store;
+use store::compaction::{AutoCompaction, Retention};
 use tokio::time::MissedTickBehavior;
 
 use super::Node;
 use super::flags::{CompactionMode, EtcdFlags};
-use crate::store::Store;
-use crate::store::compaction::{AutoCompaction, Retention};
 
 /// How often etcd looks for expired leases.
 const LEASE_SCAN: Duration = Duration::from_millis(500);

@@ -1,6 +1,7 @@
 //! Frames that point at stored records.
 
-use crate::store::{Record, Shown};
+use store::{Record, Shown};
+
 use crate::wire::{body, frame};
 
 /// See [`frame::Frame`].

@@ -8,12 +8,12 @@ use etcd_api::proto::etcdserverpb::{
 };
 use http::Response;
 use memory::admission::Admitted;
+use store::check;
 use tonic::Status;
 
 use super::frames::ResponseBody;
 use super::read_sum::ReadSum;
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
-use crate::store::check;
 use crate::wire::grpc;
 
 /// The methods of `etcdserverpb.KV`.

@@ -12,10 +12,10 @@ use etcd_api::proto::etcdserverpb::{
     StatusRequest, StatusResponse,
 };
 use futures::Stream;
+use store::hash::KeysHash;
 use tonic::{Request, Response, Status};
 
 use super::Node;
-use crate::store::hash::KeysHash;
 
 /// The Maintenance service of one node.
 #[derive(Debug, Clone)]

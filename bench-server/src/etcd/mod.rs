@@ -28,11 +28,11 @@ use std::time::Duration;
 
 use etcd_api::proto::etcdserverpb::ResponseHeader;
 use memory::admission::Admission;
+use store::Store;
 
 use self::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
 use crate::listen::flags::CommonFlags;
 use crate::listen::response_bytes;
-use crate::store::Store;
 
 /// Request bytes that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
 pub const GRPC_OVERHEAD_BYTES: usize = 512 * 1024;

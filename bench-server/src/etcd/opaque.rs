@@ -6,10 +6,10 @@
 
 use etcd_api::keys::KeyRange;
 use http::StatusCode;
+use store::{Cursor, Snapshot, Store};
 use tonic::Status;
 
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
-use crate::store::{Cursor, Snapshot, Store};
 use crate::wire::body::FrameSource;
 use crate::wire::frame::TARGET_BYTES;
 

@@ -5,8 +5,7 @@
 use etcd_api::proto::etcdserverpb::AlarmType;
 use http::StatusCode;
 use serde_json::json;
-
-use crate::store::Store;
+use store::Store;
 
 /// Checks of `/livez`. A single member that answers at all can read.
 const LIVE: &[&str] = &["serializable_read"];

@@ -10,14 +10,14 @@ use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use memory::open_lists::OpenList;
+use store::range::{Plan, Selection};
+use store::{Cursor, Record, Shown, Snapshot};
 use tonic::Status;
 
 use super::Node;
 use super::flags::RangeEncoding;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 use super::service::too_many_requests;
-use crate::store::range::{Plan, Selection};
-use crate::store::{Cursor, Record, Shown, Snapshot};
 use crate::wire::body::FrameSource;
 use crate::wire::frame::TARGET_BYTES;
 use crate::wire::{grpc, proto};
@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
     use crate::etcd::flags::Flags;
-    use crate::store::{Config, Store};
+    use store::{Config, Store};
 
     fn node(keys: u64) -> Node {
         let store = Store::new(Config::default());

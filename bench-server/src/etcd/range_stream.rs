@@ -21,12 +21,12 @@ use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResponse};
 use memory::open_lists::OpenList;
+use store::range::Plan;
+use store::{Cursor, Shown, Snapshot};
 use tonic::Status;
 
 use super::Node;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
-use crate::store::range::Plan;
-use crate::store::{Cursor, Shown, Snapshot};
 use crate::wire::body::FrameSource;
 use crate::wire::{grpc, proto};
 

@@ -5,11 +5,11 @@ use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, RangeRequest, RequestOp, TxnRequest};
 use memory::admission::Admitted;
+use store::{Snapshot, Store};
 use tonic::Status;
 
 use super::Node;
 use super::service::too_many_requests;
-use crate::store::{Snapshot, Store};
 use crate::wire::frame::TARGET_BYTES;
 
 /// The sum over a request. Single keys are not looked at: a request has few of them, and each is bounded.
@@ -96,7 +96,7 @@ mod tests {
     use etcd_api::proto::etcdserverpb::PutRequest;
 
     use super::*;
-    use crate::store::Config;
+    use store::Config;
 
     fn range(limit: i64) -> RangeRequest {
         RangeRequest {

@@ -9,6 +9,7 @@ use etcd_api::proto::etcdserverpb::maintenance_server::MaintenanceServer;
 use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
 use etcd_api::proto::health::health_server::HealthServer;
 use memory::metrics;
+use store::Store;
 use tonic::service::Routes;
 
 use super::auth::AuthService;
@@ -22,7 +23,6 @@ use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
 use crate::listen::flags::CommonFlags;
 use crate::listen::{Bound, Door, LimitCollector, Limits, ListenError, ServerTls, Workers};
-use crate::store::{self, Store};
 use crate::tasks::{TaskEnded, Tasks};
 
 /// Why the tier did not start.

@@ -20,12 +20,12 @@ use etcd_api::proto::mvccpb::Event;
 use etcd_api::proto::mvccpb::event::EventType;
 use futures::Stream;
 use prost::Message;
+use store::Record;
+use store::watch_hub::{Delivery, Notice, WatchSpec, WatchStream};
 use tokio::time::{Instant, Sleep};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::{GRPC_OVERHEAD_BYTES, Node};
-use crate::store::Record;
-use crate::store::watch_hub::{Delivery, Notice, WatchSpec, WatchStream};
 use crate::wire::grpc;
 
 /// Requests taken in a row before answers get their turn.
@@ -160,7 +160,7 @@ pub(crate) fn spec(create: WatchCreateRequest) -> WatchSpec {
 
 /// The events as messages; keys and values share the stored bytes.
 fn events(delivery: &Delivery) -> Vec<Event> {
-    let message = |(event, prev): (&crate::store::history::Event, Option<&Record>)| Event {
+    let message = |(event, prev): (&store::history::Event, Option<&Record>)| Event {
         r#type: match event.record.is_tombstone() {
             true => EventType::Delete.into(),
             false => EventType::Put.into(),

@@ -1,6 +1,6 @@
 //! Transactions: compares choose a path, the path is checked as a whole, then applied to a draft.
 
-pub(crate) mod check;
+pub mod check;
 mod compare;
 #[cfg(test)]
 mod tests;

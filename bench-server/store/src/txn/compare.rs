@@ -7,8 +7,8 @@ use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, Targe
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
 
-use crate::store::draft::Draft;
-use crate::store::{Fields, Value};
+use crate::draft::Draft;
+use crate::{Fields, Value};
 
 /// Which branch a transaction takes, and which its nested ones take, in their order.
 pub(super) struct Path {

@@ -3,7 +3,7 @@
 use etcd_api::proto::etcdserverpb::PutRequest;
 
 use super::*;
-use crate::store::{Config, Record};
+use crate::{Config, Record};
 
 fn put(store: &Store, key: &str, lease: i64) -> Result<(), Refusal> {
     let request = PutRequest {
@@ -120,7 +120,7 @@ fn an_expiry_is_an_event() {
     let (store, now) = store_with_lease(2);
     put(&store, "a", 7).expect("a put");
     let stream = store.watch();
-    stream.create(crate::store::watch_hub::WatchSpec {
+    stream.create(crate::watch_hub::WatchSpec {
         key: b"a".to_vec(),
         prev_kv: true,
         ..Default::default()
@@ -131,7 +131,7 @@ fn an_expiry_is_an_event() {
     while let std::task::Poll::Ready(notice) = stream.poll_next(&mut context) {
         notices.push(notice);
     }
-    let Some(crate::store::watch_hub::Notice::Events(delivery)) = notices.get(1) else {
+    let Some(crate::watch_hub::Notice::Events(delivery)) = notices.get(1) else {
         panic!("{notices:?} has no event");
     };
     let (event, prev) = delivery.events().next().expect("one event");

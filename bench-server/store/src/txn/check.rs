@@ -9,10 +9,10 @@ use etcd_api::proto::etcdserverpb::{
     DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
 
-use crate::store::range::Plan;
+use crate::range::Plan;
 
 /// Refuses a put that contradicts itself.
-pub(crate) fn put(request: &PutRequest) -> Result<(), Refusal> {
+pub fn put(request: &PutRequest) -> Result<(), Refusal> {
     if request.key.is_empty() {
         Err(Refusal::EmptyKey)
     } else if request.ignore_value && !request.value.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn put(request: &PutRequest) -> Result<(), Refusal> {
 }
 
 /// Refuses a delete without a key.
-pub(crate) fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
+pub fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
     match request.key.is_empty() {
         true => Err(Refusal::EmptyKey),
         false => Ok(()),
@@ -34,7 +34,7 @@ pub(crate) fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> 
 
 /// Refuses a transaction that is too large, malformed anywhere, or writes one key twice. Both
 /// branches are checked, whichever will be taken.
-pub(crate) fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
+pub fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
     well_formed(request, max_ops)?;
     writes_of(&request.success)?;
     writes_of(&request.failure)?;
@@ -43,7 +43,7 @@ pub(crate) fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
 
 /// Whether it can be served without the writer's lock: ranges only. A nested transaction counts as
 /// a write, as etcd has it.
-pub(crate) fn is_read_only(request: &TxnRequest) -> bool {
+pub fn is_read_only(request: &TxnRequest) -> bool {
     let mut ops = request.success.iter().chain(&request.failure);
     ops.all(|op| matches!(op.request, Some(Request::RequestRange(_))))
 }

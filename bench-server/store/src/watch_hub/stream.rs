@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 
 use super::{Delivery, Notice, Parts, Picked, Standing, WatchSpec, Watcher};
-use crate::store::Store;
-use crate::store::history::{Commit, Event};
+use crate::Store;
+use crate::history::{Commit, Event};
 
 /// Notices that wait in a stream's queue before its watchers fall behind.
 const QUEUE_LIMIT: usize = 4096;

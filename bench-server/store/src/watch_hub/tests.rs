@@ -6,7 +6,7 @@ use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RequestOp, TxnRequest};
 
 use super::*;
-use crate::store::{Config, Store};
+use crate::{Config, Store};
 
 fn put_request(key: &str, value: &str) -> PutRequest {
     PutRequest {

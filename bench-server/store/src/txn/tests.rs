@@ -4,7 +4,7 @@ use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, Targe
 use etcd_api::proto::etcdserverpb::{AlarmType, Compare, DeleteRangeRequest, PutRequest};
 
 use super::*;
-use crate::store::Config;
+use crate::Config;
 
 fn put(key: &str) -> RequestOp {
     op(Request::RequestPut(PutRequest {

@@ -304,7 +304,7 @@ pub(super) fn get_at(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Fields;
+    use crate::Fields;
 
     fn record(key: &[u8], revision: i64, value: &[u8]) -> Record {
         Record::new(Fields {

@@ -52,7 +52,7 @@ pub use record::{Fields, Record, Shown, Value};
 use roots::HeldRoots;
 pub use snapshot::Snapshot;
 use space::Alarms;
-pub(crate) use txn::check;
+pub use txn::check;
 use watch_hub::Hub;
 
 /// A cursor over records: see [`index::Cursor`].

@@ -147,9 +147,9 @@ mod tests {
     use etcd_api::keys::KeyRange;
 
     use super::*;
-    use crate::store::Fields;
-    use crate::store::draft::Edits;
-    use crate::store::history::Event;
+    use crate::Fields;
+    use crate::draft::Edits;
+    use crate::history::Event;
 
     #[test]
     fn the_least_recently_used_root_goes_first() {
