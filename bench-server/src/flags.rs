@@ -5,7 +5,7 @@ use tracing_subscriber::EnvFilter;
 
 pub use crate::etcd::flags::{CompactionMode, EmulatedVersion, EtcdFlags, RangeEncoding};
 pub use crate::kube::tier::{FeatureGates, KubeFlags};
-pub use crate::listen::flags::CommonFlags;
+pub use listen::flags::CommonFlags;
 
 /// The codes as the help lists them.
 const EXIT_CODES: &str = "\

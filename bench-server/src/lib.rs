@@ -9,10 +9,8 @@ pub mod embedded;
 pub mod etcd;
 pub mod flags;
 pub mod kube;
-pub mod listen;
 mod program;
-pub mod tasks;
 pub mod wire;
 
 pub use program::run;
-pub use {index, memory, store};
+pub use {index, listen, memory, store};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use futures::future::OptionFuture;
+use listen::raise_descriptor_limit;
+use listen::tasks::TaskEnded;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -15,8 +17,6 @@ use crate::embedded::EmbeddedEtcd;
 use crate::etcd::tier::EtcdTier;
 use crate::flags::Flags;
 use crate::kube::tier::{Backend, KubeTier};
-use crate::listen::raise_descriptor_limit;
-use crate::tasks::TaskEnded;
 
 /// Exit code of a usage error, an address in use, an unusable certificate or an etcd that cannot be reached.
 const EXIT_USAGE: u8 = 2;

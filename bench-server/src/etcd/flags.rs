@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-
-use crate::listen::flags::parse_duration;
-use crate::listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
+use listen::flags::parse_duration;
+use listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
 
 /// Flags of the etcd tier.
 #[derive(Debug, Clone, Args)]
@@ -193,7 +192,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) etcd: EtcdFlags,
     #[command(flatten)]
-    pub(crate) common: crate::listen::flags::CommonFlags,
+    pub(crate) common: listen::flags::CommonFlags,
 }
 
 #[cfg(test)]

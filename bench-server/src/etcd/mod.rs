@@ -1,6 +1,6 @@
 //! The etcd tier: etcd v3's gRPC services over the store, one file per service.
 //!
-//! [`tier`] starts it on [`crate::listen`]'s workers; [`service`] answers KV itself (the measured
+//! [`tier`] starts it on [`listen`]'s workers; [`service`] answers KV itself (the measured
 //! path) and passes everything else to tonic's routes; [`http`] answers the plain HTTP/1.1 paths on
 //! the same port, and `opaque` the yardstick that lists are held against.
 
@@ -27,12 +27,12 @@ pub mod watch;
 use std::time::Duration;
 
 use etcd_api::proto::etcdserverpb::ResponseHeader;
+use listen::flags::CommonFlags;
+use listen::response_bytes;
 use memory::admission::Admission;
 use store::Store;
 
 use self::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
-use crate::listen::flags::CommonFlags;
-use crate::listen::response_bytes;
 
 /// Request bytes that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
 pub const GRPC_OVERHEAD_BYTES: usize = 512 * 1024;

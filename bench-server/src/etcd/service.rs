@@ -7,6 +7,7 @@ use std::time::Instant;
 use etcd_api::error::Refusal;
 use http::{Request, Response, Version, header};
 use hyper::body::Incoming;
+use listen::{Handler, discard};
 use prometheus_client::registry::Registry;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::service::Routes;
@@ -15,7 +16,6 @@ use tower::Service;
 
 use super::frames::{Frame, ResponseBody};
 use super::{Node, http as plain_http, kv};
-use crate::listen::{Handler, discard};
 use crate::wire::grpc::{self, error_response};
 use crate::wire::stopwatch::FirstWrites;
 

@@ -8,6 +8,9 @@ use etcd_api::proto::etcdserverpb::lease_server::LeaseServer;
 use etcd_api::proto::etcdserverpb::maintenance_server::MaintenanceServer;
 use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
 use etcd_api::proto::health::health_server::HealthServer;
+use listen::flags::CommonFlags;
+use listen::tasks::{TaskEnded, Tasks};
+use listen::{Bound, Door, LimitCollector, Limits, ListenError, ServerTls, Workers};
 use memory::metrics;
 use store::Store;
 use tonic::service::Routes;
@@ -21,9 +24,6 @@ use super::maintenance::MaintenanceService;
 use super::service::EtcdService;
 use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
-use crate::listen::flags::CommonFlags;
-use crate::listen::{Bound, Door, LimitCollector, Limits, ListenError, ServerTls, Workers};
-use crate::tasks::{TaskEnded, Tasks};
 
 /// Why the tier did not start.
 #[derive(Debug, thiserror::Error)]

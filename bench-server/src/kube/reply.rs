@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use http::Response;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
+use listen::TimeLimit;
 use memory::in_flight;
 use tokio::time::Instant;
 
 use super::body::KubeBody;
 use super::figures::requests::Underway;
-use crate::listen::TimeLimit;
 use crate::wire::frame::Frame;
 
 /// Time that a client has to read what is left of a watch when that is over. A body is asked for its end only

@@ -10,6 +10,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use kube_api::{ListOptions, Status};
+use listen::{Handler, discard};
 use memory::metrics;
 use prometheus_client::registry::Registry;
 
@@ -29,7 +30,6 @@ use super::write::answer::Place;
 use super::write::body::Sent;
 use super::write::delete_options::DeleteOptions;
 use super::write::event_lease::EventLease;
-use crate::listen::{Handler, discard};
 
 /// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
 const DEADLINE: Duration = Duration::from_secs(60);

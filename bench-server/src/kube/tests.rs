@@ -18,6 +18,7 @@ use etcd_api::kubernetes::{KubernetesEtcd, WatchError};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube_api::{ContinueToken, envelope, from_json, schema};
+use listen::flags::CommonFlags;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -25,7 +26,6 @@ use self::fake::FakeEtcd;
 use super::resource::RESOURCES;
 use super::service::KubeService;
 use super::tier::{KubeFlags, KubeTier};
-use crate::listen::flags::CommonFlags;
 
 pub(super) fn pod(namespace: &str, name: &str, phase: &str) -> (String, Option<Vec<u8>>) {
     let pod = json!({

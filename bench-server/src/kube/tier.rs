@@ -7,6 +7,12 @@ use clap::{ArgAction, Args, ValueEnum};
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::{Client, kubernetes::KubernetesClient};
 use etcd_api::kubernetes::KubernetesEtcd;
+use listen::flags::{CommonFlags, parse_duration};
+use listen::tasks::{TaskEnded, Tasks};
+use listen::{
+    Bound, ClientCertificates, Door, LimitCollector, Limits, ListenError, MAX_STREAMS, ServerTls,
+    TlsFiles, TlsFlags, Workers, response_bytes,
+};
 use memory::admission::Admission;
 use memory::metrics;
 
@@ -18,12 +24,6 @@ pub use super::gates::FeatureGates;
 use super::list::Lister;
 use super::resource::RESOURCES;
 use super::service::KubeService;
-use crate::listen::flags::{CommonFlags, parse_duration};
-use crate::listen::{
-    Bound, ClientCertificates, Door, LimitCollector, Limits, ListenError, MAX_STREAMS, ServerTls,
-    TlsFiles, TlsFlags, Workers, response_bytes,
-};
-use crate::tasks::{TaskEnded, Tasks};
 
 /// Time between pings to etcd while something is asked of it, which a watch always does: an apiserver's. An etcd that is
 /// stopped says nothing, and its watches would be waited for while caches grow old.

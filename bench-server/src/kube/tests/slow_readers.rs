@@ -1,10 +1,10 @@
 //! Clients that take their time: a list is cut off when it is not read within the request's minute.
 
+use listen::serve_one;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::listen::serve_one;
 
 /// More than every buffer between the list and its client holds.
 const OBJECTS: usize = 400;

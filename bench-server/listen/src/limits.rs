@@ -38,7 +38,7 @@ pub struct Limits {
 
 impl Limits {
     /// Those of a server for one client that is trusted: a stalled reader is waited for, and memory has no limit.
-    pub(crate) const fn trusting() -> Self {
+    pub const fn trusting() -> Self {
         Self {
             max_streams: MAX_STREAMS,
             stalled_reader: Duration::ZERO,
@@ -48,7 +48,7 @@ impl Limits {
     }
 
     /// The limits that the flags ask for.
-    pub(crate) fn new(max_streams: u32, common: &CommonFlags) -> Self {
+    pub fn new(max_streams: u32, common: &CommonFlags) -> Self {
         let bytes = usize::try_from(response_bytes(common)).unwrap_or(usize::MAX);
         in_flight::limit_all(bytes / 4);
         Self {
@@ -61,7 +61,7 @@ impl Limits {
 }
 
 /// Bytes that responses may hold.
-pub(crate) fn response_bytes(common: &CommonFlags) -> u64 {
+pub fn response_bytes(common: &CommonFlags) -> u64 {
     match common.response_memory_bytes {
         0 => quarter_of_memory(),
         bytes => bytes,

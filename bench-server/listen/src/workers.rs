@@ -259,8 +259,8 @@ async fn serve_connection<H, S>(
 }
 
 /// Serves one connection as a worker does.
-#[cfg(test)]
-pub(crate) async fn serve_one<H, S>(stream: S, handler: H)
+#[cfg(any(test, feature = "test-support"))]
+pub async fn serve_one<H, S>(stream: S, handler: H)
 where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

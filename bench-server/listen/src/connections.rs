@@ -59,7 +59,7 @@ fn descriptors() -> Option<u64> {
 }
 
 /// Lets the process have as many file descriptors as it may ask for, as Go's runtime does for etcd.
-pub(crate) fn raise_descriptor_limit() {
+pub fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
         && let Err(error) = setrlimit(
@@ -76,7 +76,7 @@ pub(crate) fn raise_descriptor_limit() {
 
 /// Whom a listener lets in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub enum Door {
     /// Clients, as many as there are descriptors.
     Clients,
     /// Who reads health and metrics, beside the limit of clients.

@@ -31,11 +31,11 @@ struct Limits {
 
 /// The time until which an answer must have been handed to the connection; lifted when dropped.
 #[derive(Debug)]
-pub(crate) struct TimeLimit(Arc<Task>);
+pub struct TimeLimit(Arc<Task>);
 
 impl TimeLimit {
     /// Sets the limit of the answer that the current task is going to send. `None` outside of a connection.
-    pub(crate) fn set(until: Instant) -> Option<Self> {
+    pub fn set(until: Instant) -> Option<Self> {
         let task = TASK.try_with(Arc::clone).ok()?;
         *task.0.lock() = Limits {
             until: Some(until),
@@ -45,7 +45,7 @@ impl TimeLimit {
     }
 
     /// Whether the answer was cut off.
-    pub(crate) fn is_exceeded(&self) -> bool {
+    pub fn is_exceeded(&self) -> bool {
         self.0.0.lock().exceeded
     }
 }

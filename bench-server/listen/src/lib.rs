@@ -14,6 +14,7 @@ mod gather;
 mod handshakes;
 mod limits;
 mod stalled;
+pub mod tasks;
 mod time_limit;
 mod tls;
 mod tls_reload;
@@ -27,18 +28,18 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
 
-pub(crate) use connections::{Door, raise_descriptor_limit};
-pub(crate) use counts::LimitCollector;
-pub(crate) use discard::discard;
-pub(crate) use limits::response_bytes;
+pub use connections::{Door, raise_descriptor_limit};
+pub use counts::LimitCollector;
+pub use discard::discard;
+pub use limits::response_bytes;
 pub use limits::{Limits, MAX_STREAMS};
-pub(crate) use time_limit::TimeLimit;
+pub use time_limit::TimeLimit;
 pub use tls::{ClientCertificates, TlsError, TlsFiles, TlsFlags};
 pub use tls_reload::ServerTls;
 pub use url::{ListenUrl, UrlError};
 pub use workers::Workers;
-#[cfg(test)]
-pub(crate) use workers::serve_one;
+#[cfg(any(test, feature = "test-support"))]
+pub use workers::serve_one;
 
 /// What a tier serves: a request in, a response with a body of our own out.
 pub trait Handler: Clone + Send + 'static {
@@ -117,7 +118,7 @@ impl Bound {
     ///
     /// # Errors
     /// As [`Self::bind`].
-    pub(crate) async fn loopback() -> Result<Self, ListenError> {
+    pub async fn loopback() -> Result<Self, ListenError> {
         Self::at(&"http://127.0.0.1:0".parse()?, None).await
     }
 
@@ -139,7 +140,7 @@ impl Bound {
 
     /// Accepts for ever whom `door` lets in, handing connections to `workers` in turn, each with a clone of `handler`.
     /// Dropping the future stops accepting; connections go on until the workers are dropped.
-    pub(crate) async fn accept<H: Handler>(self, workers: Arc<Workers<H>>, handler: H, door: Door) {
+    pub async fn accept<H: Handler>(self, workers: Arc<Workers<H>>, handler: H, door: Door) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {

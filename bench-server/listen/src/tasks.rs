@@ -10,7 +10,7 @@ use tokio::task::{Id, JoinSet};
 
 /// Tasks that run until this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
+pub struct Tasks {
     running: JoinSet<()>,
     names: HashMap<Id, String>,
 }
@@ -28,7 +28,7 @@ impl Tasks {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub(crate) fn spawn(
+    pub fn spawn(
         &mut self,
         name: impl Into<String>,
         task: impl Future<Output = ()> + Send + 'static,
@@ -38,7 +38,7 @@ impl Tasks {
     }
 
     /// Waits until one of them ends; for ever while all are well. Nothing is lost where the wait is given up.
-    pub(crate) async fn ended(&mut self) -> TaskEnded {
+    pub async fn ended(&mut self) -> TaskEnded {
         let Some(ended) = self.running.join_next_with_id().await else {
             return std::future::pending().await;
         };

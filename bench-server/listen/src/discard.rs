@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 64 * 1024;
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// Reads a request's body to its end, within limits, and drops it. Costs nothing where there is none.
-pub(crate) async fn discard<B>(body: B)
+pub async fn discard<B>(body: B)
 where
     B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {

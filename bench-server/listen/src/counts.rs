@@ -34,7 +34,7 @@ pub(super) static COUNTS: Counts = Counts {
 
 /// Shows the process's counts.
 #[derive(Debug)]
-pub(crate) struct LimitCollector;
+pub struct LimitCollector;
 
 impl Collector for LimitCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
