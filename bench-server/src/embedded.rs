@@ -25,10 +25,10 @@ use parking_lot::Mutex;
 use store::watch_hub::{Delivery, Notice, WatchStream};
 use store::{Cursor, Record, Snapshot, Store};
 use tokio::time::Sleep;
+use wire::frame::COPY_BELOW_BYTES;
 
 use crate::etcd::clockwork;
 use crate::etcd::watch::spec;
-use crate::wire::frame::COPY_BELOW_BYTES;
 
 /// A batch of a streamed list ends with the record that brings it to this size.
 const BATCH_BYTES: usize = 256 * 1024;

@@ -10,7 +10,6 @@ pub mod etcd;
 pub mod flags;
 pub mod kube;
 mod program;
-pub mod wire;
 
 pub use program::run;
-pub use {index, listen, memory, store};
+pub use {index, listen, memory, store, wire};

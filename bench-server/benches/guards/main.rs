@@ -17,11 +17,11 @@ mod tier;
 mod wire;
 
 use self::store::{reads, writes};
+use self::wire::{calls, walks};
 use bench_server::store::{Config, Store};
 use etcd_api::proto::etcdserverpb::PutRequest;
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use kube::served;
-use wire::{calls, walks};
 
 /// The server's allocator: what it costs is part of every path.
 #[global_allocator]

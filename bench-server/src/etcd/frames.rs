@@ -1,8 +1,7 @@
 //! Frames that point at stored records.
 
 use store::{Record, Shown};
-
-use crate::wire::{body, frame};
+use wire::{body, frame};
 
 /// See [`frame::Frame`].
 pub type Frame = frame::Frame<RecordPiece>;

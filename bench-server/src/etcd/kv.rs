@@ -10,11 +10,11 @@ use http::Response;
 use memory::admission::Admitted;
 use store::check;
 use tonic::Status;
+use wire::grpc;
 
 use super::frames::ResponseBody;
 use super::read_sum::ReadSum;
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
-use crate::wire::grpc;
 
 /// The methods of `etcdserverpb.KV`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use etcd_api::proto::etcdserverpb::{
 };
 use futures::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
+use wire::grpc;
 
 use super::Node;
 use super::clockwork::now;
-use crate::wire::grpc;
 
 /// The Lease service of one node.
 #[derive(Debug, Clone)]

@@ -8,10 +8,10 @@ use etcd_api::keys::KeyRange;
 use http::StatusCode;
 use store::{Cursor, Snapshot, Store};
 use tonic::Status;
+use wire::body::FrameSource;
+use wire::frame::TARGET_BYTES;
 
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
-use crate::wire::body::FrameSource;
-use crate::wire::frame::TARGET_BYTES;
 
 /// Frames that may be asked for, bytes: HTTP/2's smallest and largest.
 const FRAME_BYTES: std::ops::Range<usize> = 16_384..(1 << 24);

@@ -13,14 +13,14 @@ use memory::open_lists::OpenList;
 use store::range::{Plan, Selection};
 use store::{Cursor, Record, Shown, Snapshot};
 use tonic::Status;
+use wire::body::FrameSource;
+use wire::frame::TARGET_BYTES;
+use wire::{grpc, proto};
 
 use super::Node;
 use super::flags::RangeEncoding;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 use super::service::too_many_requests;
-use crate::wire::body::FrameSource;
-use crate::wire::frame::TARGET_BYTES;
-use crate::wire::{grpc, proto};
 
 /// Messages above this are gathered off the connection's thread, so that other connections there
 /// are still served.

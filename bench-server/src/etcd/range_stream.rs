@@ -24,11 +24,11 @@ use memory::open_lists::OpenList;
 use store::range::Plan;
 use store::{Cursor, Shown, Snapshot};
 use tonic::Status;
+use wire::body::FrameSource;
+use wire::{grpc, proto};
 
 use super::Node;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
-use crate::wire::body::FrameSource;
-use crate::wire::{grpc, proto};
 
 /// Keys in the first chunk.
 const FIRST_CHUNK_KEYS: u64 = 10;

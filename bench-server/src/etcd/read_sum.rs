@@ -7,10 +7,10 @@ use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, RangeRequest, RequestOp,
 use memory::admission::Admitted;
 use store::{Snapshot, Store};
 use tonic::Status;
+use wire::frame::TARGET_BYTES;
 
 use super::Node;
 use super::service::too_many_requests;
-use crate::wire::frame::TARGET_BYTES;
 
 /// The sum over a request. Single keys are not looked at: a request has few of them, and each is bounded.
 pub(super) struct ReadSum<'a> {

@@ -13,11 +13,11 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
+use wire::grpc::{self, error_response};
+use wire::stopwatch::FirstWrites;
 
 use super::frames::{Frame, ResponseBody};
 use super::{Node, http as plain_http, kv};
-use crate::wire::grpc::{self, error_response};
-use crate::wire::stopwatch::FirstWrites;
 
 /// The service that is answered here; [`kv::Method`] knows its methods.
 const KV: &str = "etcdserverpb.KV";

@@ -24,9 +24,9 @@ use store::Record;
 use store::watch_hub::{Delivery, Notice, WatchSpec, WatchStream};
 use tokio::time::{Instant, Sleep};
 use tonic::{Code, Request, Response, Status, Streaming};
+use wire::grpc;
 
 use super::{GRPC_OVERHEAD_BYTES, Node};
-use crate::wire::grpc;
 
 /// Requests taken in a row before answers get their turn.
 const REQUESTS_IN_A_ROW: usize = 128;

@@ -15,9 +15,9 @@ use bytes::Buf;
 use memory::in_flight;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_blocking};
+use wire::frame::{Frame, TARGET_BYTES};
 
 use super::body::ListBody;
-use crate::wire::frame::{Frame, TARGET_BYTES};
 
 /// Bytes of one list that wait to be sent. Then the other thread is done: it never waits for a reader.
 const HELD_BYTES: usize = 8 * TARGET_BYTES;

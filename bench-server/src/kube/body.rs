@@ -14,6 +14,7 @@ use kube_api::list;
 use memory::admission::Admitted;
 use memory::in_flight;
 use memory::open_lists::OpenList;
+use wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
 use super::ahead::AheadBody;
 use super::dress::DressedList;
@@ -27,7 +28,6 @@ use super::resource::Resource;
 use super::table;
 use super::walk::Walk;
 use super::watch::body::WatchBody;
-use crate::wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(super) const OVERSHOOT: usize = 32 * 1024;

@@ -7,11 +7,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, USER_AGENT};
+use wire::frame::Frame;
 
 use super::body::ListBody;
 use super::indent::Indenter;
 use super::media::is_true;
-use crate::wire::frame::Frame;
 
 /// Bodies up to this size are not compressed.
 const COMPRESS_ABOVE_BYTES: usize = 128 * 1024;

@@ -10,9 +10,9 @@ use kube_api::envelope::{self, EnvelopeError};
 use kube_api::hash::fnv1a_64;
 use kube_api::protobuf::Malformed;
 use kube_api::{ListItem, Metadata, item_object};
+use wire::part::Part;
 
 use super::resource::Resource;
-use crate::wire::part::Part;
 
 /// Bytes of the hash that a buffer begins with.
 const HASH: usize = size_of::<u64>();

@@ -5,9 +5,9 @@ use std::fmt;
 
 use etcd_api::keys::KeyRange;
 use index::{Cursor, Tree};
+use wire::frame::{Frame, FrameBuilder};
 
 use super::object::Object;
-use crate::wire::frame::{Frame, FrameBuilder};
 
 const EVERYTHING: KeyRange<'_> = KeyRange::From(b"");
 

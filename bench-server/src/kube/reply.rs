@@ -12,10 +12,10 @@ use http_body::{Body, Frame as HttpFrame, SizeHint};
 use listen::TimeLimit;
 use memory::in_flight;
 use tokio::time::Instant;
+use wire::frame::Frame;
 
 use super::body::KubeBody;
 use super::figures::requests::Underway;
-use crate::wire::frame::Frame;
 
 /// Time that a client has to read what is left of a watch when that is over. A body is asked for its end only
 /// while there is room for it.

@@ -300,7 +300,7 @@ fn accept(headers: &HeaderMap) -> &str {
 }
 
 impl Handler for KubeService {
-    type Data = crate::wire::frame::Frame;
+    type Data = wire::frame::Frame;
     type Body = Reply;
 
     const TIME_LIMITS: bool = true;

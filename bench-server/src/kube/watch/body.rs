@@ -15,6 +15,7 @@ use http_body::{Body, Frame as HttpFrame};
 use kube_api::Status;
 use memory::open_lists::OpenList;
 use tokio::time::{Instant, Sleep};
+use wire::frame::Frame;
 
 use super::Beginning;
 use super::direct::{Direct, DirectWatch};
@@ -28,7 +29,6 @@ use crate::kube::cache::queue::{Queue, Taken};
 use crate::kube::cache::{CatchUp, WatchCache};
 use crate::kube::figures::watch::{Open, WatchFigures};
 use crate::kube::walk::Walk;
-use crate::wire::frame::Frame;
 
 /// Time between bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);

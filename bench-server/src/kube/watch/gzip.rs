@@ -9,8 +9,7 @@ use std::io::Write;
 use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-
-use crate::wire::frame::Frame;
+use wire::frame::Frame;
 
 /// Bytes before the compressed data: no name, no comment, no extra field.
 const HEADER: usize = 10;

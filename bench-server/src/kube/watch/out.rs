@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use memory::in_flight;
+use wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
+use wire::part::Part;
 
 use crate::kube::body::OVERSHOOT;
-use crate::wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
-use crate::wire::part::Part;
 
 /// Gathers events until the connection takes them.
 #[derive(Debug)]
