@@ -6,10 +6,9 @@
 
 pub mod baseline;
 pub mod embedded;
-pub mod etcd;
 pub mod flags;
 pub mod kube;
 mod program;
 
 pub use program::run;
-pub use {index, listen, memory, store, wire};
+pub use {etcd_tier as etcd, index, listen, memory, store, wire};

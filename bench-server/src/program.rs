@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
+use etcd_tier::tier::EtcdTier;
 use futures::future::OptionFuture;
 use listen::raise_descriptor_limit;
 use listen::tasks::TaskEnded;
@@ -14,7 +15,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::embedded::EmbeddedEtcd;
-use crate::etcd::tier::EtcdTier;
 use crate::flags::Flags;
 use crate::kube::tier::{Backend, KubeTier};
 

@@ -296,7 +296,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::etcd::flags::Flags;
+    use crate::flags::Flags;
     use store::{Config, Store};
 
     fn node(keys: u64) -> Node {

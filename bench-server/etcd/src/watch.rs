@@ -143,7 +143,7 @@ impl<R> Answers<R> {
 }
 
 /// A request as the store takes it.
-pub(crate) fn spec(create: WatchCreateRequest) -> WatchSpec {
+pub fn spec(create: WatchCreateRequest) -> WatchSpec {
     let filtered = |filter: FilterType| create.filters.contains(&(filter as i32));
     WatchSpec {
         no_put: filtered(FilterType::Noput),

@@ -102,8 +102,8 @@ mod tests {
     use etcd_api::client::raw_list::RawConnection;
     use etcd_api::proto::etcdserverpb::PutRequest;
 
-    use crate::etcd::flags::Flags;
-    use crate::etcd::tier::EtcdTier;
+    use crate::flags::Flags;
+    use crate::tier::EtcdTier;
 
     #[tokio::test]
     async fn as_many_bytes_come_as_were_asked_for() {

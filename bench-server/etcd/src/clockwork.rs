@@ -80,7 +80,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::etcd::flags::Flags;
+    use crate::flags::Flags;
 
     fn read(arguments: &[&str]) -> Result<Option<Retention>, String> {
         let flags = Flags::parse_from([&["bench-server"], arguments].concat());
