@@ -3,8 +3,8 @@
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-pub use crate::kube::tier::{FeatureGates, KubeFlags};
 pub use etcd_tier::flags::{CompactionMode, EmulatedVersion, EtcdFlags, RangeEncoding};
+pub use kube_tier::tier::{FeatureGates, KubeFlags};
 pub use listen::flags::CommonFlags;
 
 /// The codes as the help lists them.

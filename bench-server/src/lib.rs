@@ -7,8 +7,7 @@
 pub mod baseline;
 pub mod embedded;
 pub mod flags;
-pub mod kube;
 mod program;
 
 pub use program::run;
-pub use {etcd_tier as etcd, index, listen, memory, store, wire};
+pub use {etcd_tier as etcd, index, kube_tier as kube, listen, memory, store, wire};

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use etcd_tier::tier::EtcdTier;
 use futures::future::OptionFuture;
+use kube_tier::tier::{Backend, KubeTier};
 use listen::raise_descriptor_limit;
 use listen::tasks::TaskEnded;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,7 +17,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::embedded::EmbeddedEtcd;
 use crate::flags::Flags;
-use crate::kube::tier::{Backend, KubeTier};
 
 /// Exit code of a usage error, an address in use, an unusable certificate or an etcd that cannot be reached.
 const EXIT_USAGE: u8 = 2;
