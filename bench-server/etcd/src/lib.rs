@@ -5,6 +5,7 @@
 //! the same port, and `opaque` the yardstick that lists are held against.
 
 pub mod auth;
+mod busy;
 pub mod clockwork;
 pub mod cluster;
 pub mod figures;

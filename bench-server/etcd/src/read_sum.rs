@@ -10,7 +10,7 @@ use tonic::Status;
 use wire::frame::TARGET_BYTES;
 
 use super::Node;
-use super::service::too_many_requests;
+use super::busy::too_many_requests;
 
 /// The sum over a request. Single keys are not looked at: a request has few of them, and each is bounded.
 pub(super) struct ReadSum<'a> {

@@ -9,13 +9,13 @@ use http::{Request, Response, Version, header};
 use hyper::body::Incoming;
 use listen::{Handler, discard};
 use prometheus_client::registry::Registry;
-use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
 use wire::grpc::{self, error_response};
 use wire::stopwatch::FirstWrites;
 
+use super::busy::too_many_requests;
 use super::frames::{Frame, ResponseBody};
 use super::{Node, http as plain_http, kv};
 
@@ -183,18 +183,6 @@ impl Handler for EtcdService {
             }
         }
     }
-}
-
-/// What a client is told for whose response there is no room. etcd's code for these words is Unknown, which says nothing;
-/// this one says whose fault it is. Clients that retry by themselves wait for a second first.
-pub(super) fn too_many_requests() -> Status {
-    let mut metadata = MetadataMap::new();
-    metadata.insert("grpc-retry-pushback-ms", MetadataValue::from_static("1000"));
-    Status::with_metadata(
-        Code::ResourceExhausted,
-        Refusal::TooManyRequests.text(),
-        metadata,
-    )
 }
 
 /// Who answers a call.

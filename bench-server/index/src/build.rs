@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::entries::FANOUT;
 use super::leaf::Leaf;
-use super::node::{Child, FANOUT, Node, separator, totals_of};
+use super::node::{Child, Node, separator, totals_of};
 use super::{Item, Totals, Tree};
 
 /// Entries of a finished node: some room is left for what comes later, as where a tree grew at its end.

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use super::Item;
+use super::entries::{FANOUT, insert_at};
 
 /// Items of a leaf, the pieces of their keys and their tags.
 #[derive(Debug, Clone)]
@@ -108,9 +109,9 @@ impl<T: Item> Leaf<T> {
             Some(first) if outermost => common_len(first.key(), item.key()).min(self.common),
             _ => self.common,
         };
-        super::node::insert_at(&mut self.pieces, at, piece(item.key(), self.common));
-        super::node::insert_at(&mut self.tags, at, item.tag());
-        super::node::insert_at(&mut self.items, at, item);
+        insert_at(&mut self.pieces, at, piece(item.key(), self.common));
+        insert_at(&mut self.tags, at, item.tag());
+        insert_at(&mut self.items, at, item);
         if shared < self.common || self.items.len() == 1 {
             self.measure();
         }
@@ -126,9 +127,9 @@ impl<T: Item> Leaf<T> {
     /// Keeps the items before `at` and returns the others.
     pub(super) fn split_off(&mut self, at: usize) -> Vec<T> {
         let right = self.items.split_off(at);
-        self.items.shrink_to(super::node::FANOUT);
+        self.items.shrink_to(FANOUT);
         self.tags.truncate(at);
-        self.tags.shrink_to(super::node::FANOUT);
+        self.tags.shrink_to(FANOUT);
         self.measure();
         right
     }

@@ -8,6 +8,7 @@
 
 mod build;
 mod cursor;
+mod entries;
 mod leaf;
 mod node;
 #[cfg(test)]

@@ -3,12 +3,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use super::entries::{FANOUT, insert_at};
 use super::leaf::Leaf;
 use super::{Item, Totals};
 
-/// Most items of a leaf, and most children of a branch. A leaf of 64 records is 1.5 KiB, a branch
-/// 3 KiB: what an update copies on its way down while a snapshot is held.
-pub(super) const FANOUT: usize = 64;
 /// A node that a removal leaves with fewer is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;
 /// One item in so many is prefetched when a leaf is about to be read: its cache line, and the processor's own
@@ -109,15 +107,6 @@ fn insert_below<T: Item>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option
             (old, split_branch(children, at + 1))
         }
     }
-}
-
-/// Inserts without the doubling that `Vec` would do: a copied node has no spare room, and a full
-/// node must not hold twice what it can ever use.
-pub(super) fn insert_at<E>(entries: &mut Vec<E>, at: usize, entry: E) {
-    if entries.len() == entries.capacity() {
-        entries.reserve_exact(FANOUT / 8);
-    }
-    entries.insert(at, entry);
 }
 
 /// Where to cut an overfull node. Keys that arrive in order are inserted at the end of a node: cut

@@ -35,7 +35,7 @@ fn check(tree: &Tree<Pair>) {
             Node::Leaf(leaf) => {
                 let items = leaf.items();
                 assert!(top || !items.is_empty(), "an empty leaf stays in the tree");
-                assert!(items.len() <= node::FANOUT, "an overfull leaf");
+                assert!(items.len() <= entries::FANOUT, "an overfull leaf");
                 assert!(items.is_sorted_by(|a, b| a.0 < b.0), "leaf out of order");
                 for item in items {
                     assert!(low <= item.key(), "an item below its separator");
@@ -47,7 +47,7 @@ fn check(tree: &Tree<Pair>) {
                 (1, node::totals_of(node))
             }
             Node::Branch(children) => {
-                assert!(children.len() <= node::FANOUT, "an overfull branch");
+                assert!(children.len() <= entries::FANOUT, "an overfull branch");
                 assert!(!top || children.len() > 1, "a root with one child");
                 let mut totals = Totals::default();
                 let mut depths = Vec::new();
@@ -230,7 +230,7 @@ fn ascending_keys_leave_full_leaves() {
             Node::Branch(children) => children.iter().map(|c| leaves(&c.node)).sum(),
         }
     }
-    let filled = 100_000.0 / (leaves(&tree.root) * node::FANOUT) as f64;
+    let filled = 100_000.0 / (leaves(&tree.root) * entries::FANOUT) as f64;
     assert!(filled > 0.8, "leaves are {filled:.2} full");
 }
 

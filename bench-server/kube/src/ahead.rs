@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_blocking};
 use wire::frame::{Frame, TARGET_BYTES};
 
-use super::body::ListBody;
+use super::list_body::ListBody;
 
 /// Bytes of one list that wait to be sent. Then the other thread is done: it never waits for a reader.
 const HELD_BYTES: usize = 8 * TARGET_BYTES;

@@ -5,7 +5,8 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use kube_api::{ListOptions, Status};
 
-use super::body::{KubeBody, ListBody};
+use super::body::KubeBody;
+use super::list_body::ListBody;
 use super::dress::{Dress, DressedList};
 use super::filter::{Filter, NAME};
 use super::form::{Form, Include};

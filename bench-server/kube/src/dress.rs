@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, USER_AGENT};
 use wire::frame::Frame;
 
-use super::body::ListBody;
+use super::list_body::ListBody;
 use super::indent::Indenter;
 use super::media::is_true;
 

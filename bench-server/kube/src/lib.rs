@@ -9,7 +9,7 @@
 //! - [`mod@write`]: POST, PUT, PATCH, DELETE
 //! - [`watch`]: the state, then its changes, as one long answer
 //! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
-//! - [`body`]: lists as they are sent, [`ahead`] by another thread; [`dress`]: indented ([`indent`]) and compressed
+//! - [`body`]: what is sent; [`list_body`]: lists, [`ahead`] by another thread; [`dress`]: indented ([`indent`]) and compressed
 //! - [`opaque`]: what lists are measured against
 //! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`call`]: a resource's request and
 //!   answer; [`respond`]: any answer; [`reply`]: until it is over
@@ -26,6 +26,7 @@ pub mod form;
 pub mod gates;
 pub mod get;
 pub mod list;
+pub mod list_body;
 pub mod media;
 pub mod object;
 pub mod page;

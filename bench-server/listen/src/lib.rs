@@ -5,6 +5,7 @@
 //! needs to move. HTTP/1.1 and HTTP/2 (prior knowledge or ALPN) are told apart by their first
 //! bytes, on one port.
 
+mod collector;
 mod connections;
 mod counts;
 mod discard;
@@ -28,8 +29,8 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
 
+pub use collector::LimitCollector;
 pub use connections::{Door, raise_descriptor_limit};
-pub use counts::LimitCollector;
 pub use discard::discard;
 pub use limits::response_bytes;
 pub use limits::{Limits, MAX_STREAMS};

@@ -93,6 +93,7 @@ pub struct InFlight {
 
 impl InFlight {
     /// Notes that the connection has taken some of it.
+    #[inline]
     pub fn advanced(&self) {
         self.exchange.progress.fetch_add(1, Ordering::Relaxed);
     }
@@ -149,12 +150,14 @@ pub fn begin(bytes: usize) -> Option<InFlight> {
 }
 
 /// Notes that the present task hands over a frame that is not counted, with more behind it.
+#[inline]
 pub fn begin_small() {
     // Outside of a connection nothing stalls.
     SLOT.try_with(|slot| slot.small_waits.set(true)).ok();
 }
 
 /// Whether the present task's connection, or the process, has too much in flight.
+#[inline]
 pub fn is_much() -> bool {
     let is_much = SLOT.try_with(|slot| {
         slot.connection.0.load(Ordering::Relaxed) >= CONNECTION_BYTES
@@ -164,6 +167,7 @@ pub fn is_much() -> bool {
 }
 
 /// Bytes that the present task may fill its next frame to.
+#[inline]
 pub fn frame_bytes(full: usize) -> usize {
     match is_much() {
         true => full.min(SMALL_FRAME_BYTES),
@@ -186,6 +190,7 @@ pub fn poll_may_end(context: &mut Context<'_>) -> Poll<()> {
 }
 
 /// Waits, where too much is in flight, until nothing of the present task is: then each stream holds one frame.
+#[inline]
 pub fn poll_next(context: &mut Context<'_>) -> Poll<()> {
     match is_much() {
         true => poll_until(is_empty, context),

@@ -13,21 +13,8 @@ use etcd_api::proto::etcdserverpb::{
 use index::Tree;
 use parking_lot::RwLock;
 
-use super::history::{Event, State};
+use super::history::{Edits, Event, State};
 use super::{Fields, Record};
-
-/// What a draft has written.
-pub(super) enum Edits {
-    /// Nothing.
-    None,
-    /// One event, not applied to any index yet.
-    One(Event),
-    /// Several, applied to a copy of the index.
-    Many {
-        tree: Tree<Record>,
-        events: Vec<Event>,
-    },
-}
 
 /// Writes in the making. The caller holds the writer's lock, so that the state stands still.
 pub(super) struct Draft<'a> {

@@ -13,7 +13,6 @@ use index::Tree;
 use parking_lot::RwLock;
 
 use super::Record;
-use super::draft::Edits;
 
 /// One change of one key.
 #[derive(Debug, Clone)]
@@ -55,6 +54,19 @@ impl Event {
 
 /// The events of one revision, in the order they were made; never empty.
 pub type Commit = Arc<[Event]>;
+
+/// What a draft has written.
+pub(super) enum Edits {
+    /// Nothing.
+    None,
+    /// One event, not applied to any index yet.
+    One(Event),
+    /// Several, applied to a copy of the index.
+    Many {
+        tree: Tree<Record>,
+        events: Vec<Event>,
+    },
+}
 
 /// Commits by revision, without gaps.
 #[derive(Debug)]

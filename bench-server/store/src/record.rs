@@ -95,11 +95,13 @@ impl Record {
 
     /// Tag, length and message, ready to be put into a `RangeResponse`, in the one or two pieces
     /// that they are stored in; the second is empty for most.
+    #[inline]
     pub fn wire(&self) -> [&[u8]; 2] {
         self.0.pieces()
     }
 
     /// Bytes of [`Record::wire`].
+    #[inline]
     pub fn wire_len(&self) -> usize {
         self.0.len()
     }
@@ -113,6 +115,7 @@ impl Record {
     }
 
     /// The `KeyValue` message as far as it lies in the first piece: everything before the value.
+    #[inline]
     fn message_head(&self) -> &[u8] {
         let head = self.0.head();
         let (_, len) = varint(&head[1..]);
@@ -120,6 +123,7 @@ impl Record {
     }
 
     /// The key and what follows it in the first piece.
+    #[inline]
     fn key_and_rest(&self) -> (&[u8], &[u8]) {
         let message = self.message_head();
         let (len, at) = varint(&message[1..]);
@@ -127,6 +131,7 @@ impl Record {
     }
 
     /// The key.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         self.key_and_rest().0
     }
@@ -294,6 +299,7 @@ fn put_int(buf: &mut impl BufMut, tag: u8, value: i64) {
 }
 
 /// Reads a varint that [`Record::new`] wrote: its value and its length in bytes.
+#[inline]
 fn varint(bytes: &[u8]) -> (u64, usize) {
     if bytes[0] < 0x80 {
         return (bytes[0].into(), 1);

@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::Fields;
-    use crate::draft::Edits;
+    use crate::history::Edits;
     use crate::history::Event;
 
     #[test]

@@ -10,9 +10,9 @@ use memory::in_flight;
 use tonic::Status;
 
 use super::frame::{Frame, Shared};
-use super::grpc;
 use super::part::SharedPart;
 use super::stopwatch::Stopwatch;
+use super::trailers::trailers;
 
 /// A list that is produced while it is sent. Pulled only when the connection can take more, so a
 /// slow reader holds back the work, and dropped when the client cancels.
@@ -106,7 +106,7 @@ impl<S: Shared> Body for ResponseBody<S> {
             Kind::Full(bytes) => bytes.take().map(|b| Ok(HttpFrame::data(Frame::from(b)))),
             Kind::Unary(frame) => {
                 let frame = frame.take();
-                *kind = Kind::Trailers(grpc::trailers(Ok(())));
+                *kind = Kind::Trailers(trailers(Ok(())));
                 match frame {
                     Some(frame) if frame.remaining() < in_flight::COUNTED_FROM_BYTES => {
                         in_flight::begin_small();
@@ -124,11 +124,11 @@ impl<S: Shared> Body for ResponseBody<S> {
                     Some(Ok(HttpFrame::data(frame)))
                 }
                 Ok(None) => {
-                    *kind = Kind::Trailers(grpc::trailers(Ok(())));
+                    *kind = Kind::Trailers(trailers(Ok(())));
                     return self.poll_frame(cx);
                 }
                 Err(status) => {
-                    *kind = Kind::Trailers(grpc::trailers(Err(&status)));
+                    *kind = Kind::Trailers(trailers(Err(&status)));
                     return self.poll_frame(cx);
                 }
             },

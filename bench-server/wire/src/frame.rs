@@ -17,14 +17,8 @@ use memory::in_flight::{self, InFlight};
 
 use super::part::{Part, SharedPart};
 use super::run::Run;
+pub use super::sizes::{COPY_BELOW_BYTES, TARGET_BYTES};
 use super::stopwatch::Stopwatch;
-
-/// Bytes a frame is filled to. More than most receivers allow in one DATA frame; HTTP/2 splits it to
-/// what the receiver allows, and every size allowed in practice divides it.
-pub const TARGET_BYTES: usize = 256 * 1024;
-
-/// Records smaller than this are copied, larger ones are pointed at.
-pub const COPY_BELOW_BYTES: usize = 4 * 1024;
 
 /// What a frame points at where somebody keeps it. Clones are cheap and show the same bytes; the bytes never change.
 pub trait Shared: AsRef<[u8]> + Clone + fmt::Debug + Send + Unpin + 'static {}

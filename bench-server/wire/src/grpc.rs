@@ -1,16 +1,17 @@
-//! gRPC by hand for the measured calls: message prefix, request decoding, status trailers.
+//! gRPC by hand for the measured calls: message prefix, request decoding, responses.
 //!
 //! Source: the gRPC over HTTP/2 protocol description; size texts are grpc-go's, which etcd's
 //! clients know.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{HeaderValue, Response, header};
 use http_body_util::BodyExt;
 use prost::Message;
 use tonic::{Code, Status};
 
 use super::body::ResponseBody;
 use super::frame::{Frame, Shared};
+use super::trailers::trailers;
 
 /// Bytes of the prefix of every message: a compression flag and a big-endian length.
 pub const PREFIX_BYTES: usize = 5;
@@ -173,22 +174,6 @@ pub fn message_frame<S>(message: &impl Message) -> Result<Frame<S>, Status> {
         .encode(&mut out)
         .expect("the buffer was sized by encoded_len");
     Ok(out.freeze().into())
-}
-
-/// The trailers of a call that ended with `status`.
-pub fn trailers(status: Result<(), &Status>) -> HeaderMap {
-    let mut map = HeaderMap::with_capacity(2);
-    match status {
-        Ok(()) => {
-            map.insert("grpc-status", HeaderValue::from_static("0"));
-        }
-        Err(status) => {
-            if status.add_header(&mut map).is_err() {
-                map.insert("grpc-status", HeaderValue::from(Code::Internal as i32));
-            }
-        }
-    }
-    map
 }
 
 /// A response with `body` and the headers of a gRPC answer.

@@ -22,11 +22,13 @@ impl<'b> Part<'b> {
     ///
     /// # Panics
     /// When it is read, where `range` is not in `buffer`.
+    #[inline]
     pub fn new(buffer: &'b Arc<[u8]>, range: Range<usize>) -> Self {
         Self { buffer, range }
     }
 
     /// The part for whoever keeps it.
+    #[inline]
     pub fn share(&self) -> SharedPart {
         SharedPart {
             buffer: self.buffer.clone(),

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 
-use super::frame::{COPY_BELOW_BYTES, TARGET_BYTES};
+use super::sizes::{COPY_BELOW_BYTES, TARGET_BYTES};
 
 /// Room of a whole frame, and for the last record of it, which may reach into the next one.
 const WHOLE_BYTES: usize = TARGET_BYTES + COPY_BELOW_BYTES;
@@ -27,6 +27,7 @@ thread_local! {
 pub(super) struct Run(Vec<u8>);
 
 impl Run {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,6 +35,7 @@ impl Run {
     /// Appends `bytes`; `expected` is what an empty run may come to hold in all. An answer that is
     /// short gets just that, everything else moves from a small buffer into a whole one when it must.
     /// `target` is what its frame is filled to: of small frames none takes a whole buffer.
+    #[inline]
     pub(super) fn put(&mut self, bytes: &[u8], expected: usize, target: usize) {
         let needed = self.0.len() + bytes.len();
         if needed > self.0.capacity() {

@@ -7,6 +7,7 @@
 //! built beside the running cache ([`build`]), and kept until [`MOST_LABELS`] others were used more recently.
 
 pub(super) mod build;
+pub(crate) mod by_uid;
 #[cfg(test)]
 mod tests;
 pub(crate) mod uid;

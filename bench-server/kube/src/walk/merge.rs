@@ -8,7 +8,7 @@ use std::sync::Arc;
 use index::Cursor;
 use kube_api::ShardSelector;
 
-use crate::cache::index::uid::ByUid;
+use crate::cache::index::by_uid::ByUid;
 use crate::object::Object;
 
 /// Objects in key order, of which all belong to the shard, or those that it selects.

@@ -32,6 +32,7 @@ impl Shown {
     }
 
     /// Bytes that the record takes in an answer. Constant time.
+    #[inline]
     pub fn wire_len(self, record: &Record) -> usize {
         if self == Self::Everything {
             return record.wire_len();

@@ -11,29 +11,12 @@ use etcd_api::keys::KeyRange;
 use index::{Builder, Cursor, Item, Totals, Tree};
 use kube_api::ShardSelector;
 
+use super::by_uid::ByUid;
 use crate::object::Object;
 use crate::walk::merge::{Merge, Run};
 
 /// Buckets that there are.
 const BUCKETS: usize = 256;
-
-/// An object in the order of this index.
-#[derive(Debug, Clone)]
-pub(crate) struct ByUid(pub(crate) Object);
-
-impl Item for ByUid {
-    type Tag = ();
-
-    fn key(&self) -> &[u8] {
-        self.0.bucket_and_key()
-    }
-
-    fn weight(&self) -> u64 {
-        self.0.weight()
-    }
-
-    fn tag(&self) {}
-}
 
 /// All objects in this order. Cloned in constant time.
 #[derive(Debug, Clone, Default)]
