@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use bench_server::store::index::Tree;
+use bench_server::index::Tree;
 use bench_server::store::{Fields, Record};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};

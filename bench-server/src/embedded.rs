@@ -20,15 +20,14 @@ use etcd_api::kubernetes::{
     WatchItem, WatchOptions, requests,
 };
 use etcd_api::proto::etcdserverpb::TxnRequest;
+use etcd_tier::clockwork;
+use etcd_tier::watch::spec;
 use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
+use store::watch_hub::{Delivery, Notice, WatchStream};
+use store::{Cursor, Record, Snapshot, Store};
 use tokio::time::Sleep;
-
-use crate::etcd::clockwork;
-use crate::etcd::watch::spec;
-use crate::store::watch_hub::{Delivery, Notice, WatchStream};
-use crate::store::{Cursor, Record, Snapshot, Store};
-use crate::wire::frame::COPY_BELOW_BYTES;
+use wire::frame::COPY_BELOW_BYTES;
 
 /// A batch of a streamed list ends with the record that brings it to this size.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -350,7 +349,7 @@ fn revisions(delivery: &Delivery) -> Vec<WatchItem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Config;
+    use store::Config;
 
     #[tokio::test]
     async fn a_watch_that_is_over_leaves_nothing_behind() {

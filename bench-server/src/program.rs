@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
+use etcd_tier::tier::EtcdTier;
 use futures::future::OptionFuture;
+use kube_tier::tier::{Backend, KubeTier};
+use listen::raise_descriptor_limit;
+use listen::tasks::TaskEnded;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::embedded::EmbeddedEtcd;
-use crate::etcd::tier::EtcdTier;
 use crate::flags::Flags;
-use crate::kube::tier::{Backend, KubeTier};
-use crate::listen::raise_descriptor_limit;
-use crate::tasks::TaskEnded;
 
 /// Exit code of a usage error, an address in use, an unusable certificate or an etcd that cannot be reached.
 const EXIT_USAGE: u8 = 2;
@@ -39,7 +39,7 @@ where
     T: Into<OsString> + Clone,
 {
     let flags = Flags::parse_from(args);
-    start_logging(&flags.common.log_level);
+    start_logging(&flags.log_level);
     raise_descriptor_limit();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -4,10 +4,11 @@
 use std::hint::black_box;
 use std::pin::Pin;
 
-use bench_server::kube::body::{KubeBody, ListBody};
+use bench_server::kube::body::KubeBody;
 use bench_server::kube::figures::Undecodable;
 use bench_server::kube::form::{Form, Include};
 
+use bench_server::kube::list_body::ListBody;
 use bench_server::kube::media::{Encoding, Media, PLAIN};
 use bench_server::kube::tier::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;

@@ -16,12 +16,12 @@ mod store;
 mod tier;
 mod wire;
 
+use self::store::{reads, writes};
+use self::wire::{calls, walks};
 use bench_server::store::{Config, Store};
 use etcd_api::proto::etcdserverpb::PutRequest;
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use kube::served;
-use store::{reads, writes};
-use wire::{calls, walks};
 
 /// The server's allocator: what it costs is part of every path.
 #[global_allocator]

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bench_server::etcd::Node;
+use bench_server::etcd::frames::ResponseBody;
 use bench_server::etcd::kv::{self, Method};
 use bench_server::flags::Flags;
-use bench_server::wire::body::ResponseBody;
 use bench_server::wire::grpc::PREFIX_BYTES;
 use bytes::{Buf, BufMut, Bytes};
 use clap::Parser;

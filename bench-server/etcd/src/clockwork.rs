@@ -1,0 +1,110 @@
+//! What the store does by the clock: leases expire, history is compacted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::Store;
+use store::compaction::{AutoCompaction, Retention};
+use tokio::time::MissedTickBehavior;
+
+use super::Node;
+use super::flags::{CompactionMode, EtcdFlags};
+
+/// How often etcd looks for expired leases.
+const LEASE_SCAN: Duration = Duration::from_millis(500);
+
+/// The clock that leases and compaction run on: tokio's, so that a test can pause it.
+pub fn now() -> std::time::Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// Revokes leases as they expire, for ever.
+pub async fn expire_leases(store: Store) {
+    let mut tick = tokio::time::interval(LEASE_SCAN);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let revoked = store.lease_expire(now());
+        if revoked > 0 {
+            tracing::debug!("{revoked} leases expired");
+        }
+    }
+}
+
+/// Compacts by `retention`, for ever.
+pub async fn compact(node: Arc<Node>, retention: Retention) {
+    let mut compaction = AutoCompaction::new(retention);
+    let mut tick = tokio::time::interval(compaction.interval());
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(revision) = compaction.tick(now(), node.store.revision()) else {
+            continue;
+        };
+        let store = node.store.clone();
+        // Freeing much history takes a while, and this runtime accepts connections.
+        match tokio::task::spawn_blocking(move || store.compact(revision)).await {
+            Ok(Ok(_)) => tracing::info!("compacted at revision {revision}"),
+            // Somebody else compacted further.
+            Ok(Err(e)) => tracing::debug!("compaction at revision {revision}: {e}"),
+            Err(e) => tracing::error!("compaction at revision {revision} stopped: {e}"),
+        }
+    }
+}
+
+/// Reads `--auto-compaction-mode` and `--auto-compaction-retention`; `None` is off.
+///
+/// # Errors
+/// Says what the retention should look like.
+pub fn retention(flags: &EtcdFlags) -> Result<Option<Retention>, String> {
+    let text = flags.auto_compaction_retention.as_str();
+    let number = text.parse::<u32>();
+    match flags.auto_compaction_mode {
+        _ if number == Ok(0) => Ok(None),
+        CompactionMode::Revision => match number {
+            Ok(kept) => Ok(Some(Retention::Revisions(i64::from(kept)))),
+            Err(_) => Err(format!("{text:?} is not a number of revisions")),
+        },
+        CompactionMode::Periodic => match number {
+            Ok(hours) => Ok(Some(Duration::from_secs(u64::from(hours) * 3600))),
+            Err(_) => humantime::parse_duration(text)
+                .map(Some)
+                .map_err(|e| format!("{text:?} is neither a number of hours nor a duration ({e})")),
+        }
+        .map(|span| span.filter(|s| !s.is_zero()).map(Retention::Time)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::flags::Flags;
+
+    fn read(arguments: &[&str]) -> Result<Option<Retention>, String> {
+        let flags = Flags::parse_from([&["bench-server"], arguments].concat());
+        retention(&flags.etcd)
+    }
+
+    #[test]
+    fn retention_is_read_as_etcd_reads_it() {
+        let by = |mode, text| {
+            read(&[
+                "--auto-compaction-mode",
+                mode,
+                "--auto-compaction-retention",
+                text,
+            ])
+        };
+        assert_eq!(read(&[]), Ok(None));
+        let hour = Duration::from_secs(3600);
+        assert_eq!(by("periodic", "1"), Ok(Some(Retention::Time(hour))));
+        let minutes = Duration::from_secs(300);
+        assert_eq!(by("periodic", "5m"), Ok(Some(Retention::Time(minutes))));
+        assert_eq!(by("periodic", "0s"), Ok(None));
+        assert_eq!(by("revision", "1000"), Ok(Some(Retention::Revisions(1000))));
+        assert!(by("revision", "5m").unwrap_err().contains("5m"));
+        assert!(by("periodic", "soon").unwrap_err().contains("soon"));
+    }
+}

@@ -1,0 +1,212 @@
+//! Flags of the etcd tier, under etcd's names.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use listen::flags::parse_duration;
+use listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
+
+/// Flags of the etcd tier.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "etcd tier")]
+pub struct EtcdFlags {
+    /// Where etcd's API is served: http:// or https:// URLs, comma separated; port 0 picks one.
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    pub listen_client_urls: Vec<String>,
+
+    /// URLs told to clients that ask for the member list (default: the listen URLs).
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    pub advertise_client_urls: Vec<String>,
+
+    /// Where only /metrics and health are served, over HTTP.
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    pub listen_metrics_urls: Vec<String>,
+
+    /// Name of this member.
+    #[arg(long, default_value = "default")]
+    pub name: String,
+
+    /// Largest write request, bytes; RangeStream aims at chunks of this size.
+    #[arg(long, default_value_t = 1_572_864, value_name = "BYTES")]
+    pub max_request_bytes: usize,
+
+    /// Streams that a client may have open on one connection; more are refused.
+    #[arg(long, default_value_t = MAX_STREAMS, value_name = "NUMBER")]
+    pub max_concurrent_streams: u32,
+
+    /// Largest number of operations in a transaction.
+    #[arg(long, default_value_t = 128)]
+    pub max_txn_ops: usize,
+
+    /// Size at which the NOSPACE alarm is raised, bytes; 0 means etcd's default of 2 GiB, negative
+    /// none.
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "BYTES",
+        allow_negative_numbers = true
+    )]
+    pub quota_backend_bytes: i64,
+
+    /// How the retention below is read.
+    #[arg(long, value_enum, default_value_t = CompactionMode::Periodic)]
+    pub auto_compaction_mode: CompactionMode,
+
+    /// History to keep: a duration (periodic; a bare number means hours) or a number of revisions;
+    /// 0 turns automatic compaction off.
+    #[arg(long, default_value = "0", value_name = "RETENTION")]
+    pub auto_compaction_retention: String,
+
+    /// How unary Range answers are made: `buffered` gathers the whole message first, as etcd does;
+    /// `incremental` sends it while it is being read.
+    #[arg(long, value_enum, default_value_t = RangeEncoding::Incremental)]
+    pub range_encoding: RangeEncoding,
+
+    /// Behave as this etcd minor version: below 3.7 there is no RangeStream.
+    #[arg(long, default_value = "3.7", value_name = "MAJOR.MINOR")]
+    pub emulate_version: EmulatedVersion,
+
+    /// Period of watch progress notifications: at least 100ms, 0 means etcd's default of 10m.
+    #[arg(long, value_parser = parse_progress_interval, default_value = "10m", value_name = "DURATION")]
+    pub watch_progress_notify_interval: Duration,
+
+    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read again for each
+    /// connection, and used once they have changed and fit together.
+    #[arg(long, value_name = "FILE")]
+    pub cert_file: Option<PathBuf>,
+
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+
+    /// CA of client certificates (PEM). A client without a certificate of this CA is refused in the handshake.
+    #[arg(long, value_name = "FILE")]
+    pub trusted_ca_file: Option<PathBuf>,
+
+    /// Require client certificates, which --trusted-ca-file does already; needs it.
+    #[arg(long)]
+    pub client_cert_auth: bool,
+}
+
+impl EtcdFlags {
+    /// The files for https:// listen URLs.
+    pub fn tls_files(&self) -> TlsFiles {
+        // As etcd: either flag demands certificates.
+        let required = self.client_cert_auth || self.trusted_ca_file.is_some();
+        TlsFiles {
+            cert: self.cert_file.clone(),
+            key: self.key_file.clone(),
+            client_ca: self.trusted_ca_file.clone(),
+            clients: match required {
+                true => ClientCertificates::Required,
+                false => ClientCertificates::Ignored,
+            },
+            flags: TlsFlags {
+                cert: "--cert-file",
+                key: "--key-file",
+                client_ca: "--trusted-ca-file",
+            },
+        }
+    }
+}
+
+/// How unary Range answers are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RangeEncoding {
+    /// The whole message in memory before the first byte is sent.
+    Buffered,
+    /// Sent while it is read; the length prefix comes from the index's byte sums.
+    Incremental,
+}
+
+/// How automatic compaction counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompactionMode {
+    /// Keep a span of time.
+    Periodic,
+    /// Keep a number of revisions.
+    Revision,
+}
+
+/// An etcd version to behave as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EmulatedVersion {
+    /// Minor version of etcd 3.
+    pub minor: u32,
+}
+
+impl EmulatedVersion {
+    /// Whether this version has the RangeStream RPC.
+    pub fn has_range_stream(self) -> bool {
+        self.minor >= 7
+    }
+
+    /// Whether Status reports storage version and quota.
+    pub fn has_storage_version(self) -> bool {
+        self.minor >= 6
+    }
+
+    /// The full version text, as in `/version` and `Status.version`.
+    pub fn server_version(self) -> String {
+        match self.minor {
+            7 => "3.7.1".to_owned(),
+            minor => format!("3.{minor}.99"),
+        }
+    }
+
+    /// The cluster version text.
+    pub fn cluster_version(self) -> String {
+        format!("3.{}.0", self.minor)
+    }
+}
+
+impl std::str::FromStr for EmulatedVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "3.4" => Ok(Self { minor: 4 }),
+            "3.5" => Ok(Self { minor: 5 }),
+            "3.6" => Ok(Self { minor: 6 }),
+            "3.7" => Ok(Self { minor: 7 }),
+            other => Err(format!("{other:?} is none of 3.4, 3.5, 3.6, 3.7")),
+        }
+    }
+}
+
+/// A period of progress notifications as etcd takes it (`api/v3rpc/watch.go`, `NewWatchServer`).
+fn parse_progress_interval(text: &str) -> Result<Duration, String> {
+    const DEFAULT: Duration = Duration::from_secs(600);
+    const MINIMUM: Duration = Duration::from_millis(100);
+    parse_duration(text).map(|given| match given {
+        Duration::ZERO => DEFAULT,
+        given => given.max(MINIMUM),
+    })
+}
+
+/// A command line of the tier alone.
+#[cfg(test)]
+#[derive(Debug, clap::Parser)]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    pub(crate) etcd: EtcdFlags,
+    #[command(flatten)]
+    pub(crate) common: listen::flags::CommonFlags,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_comes_as_often_as_from_etcd_with_the_same_flag() {
+        for (given, taken) in [
+            ("0s", Duration::from_secs(600)),
+            ("1ms", Duration::from_millis(100)),
+            ("200ms", Duration::from_millis(200)),
+        ] {
+            assert_eq!(parse_progress_interval(given), Ok(taken), "{given}");
+        }
+    }
+}

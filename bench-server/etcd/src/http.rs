@@ -1,0 +1,77 @@
+//! The plain HTTP paths on etcd's client port: health, version, metrics.
+
+use http::{Method, Response, StatusCode, Uri, header};
+use memory::metrics;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+
+use super::frames::ResponseBody;
+use super::{Node, probes};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Answers one HTTP/1.1 (or non-gRPC HTTP/2) request; what lies below `/debug` only with `debug`.
+pub async fn serve(
+    node: &Node,
+    registry: &Registry,
+    debug: bool,
+    method: Method,
+    uri: Uri,
+) -> Response<ResponseBody> {
+    const JSON: &str = "application/json";
+    let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+    if let Some((code, body)) = probes::checks(&node.store, path, query) {
+        return match method {
+            Method::GET => answer(code, TEXT, body),
+            _ => method_not_allowed(),
+        };
+    }
+    match (&method, path) {
+        (&Method::GET, "/health") => {
+            let (code, body) = probes::health(&node.store, query);
+            answer(code, JSON, body)
+        }
+        (&Method::GET, "/version") => {
+            let version = node.version;
+            let mut body = json!({
+                "etcdserver": version.server_version(),
+                "etcdcluster": version.cluster_version(),
+            });
+            if version.has_storage_version() {
+                body["storage"] = version.cluster_version().into();
+            }
+            answer(StatusCode::OK, JSON, body.to_string())
+        }
+        (&Method::GET, "/metrics") => answer(
+            StatusCode::OK,
+            metrics::CONTENT_TYPE,
+            metrics::encode(registry),
+        ),
+        (&Method::POST, "/debug/settle") if debug => {
+            metrics::settle().await;
+            answer(StatusCode::OK, TEXT, "settled\n".to_owned())
+        }
+        (_, "/health" | "/version" | "/metrics") => method_not_allowed(),
+        (_, "/debug/settle") if debug => method_not_allowed(),
+        _ => answer(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "404 page not found\n".to_owned(),
+        ),
+    }
+}
+
+fn method_not_allowed() -> Response<ResponseBody> {
+    let body = "Method Not Allowed\n".to_owned();
+    answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, body)
+}
+
+fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::full(body));
+    *response.status_mut() = code;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        http::HeaderValue::from_static(content_type),
+    );
+    response
+}

@@ -1,0 +1,159 @@
+//! The KV service, answered without tonic: its calls are what this project measures.
+
+use bytes::Bytes;
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, PutRequest, RangeRequest,
+    ResponseHeader, TxnRequest,
+};
+use http::Response;
+use memory::admission::Admitted;
+use store::check;
+use tonic::Status;
+use wire::grpc;
+
+use super::frames::ResponseBody;
+use super::read_sum::ReadSum;
+use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
+
+/// The methods of `etcdserverpb.KV`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Unary read.
+    Range,
+    /// Streamed read (etcd 3.7).
+    RangeStream,
+    /// Write one key.
+    Put,
+    /// Delete an interval.
+    DeleteRange,
+    /// Compare, then one of two branches.
+    Txn,
+    /// Drop history.
+    Compact,
+}
+
+impl Method {
+    /// By its name on the wire.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "Range" => Self::Range,
+            "RangeStream" => Self::RangeStream,
+            "Put" => Self::Put,
+            "DeleteRange" => Self::DeleteRange,
+            "Txn" => Self::Txn,
+            "Compact" => Self::Compact,
+            _ => return None,
+        })
+    }
+}
+
+/// Answers one KV call.
+pub async fn serve<B>(node: &Node, method: Method, body: B) -> Response<ResponseBody>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match answer(node, method, body).await {
+        Ok(body) => grpc::response(body),
+        Err(status) => grpc::error_response(&status),
+    }
+}
+
+async fn answer<B>(node: &Node, method: Method, body: B) -> Result<ResponseBody, Status>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let bytes = grpc::read_message(body, node.max_request_bytes + GRPC_OVERHEAD_BYTES).await?;
+    let request_bytes = bytes.len();
+    let store = &node.store;
+    match method {
+        Method::Range => range::range(node, grpc::decode::<RangeRequest>(bytes)?).await,
+        Method::RangeStream => range_stream::range_stream(node, &grpc::decode(bytes)?),
+        Method::Put => {
+            let request: PutRequest = grpc::decode(bytes)?;
+            check_write_size(node, request_bytes, || check::put(&request))?;
+            let mut response = store.put(&request)?;
+            fill(node, &mut response.header);
+            message(&response)
+        }
+        Method::DeleteRange => {
+            let request: DeleteRangeRequest = grpc::decode(bytes)?;
+            check_write_size(node, request_bytes, || check::delete_range(&request))?;
+            let mut sum = ReadSum::of(store);
+            sum.delete(&request);
+            let admitted = sum.admit(node).await?;
+            let mut response = store.delete_range(&request)?;
+            fill(node, &mut response.header);
+            buffered(&response, admitted)
+        }
+        Method::Txn => {
+            let request: TxnRequest = grpc::decode(bytes)?;
+            if !check::is_read_only(&request) {
+                let most_ops = store.config().max_txn_ops;
+                check_write_size(node, request_bytes, || check::txn(&request, most_ops))?;
+            }
+            let mut sum = ReadSum::of(store);
+            sum.txn(&request);
+            let admitted = sum.admit(node).await?;
+            let mut response = store.txn(&request)?;
+            fill(node, &mut response.header);
+            buffered(&response, admitted)
+        }
+        Method::Compact => {
+            let request: CompactionRequest = grpc::decode(bytes)?;
+            let store = store.clone();
+            // Freeing much history takes a while, and this thread has other connections.
+            let compaction = tokio::task::spawn_blocking(move || store.compact(request.revision));
+            let revision = compaction
+                .await
+                .map_err(|e| Status::internal(format!("compaction stopped: {e}")))??;
+            message(&CompactionResponse {
+                header: Some(node.header(revision)),
+            })
+        }
+    }
+}
+
+fn message(response: &impl prost::Message) -> Result<ResponseBody, Status> {
+    Ok(ResponseBody::unary(grpc::message_frame(response)?))
+}
+
+fn buffered(
+    response: &impl prost::Message,
+    admitted: Option<Admitted>,
+) -> Result<ResponseBody, Status> {
+    let mut frame = grpc::message_frame(response)?;
+    frame.hold(admitted);
+    Ok(ResponseBody::unary(frame))
+}
+
+/// The store knows only the revision; the ids are the node's.
+fn fill(node: &Node, header: &mut Option<ResponseHeader>) {
+    let revision = header.as_ref().map_or(0, |h| h.revision);
+    *header = Some(node.header(revision));
+}
+
+/// Refuses a write whose log entry would be larger than `--max-request-bytes`. What is wrong with the request
+/// itself is said first; only one that is too large is looked at twice.
+fn check_write_size(
+    node: &Node,
+    request_bytes: usize,
+    check: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    if log_entry_bytes(request_bytes) > node.max_request_bytes {
+        check()?;
+        return Err(Refusal::RequestTooLarge);
+    }
+    Ok(())
+}
+
+/// What etcd weighs: an `InternalRaftRequest` with the request in a field of a tag of one byte, and a
+/// header with the entry's id.
+fn log_entry_bytes(request_bytes: usize) -> usize {
+    /// The header's tag (2) and length (1), and in it the id's tag (1) and the id. That begins with 16 bits of the
+    /// member's id: it takes nine bytes for ours, for other members ten.
+    const HEADER_BYTES: usize = 13;
+    HEADER_BYTES + 1 + prost::length_delimiter_len(request_bytes) + request_bytes
+}

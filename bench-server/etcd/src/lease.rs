@@ -1,0 +1,114 @@
+//! The Lease service.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use etcd_api::proto::etcdserverpb::lease_server::Lease;
+use etcd_api::proto::etcdserverpb::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+    LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus,
+    LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+};
+use futures::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+use wire::grpc;
+
+use super::Node;
+use super::clockwork::now;
+
+/// The Lease service of one node.
+#[derive(Debug, Clone)]
+pub struct LeaseService(pub Arc<Node>);
+
+/// Keeps one lease alive. A lease that is not there is answered with TTL 0, not with an error.
+fn keep_alive(node: &Node, id: i64) -> LeaseKeepAliveResponse {
+    // Read before: at the header's revision the lease was not kept alive yet, and what is there need not last.
+    let header = node.header(node.store.revision());
+    let ttl = node.store.lease_keep_alive(id, now()).unwrap_or(0);
+    LeaseKeepAliveResponse {
+        header: Some(header),
+        id,
+        ttl,
+    }
+}
+
+#[tonic::async_trait]
+impl Lease for LeaseService {
+    async fn lease_grant(
+        &self,
+        request: Request<LeaseGrantRequest>,
+    ) -> Result<Response<LeaseGrantResponse>, Status> {
+        let LeaseGrantRequest { ttl, id } = *request.get_ref();
+        let mut response = self.0.store.lease_grant(id, ttl, now())?;
+        let revision = response.header.take().map_or(0, |header| header.revision);
+        response.header = Some(self.0.header(revision));
+        Ok(Response::new(response))
+    }
+
+    async fn lease_revoke(
+        &self,
+        request: Request<LeaseRevokeRequest>,
+    ) -> Result<Response<LeaseRevokeResponse>, Status> {
+        let revision = self.0.store.lease_revoke(request.get_ref().id)?;
+        Ok(Response::new(LeaseRevokeResponse {
+            header: Some(self.0.header(revision)),
+        }))
+    }
+
+    type LeaseKeepAliveStream =
+        Pin<Box<dyn Stream<Item = Result<LeaseKeepAliveResponse, Status>> + Send>>;
+
+    /// One answer per request, in order; the end of the requests is the end of the answers.
+    async fn lease_keep_alive(
+        &self,
+        request: Request<Streaming<LeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        let node = self.0.clone();
+        let answers = request.into_inner().map(move |request| match request {
+            Ok(request) => Ok(keep_alive(&node, request.id)),
+            Err(status) => Err(grpc::as_grpc_go_says(status)),
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn lease_time_to_live(
+        &self,
+        request: Request<LeaseTimeToLiveRequest>,
+    ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+        let LeaseTimeToLiveRequest { id, keys } = *request.get_ref();
+        let store = &self.0.store;
+        let header = Some(self.0.header(store.revision()));
+        let response = match store.lease_time_to_live(id, keys, now()) {
+            Some(left) => LeaseTimeToLiveResponse {
+                header,
+                id,
+                ttl: left.remaining_s,
+                granted_ttl: left.granted_s,
+                keys: left
+                    .keys
+                    .into_iter()
+                    .map(|key| key.into_vec().into())
+                    .collect(),
+            },
+            None => LeaseTimeToLiveResponse {
+                header,
+                id,
+                ttl: -1,
+                ..Default::default()
+            },
+        };
+        Ok(Response::new(response))
+    }
+
+    async fn lease_leases(
+        &self,
+        _: Request<LeaseLeasesRequest>,
+    ) -> Result<Response<LeaseLeasesResponse>, Status> {
+        let store = &self.0.store;
+        let leases = store.leases().into_iter().map(|id| LeaseStatus { id });
+        Ok(Response::new(LeaseLeasesResponse {
+            header: Some(self.0.header(store.revision())),
+            leases: leases.collect(),
+        }))
+    }
+}

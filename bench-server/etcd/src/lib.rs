@@ -1,0 +1,107 @@
+//! The etcd tier: etcd v3's gRPC services over the store, one file per service.
+//!
+//! [`tier`] starts it on [`listen`]'s workers; [`service`] answers KV itself (the measured
+//! path) and passes everything else to tonic's routes; [`http`] answers the plain HTTP/1.1 paths on
+//! the same port.
+
+pub mod auth;
+mod busy;
+pub mod clockwork;
+pub mod cluster;
+pub mod figures;
+pub mod flags;
+pub mod frames;
+pub mod health;
+pub mod http;
+pub mod kv;
+pub mod lease;
+pub mod maintenance;
+mod probes;
+pub mod range;
+pub mod range_stream;
+mod read_sum;
+pub mod service;
+pub mod tier;
+pub mod watch;
+
+use std::time::Duration;
+
+use etcd_api::proto::etcdserverpb::ResponseHeader;
+use listen::flags::CommonFlags;
+use listen::response_bytes;
+use memory::admission::Admission;
+use store::Store;
+
+use self::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
+
+/// Request bytes that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
+pub const GRPC_OVERHEAD_BYTES: usize = 512 * 1024;
+
+/// One single-member cluster: the store and what every service needs to answer for it.
+pub struct Node {
+    /// The data.
+    pub store: Store,
+    /// Constant, non-zero.
+    pub cluster_id: u64,
+    /// Constant, non-zero.
+    pub member_id: u64,
+    /// Constant, at least 2 as after a first election.
+    pub raft_term: u64,
+    /// `--name`.
+    pub name: String,
+    /// URLs that clients are told to use.
+    pub client_urls: Vec<String>,
+    /// `--max-request-bytes`.
+    pub max_request_bytes: usize,
+    /// `--range-encoding`.
+    pub range_encoding: RangeEncoding,
+    /// `--emulate-version`.
+    pub version: EmulatedVersion,
+    /// `--watch-progress-notify-interval`.
+    pub progress_notify_interval: Duration,
+    /// Room for responses that are gathered as a whole.
+    pub admission: Admission,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("client_urls", &self.client_urls)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// A node over `store` that tells clients to use `client_urls`.
+    pub fn new(
+        store: Store,
+        flags: &EtcdFlags,
+        common: &CommonFlags,
+        client_urls: Vec<String>,
+    ) -> Self {
+        Self {
+            store,
+            cluster_id: 0xbe5c_0000_0000_0001,
+            member_id: 0xbe5c_0000_0000_0101,
+            raft_term: 2,
+            name: flags.name.clone(),
+            client_urls,
+            max_request_bytes: flags.max_request_bytes,
+            range_encoding: flags.range_encoding,
+            version: flags.emulate_version,
+            progress_notify_interval: flags.watch_progress_notify_interval,
+            admission: Admission::new(response_bytes(common)),
+        }
+    }
+
+    /// A response header at `revision`.
+    pub fn header(&self, revision: i64) -> ResponseHeader {
+        ResponseHeader {
+            cluster_id: self.cluster_id,
+            member_id: self.member_id,
+            revision,
+            raft_term: self.raft_term,
+        }
+    }
+}

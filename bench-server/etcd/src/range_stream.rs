@@ -1,0 +1,275 @@
+//! RangeStream (KEP-5966): a list in chunks, each a message of its own.
+//!
+//! Layout and chunk sizes are etcd 3.7.1's: intermediate chunks carry only keys; header, `more`
+//! and `count` come with the last one, which may also be the first; an empty result is one message.
+//! The number of keys in a chunk starts at [`FIRST_CHUNK_KEYS`], doubles while chunks stay below
+//! half of the target and halves when one is above twice the target. Three mends:
+//!
+//! - a negative revision is the latest *and pinned*, where etcd's chunks may come from different
+//!   revisions;
+//! - a sort target with order NONE is ignored, where etcd sorts each chunk and then continues
+//!   after the wrong key, losing and repeating keys;
+//! - a chunk is cut at twice the target (at least one object), where etcd's has no cap: its first
+//!   ten 1 MiB objects make one message of 10 MiB.
+//!
+//! Work is pulled: a frame is filled when HTTP/2 can take it, so a slow reader or a cancelled call
+//! costs nothing more. Frames are filled across chunks, but the first chunk never waits for the
+//! second. Compaction is checked before each chunk.
+
+use bytes::Bytes;
+use etcd_api::error::Refusal;
+use etcd_api::keys::KeyRange;
+use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResponse};
+use memory::open_lists::OpenList;
+use store::range::Plan;
+use store::{Cursor, Shown, Snapshot};
+use tonic::Status;
+use wire::body::FrameSource;
+use wire::{grpc, proto};
+
+use super::Node;
+use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
+
+/// Keys in the first chunk.
+const FIRST_CHUNK_KEYS: u64 = 10;
+
+/// Opens the stream.
+///
+/// # Errors
+/// Before any message: the request checks of etcd's RangeStream in its order, then Compacted or
+/// FutureRevision.
+pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody, Status> {
+    let plan = Plan::of(request)?;
+    if !plan.fetches_in_key_order() {
+        return Err(Refusal::StreamSortUnsupported.into());
+    }
+    if plan.is_filtered() {
+        return Err(Refusal::StreamFilterUnsupported.into());
+    }
+    let snapshot = node.store.snapshot_at(request.revision)?;
+    let keys = KeyRange::new(&request.key, &request.range_end);
+    if request.count_only {
+        let message = RangeStreamResponse {
+            range_response: Some(RangeResponse {
+                header: Some(node.header(snapshot.head_revision())),
+                count: snapshot.count(keys) as i64,
+                ..RangeResponse::default()
+            }),
+        };
+        return Ok(ResponseBody::unary(grpc::message_frame(&message)?));
+    }
+    Ok(ResponseBody::pulled(ChunkSource::new(
+        node, snapshot, request,
+    )))
+}
+
+/// Chunks of one list, produced as they are sent.
+///
+/// A chunk's length goes out before its keys, so a second cursor walks ahead and adds it up; sizes
+/// stand in the index's leaves, and no record is touched for it.
+struct ChunkSource {
+    snapshot: Snapshot,
+    /// The next key to size up.
+    ahead: Cursor,
+    /// The next key to send.
+    cursor: Cursor,
+    range_end: Bytes,
+    /// Encoded header field of the last chunk.
+    header: Vec<u8>,
+    shown: Shown,
+    sizing: ChunkSizing,
+    /// Keys that the request still wants; `u64::MAX` without a limit.
+    wanted: u64,
+    /// Keys in all chunks begun so far.
+    begun: u64,
+    /// Keys of the present chunk that are still to send.
+    chunk: u64,
+    /// Encoded fields that end the last chunk.
+    tail: Vec<u8>,
+    /// Whether the present chunk is the last.
+    last: bool,
+    /// Whether the first frame is out.
+    under_way: bool,
+    frames: FrameBuilder,
+    _open: OpenList,
+}
+
+impl ChunkSource {
+    fn new(node: &Node, snapshot: Snapshot, request: &RangeRequest) -> Self {
+        let cursor = snapshot.cursor(KeyRange::new(&request.key, &request.range_end));
+        Self {
+            ahead: cursor.clone(),
+            cursor,
+            range_end: request.range_end.clone(),
+            header: proto::header_field(&node.header(snapshot.head_revision())),
+            shown: Shown::of(request),
+            sizing: ChunkSizing::new(node.max_request_bytes),
+            wanted: u64::try_from(request.limit)
+                .ok()
+                .filter(|&limit| limit > 0)
+                .unwrap_or(u64::MAX),
+            begun: 0,
+            chunk: 0,
+            tail: Vec::new(),
+            last: false,
+            under_way: false,
+            frames: FrameBuilder::new(usize::MAX),
+            _open: snapshot.open_list(),
+            snapshot,
+        }
+    }
+
+    /// Sizes up the next chunk and writes what stands before its keys.
+    fn begin_chunk(&mut self) -> Result<(), Status> {
+        self.snapshot.check()?;
+        let most_keys = self.sizing.keys.min(self.wanted);
+        let mut keys = 0;
+        let mut bytes = 0;
+        let mut cut = false;
+        while keys < most_keys {
+            let Some(next) = self.ahead.peek() else {
+                break;
+            };
+            let len = self.shown.wire_len(next);
+            if keys > 0 && bytes + len > self.sizing.most_bytes() {
+                cut = true;
+                break;
+            }
+            bytes += len;
+            keys += 1;
+            self.ahead.next_ref();
+        }
+        self.chunk = keys;
+        self.begun += keys;
+        self.wanted -= keys;
+        self.sizing.adapt(bytes + self.header.len(), cut);
+
+        let next = self.ahead.peek();
+        self.last = self.wanted == 0 || next.is_none();
+        let header: &[u8] = if self.last {
+            let rest = next.map_or(0, |next| {
+                let rest = KeyRange::new(next.key(), &self.range_end);
+                self.snapshot.count(rest)
+            });
+            self.tail = proto::tail_fields(rest > 0, (self.begun + rest) as i64);
+            &self.header
+        } else {
+            &[]
+        };
+        let inner = header.len() + bytes + self.tail.len();
+        let wrapper = proto::range_stream_wrapper(inner);
+        let prefix = grpc::message_prefix((wrapper.len() + inner) as u64)?;
+        self.frames.put(&prefix);
+        self.frames.put(&wrapper);
+        self.frames.put(header);
+        Ok(())
+    }
+
+    /// Appends the keys of the present chunk, as far as the frame has room.
+    fn send_keys(&mut self) {
+        while self.chunk > 0 && !self.frames.is_full() {
+            let Some(record) = self.cursor.next_ref() else {
+                unreachable!("the chunk was counted on the same snapshot");
+            };
+            self.frames.put_shown(record, self.shown);
+            self.chunk -= 1;
+        }
+        if self.chunk == 0 {
+            self.frames.put(&std::mem::take(&mut self.tail));
+        }
+    }
+}
+
+impl FrameSource<RecordPiece> for ChunkSource {
+    fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
+        while !self.frames.is_full() {
+            if self.chunk == 0 {
+                // The first chunk leaves at once; later ones share frames.
+                if self.last || (!self.under_way && !self.frames.is_empty()) {
+                    break;
+                }
+                match self.begin_chunk() {
+                    Ok(()) => {}
+                    // What was begun leaves whole; the next call meets the error again.
+                    Err(_) if !self.frames.is_empty() => break,
+                    Err(status) => return Err(status),
+                }
+            }
+            self.send_keys();
+        }
+        self.under_way = true;
+        if self.frames.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(self.frames.take_frame()))
+    }
+}
+
+/// etcd's adaptive chunk size, in keys.
+struct ChunkSizing {
+    keys: u64,
+    target_bytes: usize,
+}
+
+impl ChunkSizing {
+    fn new(target_bytes: usize) -> Self {
+        Self {
+            keys: FIRST_CHUNK_KEYS,
+            target_bytes,
+        }
+    }
+
+    /// Bytes at which a chunk is cut.
+    fn most_bytes(&self) -> usize {
+        self.target_bytes.saturating_mul(2)
+    }
+
+    /// Learns from a chunk of `bytes` (keys and header, encoded) that was `cut` or not.
+    fn adapt(&mut self, bytes: usize, cut: bool) {
+        if cut || bytes > self.most_bytes() {
+            self.keys = (self.keys / 2).max(1);
+        } else if bytes < self.target_bytes / 2 {
+            self.keys = self.keys.saturating_mul(2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chunk lengths, in keys, for `keys` objects that take `object_bytes` each.
+    fn chunks(object_bytes: usize, keys: u64) -> Vec<u64> {
+        let mut sizing = ChunkSizing::new(1_572_864);
+        let mut left = keys;
+        let mut out = Vec::new();
+        while left > 0 {
+            let by_bytes = (sizing.most_bytes() / object_bytes).max(1) as u64;
+            let wanted = sizing.keys.min(left);
+            let chunk = wanted.min(by_bytes);
+            out.push(chunk);
+            sizing.adapt(chunk as usize * object_bytes, chunk < wanted);
+            left -= chunk;
+        }
+        out
+    }
+
+    #[test]
+    fn the_ramp_is_etcds() {
+        let small = chunks(130, 100_000);
+        assert_eq!(
+            &small[..11],
+            [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240]
+        );
+        assert_eq!(small[11], 10_240, "1.3 MB is within the band");
+        assert_eq!(&chunks(10_000, 1_000)[..6], [10, 20, 40, 80, 80, 80]);
+        assert_eq!(&chunks(100_000, 100)[..3], [10, 10, 10]);
+    }
+
+    #[test]
+    fn a_chunk_of_large_objects_is_cut_at_twice_the_target() {
+        assert_eq!(&chunks(1_048_576 + 40, 20)[..4], [2, 2, 2, 2]);
+        assert_eq!(&chunks(1_000_000, 20)[..4], [3, 3, 2, 2]);
+        assert_eq!(&chunks(10_000_000, 3)[..], [1, 1, 1]);
+    }
+}

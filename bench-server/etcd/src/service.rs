@@ -1,0 +1,242 @@
+//! What answers a connection of the etcd tier: KV by our own path, the other services by tonic's
+//! routes, and plain HTTP beside them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use etcd_api::error::Refusal;
+use http::{Request, Response, Version, header};
+use hyper::body::Incoming;
+use listen::{Handler, discard};
+use prometheus_client::registry::Registry;
+use tonic::service::Routes;
+use tonic::{Code, Status};
+use tower::Service;
+use wire::grpc::{self, error_response};
+use wire::stopwatch::FirstWrites;
+
+use super::busy::too_many_requests;
+use super::frames::{Frame, ResponseBody};
+use super::{Node, http as plain_http, kv};
+
+/// The service that is answered here; [`kv::Method`] knows its methods.
+const KV: &str = "etcdserverpb.KV";
+
+/// gRPC services behind tonic's routes, with their methods, as etcd 3.7.1 has them.
+const ROUTED: &[(&str, &[&str])] = &[
+    ("etcdserverpb.Watch", &["Watch"]),
+    (
+        "etcdserverpb.Lease",
+        &[
+            "LeaseGrant",
+            "LeaseRevoke",
+            "LeaseKeepAlive",
+            "LeaseTimeToLive",
+            "LeaseLeases",
+        ],
+    ),
+    (
+        "etcdserverpb.Cluster",
+        &[
+            "MemberAdd",
+            "MemberRemove",
+            "MemberUpdate",
+            "MemberList",
+            "MemberPromote",
+        ],
+    ),
+    (
+        "etcdserverpb.Maintenance",
+        &[
+            "Alarm",
+            "Status",
+            "Defragment",
+            "Hash",
+            "HashKV",
+            "Snapshot",
+            "MoveLeader",
+            "Downgrade",
+        ],
+    ),
+    (
+        "etcdserverpb.Auth",
+        &[
+            "AuthEnable",
+            "AuthDisable",
+            "AuthStatus",
+            "Authenticate",
+            "UserAdd",
+            "UserGet",
+            "UserList",
+            "UserDelete",
+            "UserChangePassword",
+            "UserGrantRole",
+            "UserRevokeRole",
+            "RoleAdd",
+            "RoleGet",
+            "RoleList",
+            "RoleDelete",
+            "RoleGrantPermission",
+            "RoleRevokePermission",
+        ],
+    ),
+    ("grpc.health.v1.Health", &["Check", "Watch", "List"]),
+];
+
+/// The etcd tier's handler; cheap to clone.
+#[derive(Clone)]
+pub struct EtcdService {
+    shared: Arc<Shared>,
+    /// Whether gRPC is answered at all.
+    grpc: bool,
+    /// Whether what lies below `/debug` is.
+    debug: bool,
+}
+
+/// What every request needs.
+struct Shared {
+    node: Arc<Node>,
+    routes: Routes,
+    registry: Arc<Registry>,
+    first_writes: FirstWrites,
+}
+
+impl EtcdService {
+    /// Serves `node`; `routes` hold every service but KV.
+    pub fn new(node: Arc<Node>, routes: Routes, mut registry: Registry) -> Self {
+        registry.register_collector(Box::new(super::figures::StoreCollector::new(node.clone())));
+        registry.register_collector(node.admission.collector());
+        Self {
+            shared: Arc::new(Shared {
+                node,
+                routes,
+                first_writes: FirstWrites::register(&mut registry),
+                registry: Arc::new(registry),
+            }),
+            grpc: true,
+            debug: false,
+        }
+    }
+
+    /// The same with what lies below `/debug`.
+    pub fn with_debug_endpoints(self) -> Self {
+        Self {
+            debug: true,
+            ..self
+        }
+    }
+
+    /// The same without gRPC, for `--listen-metrics-urls`.
+    pub fn plain_only(&self) -> Self {
+        Self {
+            grpc: false,
+            ..self.clone()
+        }
+    }
+}
+
+impl Handler for EtcdService {
+    type Data = Frame;
+    type Body = ResponseBody;
+
+    /// gRPC has no use for it, and etcd's server sends none.
+    const DATE_HEADER: bool = false;
+
+    const HEADER_LIST_BYTES: u32 = 16 * 1024 * 1024;
+
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<ResponseBody>> {
+        let is_health = request.uri().path().starts_with("/grpc.health.v1.Health/");
+        (self.grpc && is_grpc(request) && !is_health).then(|| error_response(&too_many_requests()))
+    }
+
+    fn handle(
+        self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<ResponseBody>> + Send + 'static {
+        let Self {
+            shared,
+            grpc,
+            debug,
+        } = self;
+        let began = Instant::now();
+        async move {
+            let Shared {
+                node,
+                routes,
+                registry,
+                first_writes,
+            } = &*shared;
+            if !(grpc && is_grpc(&request)) {
+                let (head, body) = request.into_parts();
+                discard(body).await;
+                return plain_http::serve(node, registry, debug, head.method, head.uri).await;
+            }
+            match dispatch(node, &request) {
+                Ok(Call::Kv(method)) => {
+                    let mut response = kv::serve(node, method, request.into_body()).await;
+                    let timed = || first_writes.stopwatch(began);
+                    response.body_mut().time_first_write(timed);
+                    response
+                }
+                Ok(Call::Routed) => routed(routes.clone(), request).await,
+                Err(status) => error_response(&status),
+            }
+        }
+    }
+}
+
+/// Who answers a call.
+#[derive(Debug, PartialEq, Eq)]
+enum Call {
+    Kv(kv::Method),
+    Routed,
+}
+
+fn is_grpc<B>(request: &Request<B>) -> bool {
+    request.version() == Version::HTTP_2
+        && request
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Finds who answers, with grpc-go's texts for calls that nobody does.
+fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
+    if let Some(version) = request.headers().get("client-api-version")
+        && std::str::from_utf8(version.as_bytes()).is_err()
+    {
+        return Err(Refusal::InvalidClientApiVersion.into());
+    }
+    let path = request.uri().path();
+    let (service, method) = path
+        .strip_prefix('/')
+        .and_then(|p| p.rsplit_once('/'))
+        .ok_or_else(|| Status::unimplemented(format!("malformed method name: {path:?}")))?;
+    let unknown =
+        || Status::unimplemented(format!("unknown method {method} for service {service}"));
+    if service == KV {
+        return kv::Method::from_name(method)
+            .filter(|m| *m != kv::Method::RangeStream || node.version.has_range_stream())
+            .map(Call::Kv)
+            .ok_or_else(unknown);
+    }
+    match ROUTED.iter().find(|(name, _)| *name == service) {
+        None => Err(Status::unimplemented(format!("unknown service {service}"))),
+        Some((_, methods)) if methods.contains(&method) => Ok(Call::Routed),
+        Some(_) => Err(unknown()),
+    }
+}
+
+async fn routed(mut routes: Routes, request: Request<Incoming>) -> Response<ResponseBody> {
+    let response = match routes.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    // Headers alone are a refusal.
+    match Status::from_header_map(response.headers()) {
+        Some(status) if status.code() == Code::OutOfRange => {
+            error_response(&grpc::as_grpc_go_says(status))
+        }
+        _ => response.map(ResponseBody::tonic),
+    }
+}

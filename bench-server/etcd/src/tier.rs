@@ -1,0 +1,144 @@
+//! Starting and stopping the etcd tier.
+
+use std::sync::Arc;
+
+use etcd_api::proto::etcdserverpb::auth_server::AuthServer;
+use etcd_api::proto::etcdserverpb::cluster_server::ClusterServer;
+use etcd_api::proto::etcdserverpb::lease_server::LeaseServer;
+use etcd_api::proto::etcdserverpb::maintenance_server::MaintenanceServer;
+use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
+use etcd_api::proto::health::health_server::HealthServer;
+use listen::flags::CommonFlags;
+use listen::tasks::{TaskEnded, Tasks};
+use listen::{Bound, Door, LimitCollector, Limits, ListenError, ServerTls, Workers};
+use memory::metrics;
+use store::Store;
+use tonic::service::Routes;
+
+use super::auth::AuthService;
+use super::cluster::ClusterService;
+use super::flags::EtcdFlags;
+use super::health::HealthService;
+use super::lease::LeaseService;
+use super::maintenance::MaintenanceService;
+use super::service::EtcdService;
+use super::watch::WatchService;
+use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
+
+/// Why the tier did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address, a URL or a certificate.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A flag's value.
+    #[error("{flag}: {reason}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system refused a thread.
+    #[error("cannot start worker threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// A running etcd tier. Dropping it stops accepting and closes every connection.
+#[derive(Debug)]
+pub struct EtcdTier {
+    /// Client URLs with their real ports.
+    pub urls: Vec<String>,
+    /// The node behind them.
+    pub node: Arc<Node>,
+    /// Accept loops and the store's clockwork.
+    tasks: Tasks,
+}
+
+impl EtcdTier {
+    /// Binds every URL, then serves.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub async fn start(flags: &EtcdFlags, common: &CommonFlags) -> Result<Self, StartError> {
+        let tls = Arc::new(ServerTls::new(flags.tls_files()));
+        let retention = clockwork::retention(flags).map_err(|reason| StartError::Flag {
+            flag: "--auto-compaction-retention",
+            reason,
+        })?;
+        let bound = bind_all(&flags.listen_client_urls, &tls).await?;
+        let metrics_bound = bind_all(&flags.listen_metrics_urls, &tls).await?;
+        let urls: Vec<String> = bound.iter().map(|b| b.url.clone()).collect();
+        let advertised = if flags.advertise_client_urls.is_empty() {
+            urls.clone()
+        } else {
+            flags.advertise_client_urls.clone()
+        };
+        let store = Store::new(store::Config {
+            quota_backend_bytes: flags.quota_backend_bytes,
+            max_txn_ops: flags.max_txn_ops,
+        });
+        let node = Arc::new(Node::new(store, flags, common, advertised));
+        let mut registry = metrics::registry();
+        registry.register_collector(Box::new(LimitCollector));
+        tls.register(&mut registry);
+        let mut service = EtcdService::new(node.clone(), routes(&node), registry);
+        if common.enable_debug_endpoints {
+            service = service.with_debug_endpoints();
+        }
+        let limits = Limits::new(flags.max_concurrent_streams, common);
+        let workers = Workers::start(common.worker_threads, common.gather_writes, limits)?;
+        let workers = Arc::new(workers);
+        let mut tasks = Tasks::default();
+        let expiry = clockwork::expire_leases(node.store.clone());
+        tasks.spawn("the expiry of leases", expiry);
+        if let Some(retention) = retention {
+            let compaction = clockwork::compact(node.clone(), retention);
+            tasks.spawn("automatic compaction", compaction);
+        }
+        for listener in bound {
+            let name = format!("the listener on {}", listener.url);
+            let accepting = listener.accept(workers.clone(), service.clone(), Door::Clients);
+            tasks.spawn(name, accepting);
+        }
+        for listener in metrics_bound {
+            let name = format!("the listener on {}", listener.url);
+            let accepting = listener.accept(workers.clone(), service.plain_only(), Door::Metrics);
+            tasks.spawn(name, accepting);
+        }
+        Ok(Self { urls, node, tasks })
+    }
+
+    /// Waits until something has ended that the tier needs; for ever while all is well.
+    pub async fn ended(&mut self) -> TaskEnded {
+        self.tasks.ended().await
+    }
+}
+
+async fn bind_all(urls: &[String], tls: &Arc<ServerTls>) -> Result<Vec<Bound>, ListenError> {
+    let mut bound = Vec::with_capacity(urls.len());
+    for url in urls {
+        bound.push(Bound::bind(url, tls).await?);
+    }
+    Ok(bound)
+}
+
+/// Every service but KV.
+fn routes(node: &Arc<Node>) -> Routes {
+    let most = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
+    macro_rules! limited {
+        ($server:ident, $service:expr) => {
+            $server::new($service).max_decoding_message_size(most)
+        };
+    }
+    Routes::default()
+        .add_service(limited!(WatchServer, WatchService(node.clone())))
+        .add_service(limited!(LeaseServer, LeaseService(node.clone())))
+        .add_service(limited!(
+            MaintenanceServer,
+            MaintenanceService(node.clone())
+        ))
+        .add_service(limited!(ClusterServer, ClusterService(node.clone())))
+        .add_service(limited!(AuthServer, AuthService(node.clone())))
+        .add_service(limited!(HealthServer, HealthService))
+}

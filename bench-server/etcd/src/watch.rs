@@ -1,0 +1,289 @@
+//! The Watch service: a client's stream of requests beside the store's stream of notices.
+//!
+//! One object is both directions: whenever it is polled it first takes what the client asks, then
+//! answers with what the store's queue holds, in that queue's order. There is no task and no
+//! channel in between, so a client that does not read stops the reading of its log, too.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::watch_create_request::FilterType;
+use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::proto::etcdserverpb::watch_server::Watch;
+use etcd_api::proto::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
+use etcd_api::proto::mvccpb::Event;
+use etcd_api::proto::mvccpb::event::EventType;
+use futures::Stream;
+use prost::Message;
+use store::Record;
+use store::watch_hub::{Delivery, Notice, WatchSpec, WatchStream};
+use tokio::time::{Instant, Sleep};
+use tonic::{Code, Request, Response, Status, Streaming};
+use wire::grpc;
+
+use super::{GRPC_OVERHEAD_BYTES, Node};
+
+/// Requests taken in a row before answers get their turn.
+const REQUESTS_IN_A_ROW: usize = 128;
+
+/// The Watch service of one node.
+#[derive(Debug, Clone)]
+pub struct WatchService(pub Arc<Node>);
+
+#[tonic::async_trait]
+impl Watch for WatchService {
+    type WatchStream = Answers<Streaming<WatchRequest>>;
+
+    async fn watch(
+        &self,
+        request: Request<Streaming<WatchRequest>>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        Ok(Response::new(Answers::new(
+            self.0.clone(),
+            request.into_inner(),
+        )))
+    }
+}
+
+/// What a client is answered. Lives until the client goes away: the end of its requests alone does
+/// not end it.
+pub struct Answers<R> {
+    node: Arc<Node>,
+    requests: Option<R>,
+    watchers: WatchStream,
+    /// Pieces of a large answer that are still to be sent.
+    pieces: VecDeque<WatchResponse>,
+    /// Next progress by time; set while a watcher wants it.
+    progress: Option<Pin<Box<Sleep>>>,
+}
+
+impl<R> Answers<R> {
+    /// Serves the watchers that `requests` ask for.
+    fn new(node: Arc<Node>, requests: R) -> Self {
+        Self {
+            watchers: node.store.watch(),
+            node,
+            requests: Some(requests),
+            pieces: VecDeque::new(),
+            progress: None,
+        }
+    }
+
+    fn take(&mut self, request: WatchRequest) {
+        match request.request_union {
+            Some(RequestUnion::CreateRequest(create)) => {
+                self.watchers.create(spec(create));
+                if self.progress.is_none() && self.watchers.wants_progress() {
+                    let due = Instant::now() + self.progress_interval();
+                    self.progress = Some(Box::pin(tokio::time::sleep_until(due)));
+                }
+            }
+            Some(RequestUnion::CancelRequest(cancel)) => self.watchers.cancel(cancel.watch_id),
+            Some(RequestUnion::ProgressRequest(_)) => self.watchers.request_progress(),
+            None => {}
+        }
+    }
+
+    /// The interval and up to a tenth of it, so that streams opened together spread out.
+    fn progress_interval(&self) -> Duration {
+        let interval = self.node.progress_notify_interval;
+        let share = (RandomState::new().hash_one(0) % 1000) as u32;
+        interval + interval * share / 10_000
+    }
+
+    fn answer(&mut self, notice: Notice) -> WatchResponse {
+        let response = |id, revision| WatchResponse {
+            header: Some(self.node.header(revision)),
+            watch_id: id,
+            ..Default::default()
+        };
+        match notice {
+            Notice::Created { id, revision } => WatchResponse {
+                created: true,
+                ..response(id, revision)
+            },
+            Notice::Refused { reason, revision } => WatchResponse {
+                created: true,
+                canceled: true,
+                cancel_reason: reason.to_owned(),
+                ..response(-1, revision)
+            },
+            Notice::Canceled { id, revision } => WatchResponse {
+                canceled: true,
+                ..response(id, revision)
+            },
+            Notice::Compacted {
+                id,
+                compact_revision,
+            } => WatchResponse {
+                canceled: true,
+                compact_revision,
+                ..response(id, 0)
+            },
+            Notice::Progress { id, revision } => response(id, revision),
+            Notice::Events(delivery) => {
+                let whole = WatchResponse {
+                    events: events(&delivery),
+                    ..response(delivery.id, delivery.revision)
+                };
+                if !delivery.fragment {
+                    return whole;
+                }
+                let limit = self.node.max_request_bytes + GRPC_OVERHEAD_BYTES;
+                self.pieces = fragments(whole, limit);
+                self.pieces.pop_front().expect("at least one piece")
+            }
+        }
+    }
+}
+
+/// A request as the store takes it.
+pub fn spec(create: WatchCreateRequest) -> WatchSpec {
+    let filtered = |filter: FilterType| create.filters.contains(&(filter as i32));
+    WatchSpec {
+        no_put: filtered(FilterType::Noput),
+        no_delete: filtered(FilterType::Nodelete),
+        key: create.key.into(),
+        range_end: create.range_end.into(),
+        start_revision: create.start_revision,
+        id: create.watch_id,
+        prev_kv: create.prev_kv,
+        progress_notify: create.progress_notify,
+        fragment: create.fragment,
+    }
+}
+
+/// The events as messages; keys and values share the stored bytes.
+fn events(delivery: &Delivery) -> Vec<Event> {
+    let message = |(event, prev): (&store::history::Event, Option<&Record>)| Event {
+        r#type: match event.record.is_tombstone() {
+            true => EventType::Delete.into(),
+            false => EventType::Put.into(),
+        },
+        kv: Some(event.record.to_kv()),
+        prev_kv: prev.map(Record::to_kv),
+    };
+    delivery.events().map(message).collect()
+}
+
+/// Cuts an answer of `limit` bytes or more into pieces below that, at least one event each.
+fn fragments(mut whole: WatchResponse, limit: usize) -> VecDeque<WatchResponse> {
+    if whole.events.len() < 2 || whole.encoded_len() < limit {
+        return VecDeque::from([whole]);
+    }
+    let all = std::mem::take(&mut whole.events);
+    let overhead = whole.encoded_len() + 2;
+    let mut pieces = VecDeque::new();
+    let (mut piece, mut size) = (Vec::new(), overhead);
+    for event in all {
+        let len = event.encoded_len();
+        let field = 1 + prost::length_delimiter_len(len) + len;
+        if !piece.is_empty() && size + field >= limit {
+            pieces.push_back(WatchResponse {
+                events: std::mem::take(&mut piece),
+                fragment: true,
+                ..whole.clone()
+            });
+            size = overhead;
+        }
+        size += field;
+        piece.push(event);
+    }
+    pieces.push_back(WatchResponse {
+        events: piece,
+        ..whole
+    });
+    pieces
+}
+
+impl<R> Stream for Answers<R>
+where
+    R: Stream<Item = Result<WatchRequest, Status>> + Unpin,
+{
+    type Item = Result<WatchResponse, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if let Some(piece) = this.pieces.pop_front() {
+            return Poll::Ready(Some(Ok(piece)));
+        }
+        let mut taken = 0;
+        while let Some(requests) = &mut this.requests {
+            match Pin::new(requests).poll_next(context) {
+                Poll::Ready(Some(Ok(request))) => this.take(request),
+                Poll::Ready(Some(Err(status))) => {
+                    return Poll::Ready(Some(Err(match status.code() {
+                        Code::Cancelled => Refusal::WatchCanceled.into(),
+                        _ => grpc::as_grpc_go_says(status),
+                    })));
+                }
+                Poll::Ready(None) => this.requests = None,
+                Poll::Pending => break,
+            }
+            taken += 1;
+            if taken == REQUESTS_IN_A_ROW {
+                context.waker().wake_by_ref();
+                break;
+            }
+        }
+        while let Some(progress) = &mut this.progress
+            && progress.as_mut().poll(context).is_ready()
+        {
+            let due = Instant::now() + this.progress_interval();
+            if let Some(progress) = &mut this.progress {
+                progress.as_mut().reset(due);
+            }
+            this.watchers.tick_progress();
+        }
+        this.watchers
+            .poll_next(context)
+            .map(|notice| Some(Ok(this.answer(notice))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(sizes: &[usize]) -> WatchResponse {
+        let event = |size: &usize| Event {
+            kv: Some(etcd_api::proto::mvccpb::KeyValue {
+                value: vec![1; *size].into(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        WatchResponse {
+            watch_id: 3,
+            events: sizes.iter().map(event).collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_is_cut_only_when_it_is_large_and_has_several_events() {
+        assert_eq!(fragments(response(&[10, 10]), 1000), [response(&[10, 10])]);
+        assert_eq!(fragments(response(&[5000]), 1000), [response(&[5000])]);
+    }
+
+    #[test]
+    fn pieces_are_below_the_limit_in_order_and_only_the_last_is_unmarked() {
+        let whole = response(&[400, 500, 300, 2000, 10, 10]);
+        let pieces = fragments(whole.clone(), 1000);
+        let sizes: Vec<_> = pieces.iter().map(|piece| piece.events.len()).collect();
+        assert_eq!(sizes, [2, 1, 1, 2], "a large event travels alone");
+        for piece in &pieces {
+            assert!(piece.encoded_len() < 1000 || piece.events.len() == 1);
+            assert_eq!(piece.watch_id, 3);
+        }
+        assert!(pieces.iter().rev().skip(1).all(|piece| piece.fragment));
+        assert!(!pieces.back().expect("a last piece").fragment);
+        let joined: Vec<_> = pieces.into_iter().flat_map(|piece| piece.events).collect();
+        assert_eq!(joined, whole.events);
+    }
+}

@@ -1,0 +1,130 @@
+//! A tree from items that come in order: leaves are filled one after the other, nothing is searched or split.
+
+use std::sync::Arc;
+
+use super::entries::FANOUT;
+use super::leaf::Leaf;
+use super::node::{Child, Node, separator, totals_of};
+use super::{Item, Totals, Tree};
+
+/// Entries of a finished node: some room is left for what comes later, as where a tree grew at its end.
+const FILLED: usize = FANOUT - FANOUT / 8;
+
+/// Builds a [`Tree`] from items in ascending order. O(1) per item, amortised.
+#[derive(Debug)]
+pub struct Builder<T: Item> {
+    /// The leaf that is being filled, and what separates it from the one before.
+    leaf: Vec<T>,
+    low: Arc<[u8]>,
+    /// The branches that are being filled, lowest first.
+    branches: Vec<Vec<Child<T>>>,
+    totals: Totals,
+}
+
+impl<T: Item> Default for Builder<T> {
+    fn default() -> Self {
+        Self {
+            leaf: Vec::new(),
+            low: Arc::default(),
+            branches: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+}
+
+impl<T: Item> Builder<T> {
+    /// Appends an item. One whose key is not above all before it comes back, and nothing has changed.
+    ///
+    /// # Errors
+    /// The item that is out of order.
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        // A full leaf is closed when the next item is there, so only the very first finds no last one.
+        if let Some(last) = self.leaf.last() {
+            if last.key() >= item.key() {
+                return Err(item);
+            }
+            if self.leaf.len() == FILLED {
+                let low = separator(last.key(), item.key());
+                self.close_leaf(low);
+            }
+        }
+        if self.leaf.capacity() == 0 {
+            self.leaf.reserve_exact(FILLED);
+        }
+        self.totals += Totals::of(&item);
+        self.leaf.push(item);
+        Ok(())
+    }
+
+    /// Items so far.
+    pub fn len(&self) -> u64 {
+        self.totals.count
+    }
+
+    /// Whether there is no item yet.
+    pub fn is_empty(&self) -> bool {
+        self.totals.count == 0
+    }
+
+    /// The tree of all items.
+    pub fn finish(mut self) -> Tree<T> {
+        if self.branches.is_empty() {
+            return Tree {
+                root: Arc::new(Node::Leaf(Leaf::of(self.leaf))),
+                totals: self.totals,
+            };
+        }
+        self.close_leaf(Arc::default());
+        let mut level = 0;
+        // Every level but the highest is closed into the one above.
+        while level + 1 < self.branches.len() {
+            self.close_branch(level);
+            level += 1;
+        }
+        let mut top = self.branches.pop().unwrap_or_default();
+        let root = match (top.len(), top.pop()) {
+            (1, Some(only)) => only.node,
+            (_, last) => {
+                top.extend(last);
+                Arc::new(Node::Branch(top))
+            }
+        };
+        Tree {
+            root,
+            totals: self.totals,
+        }
+    }
+
+    /// Moves the leaf below its branch; `next` separates it from the leaf behind it.
+    fn close_leaf(&mut self, next: Arc<[u8]>) {
+        let node = Node::Leaf(Leaf::of(std::mem::take(&mut self.leaf)));
+        let low = std::mem::replace(&mut self.low, next);
+        self.add(0, low, node);
+    }
+
+    fn close_branch(&mut self, level: usize) {
+        let children = std::mem::take(&mut self.branches[level]);
+        if let Some(first) = children.first() {
+            let low = first.low.clone();
+            self.add(level + 1, low, Node::Branch(children));
+        }
+    }
+
+    fn add(&mut self, level: usize, low: Arc<[u8]>, node: Node<T>) {
+        if level == self.branches.len() {
+            self.branches.push(Vec::new());
+        }
+        if self.branches[level].len() == FILLED {
+            self.close_branch(level);
+        }
+        let branch = &mut self.branches[level];
+        if branch.capacity() == 0 {
+            branch.reserve_exact(FILLED);
+        }
+        branch.push(Child {
+            low,
+            totals: totals_of(&node),
+            node: Arc::new(node),
+        });
+    }
+}

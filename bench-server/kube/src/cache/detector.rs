@@ -1,0 +1,158 @@
+//! Is the cache what storage holds? Asked every five minutes or so, as upstream's consistency detector does.
+//!
+//! Both are read at one revision and reduced to a digest of every object's key and revision. Where they
+//! differ, older states are no longer served from the cache until a later look finds both alike: they would
+//! repeat the mistake for as long as they are kept.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use etcd_api::error::Error;
+use etcd_api::keys::KeyRange;
+use etcd_api::kubernetes::KubernetesEtcd;
+use index::Item;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::fill::{Source, StreamSupport};
+use super::grow::Portion;
+use super::{View, WatchCache};
+use crate::object::Object;
+use crate::page::TURN;
+
+/// Time between two looks at least; at most half as much is added by chance, so that servers which were
+/// started together do not list together.
+const PERIOD: Duration = Duration::from_secs(300);
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finding {
+    Same,
+    Different,
+}
+
+/// FNV-1 with 64 bits (multiply, then exclusive or) over `KEY/REVISION` of each object.
+#[derive(Debug, PartialEq, Eq)]
+struct Digest(u64);
+
+impl Digest {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, key: &[u8], mod_revision: i64) {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(mod_revision).bytes();
+        for byte in key.iter().copied().chain([b'/']).chain(digits) {
+            self.0 = self.0.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte);
+        }
+    }
+}
+
+impl WatchCache {
+    /// Compares for as long as the cache runs.
+    pub(super) async fn detect(&self, backend: &dyn KubernetesEtcd, streams: &StreamSupport) {
+        if !self.gates.detect_cache_inconsistency {
+            return;
+        }
+        loop {
+            let chance = RandomState::new().build_hasher().finish() % 1_000;
+            sleep(PERIOD + PERIOD.mul_f64(chance as f64 / 2_000.0)).await;
+            if !self.is_ready() {
+                continue;
+            }
+            let view = self.view();
+            let found = self.compare(&view, backend, streams).await;
+            let status = match &found {
+                Ok(Finding::Same) => "success",
+                Ok(Finding::Different) => "failure",
+                Err(error) => {
+                    tracing::debug!("{}: cannot be compared: {error}", self.resource.name);
+                    "error"
+                }
+            };
+            self.figures.consistency_check(self.resource, status);
+            let Ok(finding) = found else { continue };
+            if finding == Finding::Different {
+                tracing::error!(
+                    "{}: the cache is not what storage holds; its older states are not served",
+                    self.resource.name
+                );
+            }
+            self.change(|state| {
+                if state.generation != view.generation {
+                    return; // What was compared is not served any more.
+                }
+                state.inconsistent = finding == Finding::Different;
+                if state.inconsistent {
+                    let kept = state.kept();
+                    state.snapshots.reset(state.revision, kept);
+                }
+            });
+        }
+    }
+
+    async fn compare(
+        &self,
+        view: &View,
+        backend: &dyn KubernetesEtcd,
+        streams: &StreamSupport,
+    ) -> Result<Finding, Error> {
+        let source = Source {
+            backend,
+            decoder: self.decoder(),
+            below: "",
+            start: "",
+            revision: view.revision,
+        };
+        let (portions, mut incoming) = mpsc::channel::<Portion>(1);
+        let digest = async {
+            let mut stored = Digest::new();
+            while let Some(portion) = incoming.recv().await {
+                portion.each(|key, value, mod_revision| {
+                    let key = source.decoder.relative(key);
+                    // What does not decode is not in the cache, and known not to be.
+                    if Object::is_readable(self.resource, value) {
+                        stored.add(key, mod_revision);
+                    }
+                })?;
+            }
+            Ok(stored)
+        };
+        let (_, stored) = tokio::try_join!(source.each(streams, portions), digest)?;
+        Ok(match stored == cached(view).await {
+            true => Finding::Same,
+            false => Finding::Different,
+        })
+    }
+}
+
+async fn cached(view: &View) -> Digest {
+    let mut digest = Digest::new();
+    let mut walk = view.tree.cursor(KeyRange::From(b""));
+    while let Some(object) = walk.next_ref() {
+        digest.add(Item::key(object), object.mod_revision());
+        if walk.remaining().is_multiple_of(TURN) {
+            tokio::task::yield_now().await;
+        }
+    }
+    digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_fnv_1_and_not_1a() {
+        let mut digest = Digest::new();
+        digest.add(b"", 7);
+        // FNV-1 64 of "/7", by its definition.
+        let step = |hash: u64, byte: u8| hash.wrapping_mul(1_099_511_628_211) ^ u64::from(byte);
+        let expected = step(step(14_695_981_039_346_656_037, b'/'), b'7');
+        assert_eq!(digest, Digest(expected));
+        let mut other = Digest::new();
+        other.add(b"a", 7);
+        assert_ne!(digest, other);
+    }
+}

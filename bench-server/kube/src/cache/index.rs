@@ -1,0 +1,386 @@
+//! Which objects have a value: an index on `spec.nodeName`, on labels that somebody has selected by, and on the
+//! hash of uids ([`uid`]).
+//!
+//! For each value there is a tree of the objects that have it, in key order like the cache itself, so that
+//! what an index finds is paged and encoded as the whole is. Everything is persistent: an index is part of a
+//! view and is cloned in constant time. A label costs nothing before a selector names it; then the index is
+//! built beside the running cache ([`build`]), and kept until [`MOST_LABELS`] others were used more recently.
+
+pub(super) mod build;
+pub(crate) mod by_uid;
+#[cfg(test)]
+mod tests;
+pub(crate) mod uid;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use etcd_api::keys::KeyRange;
+use index::{Item, Tree};
+use kube_api::ShardKey;
+
+use self::uid::UidIndex;
+use crate::filter::{Filter, field_of, label_of};
+use crate::object::Object;
+use crate::resource::Resource;
+use crate::walk::Objects;
+
+/// The field that is always indexed, for resources that have it: kubelets list and watch by it.
+pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";
+
+/// The index on [`INDEXED_FIELD`] in metrics, by upstream's name.
+const FIELD_INDEX: &str = "f:spec.nodeName";
+
+/// The index on the hash of uids in metrics.
+const UID_INDEX: &str = "h:metadata.uid";
+
+/// Finding namespaces by their hash in metrics: the cache's own order is their index.
+const NAMESPACE_INDEX: &str = "h:metadata.namespace";
+
+/// What metrics call every index on a label: clients choose the labels, and a name for each would be a time series
+/// for each.
+const LABEL_INDEX: &str = "l:*";
+
+/// Labels that are indexed at the same time.
+const MOST_LABELS: usize = 16;
+
+/// The objects of several values are merged from the index only while they are at most one in so many of all;
+/// beyond that, looking at every object is no slower.
+const SMALL_PART: u64 = 8;
+
+/// A shard that is this part of everything, or more, is found by walking over all objects and testing their hashes:
+/// to test 64 takes no longer than to merge one in by its key, which must be fetched from memory.
+const PASSED_OVER: f64 = 1.0 / 64.0;
+
+/// Orders the uses of indexes, to find the one that was not used for longest.
+static USES: AtomicU64 = AtomicU64::new(1);
+
+/// Whether the resource has [`INDEXED_FIELD`].
+pub(crate) fn has_indexed_field(resource: &Resource) -> bool {
+    let mut paths = resource.selectable.unwrap_or_default().iter();
+    paths.any(|(path, _)| *path == INDEXED_FIELD)
+}
+
+/// The value of [`INDEXED_FIELD`] in an object of a resource.
+pub(crate) fn indexed_value<'o>(resource: &Resource, object: &'o Object) -> &'o [u8] {
+    field_of(resource, object, INDEXED_FIELD)
+}
+
+/// The objects that have one value.
+#[derive(Debug, Clone)]
+struct Bucket {
+    value: Arc<[u8]>,
+    objects: Tree<Object>,
+}
+
+impl Item for Bucket {
+    type Tag = ();
+
+    fn key(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// Objects, so that the tree of buckets knows how many it holds in all.
+    fn weight(&self) -> u64 {
+        self.objects.len()
+    }
+
+    fn tag(&self) {}
+}
+
+/// The objects by the values of one field or label.
+#[derive(Debug, Clone, Default)]
+struct Index {
+    buckets: Tree<Bucket>,
+}
+
+impl Index {
+    /// Collects the objects that have a value.
+    fn build(objects: &Tree<Object>, value: impl Fn(&Object) -> Option<&[u8]>) -> Self {
+        // Collected by hash first: the trees then grow in place.
+        let mut by_value: HashMap<Vec<u8>, Tree<Object>> = HashMap::new();
+        let mut walk = objects.cursor(KeyRange::From(b""));
+        while let Some(object) = walk.next_ref() {
+            let Some(value) = value(object) else { continue };
+            match by_value.get_mut(value) {
+                Some(tree) => drop(tree.insert(object.clone())),
+                None => {
+                    let mut tree = Tree::default();
+                    tree.insert(object.clone());
+                    by_value.insert(value.to_vec(), tree);
+                }
+            }
+        }
+        let mut index = Self::default();
+        for (value, objects) in by_value {
+            let value = value.into();
+            index.buckets.insert(Bucket { value, objects });
+        }
+        index
+    }
+
+    fn insert(&mut self, value: &[u8], object: &Object) {
+        // Taken out first: the bucket's tree is then changed in place where no view shares it.
+        let mut bucket = self.buckets.remove(value).unwrap_or_else(|| Bucket {
+            value: Arc::from(value),
+            objects: Tree::default(),
+        });
+        bucket.objects.insert(object.clone());
+        self.buckets.insert(bucket);
+    }
+
+    fn remove(&mut self, value: &[u8], key: &[u8]) {
+        if let Some(mut bucket) = self.buckets.remove(value) {
+            bucket.objects.remove(key);
+            if !bucket.objects.is_empty() {
+                self.buckets.insert(bucket);
+            }
+        }
+    }
+
+    fn with(&self, value: &[u8]) -> Tree<Object> {
+        let bucket = self.buckets.get(value);
+        bucket.map_or_else(Tree::default, |bucket| bucket.objects.clone())
+    }
+
+    /// How many objects have one of these values (none given: any value).
+    fn count(&self, values: &[String]) -> u64 {
+        if values.is_empty() {
+            return self.buckets.weight();
+        }
+        let counts = values.iter().map(|value| {
+            let bucket = self.buckets.get(value.as_bytes());
+            bucket.map_or(0, Bucket::weight)
+        });
+        counts.sum()
+    }
+
+    /// The objects that have one of these values (none given: any value).
+    fn union(&self, values: &[String]) -> Tree<Object> {
+        match values {
+            [value] => self.with(value.as_bytes()),
+            [] => merged(self.buckets.cursor(KeyRange::From(b"")).map(|b| b.objects)),
+            _ => merged(values.iter().map(|value| self.with(value.as_bytes()))),
+        }
+    }
+}
+
+fn merged(trees: impl Iterator<Item = Tree<Object>>) -> Tree<Object> {
+    let mut all = Tree::default();
+    for tree in trees {
+        for object in tree.cursor(KeyRange::From(b"")) {
+            all.insert(object);
+        }
+    }
+    all
+}
+
+/// An index on a label.
+#[derive(Debug, Clone)]
+pub(crate) struct LabelIndex {
+    label: Arc<str>,
+    index: Index,
+    used: Arc<AtomicU64>,
+}
+
+impl LabelIndex {
+    /// Collects the objects that have the label, at the cost of a look at every object.
+    pub(crate) fn build(label: &str, objects: &Tree<Object>) -> Self {
+        Self {
+            label: label.into(),
+            index: Index::build(objects, |object| label_of(object, label)),
+            used: Arc::new(AtomicU64::new(USES.fetch_add(1, Ordering::Relaxed))),
+        }
+    }
+
+    /// Accounts for a change of one object.
+    pub(crate) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        if let Some(old) = old
+            && let Some(value) = label_of(old, &self.label)
+        {
+            self.index.remove(value, old.key());
+        }
+        if let Some(new) = new
+            && let Some(value) = label_of(new, &self.label)
+        {
+            self.index.insert(value, new);
+        }
+    }
+}
+
+/// What an index finds.
+#[derive(Debug)]
+pub(crate) struct Candidates {
+    /// In key order.
+    pub(crate) objects: Objects,
+    /// The index, as metrics name it; empty for none.
+    pub(crate) index: &'static str,
+}
+
+impl Candidates {
+    /// These, as no index found them.
+    pub(crate) fn all(objects: Tree<Object>) -> Self {
+        Self {
+            objects: Objects::All(objects),
+            index: "",
+        }
+    }
+}
+
+/// An index that was built beside the running cache.
+#[derive(Debug)]
+pub(crate) enum NewIndex {
+    Label(LabelIndex),
+    Uids(UidIndex),
+}
+
+impl NewIndex {
+    /// Accounts for a change of one object.
+    pub(crate) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        match self {
+            Self::Label(label) => label.change(old, new),
+            Self::Uids(uids) => uids.change(old, new),
+        }
+    }
+}
+
+/// All indexes of a cache.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Indexes {
+    field: Option<Index>,
+    labels: Vec<LabelIndex>,
+    /// Built when somebody asks for a shard.
+    uids: Option<UidIndex>,
+}
+
+impl Indexes {
+    /// Of an older state, for which no other index is kept.
+    pub(crate) fn of_uids(uids: Option<UidIndex>) -> Self {
+        Self {
+            uids,
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.field.is_none() && self.labels.is_empty() && self.uids.is_none()
+    }
+
+    /// Objects by the hash of their uid.
+    pub(crate) fn uids(&self) -> Option<&UidIndex> {
+        self.uids.as_ref()
+    }
+
+    /// The index on [`INDEXED_FIELD`], where the resource has it; labels come as they are asked for.
+    pub(crate) fn build(resource: &Resource, objects: &Tree<Object>) -> Self {
+        if !has_indexed_field(resource) {
+            return Self::default();
+        }
+        Self {
+            field: Some(Index::build(objects, |object| {
+                Some(indexed_value(resource, object))
+            })),
+            ..Self::default()
+        }
+    }
+
+    /// Accounts for a change of one object.
+    pub(crate) fn change(
+        &mut self,
+        resource: &Resource,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) {
+        if let Some(index) = &mut self.field {
+            if let Some(old) = old {
+                index.remove(indexed_value(resource, old), old.key());
+            }
+            if let Some(new) = new {
+                index.insert(indexed_value(resource, new), new);
+            }
+        }
+        for label in &mut self.labels {
+            label.change(old, new);
+        }
+        if let Some(uids) = &mut self.uids {
+            uids.change(old, new);
+        }
+    }
+
+    /// Takes a new index in: one on a label in the place of the least recently used one when there are many.
+    pub(crate) fn add(&mut self, index: NewIndex) {
+        let label = match index {
+            NewIndex::Label(label) => label,
+            NewIndex::Uids(uids) => {
+                self.uids = Some(uids);
+                return;
+            }
+        };
+        self.labels.retain(|other| other.label != label.label);
+        if self.labels.len() >= MOST_LABELS {
+            let used = |index: &LabelIndex| index.used.load(Ordering::Relaxed);
+            let oldest = (0..self.labels.len()).min_by_key(|at| used(&self.labels[*at]));
+            oldest.map(|at| self.labels.swap_remove(at));
+        }
+        self.labels.push(label);
+    }
+
+    /// The first label that the filter demands and that is not indexed.
+    pub(crate) fn lacks<'f>(&self, filter: &'f Filter) -> Option<&'f str> {
+        let indexed = |key: &str| self.labels.iter().any(|label| &*label.label == key);
+        let mut demanded = filter.demands_labels().map(|(key, _)| key);
+        demanded.find(|key| !indexed(key))
+    }
+
+    /// The shard of a view's objects that the filter demands; `None` where they have no index.
+    pub(crate) fn shard(&self, filter: &Filter, objects: &Tree<Object>) -> Option<Candidates> {
+        let selector = filter.indexed_shard()?;
+        Some(match selector.key() {
+            ShardKey::Uid if selector.share() >= PASSED_OVER => Candidates {
+                objects: Objects::Passing(objects.clone(), selector.clone()),
+                index: UID_INDEX,
+            },
+            ShardKey::Uid => Candidates {
+                objects: Objects::ByUid(self.uids.clone()?, selector.clone()),
+                index: UID_INDEX,
+            },
+            ShardKey::Namespace => Candidates {
+                objects: Objects::ByNamespace(objects.clone(), selector.clone()),
+                index: NAMESPACE_INDEX,
+            },
+        })
+    }
+
+    /// The fewest objects, in key order, among which all are that the filter selects; `None` where no index
+    /// says anything useful. Costs O(log n), or O(objects found) where several values are asked for.
+    pub(crate) fn candidates(&self, filter: &Filter, everything: u64) -> Option<Candidates> {
+        let mut best: Option<(u64, &Index, &[String])> = None;
+        for (key, values) in filter.demands_labels() {
+            let Some(label) = self.labels.iter().find(|label| &*label.label == key) else {
+                continue;
+            };
+            let now = USES.fetch_add(1, Ordering::Relaxed);
+            label.used.store(now, Ordering::Relaxed);
+            let count = label.index.count(values);
+            let cheap = values.len() == 1 || count <= everything / SMALL_PART;
+            if cheap && best.is_none_or(|(fewest, ..)| count < fewest) {
+                best = Some((count, &label.index, values));
+            }
+        }
+        if let (Some(index), Some(value)) = (&self.field, filter.demands_field(INDEXED_FIELD)) {
+            let found = index.with(value.as_bytes());
+            if best.is_none_or(|(fewest, ..)| found.len() <= fewest) {
+                return Some(Candidates {
+                    objects: Objects::All(found),
+                    index: FIELD_INDEX,
+                });
+            }
+        }
+        best.map(|(_, index, values)| Candidates {
+            objects: Objects::All(index.union(values)),
+            index: LABEL_INDEX,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! Building indexes beside the running cache.
+
+use std::sync::Arc;
+
+use index::Tree;
+
+use super::uid::UidIndex;
+use super::{LabelIndex, NewIndex};
+use crate::cache::event::Event;
+use crate::cache::{View, Wanted, WatchCache};
+use crate::object::Object;
+
+/// Changes that an index takes in before others get their turn. Fewer are taken in while readers and
+/// writers of the cache wait.
+const CHANGES: usize = 256;
+
+impl WatchCache {
+    /// Asks for an index.
+    pub(in crate::cache) fn want_index(&self, ask: impl FnOnce(&mut Wanted)) {
+        ask(&mut self.wanted.lock());
+        self.index_wanted.notify_one();
+    }
+
+    /// Builds the indexes that are asked for, beside the running cache.
+    pub(in crate::cache) async fn build_indexes(&self) {
+        loop {
+            self.index_wanted.notified().await;
+            let Wanted { label, uids } = std::mem::take(&mut *self.wanted.lock());
+            if let Some(label) = label {
+                let build = move |objects: &_| NewIndex::Label(LabelIndex::build(&label, objects));
+                self.build_index(build).await;
+            }
+            if uids && self.view().indexes.uids().is_none() {
+                self.build_index(|objects| NewIndex::Uids(UidIndex::build(objects)))
+                    .await;
+            }
+        }
+    }
+
+    /// Builds an index of what the cache holds, and takes in what changes meanwhile.
+    pub(super) async fn build_index(
+        &self,
+        build: impl FnOnce(&Tree<Object>) -> NewIndex + Send + 'static,
+    ) {
+        let view = self.view();
+        let objects = view.tree.clone();
+        let index = elsewhere(move || build(&objects)).await;
+        self.add_index(index, &view).await;
+    }
+
+    /// Takes into an index of `view` what has changed since, then puts it among the others. The changes are
+    /// in the ring, unless very many are, or everything was listed again; then the index is given up, and its
+    /// next use asks for it again.
+    pub(crate) async fn add_index(&self, mut index: NewIndex, view: &View) {
+        let mut revision = view.revision;
+        loop {
+            let changes = {
+                let mut state = self.state.lock();
+                if state.generation != view.generation {
+                    return;
+                }
+                let Ok(changes) = state.ring.after(revision, CHANGES) else {
+                    return;
+                };
+                if changes.len() < CHANGES {
+                    take_in(&mut index, &changes);
+                    if let (NewIndex::Uids(uids), true) =
+                        (&index, self.gates.list_from_cache_snapshot)
+                    {
+                        state.snapshots.index_latest(uids);
+                    }
+                    Arc::make_mut(&mut state.indexes).add(index);
+                    return;
+                }
+                changes
+            };
+            revision = take_in(&mut index, &changes).unwrap_or(revision);
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Computes on a thread for blocking work: an index over 150,000 objects takes a fifth of a second, and would hold
+/// up every other task of this one for as long.
+pub(in crate::cache) async fn elsewhere<T: Send + 'static>(
+    compute: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    match tokio::task::spawn_blocking(compute).await {
+        Ok(computed) => computed,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is shutting down, and this task with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Accounts for these changes; answers the revision of the last one.
+fn take_in(index: &mut NewIndex, changes: &[Arc<Event>]) -> Option<i64> {
+    for event in changes {
+        index.change(event.old(), event.new_object());
+    }
+    changes.last().map(|event| event.revision())
+}

@@ -1,0 +1,359 @@
+//! Filling a cache and keeping it current, for as long as the tier runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_api::kubernetes::{
+    EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
+};
+use index::Item;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::WatchCache;
+use super::dispatch::{self, Batch};
+use super::event::Event;
+use super::fill::{Source, StreamSupport};
+use super::freshness::PATIENCE;
+use super::index::{Indexes, build};
+use crate::figures::watch::Stage;
+use crate::object::Object;
+
+/// How often storage is asked what it compacted.
+const COMPACTION_POLL: Duration = Duration::from_secs(15);
+/// Pauses between attempts to list or watch again.
+const BACKOFF: [Duration; 6] = [
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+];
+
+/// A watch that lived so long makes those before it forgotten.
+const STEADY: Duration = Duration::from_secs(30);
+
+impl WatchCache {
+    /// Fills the cache and keeps it current; never returns.
+    pub async fn run(
+        self: Arc<Self>,
+        backend: Arc<dyn KubernetesEtcd>,
+        streams: Arc<StreamSupport>,
+    ) {
+        let (incoming, batches) = mpsc::channel(dispatch::QUEUE);
+        // Each is a task of its own: what one does at a stretch is not added to what another does.
+        let mut tasks = JoinSet::new();
+        let part = || (self.clone(), backend.clone(), streams.clone());
+        let (cache, storage, support) = part();
+        tasks.spawn(async move { cache.keep(&*storage, &support, &incoming).await });
+        let (cache, ..) = part();
+        tasks.spawn(async move {
+            dispatch::run(&cache.hub, batches, cache.resource, &cache.figures).await;
+        });
+        let (cache, storage, _) = part();
+        tasks.spawn(async move { cache.settle_doubts(&*storage).await });
+        let (cache, storage, _) = part();
+        tasks.spawn(async move {
+            let (key, figures) = (&cache.stream_key, &cache.figures);
+            let asks = cache
+                .freshness
+                .request_progress(storage, key, cache.resource, figures);
+            asks.await;
+        });
+        let (cache, storage, _) = part();
+        tasks.spawn(async move { cache.follow_compaction(&*storage).await });
+        let (cache, ..) = part();
+        tasks.spawn(async move { cache.build_indexes().await });
+        let (cache, storage, support) = part();
+        tasks.spawn(async move { cache.detect(&*storage, &support).await });
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                // A cache without one of its parts would be wrong in silence. The tier tells of the panic.
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+    }
+
+    async fn keep(
+        &self,
+        backend: &dyn KubernetesEtcd,
+        streams: &StreamSupport,
+        incoming: &mpsc::Sender<Batch>,
+    ) {
+        // Lists that failed, and watches that ended soon: one in a row each.
+        let (mut failures, mut losses) = (0, 0);
+        loop {
+            let started = Instant::now();
+            match self.fill(backend, streams).await {
+                Ok(revision) => {
+                    self.figures
+                        .filled(self.resource, started.elapsed().as_secs_f64());
+                    failures = 0;
+                    self.send(incoming, Batch::reached(revision)).await;
+                    let followed = Instant::now();
+                    let gap = self.follow(backend, incoming).await;
+                    tracing::warn!("{}: {gap}; listing again", self.resource.name);
+                    self.lose(incoming).await;
+                    // A storage that ends each watch at once is not to be asked for everything without a pause.
+                    if followed.elapsed() >= STEADY {
+                        losses = 0;
+                    }
+                    pause(&mut losses).await;
+                }
+                Err(error) => {
+                    self.figures.fill_failed(self.resource);
+                    tracing::warn!("{}: cache fill failed: {error}", self.resource.name);
+                    pause(&mut failures).await;
+                }
+            }
+        }
+    }
+
+    /// Lists everything; answers the revision at which that is true.
+    async fn fill(
+        &self,
+        backend: &dyn KubernetesEtcd,
+        streams: &StreamSupport,
+    ) -> Result<i64, etcd_api::error::Error> {
+        let source = Source {
+            backend,
+            decoder: self.decoder(),
+            below: "",
+            start: "",
+            revision: 0,
+        };
+        // Beside the list: what storage says about itself is known while a long first list is read.
+        let (filled, ()) = tokio::join!(source.read(streams), self.learn_progress(backend));
+        let filled = filled?;
+        tracing::info!(
+            "{}: {} objects at revision {}",
+            self.resource.name,
+            filled.tree.len(),
+            filled.revision
+        );
+        let indexes = match self.gates.cache_index {
+            true => {
+                let (resource, tree) = (self.resource, filled.tree.clone());
+                build::elsewhere(move || Indexes::build(resource, &tree)).await
+            }
+            false => Indexes::default(),
+        };
+        self.change(|state| {
+            state.generation += 1;
+            if filled.revision < state.revision {
+                state.abandoned = state.abandoned.max(state.revision);
+            }
+            state.replaced += state.tree.weight();
+            state.ring.reset(filled.revision);
+            state.revision = filled.revision;
+            state.tree = filled.tree;
+            state.indexes = Arc::new(indexes);
+            let kept = state.kept();
+            state.snapshots.reset(filled.revision, kept);
+            state.inconsistent = false;
+            state.ready = true;
+        });
+        Ok(filled.revision)
+    }
+
+    /// Asks storage whether its progress can be believed. Where it does not say so, it is not believed, and
+    /// asked again later.
+    async fn learn_progress(&self, backend: &dyn KubernetesEtcd) {
+        let progress = match timeout(PATIENCE, backend.features()).await {
+            Ok(Ok(features)) => Some(features.request_progress),
+            Ok(Err(error)) => {
+                tracing::debug!("{}: storage's features: {error}", self.resource.name);
+                None
+            }
+            Err(_) => None,
+        };
+        let believed = progress == Some(true);
+        self.figures.progress_supported(self.resource, believed);
+        self.change(|state| state.progress = progress);
+        if !believed {
+            self.progress_doubted.notify_one();
+        }
+    }
+
+    /// Asks again, less and less often, while storage's progress cannot be believed; servers are upgraded.
+    async fn settle_doubts(&self, backend: &dyn KubernetesEtcd) {
+        loop {
+            self.progress_doubted.notified().await;
+            let mut failures = 0;
+            while !self.has_progress() {
+                pause(&mut failures).await;
+                self.learn_progress(backend).await;
+            }
+        }
+    }
+
+    /// Applies what the watch delivers until events are lost; answers how. Other failures are retried from
+    /// the revision reached.
+    async fn follow(
+        &self,
+        backend: &dyn KubernetesEtcd,
+        incoming: &mpsc::Sender<Batch>,
+    ) -> WatchError {
+        let mut failures = 0;
+        loop {
+            let options = WatchOptions {
+                start_revision: self.view().revision + 1,
+                progress_notify: true,
+                stream_key: self.stream_key.clone(),
+                ..WatchOptions::default()
+            };
+            let mut error = None;
+            match backend.watch(&self.prefix, options).await {
+                Ok(mut watch) => loop {
+                    let batch = match watch.next().await {
+                        Some(Ok(WatchItem::Revision { revision, events })) => {
+                            self.apply(revision, &events, Instant::now())
+                        }
+                        Some(Ok(WatchItem::Progress { revision })) => self.advance(revision),
+                        Some(Err(ended)) => {
+                            error = Some(ended);
+                            break;
+                        }
+                        None => break,
+                    };
+                    self.send(incoming, batch).await;
+                    failures = 0;
+                },
+                Err(refused) => error = Some(refused),
+            }
+            match error {
+                Some(compacted @ WatchError::Compacted { .. }) => return compacted,
+                Some(error) => tracing::warn!("{}: watch failed: {error}", self.resource.name),
+                None => tracing::info!("{}: watch ended, watching again", self.resource.name),
+            }
+            pause(&mut failures).await;
+            if let Err(other) = self.is_same_storage(backend).await {
+                return other;
+            }
+        }
+    }
+
+    /// Whether storage still knows what the cache has: one that was restarted empty, or restored, is behind,
+    /// and a watch from the future would wait for ever.
+    async fn is_same_storage(&self, backend: &dyn KubernetesEtcd) -> Result<(), WatchError> {
+        let reached = self.view().revision;
+        match backend.current_revision(&self.prefix).await {
+            Ok(revision) if revision < reached => Err(WatchError::Canceled(format!(
+                "storage is at revision {revision}, behind revision {reached} that was read from it"
+            ))),
+            // Unreachable: watching again will fail as well.
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies one whole revision; readers see all of it or nothing. Answers what watchers are to be told.
+    /// They came at `received`.
+    fn apply(&self, revision: i64, events: &[WatchEvent], received: Instant) -> Batch {
+        let decoder = self.decoder();
+        let decoded: Vec<_> = events
+            .iter()
+            .map(|event| {
+                let object = match event.kind {
+                    EventKind::Put => {
+                        decoder.object(&event.kv.key, &event.kv.value, event.kv.mod_revision)
+                    }
+                    EventKind::Delete => None,
+                };
+                (decoder.relative(&event.kv.key), object)
+            })
+            .collect();
+        self.figures.events(self.resource, events.len());
+        let batch = self.change(|state| {
+            let mut changes = Vec::with_capacity(decoded.len());
+            if revision <= state.revision {
+                return Batch::reached(state.revision);
+            }
+            for (key, new) in decoded {
+                let old = match &new {
+                    Some(new) => state.tree.insert(new.clone()),
+                    // Deleted, or not readable any more: its old state would be wrong.
+                    None => state.tree.remove(key),
+                };
+                state.replaced += old.as_ref().map_or(0, Object::weight);
+                if !state.indexes.is_empty() {
+                    Arc::make_mut(&mut state.indexes).change(
+                        self.resource,
+                        old.as_ref(),
+                        new.as_ref(),
+                    );
+                }
+                let Some(event) = Event::new(revision, old, new) else {
+                    continue;
+                };
+                let event = Arc::new(event);
+                if let Some(resized) = state.ring.push(event.clone()) {
+                    self.figures.watch.ring_resized(self.resource, resized);
+                }
+                changes.push(event);
+            }
+            state.revision = revision;
+            if self.gates.list_from_cache_snapshot {
+                let kept = state.kept();
+                state.snapshots.push(revision, kept);
+            }
+            Batch::Events {
+                revision,
+                events: changes,
+                received,
+            }
+        });
+        let (watch, took) = (&self.figures.watch, received.elapsed());
+        watch.stage(self.resource, Stage::StorageToCache, took);
+        batch
+    }
+
+    /// Everything up to `revision` was delivered, which may be less than was known before.
+    fn advance(&self, revision: i64) -> Batch {
+        self.figures.bookmark(self.resource);
+        let reached = self.change(|state| {
+            state.revision = state.revision.max(revision);
+            state.revision
+        });
+        Batch::reached(reached)
+    }
+
+    /// Serves nothing until the next fill, and ends every watch.
+    async fn lose(&self, incoming: &mpsc::Sender<Batch>) {
+        self.change(|state| {
+            state.ready = false;
+            state.lost = Some(Instant::now());
+        });
+        self.hub.close_all();
+        // What is still to be handed out belongs to the time before: after a fill nobody may get it.
+        let (done, handed_out) = oneshot::channel();
+        self.send(incoming, Batch::Flush(done)).await;
+        handed_out.await.ok();
+    }
+
+    async fn send(&self, incoming: &mpsc::Sender<Batch>, batch: Batch) {
+        // The dispatcher runs as long as the cache.
+        incoming.send(batch).await.ok();
+    }
+
+    /// Forgets snapshots that storage could not serve any more either.
+    async fn follow_compaction(&self, backend: &dyn KubernetesEtcd) {
+        loop {
+            sleep(COMPACTION_POLL).await;
+            match backend.compacted_revision().await {
+                Ok(revision) => self.change(|state| state.snapshots.compact(revision)),
+                Err(error) => {
+                    tracing::debug!("{}: compacted revision: {error}", self.resource.name)
+                }
+            }
+        }
+    }
+}
+
+async fn pause(failures: &mut usize) {
+    sleep(BACKOFF[(*failures).min(BACKOFF.len() - 1)]).await;
+    *failures += 1;
+}

@@ -1,0 +1,221 @@
+//! The latest events of a resource, from which watches are resumed.
+//!
+//! It grows while a full ring holds less than [`FRESH`] of history and shrinks while a quarter of it would
+//! be enough, as upstream's does, so that a busy resource keeps as much time as a quiet one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::event::Event;
+
+/// History that a ring should hold.
+const FRESH: Duration = Duration::from_secs(75);
+/// Events that a ring may always hold.
+const FEWEST: usize = 100;
+/// Events that a ring holds at most.
+const MOST: usize = 102_400;
+
+/// A watch that begins before the ring does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooOld {
+    /// The oldest revision after which every event is still there.
+    pub floor: i64,
+}
+
+/// A change of a ring's capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resized {
+    Grown,
+    Shrunk,
+}
+
+/// Events in the order of their revisions.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    events: VecDeque<(Instant, Arc<Event>)>,
+    capacity: usize,
+    /// Revision of the last list, or of the last event that was dropped since.
+    dropped: i64,
+    /// Whether an event was dropped since the list.
+    evicted: bool,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self {
+            events: VecDeque::new(),
+            capacity: FEWEST,
+            dropped: 0,
+            evicted: false,
+        }
+    }
+}
+
+impl Ring {
+    /// Forgets everything: what there is was listed at `revision`.
+    pub(crate) fn reset(&mut self, revision: i64) {
+        self.events.clear();
+        self.dropped = revision;
+        self.evicted = false;
+    }
+
+    /// Events that fit.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Adds an event, whose revision is not below any before it.
+    pub(crate) fn push(&mut self, event: Arc<Event>) -> Option<Resized> {
+        let now = Instant::now();
+        let resized = self.resize(now);
+        if self.events.len() >= self.capacity {
+            self.evict();
+        }
+        self.events.push_back((now, event));
+        resized
+    }
+
+    /// The oldest revision after which every event is there.
+    pub(crate) fn floor(&self) -> i64 {
+        match self.events.front() {
+            Some((_, oldest)) if self.evicted => self.dropped.max(oldest.revision() - 1),
+            _ => self.dropped,
+        }
+    }
+
+    /// About `most` events after `revision`, the oldest first and whole revisions only.
+    ///
+    /// # Errors
+    /// Some of them are not there any more.
+    pub(crate) fn after(&self, revision: i64, most: usize) -> Result<Vec<Arc<Event>>, TooOld> {
+        let floor = self.floor();
+        if revision < floor {
+            return Err(TooOld { floor });
+        }
+        let from = self
+            .events
+            .partition_point(|(_, event)| event.revision() <= revision);
+        let mut taken: Vec<Arc<Event>> = Vec::new();
+        for (_, event) in self.events.range(from..) {
+            let whole = |last: &Arc<Event>| last.revision() != event.revision();
+            if taken.len() >= most && taken.last().is_some_and(whole) {
+                break;
+            }
+            taken.push(event.clone());
+        }
+        Ok(taken)
+    }
+
+    fn resize(&mut self, now: Instant) -> Option<Resized> {
+        if self.events.len() < self.capacity {
+            return None;
+        }
+        let age = |at: usize| now - self.events[at].0;
+        if age(0) < FRESH {
+            let capacity = (2 * self.capacity).min(MOST);
+            let grows = capacity > self.capacity;
+            self.capacity = capacity;
+            return grows.then_some(Resized::Grown);
+        }
+        if age(self.events.len() - self.capacity / 4) > FRESH && self.capacity > FEWEST {
+            self.capacity = (self.capacity / 2).max(FEWEST);
+            while self.events.len() > self.capacity {
+                self.evict();
+            }
+            return Some(Resized::Shrunk);
+        }
+        None
+    }
+
+    /// Drops the oldest revision; a part of one would be resumed as if it were whole.
+    fn evict(&mut self) {
+        let Some((_, oldest)) = self.events.pop_front() else {
+            return;
+        };
+        while self
+            .events
+            .front()
+            .is_some_and(|(_, event)| event.revision() == oldest.revision())
+        {
+            self.events.pop_front();
+        }
+        self.dropped = oldest.revision();
+        self.evicted = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Object;
+    use crate::resource::RESOURCES;
+
+    fn event(revision: i64) -> Arc<Event> {
+        let value = kube_api::envelope::seal("v1", "Pod", &[]);
+        let pods = &RESOURCES[0];
+        let object = Object::decode(pods, b"a/b", &value, revision).expect("an empty pod");
+        Arc::new(Event::new(revision, None, Some(object)).expect("an object"))
+    }
+
+    fn revisions(events: &[Arc<Event>]) -> Vec<i64> {
+        events.iter().map(|event| event.revision()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_resumes_after_the_list_and_not_before() {
+        let mut ring = Ring::default();
+        ring.reset(107);
+        for revision in [110, 112, 112, 115] {
+            ring.push(event(revision));
+        }
+        assert_eq!(ring.after(106, 10).err(), Some(TooOld { floor: 107 }));
+        let all = ring.after(107, 10).expect("kept");
+        assert_eq!(revisions(&all), [110, 112, 112, 115]);
+        let some = ring.after(110, 1).expect("kept");
+        assert_eq!(revisions(&some), [112, 112], "revisions are whole");
+        assert!(ring.after(500, 10).expect("in the future").is_empty());
+        ring.reset(200);
+        assert_eq!(ring.after(115, 10).err(), Some(TooOld { floor: 200 }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_an_eviction_the_floor_is_right_below_the_oldest_event() {
+        let mut ring = Ring::default();
+        ring.reset(1);
+        for i in 0..FEWEST as i64 {
+            ring.push(event(10 * (i + 1)));
+        }
+        assert_eq!(ring.floor(), 1, "nothing was dropped yet");
+        tokio::time::advance(FRESH + Duration::from_secs(1)).await;
+        ring.push(event(5_000));
+        assert_eq!(ring.floor(), 19);
+        assert!(ring.after(19, 1).is_ok() && ring.after(18, 1).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_grows_while_events_are_young_and_shrinks_when_few_come() {
+        let mut ring = Ring::default();
+        let mut grown = 0;
+        for revision in 1..=2 * MOST as i64 {
+            grown += usize::from(ring.push(event(revision)) == Some(Resized::Grown));
+        }
+        assert_eq!(
+            (ring.capacity(), ring.events.len(), grown),
+            (MOST, MOST, 10)
+        );
+        let mut revision = 1_000_000;
+        while ring.capacity() > FEWEST {
+            tokio::time::advance(FRESH / 10).await;
+            revision += 1;
+            ring.push(event(revision));
+            assert!(revision < 1_100_000, "it shrinks");
+            assert_eq!(ring.events.len(), ring.capacity());
+        }
+        let kept = ring.after(ring.floor(), MOST).expect("kept");
+        assert_eq!(kept.len(), FEWEST);
+        assert_eq!(kept.last().map(|event| event.revision()), Some(revision));
+    }
+}

@@ -1,0 +1,211 @@
+//! Figures of lists: who answered them, by which index, and how many objects were looked at for that.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+use super::{ByResource, ETCD_BUCKETS, Timed};
+use crate::resource::Resource;
+
+/// Who answers a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServedFrom {
+    /// The watch cache.
+    Cache,
+    /// etcd.
+    Etcd,
+}
+
+/// What a list took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served {
+    pub(crate) from: ServedFrom,
+    /// The index that named the objects to look at; empty without.
+    pub(crate) index: &'static str,
+    /// Objects that etcd sent. The cache reads those that it evaluates or returns, whichever are more.
+    pub(crate) sent: u64,
+    /// Objects that selectors were asked about. Upstream counts none where its cache answers.
+    pub(crate) evaluated: u64,
+    /// Objects in the list.
+    pub(crate) returned: u64,
+}
+
+impl Served {
+    /// Nothing was read yet.
+    pub(crate) fn by(from: ServedFrom, index: &'static str) -> Self {
+        Self {
+            from,
+            index,
+            sent: 0,
+            evaluated: 0,
+            returned: 0,
+        }
+    }
+
+    fn fetched(&self) -> u64 {
+        match self.from {
+            ServedFrom::Cache => self.evaluated.max(self.returned),
+            ServedFrom::Etcd => self.sent,
+        }
+    }
+}
+
+/// What answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStorage {
+    group: &'static str,
+    resource: &'static str,
+    storage: &'static str,
+}
+
+/// What answered, and by which index.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStorageAndIndex {
+    group: &'static str,
+    resource: &'static str,
+    storage: &'static str,
+    index: &'static str,
+}
+
+/// The index by which the cache answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByIndex {
+    group: &'static str,
+    resource: &'static str,
+    index: &'static str,
+}
+
+/// How etcd sent a list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStreamed {
+    group: &'static str,
+    resource: &'static str,
+    streamed: &'static str,
+}
+
+/// Figures of lists. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ListFigures {
+    lists: Family<ByStorageAndIndex, Counter>,
+    fetched: Family<ByStorageAndIndex, Counter>,
+    evaluated: Family<ByStorage, Counter>,
+    returned: Family<ByStorage, Counter>,
+    cached: Family<ByIndex, Counter>,
+    cached_fetched: Family<ByIndex, Counter>,
+    cached_returned: Family<ByResource, Counter>,
+    seconds: Family<ByStreamed, Histogram, fn() -> Histogram>,
+}
+
+impl ListFigures {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let figures = Self {
+            lists: Family::default(),
+            fetched: Family::default(),
+            evaluated: Family::default(),
+            returned: Family::default(),
+            cached: Family::default(),
+            cached_fetched: Family::default(),
+            cached_returned: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
+        };
+        let f = figures.clone();
+        registry.register(
+            "apiserver_storage_list",
+            "Lists by what answered them",
+            f.lists,
+        );
+        registry.register(
+            "apiserver_storage_list_fetched_objects",
+            "Objects read for those lists",
+            f.fetched,
+        );
+        registry.register(
+            "apiserver_storage_list_evaluated_objects",
+            "Objects that selectors were asked about for those lists",
+            f.evaluated,
+        );
+        registry.register(
+            "apiserver_storage_list_returned_objects",
+            "Objects in those lists",
+            f.returned,
+        );
+        registry.register(
+            "apiserver_cache_list",
+            "Lists that the watch cache answered",
+            f.cached,
+        );
+        registry.register(
+            "apiserver_cache_list_fetched_objects",
+            "Objects read from the watch cache for them",
+            f.cached_fetched,
+        );
+        registry.register(
+            "apiserver_cache_list_returned_objects",
+            "Objects in them",
+            f.cached_returned,
+        );
+        registry.register(
+            "apiserver_storage_list_duration_seconds",
+            "Time that etcd took for a list or a page",
+            f.seconds,
+        );
+        figures
+    }
+
+    /// Counts a list.
+    pub(crate) fn served(&self, resource: &Resource, served: Served) {
+        let (group, name) = (resource.group, resource.name);
+        let storage = match served.from {
+            ServedFrom::Cache => "watchcache",
+            ServedFrom::Etcd => "etcd",
+        };
+        let index = served.index;
+        let labels = ByStorageAndIndex {
+            group,
+            resource: name,
+            storage,
+            index,
+        };
+        self.lists.get_or_create(&labels).inc();
+        self.fetched.get_or_create(&labels).inc_by(served.fetched());
+        let labels = ByStorage {
+            group,
+            resource: name,
+            storage,
+        };
+        self.evaluated
+            .get_or_create(&labels)
+            .inc_by(served.evaluated);
+        self.returned.get_or_create(&labels).inc_by(served.returned);
+        if served.from == ServedFrom::Cache {
+            let labels = ByIndex {
+                group,
+                resource: name,
+                index,
+            };
+            self.cached.get_or_create(&labels).inc();
+            self.cached_fetched
+                .get_or_create(&labels)
+                .inc_by(served.fetched());
+            self.cached_returned
+                .get_or_create(&ByResource::of(resource))
+                .inc_by(served.returned);
+        }
+    }
+
+    /// Times etcd's answer to a list, or to one page of it, until what is given back is dropped.
+    pub(crate) fn stored(&self, resource: &Resource, streamed: bool) -> Timed {
+        let labels = ByStreamed {
+            group: resource.group,
+            resource: resource.name,
+            streamed: if streamed { "true" } else { "false" },
+        };
+        Timed {
+            histogram: self.seconds.get_or_create(&labels).clone(),
+            start: Instant::now(),
+        }
+    }
+}

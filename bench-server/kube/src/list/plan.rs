@@ -1,0 +1,119 @@
+//! What a LIST asks for: the apiserver's table of resourceVersion, resourceVersionMatch, continue and limit.
+
+use kube_api::{ContinueToken, ListOptions, Match, Status};
+
+use crate::filter::{Filter, NAME};
+use crate::gates::FeatureGates;
+use crate::page::From;
+use crate::resource::Resource;
+
+/// How fresh a list must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// As fresh as storage at the time of the request.
+    Consistent,
+    /// Whatever there is.
+    Any,
+    /// At this revision or later.
+    NotOlderThan(i64),
+    /// At exactly this revision; `token` when a continue token asks.
+    Exact { revision: i64, token: bool },
+    /// As storage has it; the cache is not asked.
+    Stored,
+}
+
+/// A request after its options were understood.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// What the list is restricted to: empty, or `NAMESPACE/`.
+    pub(super) below: String,
+    /// First key below the resource's prefix; empty for the beginning.
+    pub(super) start: String,
+    pub(super) wanted: Wanted,
+    /// 0 is none.
+    pub(super) limit: u64,
+    /// Whether the cache applies the limit.
+    pub(super) cache_limits: bool,
+    pub(super) filter: Filter,
+}
+
+impl Plan {
+    /// Reads the table: what the options ask for.
+    ///
+    /// # Errors
+    /// 400 for selectors and tokens that cannot be read, 500 for such a shard selector.
+    pub(super) fn new(
+        resource: &'static Resource,
+        namespace: &str,
+        options: &ListOptions,
+        gates: FeatureGates,
+    ) -> Result<Self, Status> {
+        let below = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
+        let limit = options.limit;
+        let filter = Filter::parse(resource, options, gates)?;
+        // resourceVersion=0 turns the limit off wherever the cache answers.
+        let cache_limits = options.resource_version != "0";
+        let mut plan = Self {
+            below,
+            start: String::new(),
+            wanted: Wanted::Consistent,
+            limit,
+            cache_limits,
+            filter,
+        };
+        if !options.continue_token.is_empty() {
+            let token = ContinueToken::decode(&options.continue_token)
+                .map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))?;
+            if token.resource_version > 0 {
+                plan.wanted = Wanted::Exact {
+                    revision: token.resource_version,
+                    token: true,
+                };
+            }
+            plan.start = format!("{}{}", plan.below, token.start);
+            // A further page of one object is read from storage.
+            if plan.only_key(resource).is_some() && plan.wanted == Wanted::Consistent {
+                plan.wanted = Wanted::Stored;
+            }
+            return Ok(plan);
+        }
+        let revision = options.revision()?.map(|revision| revision as i64);
+        plan.wanted = match (revision, &options.resource_version_match) {
+            (None, _) => Wanted::Consistent,
+            (Some(0), _) => Wanted::Any,
+            (Some(revision), Some(Match::Exact)) => Wanted::Exact {
+                revision,
+                token: false,
+            },
+            (Some(revision), None) if limit > 0 => Wanted::Exact {
+                revision,
+                token: false,
+            },
+            (Some(revision), _) => Wanted::NotOlderThan(revision),
+        };
+        Ok(plan)
+    }
+
+    /// The key of the only object that can be selected, where the name says so.
+    pub(super) fn only_key(&self, resource: &Resource) -> Option<String> {
+        let name = self.filter.demands_field(NAME)?;
+        let placed = resource.namespaced != self.below.is_empty();
+        (placed && is_path_segment(name)).then(|| format!("{}{name}", self.below))
+    }
+
+    pub(super) fn from(&self) -> From<'_> {
+        From {
+            below: &self.below,
+            start: &self.start,
+        }
+    }
+}
+
+/// Whether a name can be a part of a storage key.
+fn is_path_segment(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
+}

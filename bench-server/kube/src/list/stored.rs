@@ -1,0 +1,223 @@
+//! Lists that storage answers: whole, a page at a time, or one object.
+
+use bytes::Bytes;
+use etcd_api::error::{Error, Refusal};
+use etcd_api::kubernetes::{GetOptions, ListOptions};
+use index::Tree;
+use kube_api::{ContinueToken, Status};
+use memory::admission::Admitted;
+
+use super::plan::{Plan, Wanted};
+use super::{Lister, storage_error};
+use crate::cache::fill::{Filled, PAGE, Source};
+use crate::figures::Operation;
+use crate::figures::lists::{Served, ServedFrom};
+use crate::filter::Filter;
+use crate::page::{Behind, Listing, State};
+use crate::walk::Objects;
+
+/// What was read of a list.
+struct Read {
+    filled: Filled,
+    /// What lies behind it, where it is a page.
+    behind: Option<Behind>,
+    /// Objects that storage sent for it.
+    sent: u64,
+    /// Room for it, where it may be large.
+    admitted: Option<Admitted>,
+}
+
+impl Read {
+    fn whole(filled: Filled) -> Self {
+        Self {
+            sent: filled.tree.len(),
+            filled,
+            behind: None,
+            admitted: None,
+        }
+    }
+}
+
+impl Lister {
+    /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
+    async fn ask_etcd_for_one(&self, key: &str, revision: i64) -> Result<Filled, Error> {
+        let timed = self.figures.etcd_request(Operation::Get, self.resource);
+        let whole = [&self.prefix[..], key.as_bytes()].concat();
+        let found = self.backend.get(&whole, GetOptions { revision }).await?;
+        drop(timed);
+        let mut tree = Tree::default();
+        if let Some(kv) = &found.kv
+            && let Some(object) = self.decoder().object(&whole, &kv.value, kv.mod_revision)
+        {
+            tree.insert(object);
+        }
+        let revision = match revision {
+            0 => found.revision,
+            pinned => pinned,
+        };
+        Ok(Filled { tree, revision })
+    }
+
+    pub(super) async fn ask_etcd(&self, plan: &Plan) -> Result<Listing, Status> {
+        let revision = match plan.wanted {
+            Wanted::Exact { revision, .. } => revision,
+            _ => 0,
+        };
+        let only = plan.only_key(self.resource);
+        let read = if let Some(key) = &only {
+            let filled = self.ask_etcd_for_one(key, revision).await;
+            filled.map(Read::whole)
+        } else if plan.limit > 0 {
+            self.etcd_page(plan, revision).await
+        } else {
+            let source = Source {
+                backend: &*self.backend,
+                decoder: self.decoder(),
+                below: &plan.below,
+                start: &plan.start,
+                revision,
+            };
+            let read = source.read_for_client(&self.streams, &self.admission).await;
+            read.map(|(filled, admitted)| Read {
+                admitted,
+                ..Read::whole(filled)
+            })
+        };
+        let Read {
+            filled,
+            behind,
+            sent,
+            admitted,
+        } = match read {
+            Ok(read) => read,
+            Err(error) => return Err(self.refused(plan, error).await),
+        };
+        if let Wanted::NotOlderThan(wanted) = plan.wanted
+            && filled.revision < wanted
+        {
+            return Err(Status::too_large_resource_version(
+                wanted as u64,
+                filled.revision as u64,
+                0,
+            ));
+        }
+        // A page was filtered while it was read.
+        let filtered = plan.limit > 0 && only.is_none();
+        let state = State {
+            revision: filled.revision,
+            objects: Objects::All(filled.tree),
+            behind,
+            served: Served {
+                sent,
+                evaluated: if filtered { sent } else { 0 },
+                ..Served::by(ServedFrom::Etcd, "")
+            },
+        };
+        let filter = if filtered {
+            &Filter::none(self.resource)
+        } else {
+            &plan.filter
+        };
+        let mut listing = state.page(plan.from(), 0, filter).await;
+        listing.admitted = admitted;
+        if !plan.filter.is_empty() {
+            listing.meta.remaining_item_count = None;
+        }
+        Ok(listing)
+    }
+
+    /// Why a list cannot be read from storage, as the client sees it.
+    async fn refused(&self, plan: &Plan, error: Error) -> Status {
+        match (error.refusal(), plan.wanted) {
+            (Some(Refusal::Compacted), Wanted::Exact { token: true, .. }) => {
+                let start = plan
+                    .start
+                    .strip_prefix(&plan.below)
+                    .unwrap_or(&plan.start)
+                    .to_owned();
+                let token = ContinueToken {
+                    resource_version: -1,
+                    start,
+                };
+                Status::expired_continue(token.encode())
+            }
+            (Some(Refusal::FutureRevision), Wanted::Exact { revision, .. }) => {
+                // Only for the text: it names both.
+                let current = self.backend.current_revision(&self.prefix).await;
+                let current = current.unwrap_or_default();
+                Status::too_large_resource_version(revision as u64, current as u64, 0)
+            }
+            _ => storage_error(error),
+        }
+    }
+
+    /// One page with what lies behind it. With selectors, pages twice as large each time are read until enough
+    /// objects are selected.
+    async fn etcd_page(&self, plan: &Plan, revision: i64) -> Result<Read, Error> {
+        let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
+        let decoder = self.decoder();
+        let mut options = ListOptions {
+            revision,
+            limit: i64::try_from(plan.limit).unwrap_or(i64::MAX),
+            continue_key: Bytes::new(),
+        };
+        if !plan.start.is_empty() {
+            options.continue_key = [&self.prefix[..], plan.start.as_bytes()].concat().into();
+        }
+        let (mut tree, mut sent) = (Tree::default(), 0);
+        loop {
+            let timed = self.figures.etcd_request(Operation::List, self.resource);
+            let listed = self.figures.lists.stored(self.resource, false);
+            let page = self.backend.list(&prefix, options.clone()).await?;
+            drop((timed, listed));
+            if options.revision == 0 {
+                options.revision = page.revision;
+            }
+            let keys = page.kvs.len() as u64;
+            let mut remaining = page.behind()? + keys;
+            sent += keys;
+            let mut last = None;
+            for kv in &page.kvs {
+                let object = decoder.object(&kv.key, &kv.value, kv.mod_revision);
+                if let Some(object) = object.filter(|object| plan.filter.matches(object)) {
+                    tree.insert(object);
+                }
+                remaining -= 1;
+                last = Some(decoder.relative(&kv.key));
+                if tree.len() == plan.limit {
+                    break;
+                }
+            }
+            let filled = |tree| Filled {
+                tree,
+                revision: options.revision,
+            };
+            match last {
+                Some(last) if remaining > 0 => {
+                    if tree.len() == plan.limit || plan.filter.is_empty() {
+                        let last = last.to_vec();
+                        return Ok(Read {
+                            filled: filled(tree),
+                            behind: Some(Behind {
+                                remaining: Some(remaining),
+                                last,
+                            }),
+                            sent,
+                            admitted: None,
+                        });
+                    }
+                    options.continue_key = [&self.prefix[..], last, b"\0"].concat().into();
+                    options.limit = options.limit.saturating_mul(2).min(PAGE.max(options.limit));
+                }
+                _ => {
+                    return Ok(Read {
+                        filled: filled(tree),
+                        behind: None,
+                        sent,
+                        admitted: None,
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Watching without a cache: each client has a watch of storage of its own, with the state before each change
+//! from storage too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use etcd_api::kubernetes::{
+    EventKind, KubernetesEtcd, WatchError, WatchEvent, WatchItem, WatchOptions,
+};
+use kube_api::Status;
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+use crate::cache::event::{Dispatched, Event};
+use crate::cache::hub::Interest;
+use crate::cache::queue::{Delivery, Queue};
+use crate::decode::Decoder;
+use crate::figures::Figures;
+use crate::resource::Resource;
+
+/// Events that wait for the client before storage's watch is no longer read.
+const QUEUE: usize = 100;
+
+/// Tells streams apart, so that no client waits for another.
+static STREAMS: AtomicU64 = AtomicU64::new(0);
+
+/// What a watch of storage needs.
+#[derive(Clone)]
+pub(crate) struct Direct {
+    pub(super) backend: Arc<dyn KubernetesEtcd>,
+    pub(super) resource: &'static Resource,
+    pub(super) prefix: Vec<u8>,
+    pub(super) figures: Figures,
+}
+
+impl std::fmt::Debug for Direct {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Direct({})", self.resource.name)
+    }
+}
+
+/// A running watch of storage; dropping it ends it.
+#[derive(Debug)]
+pub(super) struct DirectWatch {
+    pub(super) queue: Arc<Queue>,
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Shared {
+    revision: AtomicI64,
+    failed: Mutex<Option<Status>>,
+}
+
+impl DirectWatch {
+    /// Everything up to here is in the queue.
+    pub(super) fn revision(&self) -> i64 {
+        self.shared.revision.load(Ordering::Acquire)
+    }
+
+    /// Why it ended.
+    pub(super) fn failure(&self) -> Option<Status> {
+        self.shared.failed.lock().take()
+    }
+}
+
+impl Drop for DirectWatch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Direct {
+    /// Watches what comes behind `revision`.
+    pub(super) fn watch(&self, revision: i64, interest: Arc<Interest>) -> DirectWatch {
+        let queue = Arc::new(Queue::new(QUEUE));
+        let shared = Arc::new(Shared {
+            revision: AtomicI64::new(revision),
+            failed: Mutex::default(),
+        });
+        let (direct, into, with) = (self.clone(), queue.clone(), shared.clone());
+        let task = tokio::spawn(async move {
+            let end = direct.follow(revision, &interest, &into, &with).await;
+            *with.failed.lock() = end.err().map(|error| match error {
+                WatchError::Compacted { .. } => Status::expired_storage_watch(),
+                other => Status::internal_error(other),
+            });
+            into.close();
+        });
+        DirectWatch {
+            queue,
+            shared,
+            task: task.abort_handle(),
+        }
+    }
+
+    async fn follow(
+        &self,
+        revision: i64,
+        interest: &Interest,
+        queue: &Queue,
+        shared: &Shared,
+    ) -> Result<(), WatchError> {
+        let prefix = [&self.prefix[..], interest.below().as_bytes()].concat();
+        let options = WatchOptions {
+            start_revision: revision.saturating_add(1),
+            prev_kv: true,
+            progress_notify: true,
+            stream_key: format!("direct/{}", STREAMS.fetch_add(1, Ordering::Relaxed)),
+            ..WatchOptions::default()
+        };
+        let mut watch = self.backend.watch(&prefix, options).await?;
+        let mut reached = 0;
+        while let Some(item) = watch.next().await {
+            let revision = match item? {
+                WatchItem::Revision { revision, events } => {
+                    for event in &events {
+                        self.deliver(revision, event, interest, queue).await;
+                    }
+                    revision
+                }
+                WatchItem::Progress { revision } => revision,
+            };
+            // Progress that was under way may come after events.
+            reached = revision.max(reached);
+            shared.revision.store(reached, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    async fn deliver(&self, revision: i64, event: &WatchEvent, interest: &Interest, queue: &Queue) {
+        let decoder = Decoder {
+            resource: self.resource,
+            prefix: &self.prefix,
+            figures: &self.figures,
+        };
+        let read = |value: &[u8], revision| decoder.object(&event.kv.key, value, revision);
+        let new = match event.kind {
+            EventKind::Put => read(&event.kv.value, revision),
+            EventKind::Delete => None,
+        };
+        let old = event.prev_kv.as_ref();
+        let old = old.and_then(|old| read(&old.value, old.mod_revision));
+        let Some(event) = Event::new(revision, old, new) else {
+            return;
+        };
+        let filtered = interest.shard_misses(&event);
+        self.figures.watch.filtered(self.resource, filtered);
+        let Some(event_type) = interest.event_type(&event) else {
+            return;
+        };
+        let event = Arc::new(Dispatched::new(Arc::new(event)));
+        let mut delivery = Delivery { event, event_type };
+        while let Err(back) = queue.offer(delivery) {
+            delivery = back;
+            queue.room().await;
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! One watch event on the wire.
+//!
+//! JSON: `{"type":…,"object":…}` and a newline. Protobuf: four bytes of length, then a `WatchEvent` without
+//! envelope, as apimachinery's raw serializer writes it, which holds the object in an envelope. The object is in the form that the request
+//! asked for; of tables only the first names its columns.
+
+use bytes::Bytes;
+use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
+use kube_api::{JsonSeries, Status, ToJsonError, envelope, from_json};
+use serde_json::json;
+
+use super::out::Out;
+use crate::cache::event::{Dispatched, EventType};
+use crate::form::Form;
+use crate::media::{Encoding, Shape};
+use crate::object::Object;
+use crate::resource::Resource;
+
+/// Marks the bookmark behind the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Writes the events of one watch.
+#[derive(Debug)]
+pub struct EventEncoder {
+    resource: &'static Resource,
+    form: Form,
+    /// `"kind":…,"apiVersion":…` of every whole JSON object.
+    head: String,
+    /// Whether a table's columns are still to be named.
+    columns: bool,
+    /// Whole objects in JSON, while many come one after the other.
+    series: Option<Box<JsonSeries>>,
+}
+
+impl EventEncoder {
+    /// For a watch of a resource in this form.
+    pub fn new(resource: &'static Resource, form: Form) -> Self {
+        Self {
+            resource,
+            form,
+            head: resource.json_head(),
+            columns: form.shape == Shape::Table,
+            series: None,
+        }
+    }
+
+    /// The media type of the whole answer.
+    pub fn media_type(&self) -> &'static str {
+        match self.form.encoding {
+            Encoding::Json => Encoding::Json.media_type(),
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        }
+    }
+
+    pub(crate) fn resource(&self) -> &'static Resource {
+        self.resource
+    }
+
+    /// Room for a piece that will be full of events, of objects in the order of their keys.
+    pub(super) fn many(&mut self) -> Out {
+        match self.form.encoding {
+            Encoding::Json => {
+                if let (Shape::Whole, Some(message)) = (self.form.shape, self.resource.message) {
+                    let series = || Box::new(JsonSeries::new(message, self.head.as_str()));
+                    self.series.get_or_insert_with(series);
+                }
+                Out::with_text_room()
+            }
+            // Most objects are pointed at.
+            Encoding::Protobuf => Out::new(),
+        }
+    }
+
+    /// There will be no more such piece.
+    pub(super) fn end_many(&mut self) {
+        self.series = None;
+    }
+
+    /// Appends an event with this object. One that does not encode is left out, so that the others arrive.
+    pub(super) fn event(&mut self, out: &mut Out, event_type: EventType, object: &Object) {
+        if (self.form.encoding, self.form.shape) == (Encoding::Protobuf, Shape::Whole) {
+            let (api_version, kind) = (self.resource.api_version, self.resource.kind);
+            let raw = object.encoded_part();
+            let sealed = envelope::sealed_len(api_version, kind, raw.len());
+            put_event_head(out.text(), event_type.as_str(), sealed);
+            envelope::put_head(out.text(), api_version, kind, raw.len());
+            out.part(raw);
+            out.text().extend_from_slice(envelope::TAIL);
+            return;
+        }
+        let columns = std::mem::take(&mut self.columns);
+        let mut series = self.series.take();
+        let event_type = event_type.as_str();
+        self.put(
+            out.text(),
+            event_type,
+            object,
+            columns,
+            series.as_deref_mut(),
+        );
+        self.series = series;
+    }
+
+    /// The encoding of a live event, made once for all who watch in this form; a first table, which names its
+    /// columns, is made for itself.
+    pub fn shared(
+        &mut self,
+        event: &Dispatched,
+        event_type: EventType,
+        made: impl FnOnce(),
+    ) -> Bytes {
+        let columns = std::mem::take(&mut self.columns);
+        let make = || {
+            made();
+            let mut out = Vec::new();
+            if let Some(object) = event.event().object(event_type) {
+                self.put(&mut out, event_type.as_str(), object, columns, None);
+            }
+            Bytes::from(out)
+        };
+        match columns {
+            true => make(),
+            false => event.encoded((self.form, event_type), make),
+        }
+    }
+
+    /// Appends a bookmark: an object of the kind that has a revision only.
+    pub(super) fn bookmark(&mut self, out: &mut Out, revision: i64, initial_events_end: bool) {
+        let mut bookmark = json!({"metadata": {}});
+        if initial_events_end {
+            bookmark["metadata"]["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+        }
+        let stored = match self.resource.message {
+            Some(message) => {
+                let mut raw = Vec::new();
+                let fields = bookmark.as_object().expect("built as an object");
+                from_json(message, fields, &mut raw).expect("every kind has metadata");
+                envelope::seal(self.resource.api_version, self.resource.kind, &raw)
+            }
+            None => {
+                bookmark["apiVersion"] = self.resource.api_version.into();
+                bookmark["kind"] = self.resource.kind.into();
+                bookmark.to_string().into_bytes()
+            }
+        };
+        let object = Object::decode(self.resource, b"", &stored, revision);
+        let object = object.expect("built as an object");
+        let columns = std::mem::take(&mut self.columns);
+        self.put(out.text(), "BOOKMARK", &object, columns, None);
+    }
+
+    /// Appends an error, behind which nothing comes.
+    pub(super) fn error(&self, out: &mut Out, status: &Status) {
+        let text = out.text();
+        match self.form.encoding {
+            Encoding::Json => {
+                put_json_head(text, "ERROR");
+                text.extend_from_slice(status.json().trim_ascii_end());
+                text.extend_from_slice(b"}\n");
+            }
+            Encoding::Protobuf => put_protobuf(text, "ERROR", &status.protobuf()),
+        }
+    }
+
+    fn put(
+        &self,
+        out: &mut Vec<u8>,
+        event_type: &str,
+        object: &Object,
+        columns: bool,
+        series: Option<&mut JsonSeries>,
+    ) {
+        let before = out.len();
+        if let Err(error) = self.try_put(out, event_type, object, columns, series) {
+            let key = object.key().escape_ascii();
+            tracing::warn!("{key} is left out of a watch: {error}");
+            out.truncate(before);
+        }
+    }
+
+    fn try_put(
+        &self,
+        out: &mut Vec<u8>,
+        event_type: &str,
+        object: &Object,
+        columns: bool,
+        series: Option<&mut JsonSeries>,
+    ) -> Result<(), ToJsonError> {
+        match (self.form.encoding, self.form.shape) {
+            (Encoding::Protobuf, _) => {
+                let mut sealed = Vec::new();
+                self.form
+                    .put_object(self.resource, object, columns, &mut sealed)?;
+                put_protobuf(out, event_type, &sealed);
+                return Ok(());
+            }
+            (Encoding::Json, Shape::Whole) => {
+                put_json_head(out, event_type);
+                match series {
+                    Some(series) => series.put(object.encoded(), out)?,
+                    None => self.resource.put_json(object.encoded(), &self.head, out)?,
+                }
+            }
+            (Encoding::Json, _) => {
+                put_json_head(out, event_type);
+                self.form.put_object(self.resource, object, columns, out)?;
+            }
+        }
+        out.extend_from_slice(b"}\n");
+        Ok(())
+    }
+}
+
+fn put_json_head(out: &mut Vec<u8>, event_type: &str) {
+    out.extend_from_slice(br#"{"type":""#);
+    out.extend_from_slice(event_type.as_bytes());
+    out.extend_from_slice(br#"","object":"#);
+}
+
+/// Appends a protobuf frame around an object in its envelope.
+fn put_protobuf(out: &mut Vec<u8>, event_type: &str, sealed: &[u8]) {
+    out.reserve_exact(sealed.len() + 64);
+    put_event_head(out, event_type, sealed.len());
+    out.extend_from_slice(sealed);
+}
+
+/// Appends everything of a protobuf frame that stands before `sealed_len` bytes of an enveloped object.
+fn put_event_head(out: &mut Vec<u8>, event_type: &str, sealed_len: usize) {
+    let extension = bytes_field_len(1, sealed_len);
+    let event = bytes_field_len(1, event_type.len()) + bytes_field_len(2, extension);
+    out.extend_from_slice(&(event as u32).to_be_bytes());
+    put_bytes(out, 1, event_type.as_bytes());
+    put_bytes_header(out, 2, extension);
+    put_bytes_header(out, 1, sealed_len);
+}

@@ -1,0 +1,88 @@
+//! Events gathered into one piece of an answer: text that is made for it, and buffers that are shared.
+
+use bytes::Bytes;
+use memory::in_flight;
+use wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
+use wire::part::Part;
+
+use crate::list_body::OVERSHOOT;
+
+/// Gathers events until the connection takes them.
+#[derive(Debug)]
+pub(super) struct Out {
+    pieces: FrameBuilder,
+    /// What was written since the last shared piece.
+    text: Vec<u8>,
+    /// Bytes that are enough for one piece.
+    target: usize,
+}
+
+impl Out {
+    pub(super) fn new() -> Self {
+        Self {
+            pieces: FrameBuilder::new(0),
+            text: Vec::new(),
+            target: in_flight::frame_bytes(TARGET_BYTES),
+        }
+    }
+
+    /// As [`Self::new`], for a piece that is text throughout.
+    pub(super) fn with_text_room() -> Self {
+        let target = in_flight::frame_bytes(TARGET_BYTES);
+        Self {
+            pieces: FrameBuilder::new(0),
+            text: Vec::with_capacity(target + OVERSHOOT.min(target / 2)),
+            target,
+        }
+    }
+
+    /// Where text is appended.
+    pub(super) fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.text
+    }
+
+    /// Appends a buffer: copied when it is small, pointed at when it is large.
+    pub(super) fn shared(&mut self, bytes: Bytes) {
+        if let Some(pieces) = self.unless_small(&bytes) {
+            pieces.put_shared(bytes);
+        }
+    }
+
+    /// The same of a part of a buffer.
+    pub(super) fn part(&mut self, part: Part<'_>) {
+        if let Some(pieces) = self.unless_small(&part) {
+            pieces.put_part(part);
+        }
+    }
+
+    /// Copies what is small; where larger ones are to be put.
+    fn unless_small(&mut self, bytes: &[u8]) -> Option<&mut FrameBuilder> {
+        if bytes.len() < COPY_BELOW_BYTES {
+            self.text.extend_from_slice(bytes);
+            return None;
+        }
+        self.close_text();
+        Some(&mut self.pieces)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.pieces.is_empty()
+    }
+
+    /// Whether it is enough for one piece.
+    pub(super) fn is_full(&self) -> bool {
+        self.text.len() + self.pieces.len() >= self.target
+    }
+
+    pub(super) fn finish(mut self) -> Frame {
+        self.close_text();
+        self.pieces.finish()
+    }
+
+    fn close_text(&mut self) {
+        if !self.text.is_empty() {
+            self.pieces
+                .put_shared(std::mem::take(&mut self.text).into());
+        }
+    }
+}

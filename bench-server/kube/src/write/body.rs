@@ -1,0 +1,114 @@
+//! Bodies of writes: read within a limit, then understood as an object of the kind.
+
+use std::pin::pin;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube_api::{Status, envelope, to_json};
+use serde_json::{Map, Value};
+
+use crate::resource::Resource;
+
+/// Largest body, bytes: an apiserver's `--max-request-body-bytes`, twice etcd's own limit.
+pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
+
+/// Media types of whole objects.
+pub(crate) const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_TYPE];
+
+/// A body as it was sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sent {
+    /// `Content-Type` without parameters; empty when there was none.
+    pub(crate) media_type: String,
+    /// The bytes.
+    pub(crate) bytes: Bytes,
+}
+
+impl Sent {
+    /// Reads a body to its end.
+    ///
+    /// # Errors
+    /// 413 for one that is too large, 400 for one that is cut off.
+    pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Status>
+    where
+        B: http_body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let media_type = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split(';').next())
+            .unwrap_or_default();
+        let mut body = pin!(body);
+        match Limited::new(body.as_mut(), MAX_BYTES).collect().await {
+            Ok(whole) => Ok(Self {
+                media_type: media_type.trim().to_owned(),
+                bytes: whole.to_bytes(),
+            }),
+            Err(error) if error.is::<LengthLimitError>() => {
+                // A client that is still sending when its connection is closed may never see the answer.
+                let mut rest = Limited::new(body, MAX_BYTES);
+                while let Some(Ok(_)) = rest.frame().await {}
+                Err(Status::request_too_large(format!("limit is {MAX_BYTES}")))
+            }
+            Err(error) => Err(Status::bad_request(format!(
+                "the body of the request could not be read: {error}"
+            ))),
+        }
+    }
+
+    /// The object that was sent, as JSON without regard to its fields.
+    ///
+    /// # Errors
+    /// 415 for a media type that objects do not come in, 400 for a body that holds no object.
+    pub(crate) fn object(&self, resource: &'static Resource) -> Result<Map<String, Value>, Status> {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {error}",
+                resource.kind
+            ))
+        };
+        match (&*self.media_type, resource.schema()) {
+            // `null` is an object that says nothing.
+            ("" | "application/json", _) => serde_json::from_slice(&self.bytes)
+                .map(Option::unwrap_or_default)
+                .map_err(|error| unreadable(&error)),
+            (envelope::MEDIA_TYPE, Some(message)) => {
+                let raw = envelope::open(&self.bytes).map_err(|error| unreadable(&error))?;
+                let (api_version, kind) =
+                    envelope::type_meta(&self.bytes).map_err(|error| unreadable(&error))?;
+                let mut json = Vec::with_capacity(2 * raw.len());
+                to_json(message, raw, "", &mut json).map_err(|error| unreadable(&error))?;
+                let mut object: Map<String, Value> =
+                    serde_json::from_slice(&json).map_err(|error| unreadable(&error))?;
+                for (name, text) in [("apiVersion", api_version), ("kind", kind)] {
+                    if !text.is_empty() {
+                        let text = String::from_utf8_lossy(text).into_owned();
+                        object.insert(name.to_owned(), text.into());
+                    }
+                }
+                Ok(object)
+            }
+            _ => Err(Status::unsupported_media_type(&MEDIA_TYPES)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_end_at_the_limit() {
+        let read = |length: usize| async move {
+            let body = Full::new(Bytes::from(vec![b' '; length]));
+            Sent::read(&HeaderMap::new(), body).await
+        };
+        assert_eq!(read(MAX_BYTES).await.expect("fits").bytes.len(), MAX_BYTES);
+        assert_eq!(read(MAX_BYTES + 1).await.expect_err("too large").code, 413);
+    }
+}

@@ -1,0 +1,305 @@
+//! Read, change, write: an object is written only if it still is what the change was made from.
+
+use bytes::Bytes;
+use etcd_api::error::{Error, Refusal};
+use etcd_api::kubernetes::{
+    DeleteOptions, GetOptions, KubernetesEtcd, OptimisticResponse, PutOptions,
+};
+use etcd_api::proto::mvccpb::KeyValue;
+use kube_api::Status;
+
+use super::body::Sent;
+use super::draft::{Draft, Part};
+use super::event_lease::EventLease;
+use super::options::WriteOptions;
+use super::patch::Patch;
+use super::stored::{Encoded, Stored, encode};
+use crate::figures::{Figures, Operation};
+use crate::list::storage_error;
+use crate::resource::Resource;
+
+/// How often a change is made again because somebody else wrote in between. An apiserver goes on until the
+/// request's deadline; so many losses in a row mean that something else is wrong.
+const ATTEMPTS: usize = 64;
+
+/// How many names are made up until one is free, as an apiserver does.
+const NAMES: usize = 8;
+
+/// Writes one resource in one namespace (empty for cluster-scoped kinds).
+pub(crate) struct Writer<'a> {
+    pub(crate) resource: &'static Resource,
+    /// The resource's prefix in storage.
+    pub(crate) prefix: &'a [u8],
+    pub(crate) namespace: &'a str,
+    pub(crate) backend: &'a dyn KubernetesEtcd,
+    pub(crate) figures: &'a Figures,
+    /// What events are attached to.
+    pub(crate) events: &'a EventLease,
+    pub(crate) options: WriteOptions,
+}
+
+/// An object that was written, or would have been but for `dryRun`.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    /// The stored bytes.
+    pub(crate) value: Bytes,
+    /// Revision of the write; 0 for an object that was not created because of `dryRun`.
+    pub(crate) revision: i64,
+    /// What became of it.
+    pub(crate) outcome: Outcome,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What became of an object that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is new.
+    Created,
+    /// It was there, changed or not.
+    Updated,
+    /// It is gone; the bytes are its last state.
+    Removed,
+}
+
+/// What a change makes of the stored object.
+pub(crate) enum Next {
+    /// This one.
+    Put(Encoded),
+    /// Nothing: it was being deleted, and nothing keeps it any more. The bytes are its last state.
+    Delete(Encoded),
+}
+
+impl Writer<'_> {
+    /// POST: a new object.
+    ///
+    /// # Errors
+    /// 409 when the name is taken; whatever is wrong with the object; storage's.
+    pub(crate) async fn create(&self, sent: &Sent) -> Result<Written, Status> {
+        let draft = Draft::new(self.resource, sent.object(self.resource)?)?;
+        if !draft.wants_a_name() {
+            return self.make(draft).await.map_err(|(_, status)| status);
+        }
+        let mut attempts = 1;
+        loop {
+            match self.make(draft.clone()).await {
+                Err((name, taken)) if taken.reason == "AlreadyExists" => {
+                    if attempts == NAMES {
+                        return Err(Status::no_name_left(self.resource.about(&name)));
+                    }
+                    attempts += 1;
+                }
+                made => return made.map_err(|(_, status)| status),
+            }
+        }
+    }
+
+    /// Makes the object of a draft; a failure comes with the name that it would have had.
+    async fn make(&self, mut draft: Draft) -> Result<Written, (String, Status)> {
+        let made = draft.create(self.namespace);
+        let name = made.map_err(|status| (String::new(), status))?;
+        let encoded = encode(self.resource, draft.fields, self.options.field_validation);
+        let made = match encoded {
+            Ok(encoded) => self.insert(&name, encoded).await,
+            Err(status) => Err(status),
+        };
+        made.map_err(|status| (name, status))
+    }
+
+    /// PUT: the object as a whole, or its status.
+    ///
+    /// # Errors
+    /// 404 when there is none (kinds that may be created so are), 409 when it was changed since the client
+    /// read it; whatever is wrong with the object; storage's.
+    pub(crate) async fn replace(
+        &self,
+        name: &str,
+        part: Part,
+        sent: &Sent,
+    ) -> Result<Written, Status> {
+        let draft = Draft::new(self.resource, sent.object(self.resource)?)?;
+        draft.expect_name(name)?;
+        let current = self.current(name).await?;
+        if current.is_none() && part == Part::Main && self.resource.creates_on_update() {
+            let mut draft = draft;
+            draft.create_by_update(self.namespace)?;
+            let encoded = encode(self.resource, draft.fields, self.options.field_validation)?;
+            return self.insert(name, encoded).await;
+        }
+        self.change(name, current, |stored| {
+            let mut draft = draft.clone();
+            draft.update(part, self.namespace, stored)?;
+            self.next(draft)
+        })
+        .await
+    }
+
+    /// PATCH: what the patch makes of the object, or of its status.
+    ///
+    /// # Errors
+    /// 404 when there is none, 409 when the patch names a `resourceVersion` that is not current; whatever is
+    /// wrong with the patch or with its result; storage's.
+    pub(crate) async fn patch(
+        &self,
+        name: &str,
+        part: Part,
+        patch: &Patch,
+    ) -> Result<Written, Status> {
+        let current = self.current(name).await?;
+        self.change(name, current, |stored| {
+            let mut fields = stored.visible();
+            patch.apply(&mut fields)?;
+            let made = Draft::new(self.resource, fields).and_then(|mut draft| {
+                draft.expect_same_uid(stored)?;
+                draft.update(part, self.namespace, stored)?;
+                self.next(draft)
+            });
+            made.map_err(Status::of_a_patch)
+        })
+        .await
+    }
+
+    /// The object as it is now.
+    pub(crate) async fn current(&self, name: &str) -> Result<Option<KeyValue>, Status> {
+        let timed = self.figures.etcd_request(Operation::Get, self.resource);
+        let found = self
+            .backend
+            .get(&self.storage_key(name), GetOptions::default())
+            .await
+            .map_err(storage_error)?;
+        drop(timed);
+        Ok(found.kv)
+    }
+
+    /// Makes `change` of the object, again and again while others write in between.
+    pub(crate) async fn change(
+        &self,
+        name: &str,
+        current: Option<KeyValue>,
+        mut change: impl FnMut(&Stored) -> Result<Next, Status>,
+    ) -> Result<Written, Status> {
+        let mut current = current;
+        for _ in 0..ATTEMPTS {
+            let Some(kv) = current else {
+                return Err(Status::not_found(
+                    self.resource.name,
+                    self.resource.group,
+                    name,
+                ));
+            };
+            let stored = Stored::open(self.resource, kv)?;
+            let (encoded, outcome) = match change(&stored)? {
+                Next::Put(encoded) => (encoded, Outcome::Updated),
+                Next::Delete(encoded) => (encoded, Outcome::Removed),
+            };
+            // What changes nothing is not written.
+            let same = outcome == Outcome::Updated && encoded.value == stored.value;
+            if same || self.options.dry_run {
+                return Ok(written(encoded, stored.revision, outcome));
+            }
+            let response = match outcome {
+                Outcome::Removed => self.remove(name, stored.revision).await?,
+                _ => self.put(name, &encoded, stored.revision).await?,
+            };
+            if response.succeeded {
+                return Ok(written(encoded, response.revision, outcome));
+            }
+            current = response.kv;
+        }
+        Err(Status::modified(self.resource.about(name)))
+    }
+
+    fn next(&self, draft: Draft) -> Result<Next, Status> {
+        let finished = draft.is_finished();
+        let encoded = encode(self.resource, draft.fields, self.options.field_validation)?;
+        Ok(if finished {
+            Next::Delete(encoded)
+        } else {
+            Next::Put(encoded)
+        })
+    }
+
+    async fn insert(&self, name: &str, encoded: Encoded) -> Result<Written, Status> {
+        let mut revision = 0;
+        let free = if self.options.dry_run {
+            self.current(name).await?.is_none()
+        } else {
+            let put = self.put(name, &encoded, 0).await?;
+            revision = put.revision;
+            put.succeeded
+        };
+        if free {
+            return Ok(written(encoded, revision, Outcome::Created));
+        }
+        let taken = Status::already_exists(self.resource.about(name));
+        // Who waits for the end of the other one is told that it has begun.
+        let there = self.current(name).await.ok().flatten();
+        let there = there.and_then(|kv| Stored::open(self.resource, kv).ok());
+        Err(match there.is_some_and(|there| there.is_being_deleted()) {
+            true => taken.of_a_dying_object(),
+            false => taken,
+        })
+    }
+
+    /// Writes the object if it is at revision `expected`; 0 means that there must be none.
+    async fn put(
+        &self,
+        name: &str,
+        encoded: &Encoded,
+        expected: i64,
+    ) -> Result<OptimisticResponse, Status> {
+        let lease_id = match self.resource.expires() {
+            true => self
+                .events
+                .current(self.backend)
+                .await
+                .map_err(storage_error)?,
+            false => 0,
+        };
+        let options = PutOptions {
+            get_on_failure: expected != 0,
+            lease_id,
+        };
+        let operation = match expected {
+            0 => Operation::Create,
+            _ => Operation::Update,
+        };
+        let timed = self.figures.etcd_request(operation, self.resource);
+        let (key, value) = (self.storage_key(name), encoded.value.clone());
+        let response = self
+            .backend
+            .optimistic_put(&key, value, expected, options)
+            .await;
+        drop(timed);
+        if let Err(Error::Refused(Refusal::LeaseNotFound)) = response {
+            self.events.forget().await;
+        }
+        response.map_err(storage_error)
+    }
+
+    /// Deletes the object if it is at revision `expected`.
+    async fn remove(&self, name: &str, expected: i64) -> Result<OptimisticResponse, Status> {
+        let _timed = self.figures.etcd_request(Operation::Delete, self.resource);
+        let options = DeleteOptions {
+            get_on_failure: true,
+        };
+        self.backend
+            .optimistic_delete(&self.storage_key(name), expected, options)
+            .await
+            .map_err(storage_error)
+    }
+
+    fn storage_key(&self, name: &str) -> Vec<u8> {
+        let key = self.resource.key(self.namespace, name);
+        [self.prefix, key.as_bytes()].concat()
+    }
+}
+
+fn written(encoded: Encoded, revision: i64, outcome: Outcome) -> Written {
+    Written {
+        value: encoded.value,
+        revision,
+        outcome,
+        warnings: encoded.warnings,
+    }
+}

@@ -1,0 +1,435 @@
+//! An object on its way into storage: what the server sets, keeps and refuses in its metadata.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kube_api::status::writes::About;
+use kube_api::status::{Cause, Status};
+use kube_api::time;
+use serde_json::{Map, Value};
+
+use super::name;
+use super::stored::Stored;
+use crate::resource::Resource;
+
+/// Metadata that only the server changes, kept from the stored object by every update.
+const KEPT: [&str; 5] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+];
+
+/// Which part of an object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status.
+    Main,
+    /// The status, and labels and annotations with it; of a custom resource the status alone.
+    Status,
+    /// What keeps a namespace (`spec.finalizers`), which [`Part::Main`] leaves alone.
+    Finalize,
+}
+
+/// An object as a client sent it, or as a patch made it.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    resource: &'static Resource,
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl Draft {
+    /// Checks that the object is one of the kind, and gives it metadata if it has none.
+    ///
+    /// # Errors
+    /// 400 for another kind or version, and for metadata that is no object.
+    pub(crate) fn new(
+        resource: &'static Resource,
+        mut fields: Map<String, Value>,
+    ) -> Result<Self, Status> {
+        let named = |field| {
+            fields
+                .get(field)
+                .map_or("", |text| text.as_str().unwrap_or("?"))
+        };
+        let (kind, version) = (named("kind"), named("apiVersion"));
+        if !kind.is_empty() && kind != resource.kind {
+            return Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for this resource",
+                resource.kind
+            )));
+        }
+        if !version.is_empty() && version != resource.api_version {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({})",
+                resource.api_version
+            )));
+        }
+        let metadata = fields
+            .entry("metadata")
+            .or_insert_with(|| Map::new().into());
+        if metadata.is_null() {
+            *metadata = Map::new().into();
+        }
+        if !metadata.is_object() {
+            return Err(Status::bad_request("metadata: expected an object"));
+        }
+        Ok(Self { resource, fields })
+    }
+
+    /// A text of the metadata; empty where there is none.
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.fields["metadata"][field].as_str().unwrap_or_default()
+    }
+
+    fn metadata(&mut self) -> &mut Map<String, Value> {
+        match self.fields.get_mut("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            _ => unreachable!("checked when the draft was made"),
+        }
+    }
+
+    /// Prepares a new object for storage; answers its name.
+    ///
+    /// # Errors
+    /// 400 for another namespace than the URL's, 422 for a name that is missing or not allowed, 500 for a
+    /// `resourceVersion`, which a new object cannot have.
+    pub(crate) fn create(&mut self, namespace: &str) -> Result<String, Status> {
+        if !matches!(self.text("resourceVersion"), "" | "0") {
+            return Err(Status::internal(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        self.place(namespace)?;
+        if self.wants_a_name() {
+            let made_up = name::generate(self.text("generateName"));
+            self.metadata().insert("name".to_owned(), made_up.into());
+        }
+        self.check_name()?;
+        let generation = self.resource.has_generation();
+        let metadata = self.metadata();
+        for field in KEPT.iter().chain(&["resourceVersion", "selfLink"]) {
+            metadata.remove(*field);
+        }
+        let uid = uuid::Uuid::new_v4().to_string();
+        metadata.insert("uid".to_owned(), uid.into());
+        metadata.insert("creationTimestamp".to_owned(), now().into());
+        if generation {
+            metadata.insert("generation".to_owned(), 1.into());
+        }
+        if self.resource.begins_without_status() {
+            self.fields.remove("status");
+        }
+        self.fill();
+        Ok(self.text("name").to_owned())
+    }
+
+    /// Whether its name is made up by the server.
+    pub(crate) fn wants_a_name(&self) -> bool {
+        self.text("name").is_empty() && !self.text("generateName").is_empty()
+    }
+
+    /// Prepares an object that a PUT makes, since there is none to be replaced.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; 409 for a uid, which says that there was one.
+    pub(crate) fn create_by_update(&mut self, namespace: &str) -> Result<String, Status> {
+        expect_uid(self.resource.about(self.text("name")), self.text("uid"), "")?;
+        // Nothing to be compared with.
+        self.metadata().remove("resourceVersion");
+        self.create(namespace)
+    }
+
+    /// Checks that the object is the one that the URL names.
+    ///
+    /// # Errors
+    /// 400 for another name, or none.
+    pub(crate) fn expect_name(&self, name: &str) -> Result<(), Status> {
+        match self.text("name") {
+            given if given == name => Ok(()),
+            "" => Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            ))),
+            given => Err(Status::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            ))),
+        }
+    }
+
+    /// Checks that a patch left the uid alone.
+    ///
+    /// # Errors
+    /// 422 for another one.
+    pub(crate) fn expect_same_uid(&self, stored: &Stored) -> Result<(), Status> {
+        let given = self.text("uid");
+        if given.is_empty() || given == stored.text("uid") {
+            return Ok(());
+        }
+        let cause = Cause {
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {given:?}: field is immutable"),
+            field: "metadata.uid",
+        };
+        Err(self.invalid(vec![cause]))
+    }
+
+    /// Prepares an update of `stored` for storage.
+    ///
+    /// # Errors
+    /// 400 for another name or namespace than the URL's, 409 when `stored` is not what the client saw, 422
+    /// where the client must say what it saw.
+    pub(crate) fn update(
+        &mut self,
+        part: Part,
+        namespace: &str,
+        stored: &Stored,
+    ) -> Result<(), Status> {
+        let name = stored.text("name");
+        let about = self.resource.about(name);
+        self.expect_name(name)?;
+        self.place(namespace)?;
+        expect_uid(about, self.text("uid"), stored.text("uid"))?;
+        match self.text("resourceVersion") {
+            "" | "0" if self.resource.needs_version() => {
+                let cause = Cause {
+                    reason: "FieldValueInvalid",
+                    message: "Invalid value: 0: must be specified for an update".to_owned(),
+                    field: "metadata.resourceVersion",
+                };
+                // Named by the resource here, unlike elsewhere.
+                let (named, group) = (self.resource.name, self.resource.group);
+                return Err(Status::invalid(named, group, name, vec![cause]));
+            }
+            "" | "0" => {}
+            version if version == stored.revision.to_string() => {}
+            _ => return Err(Status::modified(about)),
+        }
+        let metadata = self.metadata();
+        metadata.remove("resourceVersion");
+        metadata.remove("selfLink");
+        for field in KEPT {
+            match stored.metadata().and_then(|stored| stored.get(field)) {
+                Some(kept) => metadata.insert(field.to_owned(), kept.clone()),
+                None => metadata.remove(field),
+            };
+        }
+        self.keep_other_parts(part, stored);
+        self.fill();
+        if self.resource.has_generation() && self.is_wanted_otherwise(stored) {
+            let generation = stored
+                .metadata()
+                .and_then(|stored| stored.get("generation")?.as_i64());
+            let next = generation.unwrap_or(0) + 1;
+            self.metadata().insert("generation".to_owned(), next.into());
+        }
+        Ok(())
+    }
+
+    /// Whether nothing keeps an object that is being deleted.
+    pub(crate) fn is_finished(&self) -> bool {
+        let metadata = &self.fields["metadata"];
+        let held = metadata["finalizers"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty());
+        !metadata["deletionTimestamp"].is_null() && !held
+    }
+
+    /// Whether the write changes what is wanted of the object: its spec, or whatever a custom resource has
+    /// beside metadata and status.
+    fn is_wanted_otherwise(&self, stored: &Stored) -> bool {
+        if !self.resource.is_custom() {
+            return self.fields.get("spec") != stored.fields.get("spec");
+        }
+        fn wanted(fields: &Map<String, Value>) -> HashMap<&str, &Value> {
+            let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
+            fields
+                .filter(|(name, _)| !matches!(*name, "metadata" | "status" | "kind" | "apiVersion"))
+                .collect()
+        }
+        wanted(&self.fields) != wanted(&stored.fields)
+    }
+
+    /// What the part that is written leaves alone comes from the stored object.
+    fn keep_other_parts(&mut self, part: Part, stored: &Stored) {
+        if !self.resource.has_status() {
+            return;
+        }
+        let all_but_status = part == Part::Status && self.resource.is_custom();
+        let foreign = |name: &str| match part {
+            Part::Main | Part::Finalize => name == "status",
+            Part::Status if all_but_status => name != "status",
+            Part::Status => !matches!(name, "status" | "metadata" | "kind" | "apiVersion"),
+        };
+        self.fields.retain(|name, _| !foreign(name));
+        for (name, value) in stored.fields.iter().filter(|(name, _)| foreign(name)) {
+            self.fields.insert(name.clone(), value.clone());
+        }
+        match (self.resource.kind, part) {
+            // Old kubelets send owners that they have damaged, and leave out a class that they do not know.
+            ("Pod", Part::Status) => {
+                self.keep(stored, ["metadata", "ownerReferences"]);
+                if self.fields["status"]["qosClass"]
+                    .as_str()
+                    .unwrap_or_default()
+                    == ""
+                {
+                    self.keep(stored, ["status", "qosClass"]);
+                }
+            }
+            ("Namespace", Part::Main) => self.keep(stored, ["spec", "finalizers"]),
+            _ => {}
+        }
+    }
+
+    /// Makes one field what it is in the stored object.
+    fn keep(&mut self, stored: &Stored, [holder, field]: [&str; 2]) {
+        let kept = stored
+            .fields
+            .get(holder)
+            .and_then(|fields| fields.get(field));
+        let there = self.fields.entry(holder).or_insert(Value::Null);
+        if there.is_null() && kept.is_some() {
+            *there = Map::new().into();
+        }
+        match (there.as_object_mut(), kept) {
+            (Some(fields), Some(kept)) => {
+                fields.insert(field.to_owned(), kept.clone());
+            }
+            (Some(fields), None) => {
+                fields.remove(field);
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// The namespace is the URL's.
+    fn place(&mut self, namespace: &str) -> Result<(), Status> {
+        match self.text("namespace") {
+            given if given == namespace => {}
+            "" => {
+                self.metadata()
+                    .insert("namespace".to_owned(), namespace.into());
+            }
+            _ if !self.resource.namespaced => {
+                self.metadata().remove("namespace");
+            }
+            _ => {
+                return Err(Status::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_name(&self) -> Result<(), Status> {
+        let name = self.text("name");
+        let (reason, message) = if name.is_empty() {
+            let message = "Required value: name or generateName is required".to_owned();
+            ("FieldValueRequired", message)
+        } else if let Some(why) = self.resource.name_rule().refuse(name) {
+            (
+                "FieldValueInvalid",
+                format!("Invalid value: {name:?}: {why}"),
+            )
+        } else {
+            return Ok(());
+        };
+        let cause = Cause {
+            reason,
+            message,
+            field: "metadata.name",
+        };
+        Err(self.invalid(vec![cause]))
+    }
+
+    fn invalid(&self, causes: Vec<Cause>) -> Status {
+        Status::invalid(
+            self.resource.kind,
+            self.resource.group,
+            self.text("name"),
+            causes,
+        )
+    }
+
+    /// What clients count on and may leave to the server.
+    fn fill(&mut self) {
+        match self.resource.kind {
+            "Secret" => {
+                self.take_texts();
+                default(&mut self.fields, "type", "Opaque");
+            }
+            "Pod" => default_below(&mut self.fields, "status", "phase", "Pending"),
+            "Namespace" => default_below(&mut self.fields, "status", "phase", "Active"),
+            _ => {}
+        }
+    }
+
+    /// A secret's `stringData` is a way to write `data`. What is no such thing stays, to be refused by its type.
+    fn take_texts(&mut self) {
+        let Some(Value::Object(texts)) = self.fields.get("stringData") else {
+            return;
+        };
+        let text = |value: &Value| match value {
+            Value::Null => Some(base64("")),
+            value => value.as_str().map(base64),
+        };
+        let texts = texts.iter();
+        let texts = texts.map(|(name, value)| Some((name.clone(), text(value)?.into())));
+        let Some(texts) = texts.collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let data = self.fields.entry("data").or_insert(Value::Null);
+        if data.is_null() {
+            *data = Map::new().into();
+        }
+        if let Value::Object(data) = data {
+            data.extend(texts);
+            self.fields.remove("stringData");
+        }
+    }
+}
+
+/// # Errors
+/// 409 when an object of another identity has the name.
+pub(crate) fn expect_uid(about: About<'_>, given: &str, stored: &str) -> Result<(), Status> {
+    if given.is_empty() || given == stored {
+        return Ok(());
+    }
+    let why =
+        format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    Err(Status::conflict(about, why))
+}
+
+/// The time now, as `metav1.Time`.
+pub(crate) fn now() -> String {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let mut text = Vec::new();
+    time::put_rfc3339(&mut text, since.as_secs() as i64);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+fn default(fields: &mut Map<String, Value>, name: &str, value: &str) {
+    let there = fields.entry(name).or_insert(Value::Null);
+    if there.is_null() || there == "" {
+        *there = value.into();
+    }
+}
+
+fn default_below(fields: &mut Map<String, Value>, holder: &str, name: &str, value: &str) {
+    let holder = fields.entry(holder).or_insert(Value::Null);
+    if holder.is_null() {
+        *holder = Map::new().into();
+    }
+    if let Value::Object(fields) = holder {
+        default(fields, name, value);
+    }
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}

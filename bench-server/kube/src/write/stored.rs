@@ -1,0 +1,164 @@
+//! An object as storage holds it, and the way from its fields into storage and back.
+
+use bytes::Bytes;
+use etcd_api::proto::mvccpb::KeyValue;
+use kube_api::custom::custom_from_json;
+use kube_api::{FromJsonError, Status, envelope, from_json, to_json};
+use serde_json::{Map, Value};
+
+use super::options::FieldValidation;
+use super::unknown::prune;
+use crate::resource::Resource;
+
+/// A stored object.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// As a client sees it, without `resourceVersion`.
+    pub(crate) fields: Map<String, Value>,
+    /// Revision of its last change.
+    pub(crate) revision: i64,
+    /// The stored bytes.
+    pub(crate) value: Bytes,
+}
+
+impl Stored {
+    /// Reads what is stored.
+    ///
+    /// # Errors
+    /// 500 when it is no object of the kind.
+    pub(crate) fn open(resource: &'static Resource, kv: KeyValue) -> Result<Self, Status> {
+        let damaged = |error: &dyn std::fmt::Display| {
+            let key = kv.key.escape_ascii();
+            Status::internal(format!(
+                "stored value of {key} is no {}: {error}",
+                resource.kind
+            ))
+        };
+        let json = match resource.schema() {
+            Some(message) => {
+                let raw = envelope::open(&kv.value).map_err(|error| damaged(&error))?;
+                let mut json = Vec::with_capacity(2 * raw.len());
+                to_json(message, raw, &resource.json_head(), &mut json)
+                    .map_err(|error| damaged(&error))?;
+                Bytes::from(json)
+            }
+            None => kv.value.clone(),
+        };
+        let mut fields: Map<String, Value> =
+            serde_json::from_slice(&json).map_err(|error| damaged(&error))?;
+        let metadata = fields
+            .entry("metadata")
+            .or_insert_with(|| Map::new().into());
+        match metadata.as_object_mut() {
+            Some(metadata) => metadata.remove("resourceVersion"),
+            None => return Err(damaged(&"metadata is no object")),
+        };
+        Ok(Self {
+            fields,
+            revision: kv.mod_revision,
+            value: kv.value,
+        })
+    }
+
+    pub(crate) fn metadata(&self) -> Option<&Map<String, Value>> {
+        self.fields.get("metadata")?.as_object()
+    }
+
+    /// A text of the metadata; empty where there is none.
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.metadata()
+            .and_then(|metadata| metadata.get(field)?.as_str())
+            .unwrap_or_default()
+    }
+
+    /// Whether it only waits for its finalizers.
+    pub(crate) fn is_being_deleted(&self) -> bool {
+        !self.text("deletionTimestamp").is_empty()
+    }
+
+    /// Its bytes once more.
+    pub(crate) fn unchanged(&self) -> Encoded {
+        Encoded {
+            value: self.value.clone(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The fields with the `resourceVersion` that clients see, which is what a patch applies to.
+    pub(crate) fn visible(&self) -> Map<String, Value> {
+        let mut fields = self.fields.clone();
+        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            let version = self.revision.to_string();
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+        fields
+    }
+}
+
+/// An object ready for storage.
+#[derive(Debug, Clone)]
+pub(crate) struct Encoded {
+    /// What is stored.
+    pub(crate) value: Bytes,
+    /// Unknown fields that were left out, for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Encodes an object for storage: protobuf where the kind has a schema, JSON with `kind` and `apiVersion`
+/// where it has none.
+///
+/// # Errors
+/// 400 for a value of another type than its field's, and for unknown fields with `Strict`.
+pub(crate) fn encode(
+    resource: &'static Resource,
+    mut fields: Map<String, Value>,
+    validation: FieldValidation,
+) -> Result<Encoded, Status> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Status::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {kind}: {why}",
+            resource.api_version.rsplit('/').next().unwrap_or_default(),
+            kind = resource.kind,
+        ))
+    };
+    let Some(message) = resource.schema() else {
+        fields.insert("kind".to_owned(), resource.kind.into());
+        fields.insert("apiVersion".to_owned(), resource.api_version.into());
+        let value = Value::Object(fields).to_string();
+        // What could not be read back would be stored and never seen again.
+        custom_from_json(value.as_bytes()).map_err(|error| unusable(&error))?;
+        return Ok(Encoded {
+            value: value.into(),
+            warnings: Vec::new(),
+        });
+    };
+    let mut warnings = Vec::new();
+    let mut raw = Vec::new();
+    // Most objects have no unknown fields, and then are walked once.
+    match from_json(message, &fields, &mut raw) {
+        Ok(()) => {}
+        Err(error @ FromJsonError::Type { .. }) => return Err(unusable(&error)),
+        Err(FromJsonError::Unknown { .. }) => {
+            let unknown = prune(message, &mut fields);
+            let texts: Vec<_> = unknown
+                .iter()
+                .map(|path| format!("unknown field {path:?}"))
+                .collect();
+            match validation {
+                FieldValidation::Strict => {
+                    let why = format!("strict decoding error: {}", texts.join(", "));
+                    return Err(unusable(&why));
+                }
+                FieldValidation::Warn => warnings = texts,
+                FieldValidation::Ignore => {}
+            }
+            raw.clear();
+            from_json(message, &fields, &mut raw).map_err(|error| unusable(&error))?;
+        }
+    }
+    let value = envelope::seal(resource.api_version, resource.kind, &raw);
+    Ok(Encoded {
+        value: value.into(),
+        warnings,
+    })
+}

@@ -1,0 +1,65 @@
+//! What connections and streams take and what their limits have refused, for `/metrics`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memory::in_flight;
+use memory::metrics::{counter, gauge};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::connections;
+use super::counts::COUNTS;
+
+/// Shows the process's counts.
+#[derive(Debug)]
+pub struct LimitCollector;
+
+impl Collector for LimitCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let e = &mut encoder;
+        gauge(
+            e,
+            "bench_server_connections_open",
+            "Connections of clients",
+            COUNTS.open.load(Ordering::Relaxed) as i64,
+        )?;
+        gauge(
+            e,
+            "bench_server_connections_limit",
+            "Connections that clients may have",
+            connections::limit() as i64,
+        )?;
+        gauge(
+            e,
+            "bench_server_in_flight_bytes",
+            "Bytes of responses that were handed to connections and that clients have not taken",
+            in_flight::all_bytes() as i64,
+        )?;
+        let counters: [(&str, &str, &AtomicU64); 4] = [
+            (
+                "bench_server_connections_refused",
+                "Connections that were closed at once, since there were too many",
+                &COUNTS.refused,
+            ),
+            (
+                "bench_server_newcomers_closed",
+                "Connections that had said nothing yet and were closed for newer ones",
+                &COUNTS.newcomers_closed,
+            ),
+            (
+                "bench_server_requests_refused",
+                "Requests that were refused, since too many were being answered",
+                &COUNTS.requests_refused,
+            ),
+            (
+                "bench_server_stalled_responses",
+                "Responses that were given up, since their clients took nothing",
+                &COUNTS.stalled,
+            ),
+        ];
+        for (name, help, value) in counters {
+            counter(e, name, help, value.load(Ordering::Relaxed) as f64)?;
+        }
+        Ok(())
+    }
+}

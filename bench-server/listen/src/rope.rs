@@ -1,0 +1,75 @@
+//! Data that lies in many places, and is written at once all the same.
+//!
+//! h2 hands a DATA frame to the socket through [`bytes::buf::Take`], which shows 16 slices at a time. A frame of
+//! 256 KiB that points at 26 records has 52, so it took four system calls, and a list 1.36 times as long as with one
+//! (`docs/performance.md`, "One write for a frame"). So data leaves here what it had no room to show, and the socket
+//! writes that, too, as far as it belongs to the same DATA frame ([`super::data_frames`]).
+
+use std::cell::Cell;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Slices by their number.
+pub trait Slices {
+    /// The slice of that number; `None` behind the last.
+    fn slice(&self, number: usize) -> Option<&[u8]>;
+}
+
+thread_local! {
+    static LATEST: Cell<Option<NotShown>> = const { Cell::new(None) };
+}
+
+/// The slices that a vectored read had no room to show.
+pub struct NotShown {
+    /// Where the last slice lies that was shown. Compared, never followed.
+    shown_last: Range<*const u8>,
+    slices: Arc<dyn Slices>,
+    next: usize,
+    bytes: usize,
+}
+
+impl NotShown {
+    /// `bytes` bytes of `slices` from number `next` on, behind `shown_last`, which was shown.
+    pub fn behind(
+        shown_last: &[u8],
+        slices: Arc<dyn Slices>,
+        next: usize,
+        bytes: usize,
+    ) -> Self {
+        Self {
+            shown_last: shown_last.as_ptr_range(),
+            slices,
+            next,
+            bytes,
+        }
+    }
+
+    /// Leaves them for the write that follows on this thread.
+    pub fn remember(self) {
+        LATEST.set(Some(self));
+    }
+
+    /// Takes what was left by a read that ended with the last of `bufs`. Whatever else was left is dropped.
+    pub(super) fn take_behind(bufs: &[IoSlice<'_>]) -> Option<Self> {
+        let latest = LATEST.take()?;
+        let last = bufs.last()?;
+        (last.as_ptr_range() == latest.shown_last).then_some(latest)
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The slices of the first `most` bytes, in order.
+    pub(super) fn slices(&self, most: usize) -> impl Iterator<Item = &[u8]> {
+        let mut left = self.bytes.min(most);
+        (self.next..).map_while(move |number| {
+            let slice = self.slices.slice(number).filter(|_| left > 0)?;
+            let slice = &slice[..slice.len().min(left)];
+            left -= slice.len();
+            Some(slice)
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! The writes of one request, before they are committed.
+//!
+//! A draft reads through to the current index and keeps what it writes to itself, so a request that
+//! fails half-way leaves nothing behind, and readers never see a half. One write stays an event
+//! that the commit applies in place; from the second on the draft has a copy-on-write index of its
+//! own, which the commit swaps in.
+
+use etcd_api::error::Refusal;
+use etcd_api::keys::KeyRange;
+use etcd_api::proto::etcdserverpb::{
+    DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
+};
+use index::Tree;
+use parking_lot::RwLock;
+
+use super::history::{Edits, Event, State};
+use super::{Fields, Record};
+
+/// Writes in the making. The caller holds the writer's lock, so that the state stands still.
+pub(super) struct Draft<'a> {
+    state: &'a RwLock<State>,
+    /// Revision of the store before any of this.
+    base: i64,
+    edits: Edits,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(state: &'a RwLock<State>) -> Self {
+        Self {
+            state,
+            base: state.read().revision(),
+            edits: Edits::None,
+        }
+    }
+
+    /// A view of one moment for reads without the writer's lock; nothing may be written to it.
+    pub(super) fn read_only(state: &'a RwLock<State>) -> Self {
+        let now = state.read();
+        Self {
+            state,
+            base: now.revision(),
+            edits: Edits::Many {
+                tree: now.tree().clone(),
+                events: Vec::new(),
+            },
+        }
+    }
+
+    /// Revision that a read in here sees: the base, or the one being made after the first write.
+    pub(super) fn revision(&self) -> i64 {
+        match &self.edits {
+            Edits::None => self.base,
+            Edits::Many { events, .. } if events.is_empty() => self.base,
+            _ => self.base + 1,
+        }
+    }
+
+    pub(super) fn into_edits(self) -> Edits {
+        self.edits
+    }
+
+    /// A key with this draft's writes in effect.
+    pub(super) fn get(&self, key: &[u8]) -> Option<Record> {
+        match &self.edits {
+            Edits::One(event) if event.record.key() == key => {
+                Some(event.record.clone()).filter(|record| !record.is_tombstone())
+            }
+            Edits::Many { tree, .. } => tree.get(key).cloned(),
+            _ => self.state.read().tree().get(key).cloned(),
+        }
+    }
+
+    /// The index with this draft's writes in effect.
+    pub(super) fn tree(&mut self) -> Tree<Record> {
+        if let Edits::None = self.edits {
+            return self.state.read().tree().clone();
+        }
+        let edits = std::mem::replace(&mut self.edits, Edits::None);
+        let (tree, events) = self.spread(edits);
+        let view = tree.clone();
+        self.edits = Edits::Many { tree, events };
+        view
+    }
+
+    /// Writes a key.
+    pub(super) fn put(&mut self, request: &PutRequest) -> Result<PutResponse, Refusal> {
+        let prev = self.get(&request.key);
+        let (old, is_new) = match &prev {
+            Some(prev) => (prev.fields(), false),
+            None => (Fields::default(), true),
+        };
+        if is_new && (request.ignore_value || request.ignore_lease) {
+            return Err(Refusal::KeyNotFound);
+        }
+        let revision = self.base + 1;
+        let record = Record::new(Fields {
+            key: &request.key,
+            create_revision: if is_new {
+                revision
+            } else {
+                old.create_revision
+            },
+            mod_revision: revision,
+            version: old.version + 1,
+            value: if request.ignore_value {
+                old.value
+            } else {
+                request.value[..].into()
+            },
+            lease: if request.ignore_lease {
+                old.lease
+            } else {
+                request.lease
+            },
+        });
+        let prev_kv = prev.as_ref().filter(|_| request.prev_kv).map(Record::to_kv);
+        self.push(Event { record, prev });
+        Ok(PutResponse {
+            header: None,
+            prev_kv,
+        })
+    }
+
+    /// Deletes the keys of an interval, in key order.
+    pub(super) fn delete_range(&mut self, request: &DeleteRangeRequest) -> DeleteRangeResponse {
+        let found: Vec<Record> = match KeyRange::new(&request.key, &request.range_end) {
+            KeyRange::One(key) => self.get(key).into_iter().collect(),
+            range => self.tree().cursor(range).collect(),
+        };
+        let mut response = DeleteRangeResponse {
+            deleted: found.len() as i64,
+            ..Default::default()
+        };
+        if request.prev_kv {
+            response.prev_kvs = found.iter().map(Record::to_kv).collect();
+        }
+        for prev in found {
+            self.delete(prev);
+        }
+        response
+    }
+
+    /// Deletes one key that is there.
+    pub(super) fn delete(&mut self, prev: Record) {
+        self.push(Event {
+            record: Record::tombstone(prev.key(), self.base + 1),
+            prev: Some(prev),
+        });
+    }
+
+    fn push(&mut self, event: Event) {
+        self.edits = match std::mem::replace(&mut self.edits, Edits::None) {
+            Edits::None => Edits::One(event),
+            edits => {
+                let (mut tree, mut events) = self.spread(edits);
+                event.redo(&mut tree);
+                events.push(event);
+                Edits::Many { tree, events }
+            }
+        };
+    }
+
+    /// Goes over from events that wait to an index of its own.
+    fn spread(&self, edits: Edits) -> (Tree<Record>, Vec<Event>) {
+        match edits {
+            Edits::Many { tree, events } => (tree, events),
+            Edits::One(event) => {
+                let mut tree = self.state.read().tree().clone();
+                event.redo(&mut tree);
+                (tree, vec![event])
+            }
+            Edits::None => (self.state.read().tree().clone(), Vec::new()),
+        }
+    }
+}

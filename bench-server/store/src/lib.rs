@@ -1,0 +1,292 @@
+//! The store: etcd's multi-version key space in memory, without any transport.
+//!
+//! It speaks etcd's messages (`etcd_api::proto`) and refuses in etcd's words, and knows neither
+//! gRPC nor HTTP nor an async runtime. What is in it, in the order that data flows:
+//!
+//! - [`record`]: one key as the exact bytes that go on the wire
+//! - [`index`](mod@index): the current keys, in a copy-on-write B+tree that counts
+//! - [`history`]: the log of revisions, and the versions of a key
+//! - `roots`: the index as it was
+//! - [`snapshot`]: an immutable view that reads run on
+//! - [`range`]: what a Range selects from a view
+//! - `draft`: the writes of one request before they are committed, and `txn`: many of them
+//! - [`watch_hub`]: who is told of a commit
+//! - [`lease`], [`compaction`], `space`, [`hash`]: what etcd has beside keys
+//!
+//! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index;
+//! nothing is locked while they filter, encode or send.
+
+pub mod compaction;
+#[cfg(test)]
+mod concurrency_tests;
+mod draft;
+pub mod hash;
+pub mod history;
+pub mod lease;
+pub mod range;
+pub mod record;
+mod roots;
+pub mod snapshot;
+mod space;
+#[cfg(test)]
+mod tests;
+mod txn;
+pub mod watch_hub;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Waker;
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::{
+    DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, ResponseHeader,
+};
+use memory::open_lists::{OpenList, OpenLists, Pinned};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use draft::Draft;
+use history::State;
+pub use index::Totals;
+use lease::Leases;
+pub use record::{Fields, Record, Shown, Value};
+use roots::HeldRoots;
+pub use snapshot::Snapshot;
+use space::Alarms;
+pub use txn::check;
+use watch_hub::Hub;
+
+/// A cursor over records: see [`index::Cursor`].
+pub type Cursor = index::Cursor<Record>;
+
+/// Limits of a store; the defaults are etcd's.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// Bytes above which puts are refused with NOSPACE; 0 is etcd's default of 2 GiB, negative no
+    /// limit.
+    pub quota_backend_bytes: i64,
+    /// Most compares, and most operations per branch, of a Txn.
+    pub max_txn_ops: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            quota_backend_bytes: 0,
+            max_txn_ops: 128,
+        }
+    }
+}
+
+/// A handle on one store; clones share it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    /// Serialises writers; holds what only they need.
+    writer: Mutex<Writer>,
+    /// What readers see. Locked for writing only to publish a commit.
+    state: RwLock<State>,
+    /// Roots of past revisions, none below the compacted one: a compaction passes under this lock.
+    roots: Mutex<HeldRoots>,
+    /// Who is told of commits. Locked inside the writer's lock, and before `state`.
+    hub: Mutex<Hub>,
+    /// Copy of `State::compacted`, so that a running list checks it without a lock.
+    compacted: AtomicI64,
+    /// Lists that are being sent.
+    open_lists: Arc<OpenLists>,
+}
+
+/// What only writers need, guarded by their lock.
+#[derive(Default)]
+struct Writer {
+    leases: Leases,
+    alarms: Alarms,
+}
+
+impl Store {
+    /// An empty store at revision 1.
+    pub fn new(config: Config) -> Self {
+        let state = State::default();
+        Self {
+            inner: Arc::new(Inner {
+                config,
+                writer: Mutex::default(),
+                hub: Mutex::new(Hub::new(state.revision())),
+                compacted: AtomicI64::new(state.compacted()),
+                state: RwLock::new(state),
+                roots: Mutex::default(),
+                open_lists: Arc::default(),
+            }),
+        }
+    }
+
+    /// The limits that it was made with.
+    pub fn config(&self) -> Config {
+        self.inner.config
+    }
+
+    /// The latest revision. A fresh store is at 1; the first write makes 2.
+    pub fn revision(&self) -> i64 {
+        self.inner.state.read().revision()
+    }
+
+    /// The last compacted revision, −1 when none ever was.
+    pub fn compact_revision(&self) -> i64 {
+        self.inner.compacted.load(Ordering::Acquire)
+    }
+
+    /// The latest state, in constant time.
+    pub fn snapshot(&self) -> Snapshot {
+        let state = self.inner.state.read();
+        let revision = state.revision();
+        Snapshot::new(self.clone(), state.tree().clone(), revision, revision)
+    }
+
+    /// The state at a revision; `rev <= 0` is the latest. Constant time for the latest revision
+    /// and those that are held, otherwise O(changes since) in a copy of the index, which is then
+    /// held for the next call.
+    ///
+    /// # Errors
+    /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
+    pub fn snapshot_at(&self, rev: i64) -> Result<Snapshot, Refusal> {
+        if rev <= 0 {
+            return Ok(self.snapshot());
+        }
+        let (tree, head) = roots::tree_at(&self.inner.state, &self.inner.roots, rev)?;
+        Ok(Snapshot::new(self.clone(), tree, rev, head))
+    }
+
+    /// Keeps a snapshot's root for the reads at its revision that are likely to follow (the next
+    /// pages of a limited read), unless it was compacted since. A few are held at a time, the least recently used
+    /// goes first.
+    pub fn hold(&self, snapshot: &Snapshot) {
+        let mut held = self.inner.roots.lock();
+        if snapshot.check().is_ok() {
+            let gone = held.insert(snapshot.revision(), snapshot.tree().clone());
+            // What only that root held is freed after the lock.
+            drop(held);
+            drop(gone);
+        }
+    }
+
+    /// Counts a list of the state at `revision` among those that are being sent, until what this returns is dropped.
+    fn open_list(&self, revision: i64) -> OpenList {
+        let replaced = self.inner.state.read().history_bytes_until(revision);
+        self.inner.open_lists.open(replaced)
+    }
+
+    /// What lists that are being sent keep in memory beside the history that is kept anyway.
+    pub fn pinned(&self) -> Pinned {
+        let forgotten = self.inner.state.read().forgotten_bytes();
+        self.inner.open_lists.pinned(forgotten)
+    }
+
+    /// One key at a revision (`rev <= 0` is the latest), and the latest revision. Cheaper than
+    /// [`Store::snapshot_at`]: follows the key's own chain of versions where it can.
+    ///
+    /// # Errors
+    /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].
+    pub fn get_at(&self, key: &[u8], rev: i64) -> Result<(Option<Record>, i64), Refusal> {
+        if let Some(found) = history::get_at(&self.inner.state, key, rev)? {
+            return Ok(found);
+        }
+        let snapshot = self.snapshot_at(rev)?;
+        Ok((snapshot.get(key), snapshot.head_revision()))
+    }
+
+    /// Writes one key.
+    ///
+    /// # Errors
+    /// [`Refusal::EmptyKey`], [`Refusal::ValueProvided`], [`Refusal::LeaseProvided`],
+    /// [`Refusal::KeyNotFound`], [`Refusal::LeaseNotFound`], [`Refusal::NoSpace`].
+    pub fn put(&self, request: &PutRequest) -> Result<PutResponse, Refusal> {
+        txn::check::put(request)?;
+        let mut writer = self.writer()?;
+        self.reserve(&mut writer, space::put_cost(request))?;
+        if request.lease != 0 && !writer.leases.exists(request.lease) {
+            return Err(Refusal::LeaseNotFound);
+        }
+        let mut draft = Draft::new(&self.inner.state);
+        let mut response = draft.put(request)?;
+        response.header = Some(header(self.commit(writer, draft)));
+        Ok(response)
+    }
+
+    /// Deletes the keys of an interval in one revision; no key found makes no revision.
+    ///
+    /// # Errors
+    /// [`Refusal::EmptyKey`].
+    pub fn delete_range(
+        &self,
+        request: &DeleteRangeRequest,
+    ) -> Result<DeleteRangeResponse, Refusal> {
+        txn::check::delete_range(request)?;
+        let writer = self.writer()?;
+        let mut draft = Draft::new(&self.inner.state);
+        let mut response = draft.delete_range(request);
+        response.header = Some(header(self.commit(writer, draft)));
+        Ok(response)
+    }
+
+    /// Forgets history older than `rev` and returns the latest revision. What is freed is freed
+    /// after all locks are released.
+    ///
+    /// # Errors
+    /// [`Refusal::Compacted`] when `rev` is not above the last compacted revision (−1 at first),
+    /// [`Refusal::FutureRevision`].
+    pub fn compact(&self, rev: i64) -> Result<i64, Refusal> {
+        let writer = self.writer()?;
+        // Held until the log and the roots agree: a past index is made from both.
+        let mut roots = self.inner.roots.lock();
+        let mut state = self.inner.state.write();
+        let mut garbage = state.compact(rev)?;
+        self.inner.compacted.store(rev, Ordering::Release);
+        let revision = state.revision();
+        drop(state);
+        garbage._roots = roots.trim(rev);
+        drop(roots);
+        drop(writer);
+        Ok(revision)
+    }
+
+    /// Takes the writer's lock.
+    fn writer(&self) -> Result<MutexGuard<'_, Writer>, Refusal> {
+        let writer = self.inner.writer.lock();
+        match writer.alarms.is_corrupt() {
+            true => Err(Refusal::Corrupt),
+            false => Ok(writer),
+        }
+    }
+
+    /// Publishes a draft: to readers, to leases, to watchers. Returns the revision that the store
+    /// is at then.
+    fn commit(&self, mut writer: MutexGuard<'_, Writer>, draft: Draft<'_>) -> i64 {
+        let edits = draft.into_edits();
+        let (revision, commit, garbage) = {
+            let mut state = self.inner.state.write();
+            let (commit, garbage) = state.commit(edits);
+            (state.revision(), commit, garbage)
+        };
+        let mut wakers = Vec::new();
+        if let Some(commit) = commit {
+            writer.leases.follow(&commit);
+            wakers = self.inner.hub.lock().deliver(revision, &commit);
+        }
+        drop(writer);
+        wakers.into_iter().for_each(Waker::wake);
+        // Freeing what only the old root held is nobody else's business.
+        drop(garbage);
+        revision
+    }
+}
+
+/// A header with nothing but the revision; the service knows the rest.
+pub(crate) fn header(revision: i64) -> ResponseHeader {
+    ResponseHeader {
+        revision,
+        ..ResponseHeader::default()
+    }
+}

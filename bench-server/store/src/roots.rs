@@ -1,0 +1,195 @@
+//! The index as it was: roots of past revisions that are held, and how others are made.
+//!
+//! A past index is rebuilt from the nearest root at hand – a held one or the current one – by undoing or redoing the
+//! commits between. No root below the compacted revision is ever held: the commits that lead away from it
+//! are gone. A compaction keeps the roots locked while it passes, so whoever has them locked sees log and roots agree.
+
+use std::collections::BTreeMap;
+
+use etcd_api::error::Refusal;
+use index::Tree;
+use parking_lot::{Mutex, RwLock};
+
+use super::Record;
+use super::history::State;
+
+/// Past roots that are held at a time. Each pins at most the nodes that changed since.
+const HELD_ROOTS: usize = 16;
+
+/// Commits that are copied out of the log under one lock.
+const SLICE_REVISIONS: i64 = 1024;
+
+/// Roots of past revisions, the least recently used dropped first.
+#[derive(Debug, Default)]
+pub(super) struct HeldRoots {
+    roots: BTreeMap<i64, (Tree<Record>, u64)>,
+    clock: u64,
+}
+
+impl HeldRoots {
+    /// Holds a root. Returns the one that had to go for it, to be freed once the lock is released.
+    #[must_use]
+    pub(super) fn insert(&mut self, revision: i64, tree: Tree<Record>) -> Option<Tree<Record>> {
+        self.clock += 1;
+        let mut gone = self.roots.insert(revision, (tree, self.clock));
+        if self.roots.len() > HELD_ROOTS {
+            let oldest = self.roots.iter().min_by_key(|(_, (_, used))| *used);
+            if let Some(oldest) = oldest.map(|(revision, _)| *revision) {
+                gone = self.roots.remove(&oldest);
+            }
+        }
+        gone.map(|(tree, _)| tree)
+    }
+
+    fn get(&mut self, revision: i64) -> Option<Tree<Record>> {
+        self.clock += 1;
+        let (tree, used) = self.roots.get_mut(&revision)?;
+        *used = self.clock;
+        Some(tree.clone())
+    }
+
+    /// The held root nearest to a revision, on either side.
+    fn nearest(&self, revision: i64) -> Option<(i64, &Tree<Record>)> {
+        let below = self.roots.range(..revision).next_back();
+        let above = self.roots.range(revision..).next();
+        let near = below.into_iter().chain(above);
+        near.map(|(at, (tree, _))| (*at, tree))
+            .min_by_key(|(at, _)| at.abs_diff(revision))
+    }
+
+    /// Forgets roots below a compacted revision and returns them to be freed.
+    pub(super) fn trim(&mut self, compacted: i64) -> Vec<Tree<Record>> {
+        let kept = self.roots.split_off(&compacted);
+        let dropped = std::mem::replace(&mut self.roots, kept);
+        dropped.into_values().map(|(tree, _)| tree).collect()
+    }
+}
+
+/// An index on its way to another revision.
+struct Journey {
+    tree: Tree<Record>,
+    at: i64,
+}
+
+/// The index at revision `rev` > 0, and the latest revision. Rebuilding runs outside all locks, and locks the
+/// log for [`SLICE_REVISIONS`] at a time: a writer that waits for it would hold up every reader.
+///
+/// # Errors
+/// [`Refusal::FutureRevision`]; [`Refusal::Compacted`], also when a compaction passes `rev` in the meantime.
+pub(super) fn tree_at(
+    state: &RwLock<State>,
+    roots: &Mutex<HeldRoots>,
+    rev: i64,
+) -> Result<(Tree<Record>, i64), Refusal> {
+    let (mut journey, head) = {
+        let mut roots = roots.lock();
+        let state = state.read();
+        state.check(rev)?;
+        let head = state.revision();
+        if let Some(tree) = roots.get(rev) {
+            return Ok((tree, head));
+        }
+        let (at, tree) = roots
+            .nearest(rev)
+            .filter(|(at, _)| at.abs_diff(rev) < head.abs_diff(rev))
+            .unwrap_or((head, state.tree()));
+        let tree = tree.clone();
+        (Journey { tree, at }, head)
+    };
+    while journey.at != rev {
+        journey.go_on(state, rev)?;
+    }
+    let tree = journey.tree;
+    let mut roots = roots.lock();
+    // A compaction may have passed in the meantime: its roots stay dropped.
+    let held = rev >= state.read().compacted();
+    let gone = held.then(|| roots.insert(rev, tree.clone()));
+    drop(roots);
+    drop(gone);
+    Ok((tree, head))
+}
+
+impl Journey {
+    /// Goes one slice of the log towards `rev`.
+    fn go_on(&mut self, state: &RwLock<State>, rev: i64) -> Result<(), Refusal> {
+        let to = rev.clamp(self.at - SLICE_REVISIONS, self.at + SLICE_REVISIONS);
+        let commits = {
+            let state = state.read();
+            state.check(rev)?;
+            let commits = state.commits_between(self.at.min(to), self.at.max(to));
+            let Some(commits) = commits else {
+                // On the way up a compaction can overtake. The way down from the current root is open for as long as
+                // `rev` is readable.
+                let tree = state.tree().clone();
+                let at = state.revision();
+                drop(state);
+                *self = Self { tree, at };
+                return Ok(());
+            };
+            commits
+        };
+        if to < self.at {
+            for event in commits.iter().rev().flat_map(|commit| commit.iter().rev()) {
+                event.undo(&mut self.tree);
+            }
+        } else {
+            for event in commits.iter().flat_map(|commit| commit.iter()) {
+                event.redo(&mut self.tree);
+            }
+        }
+        self.at = to;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_api::keys::KeyRange;
+
+    use super::*;
+    use crate::Fields;
+    use crate::history::Edits;
+    use crate::history::Event;
+
+    #[test]
+    fn the_least_recently_used_root_goes_first() {
+        let mut held = HeldRoots::default();
+        for revision in 0..HELD_ROOTS as i64 {
+            assert!(held.insert(revision, Tree::default()).is_none());
+        }
+        assert!(held.get(0).is_some());
+        assert!(held.insert(100, Tree::default()).is_some());
+        assert!(held.get(0).is_some(), "it was used");
+        assert!(held.get(1).is_none());
+        assert_eq!(held.nearest(60).map(|(at, _)| at), Some(100));
+        assert_eq!(
+            held.nearest(40).map(|(at, _)| at),
+            Some(HELD_ROOTS as i64 - 1)
+        );
+    }
+    /// What a reader saw that had the roots locked while a compaction passed.
+    #[test]
+    fn no_way_begins_at_a_root_whose_commits_are_gone() {
+        let (mut state, mut roots) = (State::default(), HeldRoots::default());
+        for revision in 2..=100 {
+            let record = Record::tombstone(format!("{revision}").as_bytes(), revision);
+            let record = Record::new(Fields {
+                version: 1,
+                create_revision: revision,
+                ..record.fields()
+            });
+            state.commit(Edits::One(Event { record, prev: None }));
+            if revision == 20 {
+                assert!(roots.insert(20, state.tree().clone()).is_none());
+            }
+        }
+        state.compact(45).expect("a revision of the past");
+        let (state, roots) = (RwLock::new(state), Mutex::new(roots));
+        let (tree, head) = tree_at(&state, &roots, 50).expect("it is kept");
+        let keys = tree.cursor(KeyRange::From(b""));
+        let mut revisions: Vec<i64> = keys.map(|record| record.mod_revision()).collect();
+        revisions.sort_unstable();
+        let expected: Vec<i64> = (2..=50).collect();
+        assert_eq!((revisions, head), (expected, 100), "one key per revision");
+    }
+}

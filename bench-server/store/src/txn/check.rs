@@ -1,0 +1,179 @@
+//! What can be refused by looking at the request alone, before anything is locked.
+
+use std::collections::{BTreeMap, HashSet};
+
+use etcd_api::error::Refusal;
+use etcd_api::keys::KeyRange;
+use etcd_api::proto::etcdserverpb::request_op::Request;
+use etcd_api::proto::etcdserverpb::{
+    DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+};
+
+use crate::range::Plan;
+
+/// Refuses a put that contradicts itself.
+pub fn put(request: &PutRequest) -> Result<(), Refusal> {
+    if request.key.is_empty() {
+        Err(Refusal::EmptyKey)
+    } else if request.ignore_value && !request.value.is_empty() {
+        Err(Refusal::ValueProvided)
+    } else if request.ignore_lease && request.lease != 0 {
+        Err(Refusal::LeaseProvided)
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses a delete without a key.
+pub fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
+    match request.key.is_empty() {
+        true => Err(Refusal::EmptyKey),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a transaction that is too large, malformed anywhere, or writes one key twice. Both
+/// branches are checked, whichever will be taken.
+pub fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
+    well_formed(request, max_ops)?;
+    writes_of(&request.success)?;
+    writes_of(&request.failure)?;
+    Ok(())
+}
+
+/// Whether it can be served without the writer's lock: ranges only. A nested transaction counts as
+/// a write, as etcd has it.
+pub fn is_read_only(request: &TxnRequest) -> bool {
+    let mut ops = request.success.iter().chain(&request.failure);
+    ops.all(|op| matches!(op.request, Some(Request::RequestRange(_))))
+}
+
+fn well_formed(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
+    let lists = [
+        request.compare.len(),
+        request.success.len(),
+        request.failure.len(),
+    ];
+    let ops = lists.into_iter().fold(0, usize::max);
+    // What this level uses up is gone for the levels below.
+    let left = max_ops.checked_sub(ops).ok_or(Refusal::TooManyOps)?;
+    if request.compare.iter().any(|compare| compare.key.is_empty()) {
+        return Err(Refusal::EmptyKey);
+    }
+    for op in request.success.iter().chain(&request.failure) {
+        match &op.request {
+            Some(Request::RequestRange(request)) => range(request)?,
+            Some(Request::RequestPut(request)) => put(request)?,
+            Some(Request::RequestDeleteRange(request)) => delete_range(request)?,
+            Some(Request::RequestTxn(request)) => well_formed(request, left)?,
+            None => return Err(Refusal::KeyNotFound),
+        }
+    }
+    Ok(())
+}
+
+fn range(request: &RangeRequest) -> Result<(), Refusal> {
+    Plan::of(request).map(|_| ())
+}
+
+/// What one branch writes, nested transactions included.
+#[derive(Default)]
+struct Writes<'a> {
+    puts: HashSet<&'a [u8]>,
+    deletes: Covered<'a>,
+}
+
+/// Collects a branch's writes and refuses a key that is put twice, or put and deleted. The order of
+/// the three passes is etcd's and is visible: the deletes of a nested transaction are held against
+/// later nested ones and this level's puts only, and of the two branches of one nested transaction both may
+/// put a key, or one put it and the other delete it.
+fn writes_of(ops: &[RequestOp]) -> Result<Writes<'_>, Refusal> {
+    let mut writes = Writes::default();
+    for op in ops {
+        if let Some(Request::RequestDeleteRange(request)) = &op.request {
+            writes.deletes.add(&request.key, &request.range_end);
+        }
+    }
+    for op in ops {
+        if let Some(Request::RequestTxn(request)) = &op.request {
+            let then = writes_of(&request.success)?;
+            let other = writes_of(&request.failure)?;
+            for key in &then.puts {
+                writes.put(key)?;
+            }
+            for key in other.puts.difference(&then.puts) {
+                writes.put(key)?;
+            }
+            writes.deletes.union(then.deletes);
+            writes.deletes.union(other.deletes);
+        }
+    }
+    for op in ops {
+        if let Some(Request::RequestPut(request)) = &op.request {
+            writes.put(&request.key)?;
+        }
+    }
+    Ok(writes)
+}
+
+impl<'a> Writes<'a> {
+    fn put(&mut self, key: &'a [u8]) -> Result<(), Refusal> {
+        match !self.deletes.contains(key) && self.puts.insert(key) {
+            true => Ok(()),
+            false => Err(Refusal::DuplicateKey),
+        }
+    }
+}
+
+/// A union of intervals: disjoint `start → end`, where an end of `None` is one key.
+#[derive(Default)]
+struct Covered<'a> {
+    keys: HashSet<&'a [u8]>,
+    intervals: BTreeMap<&'a [u8], &'a [u8]>,
+}
+
+impl<'a> Covered<'a> {
+    fn add(&mut self, key: &'a [u8], range_end: &'a [u8]) {
+        match KeyRange::new(key, range_end) {
+            KeyRange::One(key) => {
+                self.keys.insert(key);
+            }
+            KeyRange::Between(start, end) => self.insert(start, end),
+            // etcd compares the end as the byte that it is: below every key, covering nothing.
+            KeyRange::From(_) => {}
+        }
+    }
+
+    fn insert(&mut self, mut start: &'a [u8], mut end: &'a [u8]) {
+        if start >= end {
+            return;
+        }
+        if let Some((before, reach)) = self.intervals.range(..=start).next_back()
+            && *reach >= start
+        {
+            (start, end) = (before, end.max(reach));
+        }
+        while let Some((next, reach)) = self.intervals.range(start..=end).next() {
+            end = end.max(reach);
+            let next = *next;
+            self.intervals.remove(next);
+        }
+        self.intervals.insert(start, end);
+    }
+
+    fn union(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        for (start, end) in other.intervals {
+            self.insert(start, end);
+        }
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        let below = || {
+            self.intervals
+                .range::<[u8], _>((std::ops::Bound::Unbounded, std::ops::Bound::Included(key)))
+                .next_back()
+        };
+        self.keys.contains(key) || below().is_some_and(|(_, end)| key < *end)
+    }
+}

@@ -1,0 +1,100 @@
+//! The conditions of a transaction, and the path that they choose through it.
+
+use std::cmp::Ordering;
+
+use etcd_api::keys::KeyRange;
+use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use etcd_api::proto::etcdserverpb::request_op::Request;
+use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
+
+use crate::draft::Draft;
+use crate::{Fields, Value};
+
+/// Which branch a transaction takes, and which its nested ones take, in their order.
+pub(super) struct Path {
+    pub(super) succeeded: bool,
+    pub(super) nested: Vec<Path>,
+}
+
+impl Path {
+    /// Evaluates every compare that matters, all on the state before the transaction.
+    pub(super) fn choose(request: &TxnRequest, draft: &mut Draft<'_>) -> Self {
+        let succeeded = request.compare.iter().all(|compare| holds(compare, draft));
+        let nested = branch(request, succeeded).iter().filter_map(|op| {
+            let Some(Request::RequestTxn(nested)) = &op.request else {
+                return None;
+            };
+            Some(Self::choose(nested, draft))
+        });
+        Self {
+            nested: nested.collect(),
+            succeeded,
+        }
+    }
+}
+
+/// The operations of the branch that is taken.
+pub(super) fn branch(request: &TxnRequest, succeeded: bool) -> &[RequestOp] {
+    match succeeded {
+        true => &request.success,
+        false => &request.failure,
+    }
+}
+
+/// Whether every key of the compare's interval satisfies it. An interval without keys is compared
+/// as one key whose numbers are 0 – except by value, which never holds then.
+fn holds(compare: &Compare, draft: &mut Draft<'_>) -> bool {
+    let missing =
+        || compare.target != CompareTarget::Value as i32 && one(compare, &Fields::default());
+    match KeyRange::new(&compare.key, &compare.range_end) {
+        KeyRange::One(key) => match draft.get(key) {
+            Some(record) => one(compare, &record.fields()),
+            None => missing(),
+        },
+        range => {
+            let mut cursor = draft.tree().cursor(range);
+            if cursor.remaining() == 0 {
+                return missing();
+            }
+            while let Some(record) = cursor.next_ref() {
+                if !one(compare, &record.fields()) {
+                    return false;
+                }
+            }
+            true
+        }
+    }
+}
+
+/// One key against the compare. The operand is the one that belongs to the target; where another
+/// or none was sent, it is 0 or empty.
+fn one(compare: &Compare, fields: &Fields<'_>) -> bool {
+    let operand = compare.target_union.as_ref();
+    macro_rules! number {
+        ($found:expr, $arm:ident) => {
+            $found.cmp(&match operand {
+                Some(TargetUnion::$arm(number)) => *number,
+                _ => 0,
+            })
+        };
+    }
+    let ordering = match CompareTarget::try_from(compare.target) {
+        Ok(CompareTarget::Version) => number!(fields.version, Version),
+        Ok(CompareTarget::Create) => number!(fields.create_revision, CreateRevision),
+        Ok(CompareTarget::Mod) => number!(fields.mod_revision, ModRevision),
+        Ok(CompareTarget::Lease) => number!(fields.lease, Lease),
+        Ok(CompareTarget::Value) => match operand {
+            Some(TargetUnion::Value(value)) => fields.value.cmp(&value[..].into()),
+            _ => fields.value.cmp(&Value::default()),
+        },
+        Err(_) => Ordering::Equal,
+    };
+    match CompareResult::try_from(compare.result) {
+        Ok(CompareResult::Equal) => ordering.is_eq(),
+        Ok(CompareResult::NotEqual) => ordering.is_ne(),
+        Ok(CompareResult::Greater) => ordering.is_gt(),
+        Ok(CompareResult::Less) => ordering.is_lt(),
+        // etcd lets a result that it does not know pass.
+        Err(_) => true,
+    }
+}

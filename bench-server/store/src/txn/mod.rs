@@ -1,0 +1,173 @@
+//! Transactions: compares choose a path, the path is checked as a whole, then applied to a draft.
+
+pub mod check;
+mod compare;
+#[cfg(test)]
+mod tests;
+
+use etcd_api::error::Refusal;
+use etcd_api::proto::etcdserverpb::request_op::Request;
+use etcd_api::proto::etcdserverpb::response_op::Response;
+use etcd_api::proto::etcdserverpb::{
+    PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse,
+};
+
+use super::draft::Draft;
+use super::range::{self, Plan};
+use super::{Store, header};
+use compare::{Path, branch};
+
+impl Store {
+    /// Runs a transaction: all of it in one revision, or, when refused, none of it. One that only
+    /// reads runs on a snapshot and takes no lock.
+    ///
+    /// # Errors
+    /// Everything that its operations can be refused with, [`Refusal::TooManyOps`],
+    /// [`Refusal::DuplicateKey`].
+    pub fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Refusal> {
+        check::txn(request, self.inner.config.max_txn_ops)?;
+        if check::is_read_only(request) {
+            let mut draft = Draft::read_only(&self.inner.state);
+            return self.run(request, &mut draft, |_| true);
+        }
+        let mut writer = self.writer()?;
+        self.reserve(&mut writer, super::space::txn_cost(request))?;
+        let mut draft = Draft::new(&self.inner.state);
+        let mut response = self.run(request, &mut draft, |lease| writer.leases.exists(lease))?;
+        response.header = Some(header(self.commit(writer, draft)));
+        Ok(response)
+    }
+
+    fn run(
+        &self,
+        request: &TxnRequest,
+        draft: &mut Draft<'_>,
+        lease_exists: impl Fn(i64) -> bool,
+    ) -> Result<TxnResponse, Refusal> {
+        let path = Path::choose(request, draft);
+        let ops = taken(request, &path);
+        self.check_path(&ops, draft, lease_exists)?;
+        let mut response = self.apply(request, &path, draft)?;
+        response.header = Some(header(draft.revision()));
+        Ok(response)
+    }
+
+    /// Holds the path's operations against the store as it is before the transaction, one after the other as etcd
+    /// does: nothing is applied when one of them is to be refused, and the first that is gives the reason.
+    fn check_path(
+        &self,
+        ops: &[&RequestOp],
+        draft: &Draft<'_>,
+        lease_exists: impl Fn(i64) -> bool,
+    ) -> Result<(), Refusal> {
+        let (current, compacted) = {
+            let state = self.inner.state.read();
+            (state.revision(), state.compacted())
+        };
+        for op in ops {
+            match &op.request {
+                Some(Request::RequestRange(range)) if range.revision > current => {
+                    return Err(Refusal::FutureRevision);
+                }
+                // Without the exemption for revisions below 0 that a Range of its own has.
+                Some(Request::RequestRange(range))
+                    if range.revision != 0 && range.revision < compacted =>
+                {
+                    return Err(Refusal::Compacted);
+                }
+                Some(Request::RequestPut(put)) => check_put(put, draft, &lease_exists)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the branch that `path` chose.
+    fn apply(
+        &self,
+        request: &TxnRequest,
+        path: &Path,
+        draft: &mut Draft<'_>,
+    ) -> Result<TxnResponse, Refusal> {
+        let mut nested = path.nested.iter();
+        let mut responses = Vec::new();
+        for op in branch(request, path.succeeded) {
+            let response = match op.request.as_ref().ok_or(Refusal::KeyNotFound)? {
+                Request::RequestRange(range) => {
+                    Response::ResponseRange(self.range_in(range, draft)?)
+                }
+                Request::RequestPut(put) => {
+                    let mut response = draft.put(put)?;
+                    response.header = Some(header(draft.revision()));
+                    Response::ResponsePut(response)
+                }
+                Request::RequestDeleteRange(delete) => {
+                    let mut response = draft.delete_range(delete);
+                    response.header = Some(header(draft.revision()));
+                    Response::ResponseDeleteRange(response)
+                }
+                Request::RequestTxn(txn) => {
+                    let path = nested.next().expect("a path for each nested transaction");
+                    let mut response = self.apply(txn, path, draft)?;
+                    response.header = Some(header(0));
+                    Response::ResponseTxn(response)
+                }
+            };
+            responses.push(ResponseOp {
+                response: Some(response),
+            });
+        }
+        Ok(TxnResponse {
+            header: None,
+            succeeded: path.succeeded,
+            responses,
+        })
+    }
+
+    fn range_in(
+        &self,
+        request: &RangeRequest,
+        draft: &mut Draft<'_>,
+    ) -> Result<RangeResponse, Refusal> {
+        let plan = Plan::of(request)?;
+        let selection = if request.revision > 0 {
+            let snapshot = self.snapshot_at(request.revision)?;
+            range::select(snapshot.tree(), request, plan)
+        } else {
+            range::select(&draft.tree(), request, plan)
+        };
+        let mut response = range::to_response(selection, request);
+        response.header = Some(header(draft.revision()));
+        Ok(response)
+    }
+}
+
+/// Every operation on the path, nested ones in place.
+fn taken<'a>(request: &'a TxnRequest, path: &Path) -> Vec<&'a RequestOp> {
+    let mut nested = path.nested.iter();
+    let mut ops = Vec::new();
+    for op in branch(request, path.succeeded) {
+        if let Some(Request::RequestTxn(txn)) = &op.request {
+            let path = nested.next().expect("a path for each nested transaction");
+            ops.extend(taken(txn, path));
+        } else {
+            ops.push(op);
+        }
+    }
+    ops
+}
+
+/// Whether the lease and the key that a put needs are there.
+fn check_put(
+    put: &PutRequest,
+    draft: &Draft<'_>,
+    lease_exists: impl Fn(i64) -> bool,
+) -> Result<(), Refusal> {
+    if put.lease != 0 && !lease_exists(put.lease) {
+        return Err(Refusal::LeaseNotFound);
+    }
+    if (put.ignore_value || put.ignore_lease) && draft.get(&put.key).is_none() {
+        return Err(Refusal::KeyNotFound);
+    }
+    Ok(())
+}

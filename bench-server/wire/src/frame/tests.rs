@@ -1,0 +1,252 @@
+//! Frames as buffers, and as HTTP/2 writes them to a socket.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use listen::{Handler, serve_one};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tonic::Status;
+
+use super::*;
+use crate::body::{FrameSource, ResponseBody};
+
+fn drain_vectored(mut frame: Frame, step: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    while frame.has_remaining() {
+        let mut slices = [IoSlice::new(&[]); 4];
+        let filled = frame.chunks_vectored(&mut slices);
+        let seen = slices[..filled].iter().flat_map(|s| s.iter().copied());
+        let before = out.len();
+        out.extend(seen.take(step));
+        let take = out.len() - before;
+        frame.advance(take);
+    }
+    out
+}
+
+#[test]
+fn a_rope_reads_as_the_bytes_it_was_built_from() {
+    for step in [1, 7, 4096, 1 << 20] {
+        let mut builder = FrameBuilder::new(64);
+        let mut expected = Vec::new();
+        for (i, len) in [10usize, 5_000, 3, 70_000, 1, 4_096, 2]
+            .into_iter()
+            .enumerate()
+        {
+            let bytes = vec![i as u8; len];
+            expected.extend_from_slice(&bytes);
+            builder.put_shared(Bytes::from(bytes));
+        }
+        assert_eq!(builder.len(), expected.len());
+        assert_eq!(
+            drain_vectored(builder.finish(), step),
+            expected,
+            "step {step}"
+        );
+    }
+}
+
+#[test]
+fn frames_are_cut_exactly_wherever_the_pieces_end() {
+    let mut builder = FrameBuilder::with_target(1 << 20, 10_000);
+    let mut expected = Vec::new();
+    let mut seen = Vec::new();
+    for (i, len) in [
+        10usize, 50_000, 3, 9_990, 4_096, 4_000, 4_000, 4_000, 25_000,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let bytes = vec![i as u8; len];
+        expected.extend_from_slice(&bytes);
+        match i % 2 {
+            0 => builder.put_shared(Bytes::from(bytes)),
+            _ => {
+                // More lies around the part than it shows.
+                let buffer = [&[0xff][..], &bytes, &[0xff]].concat().into();
+                builder.put_part(Part::new(&buffer, 1..1 + len));
+            }
+        }
+        while builder.is_full() {
+            let frame = builder.take_frame();
+            assert_eq!(frame.remaining(), 10_000);
+            seen.extend(drain_vectored(frame, 777));
+        }
+    }
+    let rest = builder.take_frame();
+    assert!(rest.remaining() < 10_000 && builder.is_empty());
+    seen.extend(drain_vectored(rest, usize::MAX));
+    assert!(seen == expected, "every byte once, in order");
+}
+
+#[test]
+fn chunks_read_no_further_than_the_frame() {
+    let mut builder = FrameBuilder::with_target(0, 5_000);
+    builder.put_shared(Bytes::from(vec![1; 12_000]));
+    for len in [5_000, 5_000, 2_000] {
+        let mut frame = builder.take_frame();
+        assert_eq!(frame.chunk().len(), len);
+        assert_eq!(frame.copy_to_bytes(len), vec![1; len]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "cannot advance")]
+fn advancing_past_the_end_is_a_bug() {
+    Frame::from(Bytes::from_static(b"ab")).advance(3);
+}
+
+/// Bytes of a slice that is pointed at: 52 of them are a frame.
+const SLICE_BYTES: usize = 5_000;
+
+/// Slices of a body.
+const SLICES: usize = 600;
+
+fn slices() -> impl Iterator<Item = Bytes> {
+    (0..SLICES).map(|i| {
+        let bytes: Vec<u8> = (0..SLICE_BYTES).map(|j| (i * 31 + j) as u8).collect();
+        Bytes::from(bytes)
+    })
+}
+
+/// Responses of many slices, in frames of the usual size.
+#[derive(Clone)]
+struct ManySlices;
+
+impl Handler for ManySlices {
+    type Data = Frame;
+    type Body = ResponseBody;
+
+    fn refuse(&self, _: &Request<Incoming>) -> Option<Response<ResponseBody>> {
+        None
+    }
+
+    async fn handle(self, _: Request<Incoming>) -> Response<ResponseBody> {
+        let mut builder = FrameBuilder::new(usize::MAX);
+        slices().for_each(|slice| builder.put_shared(slice));
+        Response::new(ResponseBody::pulled(Frames(builder)))
+    }
+}
+
+struct Frames(FrameBuilder);
+
+impl FrameSource for Frames {
+    fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
+        Ok((!self.0.is_empty()).then(|| self.0.take_frame()))
+    }
+}
+
+/// A socket that takes at most `most` bytes at a time, and keeps how many each write brought.
+struct Socket {
+    inner: DuplexStream,
+    most: usize,
+    writes: Arc<Mutex<Vec<usize>>>,
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let all = bufs.iter().flat_map(|buf| buf.iter().copied());
+        let all: Vec<u8> = all.take(self.most).collect();
+        let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &all))?;
+        self.writes.lock().push(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+/// Reads `bodies` of [`ManySlices`] at once over one connection with such a window and a socket that takes at most `most`
+/// bytes at a time, and checks each to the last byte. Returns what each write brought.
+async fn read_over_http2(bodies: usize, window: u32, most: usize) -> Vec<usize> {
+    let (near, inner) = tokio::io::duplex(1 << 20);
+    let writes = Arc::new(Mutex::new(Vec::new()));
+    let socket = Socket {
+        inner,
+        most,
+        writes: writes.clone(),
+    };
+    let server = tokio::spawn(serve_one(socket, ManySlices));
+    let (client, connection) = h2::client::Builder::new()
+        .initial_window_size(window)
+        .initial_connection_window_size(8 << 20)
+        .max_frame_size(TARGET_BYTES as u32)
+        .handshake::<_, Bytes>(near)
+        .await
+        .expect("a handshake");
+    let connection = tokio::spawn(connection);
+    let expected: Vec<u8> = slices().flatten().collect();
+    let read_one = async |mut client: h2::client::SendRequest<Bytes>| {
+        let request = Request::get("http://localhost/").body(()).expect("a GET");
+        let (response, _) = client.send_request(request, true).expect("a stream");
+        let mut body = response.await.expect("a response").into_body();
+        let mut seen = Vec::new();
+        while let Some(data) = body.data().await {
+            let data = data.expect("data");
+            seen.extend_from_slice(&data);
+            let released = body.flow_control().release_capacity(data.len());
+            released.expect("it was taken from this window");
+        }
+        assert!(seen == expected, "every byte once, in order");
+    };
+    let all = (0..bodies).map(|_| read_one(client.clone()));
+    futures::future::join_all(all).await;
+    connection.abort();
+    server.abort();
+    let writes = writes.lock().clone();
+    writes
+}
+
+/// HTTP/2 alone shows 16 slices to a write.
+#[tokio::test]
+async fn http2_writes_a_frame_of_many_slices_at_once() {
+    let writes = read_over_http2(1, 8 << 20, usize::MAX).await;
+    let frames = (SLICES * SLICE_BYTES).div_ceil(TARGET_BYTES);
+    let large = writes.iter().filter(|&&bytes| bytes > 64 * 1024).count();
+    assert_eq!(large, frames, "{writes:?}");
+}
+
+/// Frames are cut by windows, writes by the socket, and two bodies take turns.
+#[tokio::test]
+async fn however_writes_and_frames_are_cut_the_bytes_are_the_same() {
+    for most in [usize::MAX, 200_000, 81_000, 80_009, 30_000, 777] {
+        for (bodies, window) in [(1, 8 << 20), (1, 70_000), (3, 8 << 20), (3, 300_001)] {
+            read_over_http2(bodies, window, most).await;
+        }
+    }
+}
