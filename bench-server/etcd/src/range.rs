@@ -18,9 +18,9 @@ use wire::frame::TARGET_BYTES;
 use wire::{grpc, proto};
 
 use super::Node;
+use super::busy::too_many_requests;
 use super::flags::RangeEncoding;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
-use super::busy::too_many_requests;
 
 /// Messages above this are gathered off the connection's thread, so that other connections there
 /// are still served.

@@ -75,10 +75,9 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             // Streamed, as upstream does it: no Content-Length.
-            Self::List(_)
-            | Self::Ahead(_)
-            | Self::Dressed(_)
-            | Self::Watch(_) => SizeHint::default(),
+            Self::List(_) | Self::Ahead(_) | Self::Dressed(_) | Self::Watch(_) => {
+                SizeHint::default()
+            }
         }
     }
 }

@@ -6,11 +6,11 @@ use http::{HeaderValue, Response, StatusCode};
 use kube_api::{ListOptions, Status};
 
 use super::body::KubeBody;
-use super::list_body::ListBody;
 use super::dress::{Dress, DressedList};
 use super::filter::{Filter, NAME};
 use super::form::{Form, Include};
 use super::list::Lister;
+use super::list_body::ListBody;
 use super::media::{Encoding, Media, Shape};
 use super::object::Object;
 use super::page::Listing;

@@ -9,8 +9,8 @@ use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, USER_AGENT};
 use wire::frame::Frame;
 
-use super::list_body::ListBody;
 use super::indent::Indenter;
+use super::list_body::ListBody;
 use super::media::is_true;
 
 /// Bodies up to this size are not compressed.

@@ -31,12 +31,7 @@ pub struct NotShown {
 
 impl NotShown {
     /// `bytes` bytes of `slices` from number `next` on, behind `shown_last`, which was shown.
-    pub fn behind(
-        shown_last: &[u8],
-        slices: Arc<dyn Slices>,
-        next: usize,
-        bytes: usize,
-    ) -> Self {
+    pub fn behind(shown_last: &[u8], slices: Arc<dyn Slices>, next: usize, bytes: usize) -> Self {
         Self {
             shown_last: shown_last.as_ptr_range(),
             slices,

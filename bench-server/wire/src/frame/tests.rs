@@ -31,7 +31,7 @@ fn drain_vectored(mut frame: Frame, step: usize) -> Vec<u8> {
 #[test]
 fn a_rope_reads_as_the_bytes_it_was_built_from() {
     for step in [1, 7, 4096, 1 << 20] {
-        let mut builder = FrameBuilder::new(64);
+        let mut builder: FrameBuilder = FrameBuilder::new(64);
         let mut expected = Vec::new();
         for (i, len) in [10usize, 5_000, 3, 70_000, 1, 4_096, 2]
             .into_iter()
@@ -85,7 +85,7 @@ fn frames_are_cut_exactly_wherever_the_pieces_end() {
 
 #[test]
 fn chunks_read_no_further_than_the_frame() {
-    let mut builder = FrameBuilder::with_target(0, 5_000);
+    let mut builder: FrameBuilder = FrameBuilder::with_target(0, 5_000);
     builder.put_shared(Bytes::from(vec![1; 12_000]));
     for len in [5_000, 5_000, 2_000] {
         let mut frame = builder.take_frame();
@@ -97,7 +97,7 @@ fn chunks_read_no_further_than_the_frame() {
 #[test]
 #[should_panic(expected = "cannot advance")]
 fn advancing_past_the_end_is_a_bug() {
-    Frame::from(Bytes::from_static(b"ab")).advance(3);
+    Frame::<SharedPart>::from(Bytes::from_static(b"ab")).advance(3);
 }
 
 /// Bytes of a slice that is pointed at: 52 of them are a frame.
@@ -228,8 +228,7 @@ async fn read_over_http2(bodies: usize, window: u32, most: usize) -> Vec<usize> 
     futures::future::join_all(all).await;
     connection.abort();
     server.abort();
-    let writes = writes.lock().clone();
-    writes
+    writes.lock().clone()
 }
 
 /// HTTP/2 alone shows 16 slices to a write.
