@@ -1,6 +1,7 @@
-//! Loads a data set into an etcd: many puts a transaction, the last objects one by one, then what a small one lacks of a raft
-//! log's length, several connections, everything noted that was sent.
+//! Loads a data set into an etcd: many puts a transaction, the last objects one by one, several connections, everything
+//! noted that was sent.
 //!
+//! - [`fill_log()`]: entries without effect, for a server that keeps a log and was given few objects
 //! - [`unseed()`]: takes it away again
 
 mod unseed;
@@ -34,8 +35,7 @@ const IN_FLIGHT: usize = 2;
 const BATCH_OPS: u64 = 128;
 /// Objects at the end that are put one by one, as Kubernetes writes them: more entries than etcd keeps of its raft log in
 /// memory, a snapshot's 10,000 (`--snapshot-count`) and 5,000 behind it (`--snapshot-catchup-entries`). It counts entries,
-/// not bytes, and 1,172 batches of 128 would leave 150,000 objects there, in the heap of a restarted server as well. What a
-/// smaller data set lacks of so many, entries without effect make up: in production it is behind millions of entries.
+/// not bytes, and 1,172 batches of 128 would leave 150,000 objects there, in the heap of a restarted server as well.
 pub const ONE_BY_ONE: u64 = 16_000;
 /// Entries without effect in flight.
 const WITHOUT_EFFECT_IN_FLIGHT: usize = 200;
@@ -76,9 +76,8 @@ impl Written {
     }
 }
 
-/// Writes every object of `data` below `root`, or those until [`Written::stop`], and then entries without effect, as many as a data
-/// set of less than [`ONE_BY_ONE`] objects lacks: a second or two. When it returns, an error or not, no transaction that writes
-/// an object is on its way any more, but for those without an answer. Dropping the future stops writing at once and leaves them on their way.
+/// Writes every object of `data` below `root`, or those until [`Written::stop`]. When it returns, an error or not, no
+/// transaction is on its way any more, but for those without an answer. Dropping the future stops writing at once and leaves them on their way.
 ///
 /// # Errors
 /// The first error of any connection; a transaction without an answer within 30 s is one.
@@ -100,7 +99,7 @@ pub async fn seed(
     }
     let next = Arc::new(AtomicU64::new(0));
     let mut writers = JoinSet::new();
-    for client in &clients {
+    for client in clients {
         for _ in 0..IN_FLIGHT {
             let writer = Writer {
                 client: client.clone(),
@@ -136,21 +135,22 @@ pub async fn seed(
     if let Some(error) = first_error {
         return Err(error);
     }
-    write_without_effect(&clients, data.len(), root, written).await?;
     Ok(all)
 }
 
-/// Writes what `objects` lack of [`ONE_BY_ONE`] entries.
-async fn write_without_effect(
-    clients: &[Client],
-    objects: u64,
-    root: &str,
-    written: &Written,
-) -> Result<(), EtcdError> {
+/// Writes entries without effect, as many as a data set of `objects` lacks of [`ONE_BY_ONE`]: a second or two. So the raft log
+/// of a small data set is behind other entries, as it is in production.
+///
+/// # Errors
+/// The first error; a transaction without an answer within 30 s is one.
+pub async fn fill_log(config: &ClientConfig, objects: u64, root: &str) -> Result<(), EtcdError> {
+    if objects >= ONE_BY_ONE {
+        return Ok(());
+    }
+    let client = in_time(Client::connect(config.clone())).await?;
     let request = transaction([delete(format!("{root}{NO_KEY}").into())].into_iter());
-    let entries = (objects..ONE_BY_ONE).take_while(|_| !written.stop.is_cancelled());
-    let sent = entries.zip(clients.iter().cycle()).map(|(_, client)| {
-        let request = request.clone();
+    let sent = (objects..ONE_BY_ONE).map(|_| {
+        let (client, request) = (&client, request.clone());
         async move { in_time(client.kv().txn(request)).await.map(drop) }
     });
     let sent = stream::iter(sent).buffer_unordered(WITHOUT_EFFECT_IN_FLIGHT);

@@ -11,7 +11,7 @@ use crate::pace::closed::Verifier;
 use crate::progress::Counted;
 use crate::run::described;
 use crate::seed::kube::Loaded;
-use crate::seed::{Written, seed};
+use crate::seed::{Written, fill_log, seed};
 use crate::target::Running;
 use crate::target::kube::Options;
 use crate::target::list::{Asks, Row};
@@ -132,6 +132,11 @@ impl RowRun<'_> {
         let expected = self.unless_stopped(seeded).await?;
         let expected = expected.map_err(|e| Early::Failed(format!("seeding: {e}")))?;
         let seed_s = begun.elapsed().as_secs_f64();
+        if running.folder().is_some() {
+            let filled = self.unless_stopped(fill_log(config, data.len(), OWN_ROOT));
+            let filled = filled.await?;
+            filled.map_err(|e| Early::Failed(format!("entries without effect: {e}")))?;
+        }
         measured.case.seed_s = Some(seed_s);
         phase.done(&format!("{seed_s:.1} s"));
         Ok(expected)
