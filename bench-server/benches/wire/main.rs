@@ -1,4 +1,4 @@
-//! Both tiers over a socket, server and client in two processes: the bars of `docs/performance.md`.
+//! Both tiers over a socket, server and client in two processes: see `docs/performance.md`.
 //!
 //! `cargo bench -p bench-server --bench wire -- sockets|lists|tls|kube|first|small|pace|idle|all…` prints a table each. Without a
 //! name nothing runs: together they take ten minutes, as long as all other benches. What is compared is taken in turn,
