@@ -9,6 +9,7 @@
 
 mod lexer;
 mod reader;
+mod refusal;
 mod syntax;
 #[cfg(test)]
 mod tests;

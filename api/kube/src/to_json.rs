@@ -4,23 +4,25 @@
 //! the order of Go's structs, zero values by each field's rule, strings escaped as Go's encoder does
 //! with HTML escaping on (what Kubernetes' serializer uses).
 //!
-//! - [`message`]: the fields of a message; [`value`]: what is in them; [`tidy`]: messages in another order
+//! - [`writer`]: what fields are written by; [`message`]: those of a message; [`value`]: what is in them; [`tidy`]: messages in another order
 //! - [`text`]: the text being written; [`escape`]: what is escaped in it
 //! - [`series`]: many objects, of which neighbours are alike; [`trace`]: where an object's fields lie on both
-//!   wires; [`compare`]: what another one has different; [`course`]: the way to that, taken again through the next
+//!   wires; [`compare`]: what another one has different, a [`patch`] each; [`course`]: the way to that, taken again through the next
 
 mod compare;
 mod course;
 mod escape;
 mod message;
+mod patch;
 mod series;
 pub(crate) mod text;
 mod tidy;
 mod trace;
 mod value;
+mod writer;
 
-use self::message::Writer;
 use self::trace::Untraced;
+use self::writer::Writer;
 use crate::protobuf::Malformed;
 use crate::schema::{Field, Message};
 pub use escape::put_string;

@@ -1,7 +1,7 @@
 //! Data that lies in many places, and is written at once all the same.
 //!
 //! h2 hands a DATA frame to the socket through [`bytes::buf::Take`], which shows 16 slices at a time. A frame of
-//! 256 KiB that points at 26 records has 52, so it took four system calls, and a list 1.36 times as long as with one
+//! 256 KiB that points at 26 records has 52, which is four system calls, and those take 1.36 times as long as one
 //! (`docs/performance.md`, "One write for a frame"). So data leaves here what it had no room to show, and the socket
 //! writes that, too, as far as it belongs to the same DATA frame ([`super::data_frames`]).
 
@@ -43,6 +43,11 @@ impl NotShown {
     /// Leaves them for the write that follows on this thread.
     pub fn remember(self) {
         LATEST.set(Some(self));
+    }
+
+    /// Forgets what an earlier read has left, since this one has shown all.
+    pub fn forget() {
+        LATEST.set(None);
     }
 
     /// Takes what was left by a read that ended with the last of `bufs`. Whatever else was left is dropped.

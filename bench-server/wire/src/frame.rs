@@ -177,6 +177,8 @@ impl<S: Shared> Buf for Frame<S> {
             && let Pieces::Many(pieces) = &self.pieces
         {
             NotShown::behind(last, pieces.clone(), self.next + filled, left).remember();
+        } else {
+            NotShown::forget();
         }
         filled
     }

@@ -72,7 +72,9 @@ async fn a_log_is_filled_behind_a_small_data_set_and_not_behind_a_large_one() {
     let etcd = FakeEtcd::start(Fault::None);
     let config = ClientConfig::new(&etcd.url()).expect("a URL");
     for (objects, entries) in [(ONE_BY_ONE, 0), (ONE_BY_ONE - 300, 300)] {
-        fill_log(&config, objects, ROOT).await.expect("it is filled");
+        fill_log(&config, objects, ROOT)
+            .await
+            .expect("it is filled");
         assert_eq!(etcd.writes(), entries);
     }
     assert_eq!(etcd.keys(), [""; 0], "nothing is stored");

@@ -1,6 +1,6 @@
 //! The words of a CEL expression.
 
-use super::syntax::{Refusal, syntax_error};
+use super::refusal::{Refusal, syntax_error};
 
 /// One word.
 #[derive(Debug, Clone, PartialEq, Eq)]

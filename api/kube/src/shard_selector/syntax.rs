@@ -1,9 +1,8 @@
 //! CEL expressions, reduced to what a refusal names: which kind each one is, which function it calls, with
 //! which arguments.
 
-use std::fmt;
-
 use super::lexer::{Token, Word, words};
+use super::refusal::{Refusal, syntax_error};
 
 /// CEL's limit for one expression, in characters.
 const MOST_CHARACTERS: usize = 100_000;
@@ -113,9 +112,6 @@ impl Expression {
     }
 }
 
-/// Why a text is no expression.
-pub(super) type Refusal = Box<str>;
-
 /// Small, because a level of brackets takes a dozen of them on the stack, and there may be [`DEEPEST`] levels.
 type Parsed = Result<Box<Expression>, Refusal>;
 
@@ -136,11 +132,6 @@ pub(super) fn parse(text: &str) -> Result<Expression, Refusal> {
         Token::End => Ok(*expression),
         _ => Err(parser.unexpected()),
     }
-}
-
-/// A text that is no expression. CEL's parser goes on with what it had expected; ours stops there.
-pub(super) fn syntax_error(what: fmt::Arguments<'_>) -> Refusal {
-    format!("Syntax error: {what}").into()
 }
 
 struct Parser<'w> {

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::course::Course;
+use super::patch::Patch;
 use super::trace::{Fragment, Fragments, Link};
 use super::value::{is_left_out, key_of};
 use crate::protobuf::{Field as Found, Fields, Wire};
@@ -16,15 +17,6 @@ const PRICE: i64 = 3;
 
 /// What is lent at the beginning: names and times come first, and differ in every object.
 const LENT: i64 = 20 * PRICE;
-
-/// A value that is to be written in the place of another one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Patch {
-    /// Which one.
-    pub(super) fragment: Link,
-    /// Offset of the field in the object that has the new value.
-    pub(super) field: u32,
-}
 
 /// What the objects of a series are compared with.
 #[derive(Debug, Default)]

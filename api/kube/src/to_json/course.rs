@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use super::compare::Patch;
+use super::patch::Patch;
 use super::trace::{Fragments, Link};
 use super::value::{is_left_out, key_of};
 use crate::protobuf::Fields;

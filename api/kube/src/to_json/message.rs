@@ -1,31 +1,14 @@
 //! The fields of a message, in the order in which JSON shows them.
 
 use super::ToJsonError;
-use super::text::Text;
 use super::tidy::tidied;
 use super::trace::Trace;
 use super::value::{is_left_out, zero};
+use super::writer::Writer;
 use crate::protobuf::Fields;
 use crate::schema::{Field, Kind, Message, Rule};
 
-/// Writes objects, and notes for a [`Trace`] where their fields lie.
-pub(super) struct Writer<'o, T> {
-    /// Whether no message has broken the order that its type promised.
-    orderly: bool,
-    pub(super) out: Text<'o>,
-    pub(super) trace: T,
-}
-
-impl<'o, T: Trace> Writer<'o, T> {
-    /// Appends to `out`.
-    pub(super) fn new(out: &'o mut Vec<u8>, trace: T) -> Self {
-        Self {
-            orderly: true,
-            out: Text::new(out),
-            trace,
-        }
-    }
-
+impl<T: Trace> Writer<'_, T> {
     /// A whole object; `head` comes first inside its braces.
     pub(super) fn object(
         &mut self,

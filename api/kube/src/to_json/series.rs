@@ -5,8 +5,8 @@
 //! written, and the text between is copied.
 
 use super::compare::Known;
-use super::message::Writer;
 use super::trace::{Tracer, Untraced};
+use super::writer::Writer;
 use super::{ToJsonError, to_json};
 use crate::protobuf::{Fields, Wire};
 use crate::schema::{Kind, Message};

@@ -1,8 +1,8 @@
 //! What is in a field.
 
 use super::ToJsonError;
-use super::message::Writer;
 use super::trace::Trace;
+use super::writer::Writer;
 use crate::protobuf::{Fields, Wire};
 use crate::schema::{Field, Kind, Rule};
 
