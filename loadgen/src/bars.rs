@@ -30,8 +30,8 @@ const RESOLUTION: &str = "server.rss_resolution";
 /// Figures of the generator, which hold for rows that do not count, too.
 const OWN_FIGURES: &str = "client.";
 
-/// Holds every bar of a scenario against the first target that has a case for its row, in the order in which targets were
-/// named. A bar is about the scenario's own objects: what somebody has is held against none.
+/// Holds every bar of a scenario against the first target that has a case; the others' figures stand
+/// beside it. A bar is about the scenario's own objects: what somebody has is held against none.
 #[must_use]
 pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
     let is_ours = |name: &str| {

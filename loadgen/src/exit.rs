@@ -9,11 +9,11 @@ use std::process::ExitCode;
 pub enum Exit {
     /// All that was asked for was done; rows that a target cannot do are part of that.
     Done = 0,
-    /// The target failed a check, died, or lost the comparison.
+    /// The target failed a check or a request, died, or lost the comparison.
     TargetFailed = 1,
     /// The command line cannot be carried out, or the target cannot be reached.
     Usage = 2,
-    /// The run says nothing about the target: the generator was late or out of CPU, or there were too many errors.
+    /// A case says nothing about the target: the generator was late or out of CPU, or sent nothing.
     Invalid = 3,
     /// Stopped from outside. What was measured is kept.
     Interrupted = 130,
@@ -24,9 +24,9 @@ impl Exit {
     pub const HELP: &str = "\
 Exit codes:
     0  done; rows that the target cannot do (N/A) included
-    1  the target failed a check, died, or lost the comparison
+    1  the target failed a check or a request, died, or lost the comparison
     2  wrong usage, or the target cannot be reached
-    3  the run is invalid: the generator could not keep up, or too much failed
+    3  a case is invalid: the generator could not keep up, or sent nothing
   130  interrupted; what was measured is kept and marked";
 
     /// Of two parts of a run, the end that the whole has: interrupted over failed over unusable over invalid over done.

@@ -2,9 +2,10 @@
 //!
 //! HTTP/2 costs per frame, not per byte, so objects are gathered into frames of exactly
 //! [`TARGET_BYTES`]: a frame of a few bytes more would be split by HTTP/2 into a large and a tiny
-//! one, and cost twice. Within a frame, records below [`COPY_BELOW_BYTES`] are copied into runs (a
-//! vectored write shows 16 slices a call, so many small slices cost more than the copy), larger
-//! ones are pointed at where the store keeps them; one that straddles two frames is in both.
+//! one, and cost twice. Within a frame, records below [`COPY_BELOW_BYTES`] are copied into runs,
+//! since many small slices cost more than the copy; larger ones are pointed at where the store
+//! keeps them; one that straddles two frames is in both. HTTP/2 shows 16 slices at a time; those
+//! beyond leave in the same write by `listen/src/rope.rs`.
 //! Measured in `docs/performance.md`.
 
 #[cfg(test)]

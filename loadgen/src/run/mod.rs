@@ -1,4 +1,5 @@
-//! Runs scenarios: data set by data set, target by target, row by row.
+//! Runs scenarios: data set by data set, row by row, each on all targets that are started for it;
+//! then endpoints that are there, one by one, each with all rows.
 //!
 //! - [`plan`]: what was asked for, checked before anything starts
 //! - [`possible`]: whether a target can have a row at all

@@ -1,6 +1,6 @@
 //! The watch cache of one resource: filled by a list, kept by a watch, read without waiting for writers.
 //!
-//! - [`fill`]: the first list; [`grow`]: what it brings becomes a tree; [`keep`]: the watch behind it, and what becomes of its events
+//! - [`fill`]: the first list; [`grow`]: makes a tree of its objects; [`keep`]: the watch behind it, and what becomes of its events
 //! - [`snapshots`]: older states, for pages and exact reads
 //! - [`index`]: which objects have a node or a label
 //! - [`freshness`]: waiting for a revision
