@@ -14,7 +14,7 @@ pub(super) enum Output {
     Unknown,
     /// HTTP/2: where it is between two frames or within one.
     Http2(Position),
-    /// HTTP/1.1, whose responses begin with a letter; HTTP/2's first frame is shorter than 2 MiB.
+    /// HTTP/1.1, whose responses begin with a letter; HTTP/2's first frame, SETTINGS, begins with a zero.
     Http1,
 }
 

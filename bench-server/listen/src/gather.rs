@@ -43,7 +43,8 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Slices of one write: those of a frame of 256 KiB whose records are of 4 KiB, with what lies between them.
+/// Slices of one write: those of a frame of 256 KiB whose records are of 4 KiB, with what lies between them. Of more, the
+/// rest takes another write.
 const MOST_SLICES: usize = 132;
 
 /// How long the last bytes of a connection that is gone may wait for a peer that does not read.
@@ -70,7 +71,8 @@ struct State<S> {
     written: usize,
     /// Where the protocol's output is in its frames.
     output: Output,
-    /// Bytes that were written before the protocol showed them.
+    /// Bytes that were written before the protocol showed them. They are of a DATA frame that h2 has begun to write, and it
+    /// writes nothing else before the end of that frame, nor flushes (its `Encoder::has_capacity`).
     ahead: usize,
     /// Whether small writes are gathered at all.
     gather: bool,
@@ -288,6 +290,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         if let Some(e) = state.failed.take() {
             return Poll::Ready(Err(e));
         }
+        debug_assert_eq!(state.ahead, 0, "no flush within a DATA frame");
         if !state.waiting.is_empty() {
             return Poll::Ready(Ok(()));
         }

@@ -73,3 +73,43 @@ impl NotShown {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Three;
+
+    impl Slices for Three {
+        fn slice(&self, number: usize) -> Option<&[u8]> {
+            ["zero", "one", "two"]
+                .get(number)
+                .map(|text| text.as_bytes())
+        }
+    }
+
+    #[test]
+    fn what_was_not_shown_belongs_to_the_write_that_ends_with_what_was() {
+        let (shown, other) = (*b"zero", *b"zero");
+        let leave = || NotShown::behind(&shown, Arc::new(Three), 1, 6).remember();
+        let take =
+            |last: &[u8]| NotShown::take_behind(&[IoSlice::new(b"head"), IoSlice::new(last)]);
+        leave();
+        let rest = take(&shown).expect("it was left");
+        let texts = |most| rest.slices(most).collect::<Vec<_>>().concat();
+        assert_eq!(texts(usize::MAX), b"onetwo");
+        assert_eq!(texts(4), b"onet");
+        assert_eq!(texts(0), b"");
+        assert!(take(&shown).is_none(), "it is taken once");
+        leave();
+        assert!(take(&other).is_none(), "the same bytes elsewhere");
+        assert!(take(&shown).is_none(), "it is gone with the first write");
+        leave();
+        assert!(take(&shown[..3]).is_none(), "a slice that was cut");
+        leave();
+        assert!(NotShown::take_behind(&[]).is_none());
+        leave();
+        NotShown::forget();
+        assert!(take(&shown).is_none(), "a later read showed all");
+    }
+}

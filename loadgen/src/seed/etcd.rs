@@ -138,8 +138,8 @@ pub async fn seed(
     Ok(all)
 }
 
-/// Writes entries without effect, as many as a data set of `objects` lacks of [`ONE_BY_ONE`]: a second or two. So the raft log
-/// of a small data set is behind other entries, as it is in production.
+/// Writes [`ONE_BY_ONE`] entries without effect behind a data set of fewer `objects`: a second or two. So it is not in the part
+/// of the raft log that etcd keeps in memory, as it is not in production, behind millions of entries.
 ///
 /// # Errors
 /// The first error; a transaction without an answer within 30 s is one.
@@ -149,7 +149,7 @@ pub async fn fill_log(config: &ClientConfig, objects: u64, root: &str) -> Result
     }
     let client = in_time(Client::connect(config.clone())).await?;
     let request = transaction([delete(format!("{root}{NO_KEY}").into())].into_iter());
-    let sent = (objects..ONE_BY_ONE).map(|_| {
+    let sent = (0..ONE_BY_ONE).map(|_| {
         let (client, request) = (&client, request.clone());
         async move { in_time(client.kv().txn(request)).await.map(drop) }
     });

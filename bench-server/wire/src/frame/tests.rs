@@ -191,10 +191,10 @@ impl AsyncRead for Socket {
     }
 }
 
-/// Reads `bodies` of [`ManySlices`] at once over one connection with such a window and a socket that takes at most `most`
-/// bytes at a time, and checks each to the last byte. Returns what each write brought.
-async fn read_over_http2(bodies: usize, window: u32, most: usize) -> Vec<usize> {
-    let (near, inner) = tokio::io::duplex(1 << 20);
+/// Reads `bodies` of [`ManySlices`] at once over one connection with such a window and largest DATA frame, from a socket that
+/// takes at most `most` bytes at a time, and checks each to the last byte. Returns what each write brought.
+async fn read_over_http2(bodies: usize, window: u32, frame: usize, most: usize) -> Vec<usize> {
+    let (near, inner) = tokio::io::duplex(4 << 20);
     let writes = Arc::new(Mutex::new(Vec::new()));
     let socket = Socket {
         inner,
@@ -205,7 +205,7 @@ async fn read_over_http2(bodies: usize, window: u32, most: usize) -> Vec<usize> 
     let (client, connection) = h2::client::Builder::new()
         .initial_window_size(window)
         .initial_connection_window_size(8 << 20)
-        .max_frame_size(TARGET_BYTES as u32)
+        .max_frame_size(frame as u32)
         .handshake::<_, Bytes>(near)
         .await
         .expect("a handshake");
@@ -234,18 +234,35 @@ async fn read_over_http2(bodies: usize, window: u32, most: usize) -> Vec<usize> 
 /// HTTP/2 alone shows 16 slices to a write.
 #[tokio::test]
 async fn http2_writes_a_frame_of_many_slices_at_once() {
-    let writes = read_over_http2(1, 8 << 20, usize::MAX).await;
-    let frames = (SLICES * SLICE_BYTES).div_ceil(TARGET_BYTES);
-    let large = writes.iter().filter(|&&bytes| bytes > 64 * 1024).count();
-    assert_eq!(large, frames, "{writes:?}");
+    const HEADER_BYTES: usize = 9;
+    let writes = read_over_http2(1, 8 << 20, TARGET_BYTES, usize::MAX).await;
+    let whole = writes
+        .iter()
+        .filter(|&&bytes| bytes == TARGET_BYTES + HEADER_BYTES);
+    assert_eq!(
+        whole.count(),
+        SLICES * SLICE_BYTES / TARGET_BYTES,
+        "{writes:?}"
+    );
 }
 
-/// Frames are cut by windows, writes by the socket, and two bodies take turns.
+/// Frames end within the slices that are shown, with the last of them, and among those that are not; writes end wherever the
+/// socket is full; and bodies take turns.
 #[tokio::test]
 async fn however_writes_and_frames_are_cut_the_bytes_are_the_same() {
+    let large = 8 << 20;
     for most in [usize::MAX, 200_000, 81_000, 80_009, 30_000, 777] {
-        for (bodies, window) in [(1, 8 << 20), (1, 70_000), (3, 8 << 20), (3, 300_001)] {
-            read_over_http2(bodies, window, most).await;
+        for (bodies, window, frame) in [
+            (1, large, TARGET_BYTES),
+            (1, large, 70_000),
+            (1, large, 100_000),
+            (1, large, TARGET_BYTES / 2),
+            (1, 16 * SLICE_BYTES as u32, TARGET_BYTES),
+            (3, large, TARGET_BYTES),
+            (3, large, 100_000),
+            (3, 300_001, TARGET_BYTES),
+        ] {
+            read_over_http2(bodies, window, frame, most).await;
         }
     }
 }
