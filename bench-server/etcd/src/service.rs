@@ -12,8 +12,8 @@ use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
+use wire::first_byte_metric::FirstWrites;
 use wire::grpc::{self, error_response};
-use wire::stopwatch::FirstWrites;
 
 use super::busy::too_many_requests;
 use super::frames::{Frame, ResponseBody};
