@@ -104,7 +104,7 @@ struct Shared {
 impl EtcdService {
     /// Serves `node`; `routes` hold every service but KV.
     pub fn new(node: Arc<Node>, routes: Routes, mut registry: Registry) -> Self {
-        registry.register_collector(Box::new(super::figures::StoreCollector::new(node.clone())));
+        registry.register_collector(Box::new(super::metrics::StoreCollector::new(node.clone())));
         registry.register_collector(node.admission.collector());
         Self {
             shared: Arc::new(Shared {
