@@ -12,9 +12,9 @@ mod pods;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bench_server::kube::form::{Form, Include};
 use bench_server::kube::list::Lister;
-use bench_server::kube::media::{Encoding, Media, PLAIN};
+use bench_server::kube::negotiation::{Encoding, Media, PLAIN};
+use bench_server::kube::representation::{Form, Include};
 use bench_server::kube::tier::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;

@@ -3,8 +3,8 @@
 use etcd_api::kubernetes::GetOptions;
 use kube_api::{ListOptions, Status};
 
-use super::figures::Operation;
 use super::list::{Lister, storage_error};
+use super::metrics::Operation;
 use super::object::Object;
 
 impl Lister {

@@ -1,10 +1,10 @@
 //! Which of cache and etcd answers a LIST, and what the cache answers.
 //!
 //! - [`plan`]: what is asked for
-//! - [`stored`]: what etcd answers
+//! - [`from_etcd`]: what etcd answers
 
+mod from_etcd;
 mod plan;
-mod stored;
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use memory::admission::Admission;
 
 use self::plan::{Plan, Wanted};
 use super::cache::WatchCache;
-use super::cache::fill::StreamSupport;
 use super::cache::index::Candidates;
+use super::cache::initial_list::StreamSupport;
 use super::decode::Decoder;
-use super::figures::lists::{Served, ServedFrom};
-use super::figures::{Figures, Operation};
 use super::gates::FeatureGates;
+use super::metrics::lists::{Served, ServedFrom};
+use super::metrics::{Figures, Operation};
 use super::page::{Listing, State};
 use super::resource::Resource;
 

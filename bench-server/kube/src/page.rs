@@ -6,9 +6,9 @@ use kube_api::{ContinueToken, ListMeta};
 use memory::admission::Admitted;
 use memory::open_lists::OpenList;
 
-use super::figures::lists::Served;
 use super::filter::Filter;
-use super::walk::{Objects, Walk};
+use super::iter::{Objects, Walk};
+use super::metrics::lists::Served;
 
 /// Objects that are looked at before others on the same thread get their turn.
 pub(super) const TURN: u64 = 4_096;

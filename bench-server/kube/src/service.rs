@@ -15,20 +15,20 @@ use memory::metrics;
 use prometheus_client::registry::Registry;
 
 use super::body::KubeBody;
-use super::call::Call;
+use super::content_encoding::Dress;
 use super::discovery;
-use super::dress::Dress;
-use super::figures::open::OpenListCollector;
 use super::health::{self, Check};
 use super::list::{Lister, too_busy};
-use super::media::{Encoding, Media};
-use super::reply::Reply;
-use super::respond::{described, failure, nothing, text, unsniffed, whole};
+use super::metrics::open::OpenListCollector;
+use super::negotiation::{Encoding, Media};
+use super::resource_request::Call;
+use super::response::{described, failure, nothing, text, unsniffed, whole};
 use super::route::{Route, decoded};
-use super::write::answer::Place;
+use super::tracked_body::Reply;
 use super::write::body::Sent;
 use super::write::delete_options::DeleteOptions;
-use super::write::event_lease::EventLease;
+use super::write::handler::Place;
+use super::write::ttl_lease::EventLease;
 
 /// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
 const DEADLINE: Duration = Duration::from_secs(60);

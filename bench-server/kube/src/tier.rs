@@ -17,11 +17,11 @@ use memory::admission::Admission;
 use memory::metrics;
 
 use super::cache::WatchCache;
-use super::cache::fill::StreamSupport;
+use super::cache::initial_list::StreamSupport;
 use super::compaction;
-use super::figures::Figures;
 pub use super::gates::FeatureGates;
 use super::list::Lister;
+use super::metrics::Figures;
 use super::resource::RESOURCES;
 use super::service::KubeService;
 

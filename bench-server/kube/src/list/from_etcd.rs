@@ -9,12 +9,12 @@ use memory::admission::Admitted;
 
 use super::plan::{Plan, Wanted};
 use super::{Lister, storage_error};
-use crate::cache::fill::{Filled, PAGE, Source};
-use crate::figures::Operation;
-use crate::figures::lists::{Served, ServedFrom};
+use crate::cache::initial_list::{Filled, PAGE, Source};
 use crate::filter::Filter;
+use crate::iter::Objects;
+use crate::metrics::Operation;
+use crate::metrics::lists::{Served, ServedFrom};
 use crate::page::{Behind, Listing, State};
-use crate::walk::Objects;
 
 /// What was read of a list.
 struct Read {

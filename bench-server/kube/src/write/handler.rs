@@ -4,13 +4,13 @@ use http::{HeaderValue, Method, StatusCode};
 use kube_api::{ListOptions, Status};
 
 use super::body::Sent;
-use super::change::{Outcome, Writer, Written};
 use super::delete::Deleted;
 use super::delete_options::DeleteOptions;
-use super::draft::Part;
-use super::event_lease::EventLease;
+use super::guaranteed_update::{Outcome, Writer, Written};
 use super::options::WriteOptions;
 use super::patch::Patch;
+use super::prepare::Part;
+use super::ttl_lease::EventLease;
 use crate::list::Lister;
 use crate::object::Object;
 use crate::page::Listing;

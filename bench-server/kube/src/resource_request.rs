@@ -6,17 +6,17 @@ use http::{HeaderValue, Response, StatusCode};
 use kube_api::{ListOptions, Status};
 
 use super::body::KubeBody;
-use super::dress::{Dress, DressedList};
+use super::content_encoding::{Dress, DressedList};
 use super::filter::{Filter, NAME};
-use super::form::{Form, Include};
 use super::list::Lister;
 use super::list_body::ListBody;
-use super::media::{Encoding, Media, Shape};
+use super::negotiation::{Encoding, Media, Shape};
 use super::object::Object;
 use super::page::Listing;
-use super::respond::respond;
+use super::representation::{Form, Include};
+use super::response::respond;
 use super::route::Route;
-use super::write::answer::Answer;
+use super::write::handler::Answer;
 
 /// What a request for a resource is made of.
 #[derive(Debug)]
