@@ -22,7 +22,7 @@ use super::decode::Decoder;
 use super::gates::FeatureGates;
 use super::metrics::lists::{Served, ServedFrom};
 use super::metrics::{Figures, Operation};
-use super::page::{Listing, State};
+use super::page::{ListSource, Listing};
 use super::resource::Resource;
 
 /// Where one resource's lists come from.
@@ -160,7 +160,7 @@ impl Lister {
             None => cache.candidates(&view, &plan.filter),
         };
         let Candidates { objects, index } = candidates;
-        let state = State {
+        let state = ListSource {
             revision: view.revision,
             objects,
             behind: None,

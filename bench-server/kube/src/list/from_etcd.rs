@@ -14,13 +14,13 @@ use crate::filter::Filter;
 use crate::iter::Objects;
 use crate::metrics::Operation;
 use crate::metrics::lists::{Served, ServedFrom};
-use crate::page::{Behind, Listing, State};
+use crate::page::{ListSource, Listing, Remainder};
 
 /// What was read of a list.
 struct Read {
     filled: Filled,
     /// What lies behind it, where it is a page.
-    behind: Option<Behind>,
+    behind: Option<Remainder>,
     /// Objects that storage sent for it.
     sent: u64,
     /// Room for it, where it may be large.
@@ -103,7 +103,7 @@ impl Lister {
         }
         // A page was filtered while it was read.
         let filtered = plan.limit > 0 && only.is_none();
-        let state = State {
+        let state = ListSource {
             revision: filled.revision,
             objects: Objects::All(filled.tree),
             behind,
@@ -198,7 +198,7 @@ impl Lister {
                         let last = last.to_vec();
                         return Ok(Read {
                             filled: filled(tree),
-                            behind: Some(Behind {
+                            behind: Some(Remainder {
                                 remaining: Some(remaining),
                                 last,
                             }),
