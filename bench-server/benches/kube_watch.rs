@@ -12,7 +12,7 @@ mod pods;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bench_server::kube::list::Lister;
+use bench_server::kube::list::ResourceHandler;
 use bench_server::kube::negotiation::{Encoding, Media, PLAIN};
 use bench_server::kube::representation::{Form, Include};
 use bench_server::kube::tier::{FeatureGates, KubeTier};
@@ -38,7 +38,7 @@ impl Served {
         pods::put(&self.store, &self.data, i);
     }
 
-    fn pods(&self) -> &Lister {
+    fn pods(&self) -> &ResourceHandler {
         self.tier.service.lister("pods").expect("served")
     }
 

@@ -27,7 +27,7 @@ use super::resource::Resource;
 
 /// Where one resource's lists come from.
 #[derive(Clone)]
-pub struct Lister {
+pub struct ResourceHandler {
     /// The resource.
     pub resource: &'static Resource,
     /// Its prefix in storage.
@@ -46,13 +46,13 @@ pub struct Lister {
     pub admission: Admission,
 }
 
-impl std::fmt::Debug for Lister {
+impl std::fmt::Debug for ResourceHandler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lister({})", self.resource.name)
+        write!(f, "ResourceHandler({})", self.resource.name)
     }
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Answers a LIST of all namespaces (`namespace` empty) or of one.
     ///
     /// # Errors

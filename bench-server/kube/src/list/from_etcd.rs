@@ -8,7 +8,7 @@ use kube_api::{ContinueToken, Status};
 use memory::admission::Admitted;
 
 use super::plan::{Plan, Wanted};
-use super::{Lister, storage_error};
+use super::{ResourceHandler, storage_error};
 use crate::cache::initial_list::{Filled, PAGE, Source};
 use crate::filter::Filter;
 use crate::iter::Objects;
@@ -38,7 +38,7 @@ impl Read {
     }
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
     async fn ask_etcd_for_one(&self, key: &str, revision: i64) -> Result<Filled, Error> {
         let timed = self.figures.etcd_request(Operation::Get, self.resource);

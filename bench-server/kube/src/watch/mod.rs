@@ -31,7 +31,7 @@ use super::cache::broadcaster::Interest;
 use super::cache::initial_list::Source;
 use super::filter::Filter;
 use super::iter::Objects;
-use super::list::{Lister, storage_error};
+use super::list::{ResourceHandler, storage_error};
 use super::metrics::Operation;
 use super::representation::Form;
 
@@ -46,7 +46,7 @@ pub(crate) struct Beginning {
     pub(crate) open: Option<OpenList>,
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Answers a WATCH of all namespaces (`namespace` empty) or of one. `gzip` when the client takes it.
     ///
     /// # Errors

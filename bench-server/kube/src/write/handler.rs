@@ -11,7 +11,7 @@ use super::options::WriteOptions;
 use super::patch::Patch;
 use super::prepare::Part;
 use super::ttl_lease::EventLease;
-use crate::list::Lister;
+use crate::list::ResourceHandler;
 use crate::object::Object;
 use crate::page::Listing;
 
@@ -42,7 +42,7 @@ pub(crate) enum Answer {
     Gone(Status),
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Answers POST, PUT, PATCH and DELETE.
     ///
     /// # Errors
