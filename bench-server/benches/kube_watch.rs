@@ -12,9 +12,9 @@ mod pods;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bench_server::kube::form::{Form, Include};
-use bench_server::kube::list::Lister;
-use bench_server::kube::media::{Encoding, Media, PLAIN};
+use bench_server::kube::list::ResourceHandler;
+use bench_server::kube::negotiation::{Encoding, Media, PLAIN};
+use bench_server::kube::representation::{Form, Include};
 use bench_server::kube::tier::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
@@ -38,7 +38,7 @@ impl Served {
         pods::put(&self.store, &self.data, i);
     }
 
-    fn pods(&self) -> &Lister {
+    fn pods(&self) -> &ResourceHandler {
         self.tier.service.lister("pods").expect("served")
     }
 

@@ -6,7 +6,7 @@
 #[path = "shared/pods.rs"]
 mod pods;
 
-use bench_server::etcd::tier::EtcdTier;
+use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::{Flags, RangeEncoding};
 use clap::Parser;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bench_server::etcd::tier::EtcdTier;
+use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::Flags;
 use bench_server::store::watch_hub::{WatchSpec, WatchStream};
 use bench_server::store::{Config, Store};

@@ -20,7 +20,7 @@ use etcd_api::kubernetes::{
     WatchItem, WatchOptions, requests,
 };
 use etcd_api::proto::etcdserverpb::TxnRequest;
-use etcd_tier::clockwork;
+use etcd_tier::background;
 use etcd_tier::watch::spec;
 use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
@@ -45,7 +45,7 @@ pub struct EmbeddedEtcd {
 type Streams = Arc<Mutex<HashMap<String, Vec<Weak<WatchStream>>>>>;
 
 impl EmbeddedEtcd {
-    /// The interface over `store`, whose leases expire where its owner runs [`clockwork::expire_leases`], as the etcd tier
+    /// The interface over `store`, whose leases expire where its owner runs [`background::expire_leases`], as the etcd tier
     /// does.
     pub fn new(store: Store, progress_interval: Duration) -> Self {
         Self {
@@ -163,7 +163,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
     }
 
     async fn lease_grant(&self, ttl_s: i64) -> Result<i64, Error> {
-        let granted = self.store.lease_grant(0, ttl_s, clockwork::now());
+        let granted = self.store.lease_grant(0, ttl_s, background::now());
         Ok(granted.map_err(Error::Refused)?.id)
     }
 

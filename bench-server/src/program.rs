@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
-use etcd_tier::tier::EtcdTier;
+use etcd_tier::server::EtcdTier;
 use futures::future::OptionFuture;
 use kube_tier::tier::{Backend, KubeTier};
 use listen::raise_descriptor_limit;

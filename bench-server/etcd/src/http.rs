@@ -6,7 +6,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::frames::ResponseBody;
-use super::{Node, probes};
+use super::{Node, health_http};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -20,7 +20,7 @@ pub async fn serve(
 ) -> Response<ResponseBody> {
     const JSON: &str = "application/json";
     let (path, query) = (uri.path(), uri.query().unwrap_or_default());
-    if let Some((code, body)) = probes::checks(&node.store, path, query) {
+    if let Some((code, body)) = health_http::checks(&node.store, path, query) {
         return match method {
             Method::GET => answer(code, TEXT, body),
             _ => method_not_allowed(),
@@ -28,7 +28,7 @@ pub async fn serve(
     }
     match (&method, path) {
         (&Method::GET, "/health") => {
-            let (code, body) = probes::health(&node.store, query);
+            let (code, body) = health_http::health(&node.store, query);
             answer(code, JSON, body)
         }
         (&Method::GET, "/version") => {

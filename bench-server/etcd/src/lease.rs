@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 use wire::grpc;
 
 use super::Node;
-use super::clockwork::now;
+use super::background::now;
 
 /// The Lease service of one node.
 #[derive(Debug, Clone)]

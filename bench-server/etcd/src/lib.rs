@@ -1,27 +1,27 @@
 //! The etcd tier: etcd v3's gRPC services over the store, one file per service.
 //!
-//! [`tier`] starts it on [`listen`]'s workers; [`service`] answers KV itself (the measured
+//! [`server`] starts it on [`listen`]'s workers; [`service`] answers KV itself (the measured
 //! path) and passes everything else to tonic's routes; [`http`] answers the plain HTTP/1.1 paths on
 //! the same port.
 
 pub mod auth;
+pub mod background;
 mod busy;
-pub mod clockwork;
 pub mod cluster;
-pub mod figures;
 pub mod flags;
 pub mod frames;
-pub mod health;
+pub mod health_grpc;
+mod health_http;
 pub mod http;
 pub mod kv;
 pub mod lease;
 pub mod maintenance;
-mod probes;
+pub mod metrics;
 pub mod range;
 pub mod range_stream;
 mod read_sum;
+pub mod server;
 pub mod service;
-pub mod tier;
 pub mod watch;
 
 use std::time::Duration;

@@ -12,8 +12,8 @@ use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
+use wire::first_byte_metric::FirstWrites;
 use wire::grpc::{self, error_response};
-use wire::stopwatch::FirstWrites;
 
 use super::busy::too_many_requests;
 use super::frames::{Frame, ResponseBody};
@@ -104,7 +104,7 @@ struct Shared {
 impl EtcdService {
     /// Serves `node`; `routes` hold every service but KV.
     pub fn new(node: Arc<Node>, routes: Routes, mut registry: Registry) -> Self {
-        registry.register_collector(Box::new(super::figures::StoreCollector::new(node.clone())));
+        registry.register_collector(Box::new(super::metrics::StoreCollector::new(node.clone())));
         registry.register_collector(node.admission.collector());
         Self {
             shared: Arc::new(Shared {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use wire::frame::Frame;
 
-use super::ahead::AheadBody;
-use super::dress::DressedList;
+use super::content_encoding::DressedList;
+use super::encode_ahead::AheadBody;
 use super::list_body::ListBody;
 use super::watch::body::WatchBody;
 

@@ -1,6 +1,6 @@
 //! Stored keys and values as objects.
 
-use super::figures::Figures;
+use super::metrics::Figures;
 use super::object::Object;
 use super::resource::Resource;
 

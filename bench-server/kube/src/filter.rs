@@ -6,9 +6,9 @@ use kube_api::protobuf::{Fields, Wire, find_bytes};
 use kube_api::selector::{FieldSelector, LabelSelector};
 use kube_api::{ListOptions, ShardKey, ShardSelector, Status};
 
-use super::form::METADATA;
 use super::gates::FeatureGates;
 use super::object::Object;
+use super::representation::METADATA;
 use super::resource::{Field, Resource};
 
 const LABELS: u32 = 11;

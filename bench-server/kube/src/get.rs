@@ -3,11 +3,11 @@
 use etcd_api::kubernetes::GetOptions;
 use kube_api::{ListOptions, Status};
 
-use super::figures::Operation;
-use super::list::{Lister, storage_error};
+use super::list::{ResourceHandler, storage_error};
+use super::metrics::Operation;
 use super::object::Object;
 
-impl Lister {
+impl ResourceHandler {
     /// One object.
     ///
     /// # Errors

@@ -4,48 +4,51 @@
 //! - [`cache`]: one watch cache per resource: fill, watch, snapshots, freshness
 //! - [`decode`]: stored keys and values as objects
 //! - [`list`]: which of cache and etcd answers a LIST, and with what
-//! - [`page`]: cutting a page out of a state; [`walk`]: its objects one after the other; [`filter`]: selectors
+//! - [`page`]: cutting a page out of a state; [`iter`]: its objects one after the other;
+//!   [`filter`]: selectors
 //! - [`get`]: one object
 //! - [`mod@write`]: POST, PUT, PATCH, DELETE
 //! - [`watch`]: the state, then its changes, as one long answer
-//! - [`media`]: encodings and shapes by Accept; [`form`]: an object in one of them; [`table`]: printed columns
-//! - [`body`]: what is sent; [`list_body`]: lists, [`ahead`] by another thread; [`dress`]: indented ([`indent`]) and compressed
-//! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`call`]: a resource's request and
-//!   answer; [`respond`]: any answer; [`reply`]: until it is over
+//! - [`negotiation`]: encodings and shapes by Accept; [`representation`]: an object in one of them;
+//!   [`table`]: printed columns
+//! - [`body`]: what is sent; [`list_body`]: lists; [`encode_ahead`]: their frames, by another thread;
+//!   [`content_encoding`]: indented ([`pretty_json`]) and compressed
+//! - [`service`]: methods and URLs to handlers; [`route`]: what a URL names; [`resource_request`]: a
+//!   resource's request and response; [`response`]: any response; [`tracked_body`]: until it is over
 //! - [`compaction`]: which revisions storage forgets, and when
-//! - [`figures`]: metrics by upstream's names
+//! - [`metrics`]: by upstream's names
 //! - [`gates`]: what can be switched off
 //! - [`discovery`]: what is served, and its fields; [`health`]: whether it is
 //! - [`tier`]: flags, start, stop
 
 pub mod body;
 pub mod cache;
-pub mod figures;
-pub mod form;
 pub mod gates;
 pub mod get;
+pub mod iter;
 pub mod list;
 pub mod list_body;
-pub mod media;
+pub mod metrics;
+pub mod negotiation;
 pub mod object;
 pub mod page;
-pub mod reply;
+pub mod representation;
 pub mod resource;
 pub mod service;
 pub mod tier;
-pub mod walk;
+pub mod tracked_body;
 pub mod watch;
 
-mod ahead;
-mod call;
 mod compaction;
+mod content_encoding;
 mod decode;
 mod discovery;
-mod dress;
+mod encode_ahead;
 mod filter;
 mod health;
-mod indent;
-mod respond;
+mod pretty_json;
+mod resource_request;
+mod response;
 mod route;
 mod table;
 mod write;

@@ -1,10 +1,10 @@
 //! Which of cache and etcd answers a LIST, and what the cache answers.
 //!
 //! - [`plan`]: what is asked for
-//! - [`stored`]: what etcd answers
+//! - [`from_etcd`]: what etcd answers
 
+mod from_etcd;
 mod plan;
-mod stored;
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use memory::admission::Admission;
 
 use self::plan::{Plan, Wanted};
 use super::cache::WatchCache;
-use super::cache::fill::StreamSupport;
 use super::cache::index::Candidates;
+use super::cache::initial_list::StreamSupport;
 use super::decode::Decoder;
-use super::figures::lists::{Served, ServedFrom};
-use super::figures::{Figures, Operation};
 use super::gates::FeatureGates;
-use super::page::{Listing, State};
+use super::metrics::lists::{Served, ServedFrom};
+use super::metrics::{Figures, Operation};
+use super::page::{ListSource, Listing};
 use super::resource::Resource;
 
 /// Where one resource's lists come from.
 #[derive(Clone)]
-pub struct Lister {
+pub struct ResourceHandler {
     /// The resource.
     pub resource: &'static Resource,
     /// Its prefix in storage.
@@ -46,13 +46,13 @@ pub struct Lister {
     pub admission: Admission,
 }
 
-impl std::fmt::Debug for Lister {
+impl std::fmt::Debug for ResourceHandler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lister({})", self.resource.name)
+        write!(f, "ResourceHandler({})", self.resource.name)
     }
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Answers a LIST of all namespaces (`namespace` empty) or of one.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl Lister {
             None => cache.candidates(&view, &plan.filter),
         };
         let Candidates { objects, index } = candidates;
-        let state = State {
+        let state = ListSource {
             revision: view.revision,
             objects,
             behind: None,

@@ -12,14 +12,14 @@ use memory::in_flight;
 use memory::open_lists::OpenList;
 use wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
-use super::figures::Undecodable;
-use super::form::{Form, Items};
-use super::media::{Encoding, Shape};
+use super::iter::Walk;
+use super::metrics::Undecodable;
+use super::negotiation::{Encoding, Shape};
 use super::object::Object;
 use super::page::{Listing, TURN};
+use super::representation::{Form, Items};
 use super::resource::Resource;
 use super::table;
-use super::walk::Walk;
 
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(super) const OVERSHOOT: usize = 32 * 1024;

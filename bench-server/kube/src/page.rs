@@ -6,9 +6,9 @@ use kube_api::{ContinueToken, ListMeta};
 use memory::admission::Admitted;
 use memory::open_lists::OpenList;
 
-use super::figures::lists::Served;
 use super::filter::Filter;
-use super::walk::{Objects, Walk};
+use super::iter::{Objects, Walk};
+use super::metrics::lists::Served;
 
 /// Objects that are looked at before others on the same thread get their turn.
 pub(super) const TURN: u64 = 4_096;
@@ -34,7 +34,7 @@ pub struct Listing {
 
 /// What lies behind a page.
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct Remainder {
     /// Objects there, where that is known.
     pub(crate) remaining: Option<u64>,
     /// Key, below the resource's prefix, of the last object that was looked at.
@@ -43,7 +43,7 @@ pub(crate) struct Behind {
 
 /// Where a page begins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct From<'a> {
+pub(crate) struct PageStart<'a> {
     /// What the list is restricted to: empty, or `NAMESPACE/`.
     pub(crate) below: &'a str,
     /// First key below the resource's prefix; empty for the beginning.
@@ -51,19 +51,19 @@ pub(crate) struct From<'a> {
 }
 
 /// A state at a revision, and who has it.
-pub(crate) struct State {
+pub(crate) struct ListSource {
     pub(crate) revision: i64,
     pub(crate) objects: Objects,
     /// Set where there is no more than a page, cut and filtered by storage.
-    pub(crate) behind: Option<Behind>,
+    pub(crate) behind: Option<Remainder>,
     /// Who has it. What it took is counted while a page is cut, and added to this.
     pub(crate) served: Served,
 }
 
-impl State {
+impl ListSource {
     /// The page of at most `limit` objects (0: all). Costs O(log n + page) without selectors, however many
     /// objects are behind it; with selectors each object is looked at until the page is full.
-    pub(crate) async fn page(self, from: From<'_>, limit: u64, filter: &Filter) -> Listing {
+    pub(crate) async fn page(self, from: PageStart<'_>, limit: u64, filter: &Filter) -> Listing {
         let start = if from.start.is_empty() {
             from.below
         } else {
@@ -79,7 +79,7 @@ impl State {
     }
 
     /// Objects that all belong to the list.
-    async fn run(mut self, from: From<'_>, range: KeyRange<'_>, limit: u64) -> Listing {
+    async fn run(mut self, from: PageStart<'_>, range: KeyRange<'_>, limit: u64) -> Listing {
         if limit == 0 {
             return self.whole_run(from, range).await;
         }
@@ -101,7 +101,7 @@ impl State {
             }
         }
         self.served.evaluated += walk.looked_at();
-        let behind = (!walk.is_over()).then(|| Behind {
+        let behind = (!walk.is_over()).then(|| Remainder {
             remaining: walk.remaining(),
             last,
         });
@@ -109,7 +109,7 @@ impl State {
     }
 
     /// All of them; their number and lengths are known without a look at each.
-    async fn whole_run(mut self, from: From<'_>, range: KeyRange<'_>) -> Listing {
+    async fn whole_run(mut self, from: PageStart<'_>, range: KeyRange<'_>) -> Listing {
         let measured = self.objects.measured(range).await;
         let totals = measured.totals;
         if self.objects.is_shard() {
@@ -121,7 +121,7 @@ impl State {
     /// Objects of which the filter selects some: each is looked at.
     async fn selection(
         mut self,
-        from: From<'_>,
+        from: PageStart<'_>,
         range: KeyRange<'_>,
         limit: u64,
         filter: &Filter,
@@ -142,7 +142,7 @@ impl State {
                 selected.insert(last.clone());
                 if selected.len() == limit {
                     // How many of those behind would be selected is not known.
-                    behind = (!walk.is_over()).then(|| Behind {
+                    behind = (!walk.is_over()).then(|| Remainder {
                         remaining: None,
                         last: last.key().to_vec(),
                     });
@@ -160,11 +160,11 @@ impl State {
 
     fn listing(
         self,
-        from: From<'_>,
+        from: PageStart<'_>,
         items: Walk,
         count: u64,
         items_len: u64,
-        behind: Option<Behind>,
+        behind: Option<Remainder>,
     ) -> Listing {
         let mut meta = ListMeta {
             resource_version: self.revision as u64,

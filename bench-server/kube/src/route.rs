@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::figures::requests::Asked;
+use super::metrics::requests::Asked;
 use super::resource::{RESOURCES, Resource};
 
 /// A resource path.

@@ -15,20 +15,20 @@ use memory::metrics;
 use prometheus_client::registry::Registry;
 
 use super::body::KubeBody;
-use super::call::Call;
+use super::content_encoding::Dress;
 use super::discovery;
-use super::dress::Dress;
-use super::figures::open::OpenListCollector;
 use super::health::{self, Check};
-use super::list::{Lister, too_busy};
-use super::media::{Encoding, Media};
-use super::reply::Reply;
-use super::respond::{described, failure, nothing, text, unsniffed, whole};
+use super::list::{ResourceHandler, too_busy};
+use super::metrics::open::OpenListCollector;
+use super::negotiation::{Encoding, Media};
+use super::resource_request::Call;
+use super::response::{described, failure, nothing, text, unsniffed, whole};
 use super::route::{Route, decoded};
-use super::write::answer::Place;
+use super::tracked_body::Reply;
 use super::write::body::Sent;
 use super::write::delete_options::DeleteOptions;
-use super::write::event_lease::EventLease;
+use super::write::handler::Place;
+use super::write::ttl_lease::EventLease;
 
 /// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ pub struct KubeService {
 
 #[derive(Debug)]
 struct Shared {
-    listers: Vec<Lister>,
+    listers: Vec<ResourceHandler>,
     registry: Registry,
     events: EventLease,
     /// Whether what lies below `/debug` is served.
@@ -50,7 +50,7 @@ struct Shared {
 
 impl KubeService {
     /// Serves these resources and this registry; what lies below `/debug` only with `debug`.
-    pub fn new(listers: Vec<Lister>, mut registry: Registry, debug: bool) -> Self {
+    pub fn new(listers: Vec<ResourceHandler>, mut registry: Registry, debug: bool) -> Self {
         let caches = listers.iter().filter_map(|lister| lister.cache.clone());
         let open = OpenListCollector::new(caches.collect());
         registry.register_collector(Box::new(open));
@@ -65,7 +65,7 @@ impl KubeService {
     }
 
     /// The resource's lists, when it is served.
-    pub fn lister(&self, resource: &str) -> Option<&Lister> {
+    pub fn lister(&self, resource: &str) -> Option<&ResourceHandler> {
         self.shared
             .listers
             .iter()
@@ -74,7 +74,7 @@ impl KubeService {
 
     /// Whether each cache is filled.
     fn readiness(&self) -> Vec<Check> {
-        let check = |lister: &Lister| Check {
+        let check = |lister: &ResourceHandler| Check {
             name: format!("watch-cache/{}", lister.resource.name),
             holds: lister.cache.as_ref().is_none_or(|cache| cache.is_ready()),
         };
@@ -129,7 +129,7 @@ impl KubeService {
     /// Answers a request for a resource, and counts it until its answer is over.
     async fn resource<B>(
         &self,
-        lister: &Lister,
+        lister: &ResourceHandler,
         route: Route<'_>,
         head: &Parts,
         body: B,
@@ -245,7 +245,7 @@ impl KubeService {
             if !options.dry_run() {
                 // Where the namespace itself may not be deleted, nothing in it may be.
                 lister.rehearse_deletion(events, name, &options).await?;
-                let within = |lister: &&Lister| lister.resource.namespaced;
+                let within = |lister: &&ResourceHandler| lister.resource.namespaced;
                 for lister in self.shared.listers.iter().filter(within) {
                     lister.empty(name, events).await?;
                 }

@@ -17,11 +17,11 @@ use memory::admission::Admission;
 use memory::metrics;
 
 use super::cache::WatchCache;
-use super::cache::fill::StreamSupport;
+use super::cache::initial_list::StreamSupport;
 use super::compaction;
-use super::figures::Figures;
 pub use super::gates::FeatureGates;
-use super::list::Lister;
+use super::list::ResourceHandler;
+use super::metrics::Figures;
 use super::resource::RESOURCES;
 use super::service::KubeService;
 
@@ -217,7 +217,7 @@ impl KubeTier {
                     let kept = cache.clone().run(backend.clone(), streams.clone());
                     tasks.spawn(format!("the watch cache of {}", resource.name), kept);
                 }
-                Lister {
+                ResourceHandler {
                     resource,
                     prefix,
                     cache,

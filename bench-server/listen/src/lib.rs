@@ -10,11 +10,10 @@ mod connections;
 mod counts;
 mod data_frames;
 mod discard;
-mod first_bytes;
 pub mod flags;
-mod gather;
-mod handshakes;
+mod handshake_log;
 mod limits;
+mod protocol_timeout;
 mod rope;
 mod stalled;
 pub mod tasks;
@@ -23,6 +22,7 @@ mod tls;
 mod tls_reload;
 mod url;
 mod workers;
+mod write_coalescing;
 
 use std::sync::Arc;
 

@@ -19,13 +19,13 @@ use tokio_rustls::TlsAcceptor;
 use super::Handler;
 use super::connections::{Newcomer, Seat};
 use super::counts::COUNTS;
-use super::first_bytes::FirstBytes;
-use super::gather::gathered;
-use super::handshakes::FailedHandshakes;
+use super::handshake_log::FailedHandshakes;
 use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, Streams};
+use super::protocol_timeout::FirstBytes;
 use super::stalled::{Unstalled, streams_of_thread};
 use super::time_limit::Limited;
 use super::tls;
+use super::write_coalescing::gathered;
 
 /// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
 /// next is ready while one is written.

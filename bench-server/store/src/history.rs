@@ -3,7 +3,7 @@
 //! Every write makes one commit: its events, each with the record written and the one before it.
 //! The log is dense (commit *i* has revision *first + i*), so a record's mod revision leads to the
 //! event that wrote it, and that event to the version before: a version chain without any pointer
-//! of its own. [`roots`](super::roots) makes whole past indexes out of it.
+//! of its own. [`past_roots`](super::past_roots) makes whole past indexes out of it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

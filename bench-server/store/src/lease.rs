@@ -13,8 +13,8 @@ use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::LeaseGrantResponse;
 use parking_lot::MutexGuard;
 
-use super::draft::Draft;
 use super::history::Commit;
+use super::write_txn::Draft;
 use super::{Store, Writer, header};
 
 /// Least TTL: etcd's 1.5 election timeouts of 1 s, rounded up.
@@ -157,7 +157,7 @@ impl Store {
         now: Instant,
     ) -> Result<LeaseGrantResponse, Refusal> {
         let mut writer = self.writer()?;
-        self.reserve(&mut writer, super::space::LEASE_COST)?;
+        self.reserve(&mut writer, super::quota::LEASE_COST)?;
         let (id, ttl) = writer.leases.grant(id, ttl_s, now)?;
         Ok(LeaseGrantResponse {
             header: Some(header(self.revision())),

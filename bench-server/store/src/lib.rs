@@ -6,12 +6,12 @@
 //! - [`record`]: one key as the exact bytes that go on the wire
 //! - [`index`](mod@index): the current keys, in a copy-on-write B+tree that counts
 //! - [`history`]: the log of revisions, and the versions of a key
-//! - `roots`: the index as it was
+//! - `past_roots`: the index as it was
 //! - [`snapshot`]: an immutable view that reads run on
 //! - [`range`]: what a Range selects from a view
-//! - `draft`: the writes of one request before they are committed, and `txn`: many of them
+//! - `write_txn`: the writes of one request before they are committed, and `txn`: many of them
 //! - [`watch_hub`]: who is told of a commit
-//! - [`lease`], [`compaction`], `space`, [`hash`]: what etcd has beside keys
+//! - [`lease`], [`compaction`], `quota`, [`hash`]: what etcd has beside keys
 //!
 //! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index;
 //! nothing is locked while they filter, encode or send.
@@ -19,19 +19,19 @@
 pub mod compaction;
 #[cfg(test)]
 mod concurrency_tests;
-mod draft;
 pub mod hash;
 pub mod history;
 pub mod lease;
+mod past_roots;
+mod quota;
 pub mod range;
 pub mod record;
-mod roots;
 pub mod snapshot;
-mod space;
 #[cfg(test)]
 mod tests;
 mod txn;
 pub mod watch_hub;
+mod write_txn;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -44,16 +44,16 @@ use etcd_api::proto::etcdserverpb::{
 use memory::open_lists::{OpenList, OpenLists, Pinned};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use draft::Draft;
 use history::State;
 pub use index::Totals;
 use lease::Leases;
+use past_roots::HeldRoots;
+use quota::Alarms;
 pub use record::{Fields, Record, Shown, Value};
-use roots::HeldRoots;
 pub use snapshot::Snapshot;
-use space::Alarms;
 pub use txn::check;
 use watch_hub::Hub;
+use write_txn::Draft;
 
 /// A cursor over records: see [`index::Cursor`].
 pub type Cursor = index::Cursor<Record>;
@@ -155,7 +155,7 @@ impl Store {
         if rev <= 0 {
             return Ok(self.snapshot());
         }
-        let (tree, head) = roots::tree_at(&self.inner.state, &self.inner.roots, rev)?;
+        let (tree, head) = past_roots::tree_at(&self.inner.state, &self.inner.roots, rev)?;
         Ok(Snapshot::new(self.clone(), tree, rev, head))
     }
 
@@ -205,7 +205,7 @@ impl Store {
     pub fn put(&self, request: &PutRequest) -> Result<PutResponse, Refusal> {
         txn::check::put(request)?;
         let mut writer = self.writer()?;
-        self.reserve(&mut writer, space::put_cost(request))?;
+        self.reserve(&mut writer, quota::put_cost(request))?;
         if request.lease != 0 && !writer.leases.exists(request.lease) {
             return Err(Refusal::LeaseNotFound);
         }

@@ -4,8 +4,8 @@
 //! with its fields in number order and proto3 defaults left out, as etcd encodes it. Lists are
 //! answered by pointing at these bytes; accessors parse them on demand.
 
-mod shown;
-mod storage;
+mod allocation;
+mod projection;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -17,8 +17,8 @@ use bytes::{BufMut, Bytes};
 use etcd_api::proto::mvccpb::KeyValue;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-pub use shown::Shown;
-use storage::Storage;
+use allocation::Storage;
+pub use projection::Shown;
 pub use value::Value;
 
 /// Tag of `RangeResponse.kvs`: field 2, length-delimited.
@@ -62,7 +62,7 @@ impl Record {
         let total = 1 + encoded_len_varint(message as u64) + message;
         let value_end = total - int_len(fields.lease);
         let value_begin = value_end - fields.value.len();
-        if let Some(cut) = storage::cut(total, value_begin, value_end) {
+        if let Some(cut) = allocation::cut(total, value_begin, value_end) {
             let (mut head, mut tail) = (Vec::with_capacity(cut), Vec::with_capacity(total - cut));
             put_front(&mut head, &fields, message);
             for piece in fields.value.pieces() {

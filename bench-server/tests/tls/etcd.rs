@@ -1,6 +1,6 @@
 //! The etcd tier over TLS, through each client that this project has, and whom it refuses.
 
-use bench_server::etcd::tier::EtcdTier;
+use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::Flags;
 use clap::Parser;
 use etcd_api::client::Client;

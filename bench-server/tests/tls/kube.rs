@@ -1,6 +1,6 @@
 //! The Kubernetes tier over HTTPS, in front of an etcd tier.
 
-use bench_server::etcd::tier::EtcdTier;
+use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::Flags;
 use bench_server::kube::tier::KubeTier;
 use clap::Parser;

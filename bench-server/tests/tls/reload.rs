@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use bench_server::etcd::tier::EtcdTier;
+use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::Flags;
 use clap::Parser;
 use tempfile::TempDir;

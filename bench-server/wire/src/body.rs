@@ -9,9 +9,9 @@ use http_body::{Body, Frame as HttpFrame, SizeHint};
 use memory::in_flight;
 use tonic::Status;
 
+use super::first_byte_metric::Stopwatch;
 use super::frame::{Frame, Shared};
 use super::part::SharedPart;
-use super::stopwatch::Stopwatch;
 use super::trailers::trailers;
 
 /// A list that is produced while it is sent. Pulled only when the connection can take more, so a

@@ -21,10 +21,10 @@ use listen::{NotShown, Slices};
 use memory::admission::Admitted;
 use memory::in_flight::{self, InFlight};
 
+use super::buffer_pool::Run;
+use super::first_byte_metric::Stopwatch;
 use super::part::{Part, SharedPart};
-use super::run::Run;
 pub use super::sizes::{COPY_BELOW_BYTES, TARGET_BYTES};
-use super::stopwatch::Stopwatch;
 
 /// What a frame points at where somebody keeps it. Clones are cheap and show the same bytes; the bytes never change.
 pub trait Shared: AsRef<[u8]> + Clone + fmt::Debug + Send + Sync + Unpin + 'static {}

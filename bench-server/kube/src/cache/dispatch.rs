@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use super::broadcaster::{HandedOut, Hub};
 use super::budget::Budget;
 use super::event::Event;
-use super::hub::{HandedOut, Hub};
-use crate::figures::Figures;
-use crate::figures::watch::Stage;
+use crate::metrics::Figures;
+use crate::metrics::watch::Stage;
 use crate::resource::Resource;
 
 /// Revisions between the reader of storage's watch and the dispatcher.

@@ -12,7 +12,7 @@ use etcd_api::kubernetes::KubernetesEtcd;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::figures::Figures;
+use crate::metrics::Figures;
 use crate::resource::Resource;
 
 /// How long a read waits for the cache.

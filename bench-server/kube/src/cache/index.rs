@@ -22,9 +22,9 @@ use kube_api::ShardKey;
 
 use self::uid::UidIndex;
 use crate::filter::{Filter, field_of, label_of};
+use crate::iter::Objects;
 use crate::object::Object;
 use crate::resource::Resource;
-use crate::walk::Objects;
 
 /// The field that is always indexed, for resources that have it: kubelets list and watch by it.
 pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";

@@ -1,26 +1,28 @@
 //! The watch cache of one resource: filled by a list, kept by a watch, read without waiting for writers.
 //!
-//! - [`fill`]: the first list; [`grow`]: makes a tree of its objects; [`keep`]: the watch behind it, and what becomes of its events
+//! - [`initial_list`]: the first list; [`bulk_load`]: makes a tree of its objects; [`reflector`]: the
+//!   watch behind it, and what becomes of its events
 //! - [`snapshots`]: older states, for pages and exact reads
 //! - [`index`]: which objects have a node or a label
 //! - [`freshness`]: waiting for a revision
-//! - [`event`], [`ring`]: the latest changes, from which watches are resumed
-//! - [`hub`], [`queue`], [`budget`], [`dispatch`]: handing changes to watchers, slow ones included
-//! - [`detector`]: is it what etcd holds?
+//! - [`event`], [`event_history`]: the latest changes, from which watches are resumed
+//! - [`broadcaster`], [`watcher_queue`], [`budget`], [`dispatch`]: handing changes to watchers, slow
+//!   ones included
+//! - [`consistency_checker`]: is it what etcd holds?
 
+pub mod broadcaster;
 pub mod event;
-pub mod fill;
-pub mod hub;
-pub mod queue;
-pub mod ring;
+pub mod event_history;
+pub mod initial_list;
+pub mod watcher_queue;
 
 mod budget;
-mod detector;
+mod bulk_load;
+mod consistency_checker;
 mod dispatch;
 pub(crate) mod freshness;
-mod grow;
 pub(crate) mod index;
-mod keep;
+mod reflector;
 pub(crate) mod snapshots;
 
 use std::sync::Arc;
@@ -33,19 +35,19 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::broadcaster::{Hub, Interest, Subscription};
 use self::event::Event;
+use self::event_history::{Ring, TooOld};
 use self::freshness::{Freshness, Position};
-use self::hub::{Hub, Interest, Subscription};
 use self::index::{Candidates, Indexes};
-use self::ring::{Ring, TooOld};
 use self::snapshots::{Kept, Snapshots};
 use super::decode::Decoder;
-use super::figures::{CacheFigures, Figures};
 use super::filter::Filter;
 use super::gates::FeatureGates;
+use super::iter::Objects;
+use super::metrics::{CacheFigures, Figures};
 use super::object::Object;
 use super::resource::Resource;
-use super::walk::Objects;
 
 /// One resource's cache.
 #[derive(Debug)]

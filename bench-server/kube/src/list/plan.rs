@@ -4,7 +4,7 @@ use kube_api::{ContinueToken, ListOptions, Match, Status};
 
 use crate::filter::{Filter, NAME};
 use crate::gates::FeatureGates;
-use crate::page::From;
+use crate::page::PageStart;
 use crate::resource::Resource;
 
 /// How fresh a list must be.
@@ -105,8 +105,8 @@ impl Plan {
         (placed && is_path_segment(name)).then(|| format!("{}{name}", self.below))
     }
 
-    pub(super) fn from(&self) -> From<'_> {
-        From {
+    pub(super) fn from(&self) -> PageStart<'_> {
+        PageStart {
             below: &self.below,
             start: &self.start,
         }

@@ -18,17 +18,17 @@ use tokio::time::{Instant, Sleep};
 use wire::frame::Frame;
 
 use super::Beginning;
-use super::direct::{Direct, DirectWatch};
-use super::frame::EventEncoder;
+use super::event_buffer::Out;
+use super::event_encoder::EventEncoder;
 use super::gzip::Members;
-use super::out::Out;
 use super::plan::Plan;
+use super::uncached::{Direct, DirectWatch};
+use crate::cache::broadcaster::{Interest, Subscription};
 use crate::cache::event::EventType;
-use crate::cache::hub::{Interest, Subscription};
-use crate::cache::queue::{Queue, Taken};
+use crate::cache::watcher_queue::{Queue, Taken};
 use crate::cache::{CatchUp, WatchCache};
-use crate::figures::watch::{Open, WatchFigures};
-use crate::walk::Walk;
+use crate::iter::Walk;
+use crate::metrics::watch::{Open, WatchFigures};
 
 /// Time between bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);

@@ -2,16 +2,17 @@
 //!
 //! - [`plan`]: where a watch begins, by the apiserver's table of resourceVersion and sendInitialEvents
 //! - [`body`]: the answer as it is sent: initial events from a view, then the cache's ring, then live
-//! - [`frame`]: one event on the wire; [`out`]: many of them in one piece, [`gzip`] compressed
-//! - [`direct`]: without a cache, one watch of storage for each client
+//! - [`event_encoder`]: one event on the wire; [`event_buffer`]: many of them in one piece;
+//!   [`gzip`]: compressed
+//! - [`uncached`]: without a cache, one watch of storage for each client
 
 pub mod body;
-pub mod frame;
+pub mod event_encoder;
 
-mod direct;
+mod event_buffer;
 mod gzip;
-mod out;
 mod plan;
+mod uncached;
 
 #[cfg(test)]
 mod tests;
@@ -22,17 +23,17 @@ use kube_api::{ListOptions, Status};
 use memory::open_lists::OpenList;
 
 use self::body::{Feed, WatchBody};
-use self::direct::Direct;
-use self::frame::EventEncoder;
+use self::event_encoder::EventEncoder;
 use self::plan::{After, Plan, Start};
+use self::uncached::Direct;
 use super::cache::WatchCache;
-use super::cache::fill::Source;
-use super::cache::hub::Interest;
-use super::figures::Operation;
+use super::cache::broadcaster::Interest;
+use super::cache::initial_list::Source;
 use super::filter::Filter;
-use super::form::Form;
-use super::list::{Lister, storage_error};
-use super::walk::Objects;
+use super::iter::Objects;
+use super::list::{ResourceHandler, storage_error};
+use super::metrics::Operation;
+use super::representation::Form;
 
 /// Where a watch begins: which objects it shows first, and the revision that it follows.
 pub(crate) struct Beginning {
@@ -45,7 +46,7 @@ pub(crate) struct Beginning {
     pub(crate) open: Option<OpenList>,
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Answers a WATCH of all namespaces (`namespace` empty) or of one. `gzip` when the client takes it.
     ///
     /// # Errors

@@ -4,10 +4,10 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use kube_api::Status;
 use serde_json::Value;
 
-use super::change::{Next, Outcome, Writer, Written};
+use super::codec::{Stored, encode};
 use super::delete_options::Preconditions;
-use super::draft::now;
-use super::stored::{Stored, encode};
+use super::guaranteed_update::{Next, Outcome, Writer, Written};
+use super::prepare::now;
 
 /// Deletions of one collection that are under way at once.
 const AT_ONCE: usize = 16;

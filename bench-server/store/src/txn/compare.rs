@@ -7,7 +7,7 @@ use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, Targe
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
 
-use crate::draft::Draft;
+use crate::write_txn::Draft;
 use crate::{Fields, Value};
 
 /// Which branch a transaction takes, and which its nested ones take, in their order.

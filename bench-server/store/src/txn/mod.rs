@@ -12,8 +12,8 @@ use etcd_api::proto::etcdserverpb::{
     PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse,
 };
 
-use super::draft::Draft;
 use super::range::{self, Plan};
+use super::write_txn::Draft;
 use super::{Store, header};
 use compare::{Path, branch};
 
@@ -31,7 +31,7 @@ impl Store {
             return self.run(request, &mut draft, |_| true);
         }
         let mut writer = self.writer()?;
-        self.reserve(&mut writer, super::space::txn_cost(request))?;
+        self.reserve(&mut writer, super::quota::txn_cost(request))?;
         let mut draft = Draft::new(&self.inner.state);
         let mut response = self.run(request, &mut draft, |lease| writer.leases.exists(lease))?;
         response.header = Some(header(self.commit(writer, draft)));

@@ -12,8 +12,8 @@ use index::{Builder, Cursor, Item, Totals, Tree};
 use kube_api::ShardSelector;
 
 use super::by_uid::ByUid;
+use crate::iter::merge::{Merge, Run};
 use crate::object::Object;
-use crate::walk::merge::{Merge, Run};
 
 /// Buckets that there are.
 const BUCKETS: usize = 256;

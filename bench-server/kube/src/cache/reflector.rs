@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::WatchCache;
 use super::dispatch::{self, Batch};
 use super::event::Event;
-use super::fill::{Source, StreamSupport};
 use super::freshness::PATIENCE;
 use super::index::{Indexes, build};
-use crate::figures::watch::Stage;
+use super::initial_list::{Source, StreamSupport};
+use crate::metrics::watch::Stage;
 use crate::object::Object;
 
 /// How often storage is asked what it compacted.

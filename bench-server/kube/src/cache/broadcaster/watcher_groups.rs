@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_api::ShardKey;
 
-use super::intervals::Intervals;
+use super::shard_ranges::Intervals;
 use super::{Event, Interest, Object, Queue};
 
 /// Watchers of one interest.

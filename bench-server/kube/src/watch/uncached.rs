@@ -11,11 +11,11 @@ use kube_api::Status;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
+use crate::cache::broadcaster::Interest;
 use crate::cache::event::{Dispatched, Event};
-use crate::cache::hub::Interest;
-use crate::cache::queue::{Delivery, Queue};
+use crate::cache::watcher_queue::{Delivery, Queue};
 use crate::decode::Decoder;
-use crate::figures::Figures;
+use crate::metrics::Figures;
 use crate::resource::Resource;
 
 /// Events that wait for the client before storage's watch is no longer read.

@@ -8,19 +8,19 @@ use kube_api::{ContinueToken, Status};
 use memory::admission::Admitted;
 
 use super::plan::{Plan, Wanted};
-use super::{Lister, storage_error};
-use crate::cache::fill::{Filled, PAGE, Source};
-use crate::figures::Operation;
-use crate::figures::lists::{Served, ServedFrom};
+use super::{ResourceHandler, storage_error};
+use crate::cache::initial_list::{Filled, PAGE, Source};
 use crate::filter::Filter;
-use crate::page::{Behind, Listing, State};
-use crate::walk::Objects;
+use crate::iter::Objects;
+use crate::metrics::Operation;
+use crate::metrics::lists::{Served, ServedFrom};
+use crate::page::{ListSource, Listing, Remainder};
 
 /// What was read of a list.
 struct Read {
     filled: Filled,
     /// What lies behind it, where it is a page.
-    behind: Option<Behind>,
+    behind: Option<Remainder>,
     /// Objects that storage sent for it.
     sent: u64,
     /// Room for it, where it may be large.
@@ -38,7 +38,7 @@ impl Read {
     }
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
     async fn ask_etcd_for_one(&self, key: &str, revision: i64) -> Result<Filled, Error> {
         let timed = self.figures.etcd_request(Operation::Get, self.resource);
@@ -103,7 +103,7 @@ impl Lister {
         }
         // A page was filtered while it was read.
         let filtered = plan.limit > 0 && only.is_none();
-        let state = State {
+        let state = ListSource {
             revision: filled.revision,
             objects: Objects::All(filled.tree),
             behind,
@@ -198,7 +198,7 @@ impl Lister {
                         let last = last.to_vec();
                         return Ok(Read {
                             filled: filled(tree),
-                            behind: Some(Behind {
+                            behind: Some(Remainder {
                                 remaining: Some(remaining),
                                 last,
                             }),

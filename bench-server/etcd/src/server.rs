@@ -18,12 +18,12 @@ use tonic::service::Routes;
 use super::auth::AuthService;
 use super::cluster::ClusterService;
 use super::flags::EtcdFlags;
-use super::health::HealthService;
+use super::health_grpc::HealthService;
 use super::lease::LeaseService;
 use super::maintenance::MaintenanceService;
 use super::service::EtcdService;
 use super::watch::WatchService;
-use super::{GRPC_OVERHEAD_BYTES, Node, clockwork};
+use super::{GRPC_OVERHEAD_BYTES, Node, background};
 
 /// Why the tier did not start.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +62,7 @@ impl EtcdTier {
     /// [`StartError`]; nothing is left running.
     pub async fn start(flags: &EtcdFlags, common: &CommonFlags) -> Result<Self, StartError> {
         let tls = Arc::new(ServerTls::new(flags.tls_files()));
-        let retention = clockwork::retention(flags).map_err(|reason| StartError::Flag {
+        let retention = background::retention(flags).map_err(|reason| StartError::Flag {
             flag: "--auto-compaction-retention",
             reason,
         })?;
@@ -90,10 +90,10 @@ impl EtcdTier {
         let workers = Workers::start(common.worker_threads, common.gather_writes, limits)?;
         let workers = Arc::new(workers);
         let mut tasks = Tasks::default();
-        let expiry = clockwork::expire_leases(node.store.clone());
+        let expiry = background::expire_leases(node.store.clone());
         tasks.spawn("the expiry of leases", expiry);
         if let Some(retention) = retention {
-            let compaction = clockwork::compact(node.clone(), retention);
+            let compaction = background::compact(node.clone(), retention);
             tasks.spawn("automatic compaction", compaction);
         }
         for listener in bound {

@@ -6,23 +6,23 @@ use http::{HeaderValue, Response, StatusCode};
 use kube_api::{ListOptions, Status};
 
 use super::body::KubeBody;
-use super::dress::{Dress, DressedList};
+use super::content_encoding::{Dress, DressedList};
 use super::filter::{Filter, NAME};
-use super::form::{Form, Include};
-use super::list::Lister;
+use super::list::ResourceHandler;
 use super::list_body::ListBody;
-use super::media::{Encoding, Media, Shape};
+use super::negotiation::{Encoding, Media, Shape};
 use super::object::Object;
 use super::page::Listing;
-use super::respond::respond;
+use super::representation::{Form, Include};
+use super::response::respond;
 use super::route::Route;
-use super::write::answer::Answer;
+use super::write::handler::Answer;
 
 /// What a request for a resource is made of.
 #[derive(Debug)]
 pub(crate) struct Call<'r> {
     /// What serves the resource.
-    pub(crate) lister: &'r Lister,
+    pub(crate) lister: &'r ResourceHandler,
     /// What the URL names.
     pub(crate) route: Route<'r>,
     /// Method, URL and headers.
@@ -66,7 +66,7 @@ impl Call<'_> {
     /// Answers a LIST.
     ///
     /// # Errors
-    /// As [`Lister::list`] and [`Self::form`].
+    /// As [`ResourceHandler::list`] and [`Self::form`].
     pub(crate) async fn list(&self, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
         let form = self.form()?;
         let listing = self.lister.list(self.route.namespace, options).await?;
@@ -76,7 +76,7 @@ impl Call<'_> {
     /// Answers a GET.
     ///
     /// # Errors
-    /// As [`Lister::get`] and [`Self::form`].
+    /// As [`ResourceHandler::get`] and [`Self::form`].
     pub(crate) async fn get(
         &self,
         name: &str,
@@ -89,7 +89,8 @@ impl Call<'_> {
     /// Answers a WATCH.
     ///
     /// # Errors
-    /// As [`Lister::watch`] and [`Self::form`]; 400 where the old form names one object and a selector another.
+    /// As [`ResourceHandler::watch`] and [`Self::form`]; 400 where the old form names one object and a
+    /// selector another.
     pub(crate) async fn watch(
         &self,
         mut options: ListOptions,
@@ -181,7 +182,11 @@ impl Call<'_> {
 }
 
 /// Refuses a field selector that demands another object than the URL names.
-fn names_no_other(lister: &Lister, options: &ListOptions, name: &str) -> Result<(), Status> {
+fn names_no_other(
+    lister: &ResourceHandler,
+    options: &ListOptions,
+    name: &str,
+) -> Result<(), Status> {
     let filter = Filter::parse(lister.resource, options, lister.gates)?;
     match filter.demands_field(NAME) {
         Some(other) if other != name => Err(Status::bad_request(

@@ -6,8 +6,8 @@ use kube_api::custom::custom_from_json;
 use kube_api::{FromJsonError, Status, envelope, from_json, to_json};
 use serde_json::{Map, Value};
 
+use super::field_validation::prune;
 use super::options::FieldValidation;
-use super::unknown::prune;
 use crate::resource::Resource;
 
 /// A stored object.

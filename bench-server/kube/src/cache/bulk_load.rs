@@ -9,7 +9,7 @@ use index::{Builder, Tree};
 use tokio::sync::mpsc;
 
 use crate::decode::Decoder;
-use crate::figures::Figures;
+use crate::metrics::Figures;
 use crate::object::Object;
 use crate::resource::Resource;
 

@@ -9,13 +9,13 @@ use etcd_api::proto::mvccpb::KeyValue;
 use kube_api::Status;
 
 use super::body::Sent;
-use super::draft::{Draft, Part};
-use super::event_lease::EventLease;
+use super::codec::{Encoded, Stored, encode};
 use super::options::WriteOptions;
 use super::patch::Patch;
-use super::stored::{Encoded, Stored, encode};
-use crate::figures::{Figures, Operation};
+use super::prepare::{Draft, Part};
+use super::ttl_lease::EventLease;
 use crate::list::storage_error;
+use crate::metrics::{Figures, Operation};
 use crate::resource::Resource;
 
 /// How often a change is made again because somebody else wrote in between. An apiserver goes on until the

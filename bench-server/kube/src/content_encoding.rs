@@ -9,9 +9,9 @@ use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, USER_AGENT};
 use wire::frame::Frame;
 
-use super::indent::Indenter;
 use super::list_body::ListBody;
-use super::media::is_true;
+use super::negotiation::is_true;
+use super::pretty_json::Indenter;
 
 /// Bodies up to this size are not compressed.
 const COMPRESS_ABOVE_BYTES: usize = 128 * 1024;

@@ -5,9 +5,9 @@ use http::{HeaderValue, Response, StatusCode};
 use kube_api::Status;
 
 use super::body::KubeBody;
+use super::content_encoding::Dress;
 use super::discovery::Document;
-use super::dress::Dress;
-use super::media::Encoding;
+use super::negotiation::Encoding;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 

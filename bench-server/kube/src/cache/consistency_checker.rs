@@ -14,8 +14,8 @@ use index::Item;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::fill::{Source, StreamSupport};
-use super::grow::Portion;
+use super::bulk_load::Portion;
+use super::initial_list::{Source, StreamSupport};
 use super::{View, WatchCache};
 use crate::object::Object;
 use crate::page::TURN;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use wire::frame::Frame;
 
 use super::body::KubeBody;
-use super::figures::requests::Underway;
+use super::metrics::requests::Underway;
 
 /// Time that a client has to read what is left of a watch when that is over. A body is asked for its end only
 /// while there is room for it.

@@ -4,14 +4,14 @@ use http::{HeaderValue, Method, StatusCode};
 use kube_api::{ListOptions, Status};
 
 use super::body::Sent;
-use super::change::{Outcome, Writer, Written};
 use super::delete::Deleted;
 use super::delete_options::DeleteOptions;
-use super::draft::Part;
-use super::event_lease::EventLease;
+use super::guaranteed_update::{Outcome, Writer, Written};
 use super::options::WriteOptions;
 use super::patch::Patch;
-use crate::list::Lister;
+use super::prepare::Part;
+use super::ttl_lease::EventLease;
+use crate::list::ResourceHandler;
 use crate::object::Object;
 use crate::page::Listing;
 
@@ -42,7 +42,7 @@ pub(crate) enum Answer {
     Gone(Status),
 }
 
-impl Lister {
+impl ResourceHandler {
     /// Answers POST, PUT, PATCH and DELETE.
     ///
     /// # Errors

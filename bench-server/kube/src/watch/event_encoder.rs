@@ -9,11 +9,11 @@ use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
 use kube_api::{JsonSeries, Status, ToJsonError, envelope, from_json};
 use serde_json::json;
 
-use super::out::Out;
+use super::event_buffer::Out;
 use crate::cache::event::{Dispatched, EventType};
-use crate::form::Form;
-use crate::media::{Encoding, Shape};
+use crate::negotiation::{Encoding, Shape};
 use crate::object::Object;
+use crate::representation::Form;
 use crate::resource::Resource;
 
 /// Marks the bookmark behind the initial events.

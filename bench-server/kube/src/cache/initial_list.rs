@@ -11,9 +11,9 @@ use memory::admission::{Admission, Admitted};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::grow::{AHEAD, Portion, grow};
+use super::bulk_load::{AHEAD, Portion, grow};
 use crate::decode::Decoder;
-use crate::figures::Operation;
+use crate::metrics::Operation;
 use crate::object::Object;
 
 /// Keys per page where RangeStream is not there.

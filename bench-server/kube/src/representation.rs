@@ -5,7 +5,7 @@ use kube_api::protobuf::{bytes_field_len, find_bytes, put_bytes, put_bytes_heade
 use kube_api::schema::PARTIAL_OBJECT_METADATA;
 use kube_api::{JsonSeries, ToJsonError, envelope, list, to_json};
 
-use super::media::{Encoding, Media, Shape};
+use super::negotiation::{Encoding, Media, Shape};
 use super::object::Object;
 use super::resource::Resource;
 use super::table;

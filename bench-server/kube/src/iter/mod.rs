@@ -1,13 +1,14 @@
 //! The objects of a list, one after the other in key order, wherever they are read from.
 //!
 //! - [`Objects`]: what a list is cut from: a tree, or a shard of one
-//! - [`passing`]: a tree whose other objects are passed over, by the half of a hash ([`sieve`]); [`merge`]: several
-//!   runs in key order as one; [`namespaces`]: some namespaces of a tree as one
+//! - [`filtered_scan`]: a tree whose other objects are passed over, by the half of a hash
+//!   ([`hash_filter`]); [`merge`]: several runs in key order as one; [`namespaces`]: some namespaces of
+//!   a tree as one
 
+pub(crate) mod filtered_scan;
+mod hash_filter;
 pub(crate) mod merge;
 pub(crate) mod namespaces;
-pub(crate) mod passing;
-mod sieve;
 
 #[cfg(test)]
 mod tests;
@@ -18,9 +19,9 @@ use etcd_api::keys::KeyRange;
 use index::{Cursor, Totals, Tree};
 use kube_api::ShardSelector;
 
+use self::filtered_scan::Passing;
 use self::merge::Merge;
 use self::namespaces::Namespaces;
-use self::passing::Passing;
 use super::cache::index::uid::UidIndex;
 use super::object::Object;
 

@@ -5,10 +5,10 @@
 //! prefix. Among those, watchers of a shard are found by the hash of the object. Only groups that demand none
 //! of these are tried for every event.
 //!
-//! - [`crowd`]: the groups of one place; [`intervals`]: which shards a hash belongs to
+//! - [`watcher_groups`]: the groups of one place; [`shard_ranges`]: which shards a hash belongs to
 
-mod crowd;
-mod intervals;
+mod shard_ranges;
+mod watcher_groups;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use kube_api::{ShardKey, ShardRange};
 use parking_lot::Mutex;
 
-use self::crowd::{Crowd, Found, Group};
+use self::watcher_groups::{Crowd, Found, Group};
 use super::event::{Dispatched, Event, EventType};
 use super::index::{INDEXED_FIELD, indexed_value};
-use super::queue::{Delivery, Queue};
+use super::watcher_queue::{Delivery, Queue};
 use crate::filter::{Filter, NAME, NAMESPACE};
 use crate::object::Object;
 use crate::resource::Resource;

@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::ByResource;
-use crate::cache::ring::Resized;
+use crate::cache::event_history::Resized;
 use crate::resource::Resource;
 
 /// Upper bounds of upstream's histogram of an event's way, seconds.

@@ -8,8 +8,8 @@ use kube_api::status::{Cause, Status};
 use kube_api::time;
 use serde_json::{Map, Value};
 
+use super::codec::Stored;
 use super::name;
-use super::stored::Stored;
 use crate::resource::Resource;
 
 /// Metadata that only the server changes, kept from the stored object by every update.

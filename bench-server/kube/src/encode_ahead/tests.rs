@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::*;
 use crate::body::KubeBody;
-use crate::figures::Undecodable;
-use crate::figures::lists::{Served, ServedFrom};
-use crate::form::{Form, Include};
-use crate::media::{Encoding, Media, PLAIN};
+use crate::metrics::Undecodable;
+use crate::metrics::lists::{Served, ServedFrom};
+use crate::negotiation::{Encoding, Media, PLAIN};
 use crate::object::Object;
 use crate::page::Listing;
+use crate::representation::{Form, Include};
 use crate::resource::RESOURCES;
 
 /// Some twenty frames.

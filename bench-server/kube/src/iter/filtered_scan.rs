@@ -7,7 +7,7 @@ use std::vec;
 use index::{Cursor, Item, Totals};
 use kube_api::ShardSelector;
 
-use super::sieve::{BLOCK, Sieve, bits};
+use super::hash_filter::{BLOCK, Sieve, bits};
 use crate::object::Object;
 
 /// Objects that are passed before others on the same thread get their turn: a quarter of a millisecond where leaves lie anywhere in memory.
