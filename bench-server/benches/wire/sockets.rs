@@ -1,12 +1,18 @@
 //! The floor below every list: the same bytes over a plain TCP socket within this machine, thread to thread, without HTTP.
 //!
-//! By congestion control, since one that paces costs on a path that has no bottleneck; and from memory that is in no cache, as a
-//! store's is, or from one buffer: the difference is reading. CPU is each thread's clock: what the kernel does for a
-//! connection within a machine it does for the sender, but for the copy to the receiver.
+//! By congestion control, since one that paces costs on a path that has no bottleneck; and by what is written:
 //!
-//! `WIRE_ROUNDS` (default 5) rounds of each, by turns; `WIRE_MB` (default 1500) is what is sent.
+//! - `memory`: 256 KiB at a time of memory that is in no cache, as a store's is
+//! - `one buffer`: the same 256 KiB again and again; the difference is reading
+//! - `16 slices`: records of 10 KB in two pieces, 16 pieces a write, as HTTP/2 alone would write a frame of them
+//! - `52 slices`: the same records, a frame of 26 a write
+//!
+//! CPU is each thread's clock: what the kernel does for a connection within a machine it does for the sender, but for the
+//! copy to the receiver.
+//!
+//! `WIRE_ROUNDS` (default 5) rounds of each, interleaved; `WIRE_MB` (default 1500) is what is sent.
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -17,6 +23,68 @@ use super::{median, setting};
 
 /// Bytes of one write: a frame of a list.
 const WRITE_BYTES: usize = 256 << 10;
+
+/// Bytes of a record's two pieces.
+const PIECES: [usize; 2] = [8_192, 1_868];
+
+/// Records of one frame.
+const RECORDS: usize = 26;
+
+/// What is written at a time.
+#[derive(Debug, Clone, Copy)]
+enum Writes {
+    Memory,
+    OneBuffer,
+    Slices(usize),
+}
+
+impl Writes {
+    const ALL: [(&str, Self); 4] = [
+        ("memory", Self::Memory),
+        ("one buffer", Self::OneBuffer),
+        ("16 slices", Self::Slices(16)),
+        ("52 slices", Self::Slices(2 * RECORDS)),
+    ];
+
+    /// Sends `stored`, or as many bytes.
+    fn send(self, stored: &[u8], socket: &mut TcpStream) {
+        match self {
+            Self::Memory => {
+                for write in stored.chunks(WRITE_BYTES) {
+                    socket.write_all(write).expect("it lives");
+                }
+            }
+            Self::OneBuffer => {
+                for write in stored.chunks(WRITE_BYTES) {
+                    let write = &stored[..write.len()];
+                    socket.write_all(write).expect("it lives");
+                }
+            }
+            Self::Slices(most) => {
+                // From the last record to the first: no piece lies beside the one that is written before it.
+                let records: Vec<&[u8]> = stored.rchunks(PIECES.iter().sum()).collect();
+                for frame in records.chunks(RECORDS) {
+                    let pieces = frame.iter().flat_map(|record| {
+                        let (head, tail) = record.split_at(PIECES[0].min(record.len()));
+                        [IoSlice::new(head), IoSlice::new(tail)]
+                    });
+                    let mut pieces: Vec<IoSlice<'_>> = pieces.collect();
+                    for write in pieces.chunks_mut(most) {
+                        write_all_vectored(socket, write);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn write_all_vectored(socket: &mut TcpStream, mut slices: &mut [IoSlice<'_>]) {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        let written = socket.write_vectored(slices).expect("it lives");
+        IoSlice::advance_slices(&mut slices, written);
+    }
+}
 
 /// Milliseconds.
 #[derive(Debug, Default)]
@@ -37,31 +105,24 @@ pub(crate) fn run() {
     };
     let mut rows = Vec::new();
     for control in [system.as_str(), "reno"] {
-        rows.push((control, "memory", Row::default()));
-        rows.push((control, "one buffer", Row::default()));
+        rows.extend(Writes::ALL.map(|(name, writes)| (control, name, writes, Row::default())));
     }
     for _ in 0..rounds {
-        for (control, from, row) in &mut rows {
-            let source = if *from == "memory" {
-                &stored
-            } else {
-                &stored[..WRITE_BYTES]
-            };
-            row.measure(control, source, bytes);
+        for (control, _, writes, row) in &mut rows {
+            row.measure(control, *writes, &stored);
         }
     }
     println!(
-        "\n{} MB over a socket by writes of {} KiB, ms: medians of {rounds} rounds; this system's congestion control is {system}",
-        bytes / 1_000_000,
-        WRITE_BYTES >> 10
+        "\n{} MB over a socket, ms: medians of {rounds} rounds; this system's congestion control is {system}",
+        bytes / 1_000_000
     );
     println!(
         "{:<8} {:<12} {:>8} {:>11} {:>13}",
-        "", "from", "wall", "sender CPU", "receiver CPU"
+        "", "writes", "wall", "sender CPU", "receiver CPU"
     );
-    for (control, from, row) in &mut rows {
+    for (control, name, _, row) in &mut rows {
         println!(
-            "{control:<8} {from:<12} {:>8.0} {:>11.0} {:>13.0}",
+            "{control:<8} {name:<12} {:>8.0} {:>11.0} {:>13.0}",
             median(&mut row.wall),
             median(&mut row.sender),
             median(&mut row.receiver)
@@ -70,7 +131,7 @@ pub(crate) fn run() {
 }
 
 impl Row {
-    fn measure(&mut self, control: &str, source: &[u8], bytes: usize) {
+    fn measure(&mut self, control: &str, writes: Writes, stored: &[u8]) {
         let [mut sender, mut receiver] = pair();
         set_tcp_congestion(&sender, control).expect("one that is there");
         let received = std::thread::spawn(move || {
@@ -80,15 +141,7 @@ impl Row {
             own_cpu() - before
         });
         let (began, before) = (Instant::now(), own_cpu());
-        let mut left = bytes;
-        for write in source.chunks(WRITE_BYTES).cycle() {
-            let write = &write[..write.len().min(left)];
-            sender.write_all(write).expect("it lives");
-            left -= write.len();
-            if left == 0 {
-                break;
-            }
-        }
+        writes.send(stored, &mut sender);
         drop(sender);
         let sender = own_cpu() - before;
         let receiver = received.join().expect("it does not panic");

@@ -161,8 +161,11 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let all = bufs.iter().flat_map(|buf| buf.iter().copied());
-        let all: Vec<u8> = all.take(self.most).collect();
+        let mut all = Vec::new();
+        for buf in bufs {
+            let room = self.most - all.len();
+            all.extend_from_slice(&buf[..buf.len().min(room)]);
+        }
         let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &all))?;
         self.writes.lock().push(written);
         Poll::Ready(Ok(written))
@@ -238,7 +241,7 @@ async fn http2_writes_a_frame_of_many_slices_at_once() {
     let writes = read_over_http2(1, 8 << 20, TARGET_BYTES, usize::MAX).await;
     let whole = writes
         .iter()
-        .filter(|&&bytes| bytes == TARGET_BYTES + HEADER_BYTES);
+        .filter(|&&bytes| bytes >= TARGET_BYTES + HEADER_BYTES);
     assert_eq!(
         whole.count(),
         SLICES * SLICE_BYTES / TARGET_BYTES,
