@@ -133,7 +133,7 @@ fn json((pod, mut out): (Vec<u8>, Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
     (pod, out)
 }
 
-#[library_benchmark(config = at_most(195_000))]
+#[library_benchmark(config = at_most(160_000))]
 #[bench::in_protobuf(setup = cached)]
 fn list(served: Served) -> (Served, usize) {
     let bytes = served.list(black_box("resourceVersion=0"), Encoding::Protobuf);
