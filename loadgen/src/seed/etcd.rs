@@ -132,10 +132,7 @@ pub async fn seed(
         all.revisions = sums.map(|(all, part)| all.wrapping_add(part));
         all.revision = all.revision.max(part.revision);
     }
-    if let Some(error) = first_error {
-        return Err(error);
-    }
-    Ok(all)
+    first_error.map_or(Ok(all), Err)
 }
 
 /// Writes [`ONE_BY_ONE`] entries without effect behind a data set of fewer `objects`: a second or two. So it is not in the part
