@@ -53,6 +53,45 @@ pub enum CallError {
     },
 }
 
+/// What a small request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Reads a single key.
+    Get,
+    /// Writes an object.
+    Put,
+}
+
+impl Call {
+    /// What the requests of a strategy do; `None` where it makes no small requests.
+    #[must_use]
+    pub fn of(strategy: Strategy) -> Option<Self> {
+        match strategy {
+            Strategy::Get => Some(Self::Get),
+            Strategy::Put => Some(Self::Put),
+            Strategy::Unary
+            | Strategy::UnaryIncremental
+            | Strategy::Stream
+            | Strategy::FanOut
+            | Strategy::Watch
+            | Strategy::Paged(_)
+            | Strategy::Cached
+            | Strategy::Consistent
+            | Strategy::Exact
+            | Strategy::WatchList
+            | Strategy::Selector(_)
+            | Strategy::ReadYourWrite
+            | Strategy::Sharded(_)
+            | Strategy::ClientFiltered(_)
+            | Strategy::WatchSharded(_)
+            | Strategy::WatchClientFiltered(_)
+            | Strategy::NoWatches
+            | Strategy::NoLists
+            | Strategy::GoClient(_) => None,
+        }
+    }
+}
+
 /// The requests of one row. Cheap to share between threads.
 #[derive(Debug)]
 pub struct Calls {
@@ -72,10 +111,9 @@ enum Requests {
 }
 
 impl Calls {
-    /// Makes the requests of a strategy: `put` writes, everything else reads single keys of `data` below `root`.
-    /// `after` is the revision that the data has.
+    /// Makes requests for single keys of `data` below `root`. `after` is the revision that the data has.
     #[must_use]
-    pub fn new(strategy: Strategy, data: &DataSet, root: &str, after: i64) -> Arc<Self> {
+    pub fn new(call: Call, data: &DataSet, root: &str, after: i64) -> Arc<Self> {
         let count = data.len().min(OBJECTS);
         let objects: Vec<(Bytes, Bytes)> = (0..count)
             .map(|i| {
@@ -87,23 +125,22 @@ impl Calls {
             })
             .collect();
         let all = objects.iter();
-        let requests = if strategy == Strategy::Put {
-            Requests::Put(
+        let requests = match call {
+            Call::Put => Requests::Put(
                 all.map(|(key, value)| PutRequest {
                     key: key.clone(),
                     value: value.clone(),
                     ..PutRequest::default()
                 })
                 .collect(),
-            )
-        } else {
-            Requests::Get(
+            ),
+            Call::Get => Requests::Get(
                 all.map(|(key, _)| RangeRequest {
                     key: key.clone(),
                     ..RangeRequest::default()
                 })
                 .collect(),
-            )
+            ),
         };
         Arc::new(Self {
             requests,

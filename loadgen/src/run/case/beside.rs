@@ -12,7 +12,7 @@ use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::open::Waiting;
 use load::endpoint::Reach;
 use load::operation::list::Row;
-use load::operation::requests::Calls;
+use load::operation::requests::{Call, Calls};
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use report::result::Beside;
 use tokio::task::JoinHandle;
@@ -135,11 +135,12 @@ impl Load {
                 load.work = Some(tokio::spawn(lists(clients, load.stop.clone())));
             }
             Shape::Requests => {
+                let strategy = background.strategy;
+                let call = Call::of(strategy)
+                    .ok_or_else(|| format!("`{strategy}` makes no small requests"))?;
                 let calls = match (background.keys, data) {
-                    (Keys::DataSet, Some(data)) => {
-                        Calls::new(background.strategy, data, &verifier.root, 0)
-                    }
-                    _ => Calls::new(background.strategy, &elsewhere(), ELSEWHERE, 0),
+                    (Keys::DataSet, Some(data)) => Calls::new(call, data, &verifier.root, 0),
+                    _ => Calls::new(call, &elsewhere(), ELSEWHERE, 0),
                 };
                 let connections = background.connections.get();
                 let callers = Callers::connect(etcd()?, connections, calls, Waiting::Sleep).await;

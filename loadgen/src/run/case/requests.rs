@@ -10,7 +10,7 @@ use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::run::Tally;
 use load::endpoint::Reach;
 use load::operation::list::Row;
-use load::operation::requests::Calls;
+use load::operation::requests::{Call, Calls};
 use load::record::LatencyHistogram;
 use report::result::{Case, Outcome, Quantiles};
 use tokio::time::timeout;
@@ -55,7 +55,10 @@ impl RowRun<'_> {
             return Err(Early::NotApplicable(reason));
         };
         let after = verifier.expected.as_ref().map_or(0, |e| e.revision);
-        let calls = Calls::new(self.strategy(), data, &verifier.root, after);
+        let strategy = self.strategy();
+        let no_requests = || Early::Failed(format!("`{strategy}` makes no small requests"));
+        let call = Call::of(strategy).ok_or_else(no_requests)?;
+        let calls = Calls::new(call, data, &verifier.root, after);
         let connections = self.connections();
         measured.case.connections = Some(connections);
         let callers = Callers::connect(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use etcd_api::error::{Error as EtcdError, Refusal};
 use http::StatusCode;
 use kube_api::client::KubeError;
+use workloads::{Strategy, Tier};
 
 use crate::clients::program::ProgramError;
 use crate::verify::Wrong;
@@ -51,6 +52,14 @@ pub enum ListError {
         "its lists have no metadata.shardInfo: the server does not shard, and whole lists are no shards"
     )]
     NotSharded,
+    /// A strategy that does something else than list everything, or not on this tier.
+    #[error("`{strategy}` lists nothing on the {tier} tier")]
+    ListsNothing {
+        /// The strategy.
+        strategy: Strategy,
+        /// The tier.
+        tier: Tier,
+    },
     /// No end within the time allowed.
     #[error("no end after {} s", .0.as_secs())]
     Slow(Duration),

@@ -29,22 +29,22 @@ mod walker;
 
 use workloads::strategy::Strategy;
 
-use self::client::Kube;
-use self::request::WATCH_LIST;
+use self::client::{Exchange, Kube};
 use super::error::ListError;
 use super::lister::Lister;
 use super::row::Row;
 use crate::endpoint::Reach;
 
-/// A client of the Kubernetes API.
-pub(super) async fn connect(row: &Row, reach: &Reach) -> Result<Box<dyn Lister>, ListError> {
+/// A client of the Kubernetes API whose lists come like this, by requests with this query.
+pub(super) async fn connect(
+    row: &Row,
+    reach: &Reach,
+    exchange: Exchange,
+    query: String,
+) -> Result<Box<dyn Lister>, ListError> {
     let mut lister = Kube::connect(row, reach).await?;
-    lister.query = match row.strategy {
-        Strategy::Cached => "resourceVersion=0".to_owned(),
-        Strategy::Paged(size) => format!("limit={size}"),
-        Strategy::WatchList => WATCH_LIST.to_owned(),
-        _ => String::new(),
-    };
+    lister.exchange = exchange;
+    lister.query = query;
     if row.strategy == Strategy::Exact {
         let revision = lister.current_revision().await?;
         lister.ask_exactly(revision);

@@ -11,6 +11,17 @@ use super::asks::{Asks, Part};
 use crate::endpoint::Reach;
 use crate::verify::{Check, Listed};
 
+/// How a list comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::operation) enum Exchange {
+    /// As one response.
+    Whole,
+    /// Page by page.
+    Pages,
+    /// As the state that a watch begins with.
+    State,
+}
+
 /// One client, with a connection of its own.
 #[derive(Debug)]
 pub(in crate::operation) struct Kube {
@@ -18,6 +29,7 @@ pub(in crate::operation) struct Kube {
     pub(super) path: String,
     pub(in crate::operation) resource: String,
     pub(super) strategy: Strategy,
+    pub(super) exchange: Exchange,
     pub(super) query: String,
     /// The node that the latest list asked for.
     pub(super) node: Option<String>,
@@ -48,6 +60,7 @@ impl Kube {
             path,
             resource: row.resource.clone(),
             strategy: row.strategy,
+            exchange: Exchange::Whole,
             query: String::new(),
             node: None,
             revision: None,
@@ -101,22 +114,22 @@ impl Lister for Kube {
         check: &mut Check,
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
-        match self.strategy {
-            Strategy::WatchList => self.state(Some(check), on_first_object).await,
-            _ => self.pages(Some(check), on_first_object).await,
+        match self.exchange {
+            Exchange::State => self.state(Some(check), on_first_object).await,
+            Exchange::Whole | Exchange::Pages => self.pages(Some(check), on_first_object).await,
         }
     }
 
-    /// Pages must be walked for the next token, a watch for its bookmark; whole lists are only read.
+    /// Pages must be read for the next token, a watch for its bookmark; whole lists are only received.
     async fn drain(&mut self) -> Result<(), ListError> {
-        match self.strategy {
-            Strategy::WatchList => {
+        match self.exchange {
+            Exchange::State => {
                 self.state(None, &mut || {}).await?;
             }
-            Strategy::Paged(_) => {
+            Exchange::Pages => {
                 self.pages(None, &mut || {}).await?;
             }
-            _ => {
+            Exchange::Whole => {
                 self.open("").await?.drain().await?;
             }
         }
@@ -125,7 +138,7 @@ impl Lister for Kube {
 
     async fn first_object(&mut self) -> Result<(), ListError> {
         let (mut walker, mut events) = (self.walker(), self.events());
-        let is_watch = self.strategy == Strategy::WatchList;
+        let is_watch = self.exchange == Exchange::State;
         let mut body = self.open("").await?;
         while let Some(bytes) = body.next().await? {
             if is_watch {
