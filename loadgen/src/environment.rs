@@ -2,9 +2,9 @@
 
 use report::result::Environment;
 
-/// Everything about machine and program that can be known before a run; servers, client and disk are the driver's to fill in,
-/// network and CPUs [`crate::isolation::Isolation`]'s.
-/// `command` is the command line as the result shall show it.
+/// Everything about machine and program that can be known before a run; servers, client and disk
+/// are the driver's to fill in, network and CPUs [`crate::isolation::Isolation`]'s. `command` is
+/// the command line as the result shall show it.
 #[must_use]
 pub fn environment(command: Vec<String>) -> Environment {
     let machine = measure::machine();

@@ -1,10 +1,12 @@
-//! The generator: starts or reaches targets, seeds them, runs the cases of a scenario, saves and shows the result.
+//! The generator: starts or reaches targets, seeds them, runs the cases of a scenario, saves and
+//! shows the result.
 //!
-//! [`run`] drives it: [`servers`] → [`seed`] → operations and clients (crate `load`), memory and CPU meanwhile (crate `measure`) →
-//! [`to_result`] → files, thresholds, charts and comparisons (crate `report`). [`probe`] asks what an endpoint can; [`safety`] is
-//! what must hold before an endpoint that is not ours is written to.
-//! Around them: [`cli`] (what may be typed), [`command`] and [`compare`] (what it does), [`environment`] (what a result says of
-//! machine and program), [`isolation`] (a run's own network and CPUs), [`timeouts`] (how long an endpoint may be silent),
+//! [`run`] drives it: [`servers`] → [`seed`] → operations and clients (crate `load`), memory and
+//! CPU meanwhile (crate `measure`) → [`to_result`] → files, thresholds, charts and comparisons
+//! (crate `report`). [`probe`] asks what an endpoint can; [`safety`] is what must hold before an
+//! endpoint that is not ours is written to. Around them: [`cli`] (what may be typed), [`command`]
+//! and [`compare`] (what it does), [`environment`] (what a result says of machine and program),
+//! [`isolation`] (a run's own network and CPUs), [`timeouts`] (how long an endpoint may be silent),
 //! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile).
 
 pub mod cli;

@@ -1,4 +1,5 @@
-//! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is there.
+//! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is
+//! there.
 //!
 //! - [`baseline`]: a server of as many bytes as a list has
 //! - [`mod@bench`]: ours, with both tiers

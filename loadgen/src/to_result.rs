@@ -1,10 +1,13 @@
-//! What was recorded, checked and measured, as the types of a saved result: the crates that do the one know nothing of the other.
+//! What was recorded, checked and measured, as the types of a saved result: the crates that do the
+//! one know nothing of the other.
+
+use std::time::Duration;
 
 use load::record::LatencyHistogram;
 use load::shards::event_ledger::EventCounts;
 use load::verify::Found;
 use report::latency::{self, Latencies};
-use report::result::{self, Disk, MachineLoad, Quantiles, ShardEvents, Verified, series};
+use report::result::{self, Disk, MachineLoad, Quantiles, Round, ShardEvents, Verified, series};
 use workloads::{DataSet, Fingerprint};
 
 /// Recorded latencies, as they are saved.
@@ -13,7 +16,8 @@ pub fn latencies(recorded: &LatencyHistogram) -> Latencies {
     Latencies::new(recorded.histogram_ns().clone(), recorded.clamped())
 }
 
-/// The distribution of recorded latencies in milliseconds, with null for every quantile that so few values cannot carry.
+/// The distribution of recorded latencies in milliseconds, with null for every quantile that so few
+/// values cannot carry.
 #[must_use]
 pub fn quantiles_ms(recorded: &LatencyHistogram) -> Quantiles {
     quantiles_of_ms(recorded, recorded.n())
@@ -76,6 +80,16 @@ pub fn series(case: &str, measured: measure::Series) -> series::Series {
                 allocated: sample.allocated,
             })
             .collect(),
+    }
+}
+
+/// One round of the measured phase.
+#[must_use]
+pub fn round(round: measure::Round) -> Round {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    Round {
+        ms: ms(round.took),
+        server_cpu_ms: round.server_cpu.map(ms),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A client of a Kubernetes API: one connection, what it takes to be let in, and the file that kubectl reads.
+//! A client of a Kubernetes API: one connection, what it takes to be let in, and the file that
+//! kubectl reads.
 //!
 //! - [`access`]: what it takes to be let in: certificates and tokens
 //! - [`config`]: the file that kubectl reads

@@ -2,7 +2,8 @@
 //!
 //! - [`operation`]: what is done: lists by any strategy, small requests, watches, patches
 //! - [`arrivals`]: when requests are due; [`driver`]: operations driven, in rounds or on a schedule
-//! - [`clients`]: threads and programs that operations run in; [`child`]: a process that never outlives this one
+//! - [`clients`]: threads and programs that operations run in; [`child`]: a process that never
+//!   outlives this one
 //! - [`endpoint`]: where requests go
 //! - [`record`]: latencies while they happen
 //! - [`verify`]: whether what was received is what was written

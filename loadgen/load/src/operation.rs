@@ -2,7 +2,8 @@
 //!
 //! - [`list`]: the ways to list everything, one file each, behind one trait
 //! - [`requests`]: small requests and the checks of their responses
-//! - [`watch`]: many etcd watchers on few streams; [`watch_worker`]: one worker's watch of a Kubernetes API
+//! - [`watch`]: many etcd watchers on few streams; [`watch_worker`]: one worker's watch of a
+//!   Kubernetes API
 //! - [`patch`]: changes of objects through a Kubernetes API
 
 pub mod list;

@@ -5,7 +5,8 @@
 //! - [`inventory`]: what each shard of a data set must hold
 //! - [`plan`]: a shard for each worker; together they hold every hash once
 //! - [`resharding`]: from N workers to N + 1, and how many objects change hands
-//! - [`event_ledger`]: whether each write reached the worker that has its object, once, and no other
+//! - [`event_ledger`]: whether each write reached the worker that has its object, once, and no
+//!   other
 
 pub mod distribution;
 pub mod event_ledger;

@@ -33,10 +33,11 @@ pub struct Machine {
     pub os: String,
     /// Kernel release.
     pub kernel: String,
-    /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free pages, one list a core; 0 where
-    /// it fits them to the load.
+    /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free
+    /// pages, one list a core; 0 where it fits them to the load.
     pub free_page_lists: Option<u32>,
-    /// Whether the host of this virtual machine takes free pages back (virtio's free page reporting).
+    /// Whether the host of this virtual machine takes free pages back (virtio's free page
+    /// reporting).
     pub free_page_reporting: Option<bool>,
 }
 
@@ -53,7 +54,8 @@ pub struct Disk {
     pub free_bytes: u64,
 }
 
-/// What a machine did in a stretch of time, besides what is ours. Each is `None` where the kernel does not tell.
+/// What a machine did in a stretch of time, besides what is ours. Each is `None` where the kernel
+/// does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MachineLoad {
     /// CPU time of other processes, as a part of all that the cores could give, from 0 to 1.

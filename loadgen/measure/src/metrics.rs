@@ -198,6 +198,21 @@ impl MetricsText {
     }
 }
 
+/// By how much each counter has grown, where it has.
+#[must_use]
+pub fn grown(
+    before: &BTreeMap<String, f64>,
+    after: BTreeMap<String, f64>,
+) -> BTreeMap<String, u64> {
+    after
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let grown = value - before.get(&name).copied().unwrap_or(0.0);
+            (grown >= 1.0).then_some((name, grown as u64))
+        })
+        .collect()
+}
+
 /// Asks a server again and again what is allocated, so that a sampler, which may not wait, always has the latest answer.
 ///
 /// Each question costs the server what building its page costs, and that is part of its measured CPU time.

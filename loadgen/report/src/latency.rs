@@ -20,8 +20,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Of these values, `clamped` of which were above the highest that is told apart. A saved histogram does not tell how many
-    /// those are.
+    /// Of these values, `clamped` of which were above the highest that is told apart. A saved
+    /// histogram does not tell how many those are.
     #[must_use]
     pub fn new(histogram_ns: Histogram<u64>, clamped: u64) -> Self {
         Self {
@@ -36,7 +36,8 @@ impl Latencies {
         self.histogram_ns.len()
     }
 
-    /// The distribution in milliseconds, with null for every quantile that so few values cannot carry.
+    /// The distribution in milliseconds, with null for every quantile that so few values cannot
+    /// carry.
     #[must_use]
     pub fn quantiles_ms(&self) -> Quantiles {
         self.quantiles_of_ms(self.n())
@@ -79,11 +80,12 @@ impl FromIterator<Duration> for Latencies {
     }
 }
 
-/// The distribution of values in nanoseconds, in milliseconds, with null for every quantile that so few of them cannot carry.
-/// `clamped` of them were above the highest that is told apart.
+/// The distribution of values in nanoseconds, in milliseconds, with null for every quantile that so
+/// few of them cannot carry. `clamped` of them were above the highest that is told apart.
 ///
-/// Values may come in groups, as the events of one put at all its watchers do: a quantile needs as many groups as it would need
-/// values, since what holds one value of a group up holds the others up, too.
+/// Values may come in groups, as the events of one put at all its watchers do: a quantile needs as
+/// many groups as it would need values, since what holds one value of a group up holds the others
+/// up, too.
 #[must_use]
 pub fn quantiles_of_ms(histogram_ns: &Histogram<u64>, clamped: u64, groups: u64) -> Quantiles {
     let n = histogram_ns.len();
@@ -105,8 +107,8 @@ pub fn quantiles_of_ms(histogram_ns: &Histogram<u64>, clamped: u64, groups: u64)
     }
 }
 
-/// How many values a quantile needs before it says anything: 3 for the median (it is given with minimum and maximum beside
-/// it), 10/(1−q) above, so that about ten values lie beyond it.
+/// How many values a quantile needs before it says anything: 3 for the median (it is given with
+/// minimum and maximum beside it), 10/(1−q) above, so that about ten values lie beyond it.
 #[must_use]
 pub fn quantile_needs(q: f64) -> u64 {
     if q <= 0.5 {

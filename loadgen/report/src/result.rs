@@ -1,5 +1,6 @@
-//! What a run found, as it is kept on disk: the structs of `report.json`, the folder around it, and the
-//! environment that the numbers were made in. The run driver fills these; charts, pages and comparisons read only what was saved.
+//! What a run found, as it is kept on disk: the structs of `report.json`, the folder around it, and
+//! the environment that the numbers were made in. The run driver fills these; charts, pages and
+//! comparisons read only what was saved.
 //!
 //! - [`histogram_log`], [`series`]: the raw data beside it
 

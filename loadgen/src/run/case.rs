@@ -1,9 +1,10 @@
 //! One row, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its data on disk, settle, and then what its strategy's shape says.
 //! Whatever ends it early, what was measured until then is in the case.
 //!
-//! - [`source`]: where its objects come from; [`selection`]: which of them it selects; why it cannot be had says [`super::availability`]
-//! - [`lists`]: whole lists in rounds, first objects; [`unchecked`]: interleaved with lists that nobody checks; [`baseline`]: interleaved
-//!   with a baseline of their bytes
+//! - [`source`]: where its objects come from; [`selection`]: which of them it selects; why it
+//!   cannot be had says [`super::availability`]
+//! - [`lists`]: whole lists in rounds, first objects; [`unchecked`]: interleaved with lists that
+//!   nobody checks; [`baseline`]: interleaved with a baseline of their bytes
 //! - [`warm_up`]: lists before the measured phase, until time and memory stand still
 //! - [`programs`]: what they cost where the clients are programs of their own
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and

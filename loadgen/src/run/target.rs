@@ -21,7 +21,8 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// What a foreign endpoint answers when it is first looked at. One that takes connections and says nothing is refused.
+/// What a foreign endpoint answers when it is first looked at. One that takes connections and says
+/// nothing is refused.
 pub(super) async fn answered<T>(
     target: &Target,
     looked: impl Future<Output = Result<T, Failure>>,

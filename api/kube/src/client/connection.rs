@@ -24,8 +24,9 @@ const SHOWN_CHARS: usize = 300;
 const WINDOW_BYTES: u32 = 8 << 20;
 const SLOW_WINDOW_BYTES: u32 = 256 << 10;
 const MAX_FRAME_BYTES: u32 = 256 << 10;
-/// Cancelled streams whose late frames are expected on an HTTP/2 connection. h2 remembers ten by default, takes a frame of
-/// any other for a fault, and closes the connection after a thousand faults.
+/// Cancelled streams whose late frames are expected on an HTTP/2 connection. h2 remembers ten by
+/// default, takes a frame of any other for a fault, and closes the connection after a thousand
+/// faults.
 const CANCELLED_REMEMBERED: usize = 10_000;
 
 /// Which HTTP a client speaks.
@@ -281,7 +282,8 @@ pub fn refused(method: Method, path: &str, status: StatusCode, body: &[u8]) -> K
     }
 }
 
-/// Host and port to dial: an IPv6 address without its brackets, which neither a socket nor a certificate's name has.
+/// Host and port to dial: an IPv6 address without its brackets, which neither a socket nor a
+/// certificate's name has.
 fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');

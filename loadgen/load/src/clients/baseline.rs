@@ -54,7 +54,8 @@ type Asked = (Over, oneshot::Sender<Result<Taken, ListError>>);
 pub struct BaselineClient(mpsc::UnboundedSender<Asked>);
 
 impl BaselineClient {
-    /// Connects to a baseline of `bytes` bytes, which any path of `url` has and `socket` sends for any byte.
+    /// Connects to a baseline of `bytes` bytes, which any path of `url` has and `socket` sends for
+    /// any byte.
     ///
     /// # Errors
     /// [`ListError`] when it cannot be reached.

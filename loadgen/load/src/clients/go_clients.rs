@@ -17,7 +17,8 @@ pub struct GoClients {
 }
 
 impl GoClients {
-    /// Returns the program of a client: in the folder that was named, as its variable says, or where `scripts/oracle` puts it.
+    /// Returns the program of a client: in the folder that was named, as its variable says, or
+    /// where `scripts/oracle` puts it.
     ///
     /// # Errors
     /// Why there is none, and how to get it.

@@ -111,7 +111,8 @@ enum Requests {
 }
 
 impl Calls {
-    /// Makes requests for single keys of `data` below `root`. `after` is the revision that the data has.
+    /// Makes requests for single keys of `data` below `root`. `after` is the revision that the data
+    /// has.
     #[must_use]
     pub fn new(call: Call, data: &DataSet, root: &str, after: i64) -> Arc<Self> {
         let count = data.len().min(OBJECTS);

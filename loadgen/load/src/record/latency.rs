@@ -11,8 +11,8 @@ const DIGITS: u8 = 3;
 
 /// Latencies of one worker, in nanoseconds with three significant digits, up to an hour.
 ///
-/// Each worker owns one; [`LatencyHistogram::add`] merges them, so that nothing is shared while load runs. It grows with the
-/// largest value (88 KiB at a millisecond, 260 KiB at an hour).
+/// Each worker owns one; [`LatencyHistogram::add`] merges them, so that nothing is shared while
+/// load runs. It grows with the largest value (88 KiB at a millisecond, 260 KiB at an hour).
 #[derive(Debug, Clone)]
 pub struct LatencyHistogram {
     histogram_ns: Histogram<u64>,
@@ -32,8 +32,8 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Records one latency. Above an hour it is counted at the bound and as clamped. Costs some nanoseconds; allocates only
-    /// when the value is larger than all before it.
+    /// Records one latency. Above an hour it is counted at the bound and as clamped. Costs some
+    /// nanoseconds; allocates only when the value is larger than all before it.
     pub fn record(&mut self, latency: Duration) {
         let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if latency_ns > HIGHEST_NS {

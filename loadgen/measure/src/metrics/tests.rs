@@ -121,3 +121,17 @@ async fn allocated_bytes_are_known_from_the_first_answer_on() {
         .expect("the page has the gauge");
     assert_eq!(watch.latest(), 4096);
 }
+
+#[test]
+fn only_counters_that_grew_are_kept() {
+    let of = |pairs: &[(&str, f64)]| {
+        let pairs = pairs.iter();
+        pairs
+            .map(|&(name, value)| (name.to_owned(), value))
+            .collect()
+    };
+    let before: BTreeMap<String, f64> = of(&[("a_total", 3.0), ("b_total", 5.0)]);
+    let after = of(&[("a_total", 3.0), ("b_total", 9.0), ("c_total", 1.0)]);
+    let expected = BTreeMap::from([("b_total".to_owned(), 4), ("c_total".to_owned(), 1)]);
+    assert_eq!(grown(&before, after), expected);
+}

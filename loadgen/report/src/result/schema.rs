@@ -1,4 +1,5 @@
-//! `schema/report.schema.json` of this crate is what these structs say, field for field, with their docs.
+//! `schema/report.schema.json` of this crate is what these structs say, field for field, with their
+//! docs.
 
 use schemars::generate::SchemaSettings;
 

@@ -1,4 +1,5 @@
-//! What a started target has for a row: how it encodes, who answers, and why it cannot have the row.
+//! What a started target has for a row: how it encodes, who answers, and why it cannot have the
+//! row.
 
 use load::operation::list::Row;
 use report::result::ServedFrom;
@@ -18,7 +19,8 @@ pub(in crate::run) fn encoding(row: &Row, running: &Running) -> &'static str {
     }
 }
 
-/// Which part of the server answers; the watch cache only where the server's own counters say so later.
+/// Which part of the server answers; the watch cache only where the server's own counters say so
+/// later.
 pub(in crate::run) fn served_from(row: &Row) -> ServedFrom {
     match row.tier {
         Tier::Etcd => ServedFrom::Store,
@@ -51,7 +53,8 @@ pub(in crate::run) fn refused(row: &Row, running: &Running) -> Option<String> {
     }
 }
 
-/// Why a Go client cannot list from this target; `None` when it may. The programs know no credentials, and only pods.
+/// Why a Go client cannot list from this target; `None` when it may. The programs know no
+/// credentials, and only pods.
 fn refused_to(row: &Row, client: GoClient, running: &Running) -> Option<String> {
     let etcd = running.etcd.as_ref().filter(|_| row.tier == Tier::Etcd);
     let secured = etcd.is_some_and(|etcd| {

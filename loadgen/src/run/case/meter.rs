@@ -1,35 +1,27 @@
 //! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
 //!
 //! - [`remote`]: the same of a server that is not ours, by its own word
-//! - [`rounds`]: time and CPU round by round
 
 mod remote;
-mod rounds;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use http::Method;
 use measure::{
     AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsText, Process, ProcessError,
-    SAMPLE_EVERY, Sampler, Series, Watched, rss_resolution, socket_memory, socket_resolution,
+    RemoteServer, Rounds, SAMPLE_EVERY, Sampler, Series, Watched, grown, rss_resolution, settle,
+    socket_memory, socket_resolution,
 };
 use report::result::{ClientFigures, ServerFigures, TierFigures};
 
 use super::Measured;
 use crate::servers::running::Running;
 use crate::to_result;
-use remote::Remote;
-use rounds::Rounds;
 
 /// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
 /// The same where lists are far apart or slow: five pages a second would be most of what such a server does.
 const ASK_SELDOM: Duration = Duration::from_secs(2);
-/// A server that has no settle page is idle when it stops shrinking for a second, or after this.
-const SETTLE_WITHIN: Duration = Duration::from_secs(10);
-const SETTLE_STEP: Duration = Duration::from_secs(1);
-const SETTLED_BYTES: u64 = 4 << 20;
 /// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data set's.
 const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
 /// The generator's own series.
@@ -78,7 +70,7 @@ pub(super) struct PeakMemory {
 pub(super) struct Meter {
     servers: Vec<Metered>,
     /// A server that is not ours and tells its figures; then there are no `servers`.
-    remote: Option<Remote>,
+    remote: Option<RemoteServer>,
     /// Why it does not.
     unmetered: Option<String>,
     own: Process,
@@ -115,7 +107,7 @@ impl Meter {
             });
         }
         let (remote, unmetered) = match running.processes() {
-            [] => match Remote::open(running).await {
+            [] => match remote::open(running).await {
                 Ok(remote) => (Some(remote), None),
                 Err(error) => (None, Some(error.to_string())),
             },
@@ -123,7 +115,7 @@ impl Meter {
         };
         let mut figures = ServerFigures::default();
         for server in &mut servers {
-            settle(server).await?;
+            settle(&server.process, server.metrics_url.as_deref()).await?;
             let idle = server.process.memory()?;
             server.figures.rss_idle = idle.rss;
             server.figures.rss_anon_idle = idle.anon;
@@ -301,7 +293,8 @@ impl Meter {
         let case = measured.case.id();
         let series = series.into_iter();
         measured.series = series.map(|one| to_result::series(&case, one)).collect();
-        measured.case.rounds = self.rounds.take();
+        let rounds = self.rounds.take().into_iter();
+        measured.case.rounds = rounds.map(to_result::round).collect();
     }
 
     /// Stops sampling and answers what the phase cost; `None` for the server where none is ours.
@@ -335,7 +328,7 @@ impl Meter {
             None => Vec::new(),
         };
         if let Some(remote) = &mut self.remote {
-            let figures = remote.end(in_flight, requests).await;
+            let figures = remote::figures(remote.end().await, in_flight, requests);
             return (figures, client, series);
         }
         if self.servers.is_empty() {
@@ -343,8 +336,8 @@ impl Meter {
         }
         for server in &self.servers {
             if let Some(page) = page(server.metrics_url.as_deref()).await {
-                let changed = changed(&server.counters_before, page.totals());
-                self.figures.counters.extend(changed);
+                let grown = grown(&server.counters_before, page.totals());
+                self.figures.counters.extend(grown);
             }
         }
         self.note_series(&series);
@@ -359,7 +352,9 @@ impl Meter {
         for server in &mut self.servers {
             // A process that has ended is noticed elsewhere.
             if server.name == "kube"
-                && settle(server).await.is_ok()
+                && settle(&server.process, server.metrics_url.as_deref())
+                    .await
+                    .is_ok()
                 && let Ok(memory) = server.process.memory()
             {
                 server.figures.rss_after = Some(memory.rss);
@@ -429,56 +424,6 @@ fn cpu_of(servers: &[Metered]) -> Option<Duration> {
     sum.filter(|_| !servers.is_empty())
 }
 
-/// Asks a server to give back what it does not use; waits where it cannot be asked.
-async fn settle(server: &Metered) -> Result<(), ProcessError> {
-    if let Some(Ok(mut client)) = server.metrics_url.as_deref().map(MetricsClient::new)
-        && client.text(Method::POST, "/debug/settle").await.is_ok()
-    {
-        return Ok(());
-    }
-    let begun = Instant::now();
-    let mut before = server.process.memory()?.anon;
-    while begun.elapsed() < SETTLE_WITHIN {
-        tokio::time::sleep(SETTLE_STEP).await;
-        let now = server.process.memory()?.anon;
-        if now.abs_diff(before) < SETTLED_BYTES {
-            break;
-        }
-        before = now;
-    }
-    Ok(())
-}
-
 async fn page(url: Option<&str>) -> Option<MetricsText> {
     MetricsClient::new(url?).ok()?.metrics().await.ok()
-}
-
-/// By how much each counter has grown, where it has.
-fn changed(before: &BTreeMap<String, f64>, after: BTreeMap<String, f64>) -> BTreeMap<String, u64> {
-    after
-        .into_iter()
-        .filter_map(|(name, value)| {
-            let grown = value - before.get(&name).copied().unwrap_or(0.0);
-            (grown >= 1.0).then_some((name, grown as u64))
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_counters_that_grew_are_kept() {
-        let of = |pairs: &[(&str, f64)]| {
-            let pairs = pairs.iter();
-            pairs
-                .map(|&(name, value)| (name.to_owned(), value))
-                .collect()
-        };
-        let before: BTreeMap<String, f64> = of(&[("a_total", 3.0), ("b_total", 5.0)]);
-        let after = of(&[("a_total", 3.0), ("b_total", 9.0), ("c_total", 1.0)]);
-        let expected = BTreeMap::from([("b_total".to_owned(), 4), ("c_total".to_owned(), 1)]);
-        assert_eq!(changed(&before, after), expected);
-    }
 }

@@ -47,7 +47,8 @@ pub enum ListError {
     /// The client is a program of its own, and gave no answer.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// A list without `metadata.shardInfo` although a shard was asked for: the server sent everything.
+    /// A list without `metadata.shardInfo` although a shard was asked for: the server sent
+    /// everything.
     #[error(
         "its lists have no metadata.shardInfo: the server does not shard, and whole lists are no shards"
     )]

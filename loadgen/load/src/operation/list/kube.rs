@@ -1,13 +1,16 @@
-//! The Kubernetes tier: `cached` (resourceVersion=0), `consistent` (unset), `exact`, `paged:N` (limit and continue),
-//! `selector:…`, `watch-list`, and one worker's part of `sharded:N` and `client-filtered:N`. Lists differ in the query of the
-//! first request and in how many pages follow.
+//! The Kubernetes tier: `cached` (resourceVersion=0), `consistent` (unset), `exact`, `paged:N`
+//! (limit and continue), `selector:…`, `watch-list`, and one worker's part of `sharded:N` and
+//! `client-filtered:N`. Lists differ in the query of the first request and in how many pages
+//! follow.
 //!
 //! - [`client`]: a connection and how it asks
 //! - [`asks`]: what is asked for beside the strategy; [`request`]: a request as it is sent
-//! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a list of one revision
-//! - [`walker`]: what reads an answer: [`protobuf`], [`json`]: walks over a list as it comes in; [`events`]: over a watch that
-//!   begins with the state
-//! - [`stored_bytes`]: an item back to what was stored; [`memo`]: items in JSON that need not be parsed again
+//! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a
+//!   list of one revision
+//! - [`walker`]: what reads an answer: [`protobuf`], [`json`]: walks over a list as it comes in;
+//!   [`events`]: over a watch that begins with the state
+//! - [`stored_bytes`]: an item back to what was stored; [`memo`]: items in JSON that need not be
+//!   parsed again
 //! - [`frames`]: the frames of a watch
 //! - [`read_your_write`]: a write, and whether a list has it
 

@@ -24,7 +24,8 @@ pub struct ClientCost {
 /// One client of one strategy, with a connection of its own.
 #[async_trait]
 pub trait Lister: Send {
-    /// Whether [`Lister::list`] shows the objects to its check. Where it does not, there is nothing to verify.
+    /// Whether [`Lister::list`] shows the objects to its check. Where it does not, there is nothing
+    /// to verify.
     fn shows_objects(&self) -> bool {
         true
     }
@@ -71,7 +72,8 @@ pub trait Lister: Send {
         Ok(())
     }
 
-    /// Whether a list is never older than the one before it. What a cache holds may be, where another server answers.
+    /// Whether a list is never older than the one before it. What a cache holds may be, where
+    /// another server answers.
     fn is_monotonic(&self) -> bool {
         true
     }
@@ -79,7 +81,8 @@ pub trait Lister: Send {
     /// Lists from now on are of exactly this revision, where [`Self::revision`] answers.
     fn pin(&mut self, _revision: i64) {}
 
-    /// One whole list, every object shown to `check`. `on_first_object` is called once, when the first object is there.
+    /// One whole list, every object shown to `check`. `on_first_object` is called once, when the
+    /// first object is there.
     async fn list(
         &mut self,
         check: &mut Check,

@@ -77,7 +77,8 @@ impl Lister for Kube {
         self.node.as_deref()
     }
 
-    /// A connection whose list was cancelled was closed with it, and a new one is no part of the next list's time.
+    /// A connection whose list was cancelled was closed with it, and a new one is no part of the
+    /// next list's time.
     async fn before(&mut self) -> Result<(), ListError> {
         Ok(self.connection.open().await?)
     }
@@ -120,7 +121,8 @@ impl Lister for Kube {
         }
     }
 
-    /// Pages must be read for the next token, a watch for its bookmark; whole lists are only received.
+    /// Pages must be read for the next token, a watch for its bookmark; whole lists are only
+    /// received.
     async fn drain(&mut self) -> Result<(), ListError> {
         match self.exchange {
             Exchange::State => {

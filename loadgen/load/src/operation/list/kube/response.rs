@@ -4,7 +4,8 @@ use bytes::Bytes;
 use kube_api::client::{Body, KubeError};
 use measure::heap;
 
-/// A body under way, whose reader's memory is noted before each read ([`heap::note`]). Dropped, it is cancelled.
+/// A body under way, whose reader's memory is noted before each read ([`heap::note`]). Dropped, it
+/// is cancelled.
 #[derive(Debug)]
 pub(crate) struct Response(pub(super) Body);
 

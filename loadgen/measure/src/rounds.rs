@@ -2,15 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use report::result::Round;
+/// One round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Round {
+    /// Wall-clock time.
+    pub took: Duration,
+    /// CPU time of all servers meanwhile; `None` where none of them is ours.
+    pub server_cpu: Option<Duration>,
+}
 
 /// Rounds that have ended, and the one under way.
-#[derive(Default)]
-pub(super) struct Rounds {
+#[derive(Debug, Default)]
+pub struct Rounds {
     open: Option<Open>,
     ended: Vec<Round>,
 }
 
+#[derive(Debug)]
 struct Open {
     server_cpu: Option<Duration>,
     begun: Instant,
@@ -18,7 +26,7 @@ struct Open {
 
 impl Rounds {
     /// Begins a round; `server_cpu` is the CPU time of all servers until now. One that is under way is dropped.
-    pub(super) fn begin(&mut self, server_cpu: Option<Duration>) {
+    pub fn begin(&mut self, server_cpu: Option<Duration>) {
         self.open = Some(Open {
             server_cpu,
             begun: Instant::now(),
@@ -26,21 +34,20 @@ impl Rounds {
     }
 
     /// Ends it; one that is not `whole` is not kept.
-    pub(super) fn end(&mut self, whole: bool, server_cpu: Option<Duration>) {
+    pub fn end(&mut self, whole: bool, server_cpu: Option<Duration>) {
         let Some(open) = self.open.take().filter(|_| whole) else {
             return;
         };
-        let took = open.begun.elapsed();
         let used = server_cpu.zip(open.server_cpu);
         self.ended.push(Round {
-            ms: took.as_secs_f64() * 1e3,
-            server_cpu_ms: used
-                .map(|(after, before)| after.saturating_sub(before).as_secs_f64() * 1e3),
+            took: open.begun.elapsed(),
+            server_cpu: used.map(|(after, before)| after.saturating_sub(before)),
         });
     }
 
     /// Those that have ended; one under way is dropped.
-    pub(super) fn take(&mut self) -> Vec<Round> {
+    #[must_use]
+    pub fn take(&mut self) -> Vec<Round> {
         self.open = None;
         std::mem::take(&mut self.ended)
     }
@@ -66,6 +73,6 @@ mod tests {
         let [round] = &kept[..] else {
             panic!("{kept:?}");
         };
-        assert_eq!(round.server_cpu_ms, Some(4.0));
+        assert_eq!(round.server_cpu, cpu(4));
     }
 }
