@@ -17,6 +17,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const OVERWRITES: u64 = 100_000;
 
 fn main() -> Result<()> {
+    bench_server::memory::allocator::configure();
     let pods = Scenario::named("pods-150k").context("a built-in scenario")?;
     let pods = DataSet::new(&pods.data_sets[0]);
     measure("150,000 pods", 150_000, |i| pods.value(i))?;

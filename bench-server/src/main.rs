@@ -2,11 +2,14 @@
 
 use std::process::ExitCode;
 
-/// Gives memory back within a second or so, so that resident size can be measured; its settings
-/// are in `.cargo/config.toml`.
+use bench_server::memory::allocator;
+
+/// Gives memory back within a second or so ([`allocator::configure`]), so that resident size can be
+/// measured.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    allocator::configure();
     bench_server::run(std::env::args_os())
 }

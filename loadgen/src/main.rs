@@ -5,6 +5,7 @@ use std::iter;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use bench_server::memory::allocator;
 use clap::Parser as _;
 use loadgen::cli::{Cli, Command, LOG_VARIABLE};
 use loadgen::command;
@@ -18,6 +19,7 @@ use tracing_subscriber::filter::LevelFilter;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    allocator::configure();
     let command = Cli::parse().into_command();
     if !matches!(
         command,
