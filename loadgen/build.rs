@@ -6,7 +6,10 @@ fn main() {
     // Everything the binary is made of: an edit anywhere may turn `-dirty` on or off.
     for path in [
         "src",
-        "assets",
+        "load",
+        "measure",
+        "plot-font",
+        "report",
         "../api",
         "../workloads",
         "../bench-server",

@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::time::{Duration, SystemTime};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use loadgen::record::{LatencyHistogram, TaggedHistogram, write_log};
+use load::record::LatencyHistogram;
+use loadgen::to_result;
+use report::result::histogram_log::{TaggedHistogram, write_log};
 
 const VALUES: u64 = 10_000;
 
@@ -43,7 +45,7 @@ fn record(c: &mut Criterion) {
             for worker in &workers {
                 merged.add(worker);
             }
-            merged.quantiles_ms()
+            to_result::quantiles_ms(&merged)
         });
     });
     c.bench_function("write_log", |b| {
@@ -52,7 +54,7 @@ fn record(c: &mut Criterion) {
             case: "bench/stream".into(),
             start: Duration::ZERO,
             duration: Duration::from_secs(1),
-            histogram: filled(),
+            histogram: to_result::latencies(&filled()),
         };
         let mut log = Vec::new();
         b.iter(|| {

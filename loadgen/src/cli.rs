@@ -6,14 +6,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use load::child::parent_death;
+use report::compare::Metric;
 use serde::{Deserialize, Serialize};
 use workloads::CpuList;
 
-use crate::compare::Metric;
 use crate::exit::Exit;
-use crate::isolation::{NetworkNamespace, network};
-use crate::target::guard;
-use crate::target::start::baseline;
+use crate::isolation::network::{self, NetworkNamespace};
+use crate::servers::baseline;
 
 /// The environment variable that says what is logged.
 pub const LOG_VARIABLE: &str = "LOADGEN_LOG";
@@ -67,7 +67,7 @@ pub enum Command {
     #[command(disable_help_flag = true)]
     Serve(ServeArgs),
     /// Becomes a program that dies with its parent: how servers are started.
-    #[command(name = guard::COMMAND, hide = true, disable_help_flag = true)]
+    #[command(name = parent_death::COMMAND, hide = true, disable_help_flag = true)]
     Guard(GuardArgs),
     /// Serves bytes from one contiguous buffer: what lists are held against.
     #[command(name = baseline::COMMAND, hide = true, disable_help_flag = true)]

@@ -4,25 +4,26 @@ use std::io::Write;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
+use kube_api::client::KubeAccess;
+use load::child::parent_death::become_guarded;
+use report::result::{Report, ResultFolder, SavedResult, folder_name};
+use report::{draw, terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::{Scenario, Strategy};
 
 use crate::cli::{CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, shown_command};
 use crate::compare;
+use crate::environment::environment;
 use crate::exit::{Exit, Failure};
+use crate::isolation::cpus::pin;
 use crate::isolation::{Isolation, network};
 use crate::probe::{self, Finding, Verdict};
 use crate::progress::Progress;
-use crate::report::{self, terminal};
-use crate::result::{Report, ResultFolder, SavedResult, folder_name};
 use crate::run::{self, Finished, Plan};
-use crate::sample;
-use crate::target::guard::become_guarded;
-use crate::target::kube::KubeAccess;
-use crate::target::silence::in_time;
-use crate::target::start::folders_left;
-use crate::target::{Launcher, TargetSpec};
+use crate::servers::target_spec::TargetSpec;
+use crate::servers::{Launcher, folders_left};
+use crate::timeouts::in_time;
 
 /// `loadgen run`.
 ///
@@ -60,7 +61,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             isolation
                 .pin(scenario)
                 .map_err(|failure| failure.beside(exit))?;
-            let environment = sample::environment(shown_command(std::env::args()));
+            let environment = environment(shown_command(std::env::args()));
             let environment = isolation.noted_in(environment, scenario);
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
             let folder = ResultFolder::create(&args.out, &name)
@@ -95,7 +96,7 @@ fn save(result: &SavedResult, folder: ResultFolder, progress: &Progress) -> Resu
     if result.report.cases.is_empty() {
         return folder.discard().map_err(Failure::usage);
     }
-    let (path, failures) = report::publish(result, folder).map_err(Failure::usage)?;
+    let (path, failures) = draw::publish(result, folder).map_err(Failure::usage)?;
     for failure in failures {
         progress.say(&format!("not drawn: {failure}"));
     }
@@ -139,7 +140,7 @@ pub fn scenarios() -> Result<Exit, Failure> {
 pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     let mut out = std::io::stdout();
     for folder in &args.folders {
-        write!(out, "{}", report::draw_again(folder)?)?;
+        write!(out, "{}", draw::draw_again(folder).map_err(Failure::usage)?)?;
     }
     Ok(Exit::Done)
 }
@@ -162,7 +163,10 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage(anyhow::anyhow!("nothing to become")));
     };
-    let error = become_guarded(args.parent, args.cpus.as_ref(), program, rest);
+    let error = match args.cpus.as_ref().map(pin) {
+        Some(Err(error)) => error,
+        _ => become_guarded(args.parent, program, rest),
+    };
     let context = format!("cannot start {}", program.to_string_lossy());
     Err(Failure::usage(anyhow::Error::new(error).context(context)))
 }

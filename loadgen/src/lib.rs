@@ -1,26 +1,25 @@
-//! The generator: drives any target, measures, verifies, reports, compares.
+//! The generator: starts or reaches targets, seeds them, runs the cases of a scenario, saves and
+//! shows the result.
 //!
-//! [`run`] drives it: [`seed`] → [`target`] → [`pace`] → [`record`] → [`sample`] → [`verify`] → [`result`] → [`report`] and
-//! [`compare`]; [`bars`] are held against the figures; [`probe`] asks what an endpoint can;
-//! [`shards`] says which worker has which objects; [`safety`] is what must hold before an endpoint that is not ours is written to.
-//! Around them: [`cli`] (what may be typed), [`isolation`] (a run's own network and CPUs), [`exit`] (how it ends), [`progress`] (what is seen meanwhile).
+//! [`run`] drives it: [`servers`] → [`seed`] → operations and clients (crate `load`), memory and
+//! CPU meanwhile (crate `measure`) → [`to_result`] → files, thresholds, charts and comparisons
+//! (crate `report`). [`probe`] asks what an endpoint can; [`safety`] is what must hold before an
+//! endpoint that is not ours is written to. Around them: [`cli`] (what may be typed), [`command`]
+//! and [`compare`] (what it does), [`environment`] (what a result says of machine and program),
+//! [`isolation`] (a run's own network and CPUs), [`timeouts`] (how long an endpoint may be silent),
+//! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile).
 
-pub mod bars;
 pub mod cli;
 pub mod command;
 pub mod compare;
+pub mod environment;
 pub mod exit;
 pub mod isolation;
-pub mod pace;
 pub mod probe;
 pub mod progress;
-pub mod record;
-pub mod report;
-pub mod result;
 pub mod run;
 pub mod safety;
-pub mod sample;
 pub mod seed;
-pub mod shards;
-pub mod target;
-pub mod verify;
+pub mod servers;
+pub mod timeouts;
+pub mod to_result;

@@ -1,14 +1,14 @@
 //! `loadgen compare` on made-up results that are saved and read back.
 
-#[path = "support/synthetic.rs"]
+#[path = "../report/tests/support/synthetic.rs"]
 mod synthetic;
 
 use std::path::{Path, PathBuf};
 
 use loadgen::cli::{CompareArgs, Percent};
-use loadgen::compare::{self, Metric, Verdict};
 use loadgen::exit::Exit;
-use loadgen::result::{Outcome, ResultFolder, SavedResult};
+use report::compare::{self, Metric, Verdict};
+use report::result::{Outcome, ResultFolder, SavedResult};
 
 fn save(parent: &Path, name: &str, result: &SavedResult) -> PathBuf {
     let folder = ResultFolder::create(parent, name).expect("a fresh name");
@@ -28,7 +28,7 @@ fn compared(
         fail_above: fail_above.map(Percent),
         metrics: Vec::new(),
     };
-    compare::run(&args).map_err(|failure| {
+    loadgen::compare::run(&args).map_err(|failure| {
         assert_eq!(failure.exit, Exit::Usage, "{failure}");
         failure.to_string()
     })
@@ -232,7 +232,8 @@ fn what_is_no_result_is_named() {
         fail_above: None,
         metrics: Vec::new(),
     };
-    let failure = compare::run(&args(parent.path().join("missing"))).expect_err("no such folder");
+    let failure =
+        loadgen::compare::run(&args(parent.path().join("missing"))).expect_err("no such folder");
     assert!(
         failure
             .to_string()

@@ -1,12 +1,12 @@
 //! The program from outside: exit codes, what is on which stream, and one line for each mistake.
 
-#[path = "support/synthetic.rs"]
+#[path = "../report/tests/support/synthetic.rs"]
 mod synthetic;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use loadgen::result::ResultFolder;
+use report::result::ResultFolder;
 
 fn loadgen(arguments: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadgen"))

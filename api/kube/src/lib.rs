@@ -9,8 +9,11 @@
 //! - [`list_options`]: the query of a list or watch
 //! - [`selector`]: labels and fields; [`shard_selector`]: ranges of a hash
 //! - [`mod@status`]: errors and their bodies
+//! - `client` (feature of that name): connections to a Kubernetes API, credentials, kubeconfig
 //! - [`mod@hash`], [`mod@time`] and [`mod@duration`]: FNV-1a, RFC 3339, Go's durations
 
+#[cfg(feature = "client")]
+pub mod client;
 pub mod continue_token;
 pub mod custom;
 pub mod duration;

@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! The font is Noto Sans, under the SIL Open Font License 1.1: `loadgen/assets/NotoSans-OFL.txt`.
+//! The font is Noto Sans, under the SIL Open Font License 1.1: `NotoSans-OFL.txt` of this crate.
 
 use plotters::style::{FontStyle, register_font};
 

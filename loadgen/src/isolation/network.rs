@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
@@ -36,6 +37,19 @@ impl Network {
             reason: Some(reason.to_owned()),
         }
     }
+}
+
+/// Whether a run gets a network namespace of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkNamespace {
+    /// Where the system allows it and loadgen starts every target.
+    #[default]
+    Auto,
+    /// In any case, or exit code 2.
+    Yes,
+    /// Never.
+    No,
 }
 
 /// Why this system allows no namespace.

@@ -7,39 +7,25 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use etcd_api::client::config::{ClientConfig, TlsFiles, User};
+use kube_api::client::KubeAccess;
+use kube_api::client::access::Credentials;
+use load::clients::go_clients::GoClients;
+use load::driver::open::Waiting;
+use report::result::ClientSettings;
+use report::threshold;
 use workloads::{CpuList, DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
 
-use super::needs::Needs;
-use super::possible::{loaded, measures_something, never};
-use crate::bars;
+use super::availability::combination::{loaded, measures_something, never};
+use super::availability::machine::Needs;
+use super::target::Target;
 use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::exit::Failure;
 use crate::isolation::cpus;
-use crate::pace::calls::Waiting;
-use crate::result::ClientSettings;
-use crate::sample;
-use crate::target::kube::KubeAccess;
-use crate::target::kube::access::Credentials;
-use crate::target::list::GoClients;
-use crate::target::{Launcher, OwnProgram, TargetSpec};
+use crate::servers::target_spec::TargetSpec;
+use crate::servers::{Launcher, OwnProgram};
 
 /// The pages of a `--prefix` run.
 const PREFIX_PAGES: [u32; 2] = [10_000, 500];
-
-/// A target and what it is called in results.
-#[derive(Debug, Clone)]
-pub struct Target {
-    /// As it was written, or `etcd-VERSION` for a binary.
-    pub name: String,
-    /// What it is.
-    pub spec: TargetSpec,
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name)
-    }
-}
 
 /// A checked command line.
 #[derive(Debug)]
@@ -132,8 +118,8 @@ impl Plan {
     /// What would be done, and what it needs: one line a row.
     #[must_use]
     pub fn dry_run(&self) -> String {
-        let free_memory = sample::free_memory_bytes().unwrap_or(0);
-        let free_disk = sample::free_disk_bytes(&std::env::temp_dir()).unwrap_or(0);
+        let free_memory = measure::free_memory_bytes().unwrap_or(0);
+        let free_disk = measure::free_disk_bytes(&std::env::temp_dir()).unwrap_or(0);
         let mut lines = vec![format!(
             "free: {} MiB of memory, {} MiB of disk in {}",
             free_memory >> 20,
@@ -334,7 +320,7 @@ fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
         .bars
         .iter()
-        .find(|bar| !bars::is_metric(&bar.metric))
+        .find(|bar| !threshold::is_metric(&bar.metric))
     {
         None => Ok(()),
         Some(bar) => Err(Failure::usage(anyhow!(

@@ -17,14 +17,14 @@ use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::proto::etcdserverpb::request_op::Request as Op;
 use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RequestOp, TxnRequest};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use load::verify::Expected;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, Fingerprint};
 
 use crate::progress::Phase;
-use crate::target::silence::in_time;
-use crate::verify::Expected;
+use crate::timeouts::in_time;
 pub use unseed::{NotUnseeded, unseed};
 
 /// Connections that write.

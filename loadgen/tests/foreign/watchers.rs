@@ -4,7 +4,7 @@ use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error;
 use etcd_api::proto::etcdserverpb::PutRequest;
-use loadgen::target::watch::{Deliveries, Watched, Watchers};
+use load::operation::watch::{Deliveries, Watched, Watchers};
 
 use super::support::{FakeEtcd, Fault};
 

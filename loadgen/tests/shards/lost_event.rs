@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::client::config::ClientConfig;
+use kube_api::client::KubeAccess;
 use kube_api::shard_selector::{ShardKey, ShardSelector};
-use loadgen::pace::followers::Followers;
-use loadgen::pace::writers::Writing;
+use load::clients::go_clients::GoClients;
+use load::driver::watch_workers::Followers;
+use load::driver::writers::Writing;
+use load::endpoint::Reach;
+use load::operation::list::{Asks, ListError, Part, Row};
+use load::operation::watch_worker::reshard_handover::Change;
+use load::shards::event_ledger::{self, Unproven};
+use load::shards::{Inventory, Plan};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
-use loadgen::shards::proof::{self, Unproven};
-use loadgen::shards::{Inventory, Plan};
-use loadgen::target::kube::KubeAccess;
-use loadgen::target::list::follow::take_over::Change;
-use loadgen::target::list::{Asks, GoClients, ListError, Part, Reach, Row};
-use loadgen::target::{Launcher, TargetSpec};
+use loadgen::servers::Launcher;
+use loadgen::servers::target_spec::TargetSpec;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Writes;
 use workloads::{DataSet, DataSetSpec, Kind, Strategy, Tier};
@@ -98,7 +101,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let mut followers = Followers::connect(&rows, &reach).await.expect("it listens");
     let synced = followers.sync().await.expect("the state");
     let held = synced.iter().map(|worker| &worker.held);
-    proof::union(held, &seeded.fingerprint)?;
+    event_ledger::union(held, &seeded.fingerprint)?;
 
     let writing = Writing {
         etcd,
@@ -153,14 +156,14 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     });
     let behind = expected.iter().filter(|write| write.revision > revision);
     assert!(behind.count() > 20, "writes go on with three workers");
-    let (counts, _, proven) = proof::events(&expected, &seen);
+    let (counts, _, proven) = event_ledger::events(&expected, &seen);
     assert_eq!(
         counts.delivered + counts.dropped,
         ledger.writes.len() as u64
     );
     if lost != Lost::WhileTwoWatch {
         let held = taken.iter().map(|taken| &taken.held);
-        proof::union(held, &ledger.result_at(&inventory, revision))?;
+        event_ledger::union(held, &ledger.result_at(&inventory, revision))?;
     }
     let moved = plan.moved(&next, &inventory.distribution());
     let listed: u64 = taken.iter().map(|taken| taken.objects).sum();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
-use loadgen::target::kube::{Connection, KubeAccess, Options};
+use kube_api::client::{Connection, KubeAccess, Options};
 use serde_json::Value;
 
 /// How long something may take to be as it will be.

@@ -244,8 +244,7 @@ pub(super) fn is_tls(uri: &Uri) -> bool {
 }
 
 /// Host and port to dial: an IPv6 address without its brackets, which neither a socket nor a certificate's name has.
-#[must_use]
-pub fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
+pub(super) fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (host.to_owned(), uri.port_u16().unwrap_or(default_port))

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::proto::etcdserverpb::RangeRequest;
 
 /// Cancelled streams whose late frames are expected on a connection.
-pub const CANCELLED_REMEMBERED: usize = 10_000;
+const CANCELLED_REMEMBERED: usize = 10_000;
 
 /// One HTTP/2 connection for lists. Cheap to clone; clones share the connection, which closes when
 /// the last clone and the last open list are gone.

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
+use load::verify::Expected;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 
-use super::super::{Plan, Target, answered, unusable};
 use crate::exit::Failure;
 use crate::progress::{Counted, Phase, Progress};
+use crate::run::plan::Plan;
+use crate::run::target::{Target, answered, unusable};
 use crate::safety::{Survey, left_behind, must_be_empty, stored_bytes};
 use crate::seed::{Written, seed, unseed};
-use crate::verify::Expected;
 
 /// What we wrote to an endpoint that is not ours. [`Seeded::clean_up`] deletes it again.
 pub(in crate::run) struct Seeded {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
 
-use super::super::{Plan, Target, unusable};
 use crate::exit::Failure;
 use crate::progress::{Counted, Progress};
+use crate::run::plan::Plan;
+use crate::run::target::{Target, unusable};
 use crate::safety::stored_bytes;
 use crate::seed::kube::{Api, LoadError, Loaded, Namespaces, load};
 

@@ -15,7 +15,7 @@ use workloads::DataSet;
 use super::{BATCH_OPS, Pieces, delete, stored_key, transaction};
 use crate::progress::Phase;
 use crate::safety::count;
-use crate::target::silence::in_time;
+use crate::timeouts::in_time;
 
 /// Keys that a message names.
 const NAMED: usize = 3;

@@ -5,10 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
+use kube_api::client::connection::refused;
+use kube_api::client::{Connection, KubeAccess, KubeError, Options, whole};
 use kube_api::envelope::MEDIA_TYPE;
-
-use crate::target::kube::connection::refused;
-use crate::target::kube::{Connection, KubeAccess, KubeError, Options, whole};
 
 /// How often a request is sent at most.
 const ATTEMPTS: u32 = 8;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use finalize::Hindrance;
 use futures::{StreamExt as _, stream};
 use http::{Method, StatusCode};
+use kube_api::client::KubeError;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::client::{Client, JSON};
 use super::{Api, LoadError, object};
 use crate::progress::Phase;
-use crate::target::kube::KubeError;
+use finalize::Hindrance;
 
 /// The label of our namespaces; its value is the run's.
 const LABEL: &str = "loadgen.test/run";

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use kube_api::client::KubeError;
 use serde_json::{Value, json};
 
 use super::super::client::{Client, JSON};
 use super::super::object;
-use crate::target::kube::KubeError;
 
 /// The finalizer that is the namespace controller's. Others in the same place are somebody else's.
 const CONTROLLERS: &str = "kubernetes";

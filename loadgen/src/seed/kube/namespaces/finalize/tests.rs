@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use kube_api::client::KubeAccess;
+
 use super::super::super::{Api, Namespaces};
 use super::super::Waits;
 use super::*;
 use crate::progress::{Counted, Progress};
-use crate::target::kube::KubeAccess;
 use scripted::{Answer, Scripted};
 
 #[allow(dead_code, reason = "the program's tests use more of it")]

@@ -1,0 +1,317 @@
+//! One connection to a Kubernetes API, opened when first needed and again when it was lost.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::access::KubeAccess;
+use super::body::{Body, ReadPace, whole};
+use super::error::KubeError;
+
+/// What an error body is read to, and what of it is shown.
+const ERROR_BYTES: usize = 64 << 10;
+const SHOWN_CHARS: usize = 300;
+/// HTTP/2 receive windows; a slow reader's is small, or the window would read for it.
+const WINDOW_BYTES: u32 = 8 << 20;
+const SLOW_WINDOW_BYTES: u32 = 256 << 10;
+const MAX_FRAME_BYTES: u32 = 256 << 10;
+/// Cancelled streams whose late frames are expected on an HTTP/2 connection. h2 remembers ten by
+/// default, takes a frame of any other for a fault, and closes the connection after a thousand
+/// faults.
+const CANCELLED_REMEMBERED: usize = 10_000;
+
+/// Which HTTP a client speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    H1,
+    /// HTTP/2, by ALPN over TLS and with prior knowledge without.
+    H2,
+}
+
+/// How a client speaks and reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Which HTTP.
+    pub http: HttpVersion,
+    /// Whether it takes gzip.
+    pub gzip: bool,
+    /// Bytes that it reads in a second, where it is slow.
+    pub read_per_s: Option<u32>,
+}
+
+/// A connection and what it takes to open it again.
+#[derive(Debug)]
+pub struct Connection {
+    host: String,
+    address: (String, u16),
+    is_tls: bool,
+    access: KubeAccess,
+    options: Options,
+    sender: Option<Sender>,
+}
+
+#[derive(Debug)]
+enum Sender {
+    H1(http1::SendRequest<Full<Bytes>>),
+    H2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Connection {
+    /// A connection to the API at `url`. Opens nothing yet.
+    ///
+    /// # Errors
+    /// [`KubeError::Url`] when it is not `http[s]://HOST[:PORT]`, or `https://` without a CA.
+    pub fn new(url: &str, access: KubeAccess, options: Options) -> Result<Self, KubeError> {
+        let bad = |reason| KubeError::Url {
+            url: url.to_owned(),
+            reason,
+        };
+        let uri: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
+        let authority = uri.authority().ok_or_else(|| bad("has no host"))?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") if access.tls.is_some() => true,
+            Some("https") => return Err(bad("needs the CA that it is known by (--cacert)")),
+            _ => return Err(bad("is neither http:// nor https://")),
+        };
+        Ok(Self {
+            host: authority.to_string(),
+            address: host_port(&uri, if is_tls { 443 } else { 80 }),
+            is_tls,
+            access,
+            options,
+            sender: None,
+        })
+    }
+
+    /// Opens it, if it is not open.
+    ///
+    /// # Errors
+    /// [`KubeError::Connection`].
+    pub async fn open(&mut self) -> Result<(), KubeError> {
+        self.sender().await.map(|_| ())
+    }
+
+    /// Sends one request and answers what came back, whatever its status.
+    ///
+    /// # Errors
+    /// [`KubeError::Connection`].
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, KubeError> {
+        let mut request = Request::new(Full::new(body));
+        let lost = self.lost();
+        *request.method_mut() = method;
+        *request.uri_mut() = match self.options.http {
+            HttpVersion::H1 => path.parse().map_err(|e| lost(&e))?,
+            HttpVersion::H2 => format!("{}://{}{path}", self.scheme(), self.host)
+                .parse()
+                .map_err(|e| lost(&e))?,
+        };
+        *request.headers_mut() = headers;
+        if self.options.http == HttpVersion::H1 {
+            let host = HeaderValue::from_str(&self.host).map_err(|e| lost(&e))?;
+            request.headers_mut().insert(header::HOST, host);
+        }
+        if let Some(authorization) = &self.access.authorization {
+            let headers = request.headers_mut();
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        let response = match self.sender().await? {
+            Sender::H1(sender) => sender.send_request(request).await,
+            Sender::H2(sender) => sender.send_request(request).await,
+        };
+        response.map_err(|e| lost(&e))
+    }
+
+    /// GETs a page of this media type; its body, with the gzip that the options allow undone.
+    ///
+    /// # Errors
+    /// [`KubeError`]; anything but 200 is [`KubeError::Refused`].
+    pub async fn get(&mut self, path: &str, accept: &str) -> Result<Body, KubeError> {
+        let lost = self.lost();
+        let mut headers = HeaderMap::new();
+        let accept = HeaderValue::from_str(accept).map_err(|e| lost(&e))?;
+        headers.insert(header::ACCEPT, accept);
+        if self.options.gzip {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        let response = self.send(Method::GET, path, headers, Bytes::new()).await?;
+        let response = accepted(Method::GET, path, response).await?;
+        let gzip = response
+            .headers()
+            .get(header::CONTENT_ENCODING)
+            .is_some_and(|coding| coding == "gzip");
+        let pace = self.options.read_per_s.map(ReadPace::new);
+        Ok(Body::new(response.into_body(), gzip, pace))
+    }
+
+    /// Ends whatever is under way: HTTP/1.1 has no other cancel, and on HTTP/2 dropping the body was one already.
+    pub fn cancel(&mut self) {
+        if self.options.http == HttpVersion::H1 {
+            self.sender = None;
+        }
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.is_tls { "https" } else { "http" }
+    }
+
+    fn lost(&self) -> impl Fn(&dyn std::fmt::Display) -> KubeError + 'static {
+        let host = self.host.clone();
+        move |reason| KubeError::Connection {
+            host: host.clone(),
+            reason: reason.to_string(),
+        }
+    }
+
+    async fn sender(&mut self) -> Result<&mut Sender, KubeError> {
+        // A connection whose last response was given up half-way closes a moment later. This waits until it has, or is free.
+        let is_open = match &mut self.sender {
+            Some(Sender::H1(sender)) => sender.ready().await.is_ok(),
+            Some(Sender::H2(sender)) => sender.ready().await.is_ok(),
+            None => false,
+        };
+        if !is_open {
+            self.sender = Some(self.connect().await?);
+        }
+        let lost = self.lost();
+        self.sender.as_mut().ok_or_else(|| lost(&"closed"))
+    }
+
+    async fn connect(&self) -> Result<Sender, KubeError> {
+        let lost = self.lost();
+        let address = (self.address.0.as_str(), self.address.1);
+        let socket = TcpStream::connect(address).await.map_err(|e| lost(&e))?;
+        socket.set_nodelay(true).map_err(|e| lost(&e))?;
+        let Some(tls) = self.access.tls.as_ref().filter(|_| self.is_tls) else {
+            return self.handshake(socket).await;
+        };
+        let mut config = rustls::ClientConfig::clone(tls);
+        config.alpn_protocols = vec![match self.options.http {
+            HttpVersion::H1 => b"http/1.1".to_vec(),
+            HttpVersion::H2 => b"h2".to_vec(),
+        }];
+        let name = ServerName::try_from(self.address.0.clone()).map_err(|e| lost(&e))?;
+        let connector = TlsConnector::from(Arc::new(config));
+        let socket = connector.connect(name, socket).await;
+        self.handshake(socket.map_err(|e| lost(&e))?).await
+    }
+
+    async fn handshake(
+        &self,
+        socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Sender, KubeError> {
+        let lost = self.lost();
+        let io = TokioIo::new(socket);
+        // Either task ends with its sender, which reports its errors.
+        Ok(match self.options.http {
+            HttpVersion::H1 => {
+                let (sender, connection) = http1::handshake(io).await.map_err(|e| lost(&e))?;
+                tokio::spawn(async move { connection.await.unwrap_or_default() });
+                Sender::H1(sender)
+            }
+            HttpVersion::H2 => {
+                let window = match self.options.read_per_s {
+                    Some(_) => SLOW_WINDOW_BYTES,
+                    None => WINDOW_BYTES,
+                };
+                let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                    .initial_stream_window_size(window)
+                    .initial_connection_window_size(window)
+                    .max_frame_size(MAX_FRAME_BYTES)
+                    .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
+                    .max_local_error_reset_streams(None)
+                    .handshake(io)
+                    .await
+                    .map_err(|e| lost(&e))?;
+                tokio::spawn(async move { connection.await.unwrap_or_default() });
+                Sender::H2(sender)
+            }
+        })
+    }
+}
+
+/// The answer, if it is a good one.
+///
+/// # Errors
+/// [`KubeError::Refused`] with the beginning of its text.
+pub async fn accepted(
+    method: Method,
+    path: &str,
+    response: Response<Incoming>,
+) -> Result<Response<Incoming>, KubeError> {
+    let status = response.status();
+    if matches!(status, StatusCode::OK | StatusCode::CREATED) {
+        return Ok(response);
+    }
+    let body = whole(response.into_body(), ERROR_BYTES).await;
+    Err(refused(method, path, status, &body.unwrap_or_default()))
+}
+
+/// An answer that is not what was asked for, as an error: with the message of the Status that it is, or its first text.
+#[must_use]
+pub fn refused(method: Method, path: &str, status: StatusCode, body: &[u8]) -> KubeError {
+    let said: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = said.as_ref().and_then(|said| said["message"].as_str());
+    let text = message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
+    KubeError::Refused {
+        method,
+        path: path.to_owned(),
+        status,
+        text: text
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(SHOWN_CHARS)
+            .collect(),
+    }
+}
+
+/// Host and port to dial: an IPv6 address without its brackets, which neither a socket nor a
+/// certificate's name has.
+fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (host.to_owned(), uri.port_u16().unwrap_or(default_port))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Neither a socket nor a certificate's name is made from `[::1]`.
+    #[tokio::test]
+    async fn an_ipv6_address_is_connected_to() {
+        let Ok(listener) = TcpListener::bind("[::1]:0").await else {
+            eprintln!("no IPv6 on this machine");
+            return;
+        };
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let new = Connection::new(&url, KubeAccess::default(), Options::default());
+        let mut connection = new.expect("a URL");
+        connection.open().await.expect("somebody listens");
+        assert!(
+            url.ends_with(&connection.host),
+            "the Host header keeps its brackets"
+        );
+        let name = ServerName::try_from(connection.address.0);
+        assert!(matches!(name, Ok(ServerName::IpAddress(_))), "{name:?}");
+    }
+}

@@ -1,0 +1,185 @@
+//! A client of the baseline: a thread like that of a client which lists, with the same HTTP and settings, and a plain socket beside it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::config::ClientConfig;
+use etcd_api::client::raw_list::RawConnection;
+use kube_api::client::{Connection, KubeAccess, Options};
+use measure::thread_cpu;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::thread;
+use crate::operation::list::ListError;
+
+/// Transfers that take longer have failed.
+const WITHIN: Duration = Duration::from_secs(600);
+/// What one read of the plain socket may bring.
+const READ_BYTES: usize = 256 << 10;
+
+/// How the bytes come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// As the body of a response, over the HTTP of the row's lists.
+    Http,
+    /// Over a plain socket.
+    Socket,
+}
+
+/// How the row's lists connect.
+#[derive(Debug, Clone)]
+pub enum Like {
+    /// As clients of an etcd tier: HTTP/2 with these settings.
+    Etcd(Box<ClientConfig>),
+    /// As clients of a Kubernetes tier.
+    Kube(Options),
+}
+
+/// What a transfer took.
+#[derive(Debug)]
+pub struct Taken {
+    /// From the request to the last byte.
+    pub latency: Duration,
+    /// CPU time of the client's thread meanwhile.
+    pub cpu: Duration,
+}
+
+type Asked = (Over, oneshot::Sender<Result<Taken, ListError>>);
+
+/// A connected client, in a thread of its own until it is dropped.
+#[derive(Debug)]
+pub struct BaselineClient(mpsc::UnboundedSender<Asked>);
+
+impl BaselineClient {
+    /// Connects to a baseline of `bytes` bytes, which any path of `url` has and `socket` sends for
+    /// any byte.
+    ///
+    /// # Errors
+    /// [`ListError`] when it cannot be reached.
+    pub async fn connect(
+        url: &str,
+        socket: SocketAddr,
+        like: Like,
+        bytes: u64,
+    ) -> Result<Self, ListError> {
+        let (asks, mut asked) = mpsc::unbounded_channel::<Asked>();
+        let url = url.to_owned();
+        let connect = async move || {
+            let http = Http::connect(&url, like).await?;
+            let socket = TcpStream::connect(socket).await.map_err(lost)?;
+            Ok(Connected {
+                http,
+                socket,
+                buffer: vec![0; READ_BYTES],
+                bytes,
+            })
+        };
+        let work = async move |mut connected: Connected| {
+            while let Some((over, taken)) = asked.recv().await {
+                taken.send(connected.take(over).await).ok();
+            }
+        };
+        thread::connected("baseline", ListError::Http, connect, work).await?;
+        Ok(Self(asks))
+    }
+
+    /// Receives all bytes once.
+    ///
+    /// # Errors
+    /// [`ListError`] when the connection breaks, or brings another number of bytes.
+    pub async fn take(&self, over: Over) -> Result<Taken, ListError> {
+        let (taken, answer) = oneshot::channel();
+        self.0.send((over, taken)).ok();
+        let ended = || ListError::Http("the baseline's client ended".to_owned());
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+enum Http {
+    Etcd(RawConnection),
+    Kube(Box<Connection>),
+}
+
+impl Http {
+    async fn connect(url: &str, like: Like) -> Result<Self, ListError> {
+        match like {
+            Like::Etcd(config) => {
+                let config = ClientConfig {
+                    http2: config.http2,
+                    ..ClientConfig::new(url)?
+                };
+                Ok(Self::Etcd(RawConnection::connect(&config, None).await?))
+            }
+            Like::Kube(options) => {
+                let url = url.trim_end_matches('/');
+                let mut connection = Connection::new(url, KubeAccess::default(), options)?;
+                connection.open().await?;
+                Ok(Self::Kube(Box::new(connection)))
+            }
+        }
+    }
+}
+
+struct Connected {
+    http: Http,
+    socket: TcpStream,
+    buffer: Vec<u8>,
+    bytes: u64,
+}
+
+impl Connected {
+    async fn take(&mut self, over: Over) -> Result<Taken, ListError> {
+        let (begun, cpu) = (Instant::now(), thread_cpu());
+        let received = async {
+            match over {
+                Over::Http => self.over_http().await,
+                Over::Socket => self.over_socket().await,
+            }
+        };
+        let received = timeout(WITHIN, received).await;
+        received.unwrap_or(Err(ListError::Slow(WITHIN)))?;
+        Ok(Taken {
+            latency: begun.elapsed(),
+            cpu: thread_cpu().saturating_sub(cpu),
+        })
+    }
+
+    async fn over_http(&mut self) -> Result<(), ListError> {
+        match &mut self.http {
+            Http::Etcd(connection) => Ok(connection.drain_body("/", self.bytes).await?),
+            Http::Kube(connection) => {
+                let received = connection.get("/", "*/*").await?.drain().await?;
+                match received == self.bytes {
+                    true => Ok(()),
+                    false => Err(ListError::Http(format!(
+                        "the baseline sent {received} bytes of {}",
+                        self.bytes
+                    ))),
+                }
+            }
+        }
+    }
+
+    async fn over_socket(&mut self) -> Result<(), ListError> {
+        self.socket.write_all(&[0]).await.map_err(lost)?;
+        let mut received = 0;
+        while received < self.bytes {
+            match self.socket.read(&mut self.buffer).await.map_err(lost)? {
+                0 => {
+                    let reason = "the baseline closed its socket".to_owned();
+                    let bytes = received;
+                    return Err(ListError::CutOff { bytes, reason });
+                }
+                n => received += n as u64,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lost(error: std::io::Error) -> ListError {
+    ListError::Http(format!("the baseline: {error}"))
+}

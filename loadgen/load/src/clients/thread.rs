@@ -1,0 +1,85 @@
+//! Threads with a runtime of their own, for work whose clock and cache no other work may share.
+
+use std::io;
+use std::thread;
+
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+/// Starts a thread that connects, says so, and then works. Answers when it has connected.
+///
+/// # Errors
+/// That of `connect`, or what `broken` makes of a thread that could not begin.
+pub(crate) async fn connected<C: 'static, E: Send + 'static>(
+    name: &str,
+    broken: fn(String) -> E,
+    connect: impl AsyncFnOnce() -> Result<C, E> + Send + 'static,
+    work: impl AsyncFnOnce(C) + Send + 'static,
+) -> Result<(), E> {
+    let body = async move |says: oneshot::Sender<Result<(), E>>| match connect().await {
+        Ok(connection) => {
+            // Otherwise whoever asked has gone.
+            if says.send(Ok(())).is_ok() {
+                work(connection).await;
+            }
+        }
+        Err(error) => {
+            says.send(Err(error)).ok();
+        }
+    };
+    let cannot_start = {
+        let name = name.to_owned();
+        move |error| broken(format!("cannot start thread {name}: {error}"))
+    };
+    let said = start(name, cannot_start, body)?.await;
+    said.unwrap_or_else(|_| Err(broken(format!("thread {name} ended"))))
+}
+
+/// Starts a thread that does `body` and is told where to answer. No answer comes from one that ends before.
+///
+/// # Errors
+/// What `failed` makes of it when there is no thread; when it has no runtime, that is the answer.
+pub(crate) fn start<T: Send + 'static, E: Send + 'static>(
+    name: &str,
+    failed: impl Fn(io::Error) -> E + Clone + Send + 'static,
+    body: impl AsyncFnOnce(oneshot::Sender<Result<T, E>>) + Send + 'static,
+) -> Result<oneshot::Receiver<Result<T, E>>, E> {
+    let (answer, answered) = oneshot::channel();
+    let no_runtime = failed.clone();
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            let runtime = runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(body(answer)),
+                Err(error) => {
+                    answer.send(Err(no_runtime(error))).ok();
+                }
+            }
+        })
+        .map_err(failed)?;
+    Ok(answered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thread_says_when_it_has_connected_and_works_on() {
+        let (done, worked) = oneshot::channel();
+        let connect = async || Ok(7);
+        let work = async move |connection| done.send(connection).unwrap_or_default();
+        let connected = connected("test", |text| text, connect, work).await;
+        assert_eq!(connected, Ok(()));
+        assert_eq!(worked.await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_cannot_connect_says_why_and_does_nothing() {
+        let connect = async || Err::<(), _>("refused".to_owned());
+        let work = async |()| panic!("it is not connected");
+        let refused = connected("test", |text| text, connect, work).await;
+        assert_eq!(refused, Err("refused".to_owned()));
+    }
+}

@@ -1,0 +1,174 @@
+//! Clients of small requests: many requests outstanding on few connections.
+//!
+//! In the closed loop each client sends its next request when it has its answer. In the open loop requests are due at times
+//! that were fixed before: each latency is taken from there, whatever the generator and the connection did until it left.
+//! Uncorrected times, and by how much requests left late, are kept beside it.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::calls::CallConnection;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::error::Error as EtcdError;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::lane::{Driver, Place};
+use super::open::{Clock, Lane, Waiting};
+use super::run::{DRAIN_WITHIN, Run, Tally};
+use crate::arrivals::Pace;
+use crate::clients::thread;
+use crate::operation::requests::Calls;
+
+/// Connected clients: a thread with all their connections. Dropped, they stop.
+#[derive(Debug)]
+pub struct Callers {
+    waiting: Waiting,
+    runs: mpsc::UnboundedSender<(Run, oneshot::Sender<Tally>)>,
+}
+
+impl Callers {
+    /// Opens the connections. `waiting` is what open loops do until the next request is due.
+    ///
+    /// # Errors
+    /// The first connection's error.
+    pub async fn connect(
+        config: &ClientConfig,
+        connections: u32,
+        calls: Arc<Calls>,
+        waiting: Waiting,
+    ) -> Result<Self, EtcdError> {
+        let (runs, receiver) = mpsc::unbounded_channel();
+        let config = config.clone();
+        let connect = async move || {
+            let mut all = Vec::new();
+            for _ in 0..connections {
+                all.push(CallConnection::connect(&config, None).await?);
+            }
+            Ok(all)
+        };
+        let work = async move |all| caller(all, &calls, receiver).await;
+        thread::connected("calls", EtcdError::Protocol, connect, work).await?;
+        Ok(Self { waiting, runs })
+    }
+
+    /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their answers: no longer than 10 s after that,
+    /// whatever the target does. A request without an answer by then is an error of the tally.
+    pub async fn run(&self, pace: Pace, duration: Duration, stop: &CancellationToken) -> Tally {
+        let (done, answer) = oneshot::channel();
+        let run = Run {
+            pace,
+            waiting: self.waiting,
+            duration,
+            stop: stop.clone(),
+        };
+        // A thread that has ended drops `done`, which is an answer too.
+        self.runs.send((run, done)).ok();
+        answer
+            .await
+            .unwrap_or_else(|_| Tally::broken("client thread ended".to_owned()))
+    }
+}
+
+/// What the thread does once it is connected.
+async fn caller(
+    mut all: Vec<CallConnection>,
+    calls: &Calls,
+    mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
+) {
+    let mut sent = 0;
+    while let Some((run, mut done)) = runs.recv().await {
+        tokio::select! {
+            tally = all_lanes(&mut all, calls, &run, sent) => {
+                sent += tally.requests;
+                done.send(tally).ok();
+            }
+            // Whoever asked has gone: the connections go with what is outstanding on them.
+            () = done.closed() => return,
+        }
+    }
+}
+
+/// One run over all connections.
+async fn all_lanes(
+    connections: &mut [CallConnection],
+    calls: &Calls,
+    run: &Run,
+    before: u64,
+) -> Tally {
+    let begun = Instant::now();
+    let given_up = Cell::new(false);
+    let lanes: Vec<Rc<Lane>> = connections.iter().map(|_| Rc::default()).collect();
+    let stall = Rc::new(Cell::new(Duration::ZERO));
+    let place = |number| Place {
+        number,
+        lanes: lanes.len() as u64,
+        before,
+    };
+    let drivers: Vec<_> = lanes
+        .iter()
+        .zip(0..)
+        .map(|(lane, number)| Driver::new(calls, run, place(number), begun, &given_up, lane))
+        .collect();
+    let clock = match run.pace {
+        Pace::Closed { .. } => None,
+        Pace::Open { .. } => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall))
+        {
+            Ok(clock) => Some(clock),
+            Err(error) => return Tally::broken(no_clock(&error)),
+        },
+    };
+    let driving: FuturesUnordered<_> = drivers
+        .into_iter()
+        .zip(connections)
+        .map(|(driver, connection)| driver.drive(connection))
+        .collect();
+    let driven = driving.fold(Tally::default(), async |mut sum, part| {
+        sum.add(&part);
+        sum
+    });
+    let ticking = async {
+        match clock {
+            Some(clock) => clock.run().await,
+            None => pending().await,
+        }
+    };
+    // In this order: the clock is set to what the lanes wait for.
+    let mut tally = tokio::select! {
+        biased;
+        tally = driven => tally,
+        never = give_up_late(run, &lanes, &given_up) => match never {},
+        Err(error) = ticking => return Tally::broken(no_clock(&error)),
+    };
+    tally.elapsed = begun.elapsed();
+    tally.stall = stall.get();
+    tally
+}
+
+fn no_clock(error: &io::Error) -> String {
+    format!("the schedule has no clock: {error}")
+}
+
+/// Waits until sending ends, by time or by `stop`, and then no longer than [`DRAIN_WITHIN`] for answers.
+async fn give_up_late(run: &Run, lanes: &[Rc<Lane>], given_up: &Cell<bool>) -> Infallible {
+    tokio::select! {
+        () = sleep(run.duration) => {}
+        () = run.stop.cancelled() => {}
+    }
+    // Who waits for nothing is done at once.
+    lanes.iter().for_each(|lane| lane.wake());
+    sleep(DRAIN_WITHIN).await;
+    given_up.set(true);
+    lanes.iter().for_each(|lane| lane.wake());
+    pending().await
+}
+
+#[cfg(test)]
+mod tests;

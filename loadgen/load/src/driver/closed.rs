@@ -1,0 +1,285 @@
+//! Clients that list in rounds: all at once, and the next round when the last one has its answer.
+//!
+//! Each client is a thread with a runtime of its own: its connection, its parser and its clock share one core's cache, and
+//! no other client's work delays it. Rounds give every list the same company, so memory peaks can be told apart by repeat.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use measure::{heap, thread_cpu};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use workloads::Fingerprint;
+
+use crate::clients::thread;
+use crate::endpoint::Reach;
+use crate::operation::list::restart::{self, Restarts};
+use crate::operation::list::{ClientCost, ListError, Lister, Row};
+use crate::verify::{Check, Expected, Found, Listed, Wrong};
+
+/// A list that takes longer has failed.
+const LIST_WITHIN: Duration = Duration::from_secs(600);
+
+/// What a client does in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A whole list, every object checked.
+    List,
+    /// A whole list, nothing looked at.
+    Drain,
+    /// A list that is cancelled after its first object.
+    FirstObject,
+    /// Asks which revision the server is at.
+    Revision,
+    /// Lists from now on are of exactly this revision.
+    Pin(i64),
+    /// The latest list is checked, where that is no part of [`Job::List`].
+    Check,
+}
+
+/// How one client's list ended.
+#[derive(Debug)]
+pub struct Done {
+    /// From the call to its end (to the first object, for [`Job::FirstObject`]); of a list that was begun again, from then.
+    pub latency: Duration,
+    /// From the call to the first object; `None` when nobody looked, or there was none.
+    pub first_object: Option<Duration>,
+    /// CPU time of the client's thread meanwhile.
+    pub cpu: Duration,
+    /// Most bytes that its thread held at a time, of those that it did not hold before; `None` where that is not counted.
+    pub memory: Option<u64>,
+    /// Tries before it that compaction cut off.
+    pub restarts: Restarts,
+    /// What it cost the program that did it, where that is not this one.
+    pub program: Option<ClientCost>,
+    /// What the list held, where there was one and it was looked at.
+    pub result: Result<Option<(Listed, Option<Found>)>, ListError>,
+}
+
+impl Done {
+    /// Nothing was done.
+    fn failed(error: ListError) -> Self {
+        Self {
+            latency: Duration::ZERO,
+            first_object: None,
+            cpu: Duration::ZERO,
+            memory: None,
+            restarts: Restarts::default(),
+            program: None,
+            result: Err(error),
+        }
+    }
+
+    fn lost() -> Self {
+        Self::failed(ListError::Http("client thread ended".to_owned()))
+    }
+}
+
+/// Against what lists are checked.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    /// What keys are relative to.
+    pub root: String,
+    /// What was written, where that is known.
+    pub expected: Option<Expected>,
+    /// What a node's list must hold, where lists ask for one node after the other.
+    pub by_node: HashMap<String, Fingerprint>,
+    /// What the latest list held, where nobody knows what it should: at one revision there is one answer.
+    pub latest: Arc<Mutex<Option<(i64, Found)>>>,
+}
+
+impl Verifier {
+    /// Against what a list is checked that asked for this node, or for everything.
+    fn of(&self, node: Option<&str>) -> Option<Expected> {
+        let mut expected = self.expected.clone()?;
+        if let Some(node) = node {
+            expected.fingerprint = self.by_node.get(node).copied().unwrap_or_default();
+        }
+        Some(expected)
+    }
+
+    /// The revision of the latest list, where nothing else is known of what one should hold.
+    fn latest_revision(&self) -> Option<i64> {
+        let latest = self.latest.lock();
+        latest.as_ref().map(|(revision, _)| *revision)
+    }
+
+    /// Whether a list agrees with the one before of the same revision, and is not older than one that was there before it
+    /// began, where nothing else is known about it.
+    fn agree(&self, listed: &Listed, found: &Found, at_least: Option<i64>) -> Result<(), Wrong> {
+        if self.expected.is_some() {
+            return Ok(());
+        }
+        let revision = listed.revision;
+        if let Some(at_least) = at_least.filter(|&at_least| revision < at_least) {
+            let found = revision;
+            return Err(Wrong::Stale { found, at_least });
+        }
+        let mut latest = self.latest.lock();
+        match &*latest {
+            Some((same, before)) if *same == revision && before != found => {
+                let what = found.difference(before);
+                return Err(Wrong::Contradiction { revision, what });
+            }
+            _ => {}
+        }
+        *latest = Some((revision, found.clone()));
+        Ok(())
+    }
+}
+
+/// Connected clients of one row. Dropped, they cancel what they are doing.
+#[derive(Debug)]
+pub struct Clients {
+    jobs: Vec<mpsc::UnboundedSender<(Job, oneshot::Sender<Done>)>>,
+}
+
+impl Clients {
+    /// Connects `n` clients.
+    ///
+    /// # Errors
+    /// The first client's [`ListError`] when it cannot connect.
+    pub async fn connect(
+        n: u32,
+        row: &Row,
+        reach: &Reach,
+        verifier: Verifier,
+    ) -> Result<Self, ListError> {
+        let clients = (0..n).map(|_| (row.clone(), verifier.clone()));
+        Self::connect_each(clients, reach).await
+    }
+
+    /// Connects clients that each list something of their own.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_each(
+        clients: impl IntoIterator<Item = (Row, Verifier)>,
+        reach: &Reach,
+    ) -> Result<Self, ListError> {
+        let mut jobs = Vec::new();
+        for (number, (row, verifier)) in clients.into_iter().enumerate() {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let reach = reach.clone();
+            let connect = async move || {
+                let lister = timeout(LIST_WITHIN, row.connect(&reach)).await;
+                lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))
+            };
+            let work = async move |lister| client(lister, &verifier, receiver).await;
+            let name = format!("client-{number}");
+            thread::connected(&name, ListError::Http, connect, work).await?;
+            jobs.push(sender);
+        }
+        Ok(Self { jobs })
+    }
+
+    /// One client does `job`, and the others nothing.
+    pub async fn ask(&self, client: usize, job: Job) -> Done {
+        let (done, answer) = oneshot::channel();
+        if let Some(client) = self.jobs.get(client) {
+            client.send((job, done)).ok();
+        }
+        answer.await.unwrap_or_else(|_| Done::lost())
+    }
+
+    /// One round: every client does `job`, all beginning at once. Answers when all have ended.
+    pub async fn round(&self, job: Job) -> Vec<Done> {
+        let mut pending = Vec::with_capacity(self.jobs.len());
+        for client in &self.jobs {
+            let (done, answer) = oneshot::channel();
+            // A thread that has ended drops `done`, which is an answer too.
+            client.send((job, done)).ok();
+            pending.push(answer);
+        }
+        let mut all = Vec::with_capacity(pending.len());
+        for answer in pending {
+            all.push(answer.await.unwrap_or_else(|_| Done::lost()));
+        }
+        all
+    }
+}
+
+type Jobs = mpsc::UnboundedReceiver<(Job, oneshot::Sender<Done>)>;
+
+/// What a client's thread does once it is connected.
+async fn client(mut lister: Box<dyn Lister>, verifier: &Verifier, mut jobs: Jobs) {
+    while let Some((job, mut done)) = jobs.recv().await {
+        tokio::select! {
+            outcome = run(lister.as_mut(), job, verifier) => {
+                done.send(outcome).ok();
+            }
+            // Whoever asked has gone: dropping the list resets its stream.
+            () = done.closed() => {}
+        }
+    }
+}
+
+async fn run(lister: &mut dyn Lister, job: Job, verifier: &Verifier) -> Done {
+    let ready = timeout(LIST_WITHIN, lister.before()).await;
+    if let Err(error) = ready.unwrap_or(Err(ListError::Slow(LIST_WITHIN))) {
+        return Done::failed(error);
+    }
+    let cpu_before = thread_cpu();
+    heap::begin();
+    let mut first_object = None;
+    let work = restart::until_whole(lister, async |lister, begun| match job {
+        Job::List if lister.is_idle() => Ok(None),
+        Job::List => {
+            first_object = None;
+            let mut check = Check::new(&verifier.root);
+            let mut on_first = || first_object = Some(begun.elapsed());
+            let at_least = verifier.latest_revision().filter(|_| lister.is_monotonic());
+            let listed = lister.list(&mut check, &mut on_first).await?;
+            let found = if lister.shows_objects() {
+                let found = check.finish(&listed, verifier.of(lister.node()).as_ref())?;
+                verifier.agree(&listed, &found, at_least)?;
+                Some(found)
+            } else {
+                None
+            };
+            Ok(Some((listed, found)))
+        }
+        Job::Drain => lister.drain().await.map(|()| None),
+        Job::FirstObject => lister.first_object().await.map(|()| None),
+        Job::Revision => {
+            let revision = lister.revision().await?;
+            let listed = Listed {
+                revision,
+                ..Listed::default()
+            };
+            Ok(Some((listed, None)))
+        }
+        Job::Pin(revision) => {
+            lister.pin(revision);
+            Ok(None)
+        }
+        Job::Check => {
+            let mut check = Check::new(&verifier.root);
+            let at_least = verifier.latest_revision();
+            let listed = lister.show_latest(&mut check).await?;
+            let found = check.finish(&listed, verifier.of(None).as_ref())?;
+            verifier.agree(&listed, &found, at_least)?;
+            Ok(Some((listed, Some(found))))
+        }
+    });
+    let all_begun = Instant::now();
+    let slow = (
+        Err(ListError::Slow(LIST_WITHIN)),
+        all_begun,
+        Restarts::default(),
+    );
+    let (result, begun, restarts) = timeout(LIST_WITHIN, work).await.unwrap_or(slow);
+    let elapsed = begun.elapsed();
+    let program = lister.cost();
+    Done {
+        latency: program.as_ref().map_or(elapsed, |cost| cost.latency),
+        first_object,
+        cpu: thread_cpu().saturating_sub(cpu_before),
+        memory: heap::most(),
+        restarts,
+        program,
+        result,
+    }
+}

@@ -1,0 +1,265 @@
+//! One connection's share of a run of small requests: what it sends when, and what became of it.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use etcd_api::client::calls::CallConnection;
+use etcd_api::error::Error as EtcdError;
+use tokio_util::sync::CancellationToken;
+use workloads::operations::Arrivals;
+
+use super::open::Lane;
+use super::run::{DRAIN_WITHIN, Run, Tally};
+use crate::arrivals::Pace;
+use crate::operation::requests::Calls;
+
+/// Requests without an answer on one connection, at most: beyond this the target does not keep the rate, and only memory fills.
+const OUTSTANDING: usize = 20_000;
+
+/// What allows a request to be sent.
+enum Source {
+    /// Clients without an outstanding request.
+    Closed { idle: u32 },
+    /// The schedule, and its next time.
+    Open { arrivals: Arrivals, due: Duration },
+}
+
+impl Source {
+    fn of(pace: Pace, seed: u64, place: Place) -> Self {
+        let Place {
+            number,
+            lanes,
+            before,
+        } = place;
+        match pace {
+            Pace::Closed { clients } => {
+                let clients = u64::from(clients);
+                let share = clients / lanes + u64::from(number < clients % lanes);
+                Self::Closed { idle: share as u32 }
+            }
+            Pace::Open { per_second } => {
+                // Each run of the same connections has arrivals of its own.
+                let lane = before.wrapping_mul(lanes).wrapping_add(number);
+                let mut arrivals = Arrivals::new(seed, lane, per_second / lanes as f64);
+                let due = arrivals.next().unwrap_or(Duration::MAX);
+                Self::Open { arrivals, due }
+            }
+        }
+    }
+}
+
+/// A request that waits for its answer; its token is its place.
+#[derive(Debug, Clone, Copy)]
+struct Outstanding {
+    object: usize,
+    intended: Duration,
+    sent: Duration,
+}
+
+/// Which of a run's connections this is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Its number among them.
+    pub(super) number: u64,
+    /// How many they are.
+    pub(super) lanes: u64,
+    /// Requests that they have ended together in earlier runs.
+    pub(super) before: u64,
+}
+
+/// One connection's share of a run.
+pub(super) struct Driver<'a> {
+    calls: &'a Calls,
+    begun: Instant,
+    until: Duration,
+    stop: &'a CancellationToken,
+    /// Set when nobody waits for answers any longer; the lane is woken then.
+    given_up: &'a Cell<bool>,
+    next: u64,
+    step: u64,
+    outstanding: Vec<Outstanding>,
+    /// Places of `outstanding` that can be used again.
+    free: Vec<u64>,
+    tally: Tally,
+    source: Source,
+    lane: &'a Lane,
+}
+
+impl<'a> Driver<'a> {
+    /// A share that has sent nothing. When its first request is due stands in `lane` from now on: a clock that starts
+    /// after this sleeps no longer than until then.
+    pub(super) fn new(
+        calls: &'a Calls,
+        run: &'a Run,
+        place: Place,
+        begun: Instant,
+        given_up: &'a Cell<bool>,
+        lane: &'a Lane,
+    ) -> Self {
+        let source = Source::of(run.pace, calls.seed(), place);
+        if let Source::Open { due, .. } = &source {
+            lane.set_due(Some(*due));
+        }
+        Self {
+            calls,
+            begun,
+            until: run.duration,
+            stop: &run.stop,
+            given_up,
+            // Lanes take turns in numbering, so that no two send the same operation.
+            next: place.before + place.number,
+            step: place.lanes,
+            outstanding: Vec::new(),
+            free: Vec::new(),
+            tally: Tally::default(),
+            source,
+            lane,
+        }
+    }
+
+    /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until nobody waits any longer.
+    pub(super) async fn drive(mut self, connection: &mut CallConnection) -> Tally {
+        poll_fn(|cx| self.poll(connection, cx)).await;
+        self.lane.set_due(None);
+        self.tally
+    }
+
+    fn poll(&mut self, connection: &mut CallConnection, cx: &mut Context<'_>) -> Poll<()> {
+        self.lane.register(cx.waker());
+        loop {
+            if self.given_up.get() {
+                self.give_up();
+                return Poll::Ready(());
+            }
+            if let Err(error) = self.send_due(connection) {
+                return self.broken(&error);
+            }
+            if self.is_over() && self.in_flight() == 0 {
+                return Poll::Ready(());
+            }
+            match self.take(connection, cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return self.broken(&error),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn send_due(&mut self, connection: &mut CallConnection) -> Result<(), EtcdError> {
+        loop {
+            if self.is_over() {
+                self.lane.set_due(None);
+                return Ok(());
+            }
+            let now = self.begun.elapsed();
+            let intended = match &mut self.source {
+                Source::Closed { idle: 0 } => return Ok(()),
+                Source::Closed { idle } => {
+                    *idle -= 1;
+                    now
+                }
+                Source::Open { due, .. } if *due > now => {
+                    self.lane.set_due(Some(*due));
+                    return Ok(());
+                }
+                Source::Open { arrivals, due } => {
+                    let intended = *due;
+                    *due = arrivals.next().unwrap_or(Duration::MAX);
+                    self.tally.lag.record(now.saturating_sub(intended));
+                    intended
+                }
+            };
+            let request = Outstanding {
+                object: self.calls.object_of(self.next),
+                intended,
+                sent: now,
+            };
+            self.next += self.step;
+            let token = match self.free.pop() {
+                Some(token) => {
+                    self.outstanding[token as usize] = request;
+                    token
+                }
+                None => {
+                    self.outstanding.push(request);
+                    self.outstanding.len() as u64 - 1
+                }
+            };
+            self.calls.send(connection, request.object, token)?;
+            self.tally.overrun |= self.in_flight() >= OUTSTANDING;
+        }
+    }
+
+    fn take(
+        &mut self,
+        connection: &mut CallConnection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), EtcdError>> {
+        let Self {
+            calls,
+            begun,
+            outstanding,
+            free,
+            tally,
+            source,
+            ..
+        } = self;
+        connection.poll_turn(cx, &mut |done| {
+            let token = done.token;
+            let request = outstanding[token as usize];
+            free.push(token);
+            let received = done.received.saturating_duration_since(*begun);
+            let is_open = match source {
+                Source::Closed { idle } => {
+                    *idle += 1;
+                    false
+                }
+                Source::Open { .. } => true,
+            };
+            match calls.check(request.object, done) {
+                Ok(()) => {
+                    tally.requests += 1;
+                    let latency = received.saturating_sub(request.intended);
+                    tally.latency.record(latency);
+                    if is_open {
+                        let service = received.saturating_sub(request.sent);
+                        tally.service.record(service);
+                    }
+                }
+                Err(error) => tally.failed(1, error.to_string()),
+            }
+        })
+    }
+
+    /// True when nothing more is to be sent.
+    fn is_over(&self) -> bool {
+        let out_of_time = match &self.source {
+            Source::Closed { .. } => self.begun.elapsed() >= self.until,
+            // By the schedule, not by the clock: what was due is sent, however late.
+            Source::Open { due, .. } => *due >= self.until,
+        };
+        out_of_time || self.tally.overrun || self.stop.is_cancelled()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.outstanding.len() - self.free.len()
+    }
+
+    /// The connection has ended: the end of this lane.
+    fn broken(&mut self, error: &EtcdError) -> Poll<()> {
+        // What was outstanding has been shown as failed already, unless sending failed.
+        self.tally.failed(1, error.to_string());
+        Poll::Ready(())
+    }
+
+    /// Counts what was never answered.
+    fn give_up(&mut self) {
+        let unanswered = self.in_flight() as u64;
+        if unanswered > 0 {
+            let text = format!("no answer within {} s", DRAIN_WITHIN.as_secs());
+            self.tally.failed(unanswered, text);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! One run of small requests: what was ordered, and what it came to.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::open::Waiting;
+use crate::arrivals::Pace;
+use crate::record::LatencyHistogram;
+
+/// How long answers may take after the last request was sent.
+pub(super) const DRAIN_WITHIN: Duration = Duration::from_secs(10);
+
+/// What was ordered.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) pace: Pace,
+    pub(super) waiting: Waiting,
+    pub(super) duration: Duration,
+    pub(super) stop: CancellationToken,
+}
+
+/// What a run of small requests came to.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// From the intended start (open loop) or from sending (closed loop) to the answer.
+    pub latency: LatencyHistogram,
+    /// From sending to the answer; only in an open loop.
+    pub service: LatencyHistogram,
+    /// From the intended start to sending; only in an open loop.
+    pub lag: LatencyHistogram,
+    /// Requests that have ended.
+    pub requests: u64,
+    /// Requests that failed, were answered wrongly, or not at all.
+    pub errors: u64,
+    /// Error texts and how often each was seen.
+    pub error_counts: HashMap<String, u64>,
+    /// Set when the target fell so far behind that sending was given up.
+    pub overrun: bool,
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// The longest time that the clock of an open loop was kept from running.
+    pub stall: Duration,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.latency.add(&other.latency);
+        self.service.add(&other.service);
+        self.lag.add(&other.lag);
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.overrun |= other.overrun;
+        for (text, count) in &other.error_counts {
+            *self.error_counts.entry(text.clone()).or_default() += count;
+        }
+    }
+
+    /// Of a run that could not begin, or whose thread is gone.
+    pub(super) fn broken(text: String) -> Self {
+        let mut tally = Self::default();
+        tally.failed(1, text);
+        tally
+    }
+
+    /// Counts requests that failed, for one reason.
+    pub fn failed(&mut self, count: u64, text: String) {
+        self.requests += count;
+        self.errors += count;
+        *self.error_counts.entry(text).or_default() += count;
+    }
+}

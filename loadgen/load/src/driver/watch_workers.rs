@@ -1,0 +1,277 @@
+//! Workers that watch, each in a thread with a runtime and a connection of its own, until they are told to stop.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use measure::{heap, thread_cpu};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::clients::thread;
+use crate::endpoint::Reach;
+use crate::operation::list::{ListError, Row};
+use crate::operation::watch_worker::reshard_handover::{Change, Taken};
+use crate::operation::watch_worker::{Follower, Held, Log};
+
+/// A state that takes longer has failed.
+const STATE_WITHIN: Duration = Duration::from_secs(600);
+/// How long it may take to take another shard over.
+const TAKEN_WITHIN: Duration = Duration::from_secs(120);
+/// How long the event of the last write may take.
+const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
+
+/// A worker that has the whole state.
+#[derive(Debug)]
+pub struct Synced {
+    /// From the order to the bookmark that ends the state.
+    pub latency: Duration,
+    /// Bytes received for it.
+    pub wire_bytes: u64,
+    /// Revision of the bookmark.
+    pub revision: i64,
+    /// What it holds.
+    pub held: HashMap<u64, Held>,
+}
+
+/// A worker at the end.
+#[derive(Debug)]
+pub struct Followed {
+    /// What came behind the state.
+    pub log: Log,
+    /// What it holds.
+    pub held: HashMap<u64, Held>,
+    /// CPU time of its thread since it had the state.
+    pub cpu: Duration,
+    /// Most bytes that its thread held at a time since it asked for the state; `None` where that is not counted.
+    pub memory: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Sync(oneshot::Sender<Result<Synced, ListError>>),
+    Reconnect,
+    Pause(oneshot::Sender<Result<i64, ListError>>),
+    TakeOver(Box<Change>, oneshot::Sender<Result<Taken, ListError>>),
+    Finish {
+        /// The event that must have come.
+        revision: i64,
+        answer: oneshot::Sender<Result<Followed, ListError>>,
+    },
+}
+
+/// Connected workers. Dropped, they stop.
+#[derive(Debug)]
+pub struct Followers {
+    orders: Vec<mpsc::UnboundedSender<Order>>,
+}
+
+impl Followers {
+    /// Connects a worker for each row.
+    ///
+    /// # Errors
+    /// The first worker's [`ListError`] when it cannot connect.
+    pub async fn connect(rows: &[Row], reach: &Reach) -> Result<Self, ListError> {
+        let mut all = Self { orders: Vec::new() };
+        for row in rows {
+            all.join(row, reach).await?;
+        }
+        Ok(all)
+    }
+
+    /// Connects one worker more. It watches nothing before [`Self::sync`] or [`Self::take_over`].
+    ///
+    /// # Errors
+    /// Its [`ListError`] when it cannot connect.
+    pub async fn join(&mut self, row: &Row, reach: &Reach) -> Result<(), ListError> {
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let (row, reach) = (row.clone(), reach.clone());
+        let connect = async move || Follower::connect(&row, &reach).await;
+        let work = async move |follower| worker(follower, receiver).await;
+        let name = format!("worker-{}", self.orders.len());
+        thread::connected(&name, ListError::Http, connect, work).await?;
+        self.orders.push(orders);
+        Ok(())
+    }
+
+    /// Every worker begins anew, all at once. Answers when all have the state.
+    ///
+    /// # Errors
+    /// The first worker's that failed.
+    pub async fn sync(&self) -> Result<Vec<Synced>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for orders in &self.orders {
+            let (answer, synced) = oneshot::channel();
+            // A thread that has ended drops `answer`, which is an answer too.
+            orders.send(Order::Sync(answer)).ok();
+            pending.push(synced);
+        }
+        all(pending).await
+    }
+
+    /// One worker loses its connection and resumes over another one.
+    pub fn reconnect(&self, worker: usize) {
+        if let Some(orders) = self.orders.get(worker) {
+            orders.send(Order::Reconnect).ok();
+        }
+    }
+
+    /// Every worker stops reading. Answers up to which revision each has seen everything: a later one is ahead of all.
+    ///
+    /// # Errors
+    /// The first worker's that failed.
+    pub async fn pause(&self) -> Result<Vec<i64>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for orders in &self.orders {
+            let (answer, revision) = oneshot::channel();
+            orders.send(Order::Pause(answer)).ok();
+            pending.push(revision);
+        }
+        all(pending).await
+    }
+
+    /// Every worker takes its new shard over, all at once, and goes on from there. Answers when all have theirs.
+    ///
+    /// # Errors
+    /// The first worker's that failed, or that did not see the revision in time.
+    pub async fn take_over(&self, changes: Vec<Change>) -> Result<Vec<Taken>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for (orders, change) in self.orders.iter().zip(changes) {
+            let (answer, taken) = oneshot::channel();
+            orders.send(Order::TakeOver(change.into(), answer)).ok();
+            pending.push(taken);
+        }
+        all(pending).await
+    }
+
+    /// Each worker stops once it has seen everything up to its revision. Answers what each saw since it had the state.
+    ///
+    /// # Errors
+    /// The first worker's that failed, or that did not see that revision in time.
+    pub async fn finish(&self, revisions: &[i64]) -> Result<Vec<Followed>, ListError> {
+        let mut pending = Vec::with_capacity(self.orders.len());
+        for (orders, &revision) in self.orders.iter().zip(revisions) {
+            let (answer, followed) = oneshot::channel();
+            orders.send(Order::Finish { revision, answer }).ok();
+            pending.push(followed);
+        }
+        all(pending).await
+    }
+}
+
+async fn all<T>(
+    pending: Vec<oneshot::Receiver<Result<T, ListError>>>,
+) -> Result<Vec<T>, ListError> {
+    let mut answers = Vec::with_capacity(pending.len());
+    for answer in pending {
+        answers.push(answer.await.unwrap_or_else(|_| Err(lost()))?);
+    }
+    Ok(answers)
+}
+
+fn lost() -> ListError {
+    ListError::Http("worker thread ended".to_owned())
+}
+
+/// What a worker's thread does once it is connected.
+async fn worker(follower: Follower, orders: mpsc::UnboundedReceiver<Order>) {
+    // For one that joins later; the state begins anew.
+    heap::begin();
+    let worker = Worker {
+        follower,
+        outcome: Ok(()),
+        is_live: false,
+        cpu_before: Duration::ZERO,
+    };
+    worker.obey(orders).await;
+}
+
+struct Worker {
+    follower: Follower,
+    /// How watching went since the state; told at the end.
+    outcome: Result<(), ListError>,
+    is_live: bool,
+    cpu_before: Duration,
+}
+
+impl Worker {
+    /// Reads events between orders.
+    async fn obey(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        loop {
+            let watching = self.is_live && self.outcome.is_ok();
+            let order = tokio::select! {
+                biased;
+                order = orders.recv() => order,
+                read = self.follower.read(), if watching => {
+                    self.outcome = read;
+                    continue;
+                }
+            };
+            match order {
+                None => return,
+                Some(Order::Sync(answer)) => {
+                    answer.send(self.sync().await).ok();
+                }
+                Some(Order::Reconnect) => self.follower.lose_connection(),
+                Some(Order::Pause(answer)) => {
+                    answer.send(self.pause()).ok();
+                }
+                Some(Order::TakeOver(change, answer)) => {
+                    answer.send(self.take_over(&change).await).ok();
+                }
+                Some(Order::Finish { revision, answer }) => {
+                    answer.send(self.finish(revision).await).ok();
+                }
+            }
+        }
+    }
+
+    async fn sync(&mut self) -> Result<Synced, ListError> {
+        let begun = Instant::now();
+        self.is_live = false;
+        self.outcome = Ok(());
+        let synced = timeout(STATE_WITHIN, self.follower.sync()).await;
+        synced.unwrap_or(Err(ListError::Slow(STATE_WITHIN)))?;
+        let latency = begun.elapsed();
+        self.is_live = true;
+        self.cpu_before = thread_cpu();
+        Ok(Synced {
+            latency,
+            wire_bytes: self.follower.state_bytes(),
+            revision: self.follower.revision(),
+            held: heap::handing_away(|| self.follower.held().clone()),
+        })
+    }
+
+    fn pause(&mut self) -> Result<i64, ListError> {
+        std::mem::replace(&mut self.outcome, Ok(()))?;
+        self.is_live = false;
+        Ok(self.follower.revision())
+    }
+
+    async fn take_over(&mut self, change: &Change) -> Result<Taken, ListError> {
+        let taken = timeout(TAKEN_WITHIN, self.follower.take_over(change)).await;
+        let taken = taken.unwrap_or(Err(ListError::Slow(TAKEN_WITHIN)))?;
+        self.is_live = true;
+        Ok(taken)
+    }
+
+    async fn finish(&mut self, revision: i64) -> Result<Followed, ListError> {
+        std::mem::replace(&mut self.outcome, Ok(()))?;
+        let last = async {
+            while self.follower.revision() < revision {
+                self.follower.read().await?;
+            }
+            Ok(())
+        };
+        let seen = timeout(LAST_EVENT_WITHIN, last).await;
+        seen.unwrap_or(Err(ListError::Slow(LAST_EVENT_WITHIN)))?;
+        self.is_live = false;
+        let memory = heap::most();
+        Ok(Followed {
+            memory,
+            log: self.follower.take_log(),
+            held: self.follower.held().clone(),
+            cpu: thread_cpu().saturating_sub(self.cpu_before),
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! Writers that change objects, delete them and create them again at a steady rate, and keep a ledger of what they did: what
+//! everybody who watches must have seen.
+//!
+//! They write to etcd, as other apiservers do, or patch through the API. Several lanes write at the same time, each its own objects,
+//! one write after the other.
+
+mod ledger;
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest};
+use futures::future::try_join_all;
+use kube_api::shard_selector::ShardKey;
+use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+use workloads::DataSet;
+use workloads::operations::Arrivals;
+use workloads::scenario::Writes;
+use workloads::writes::{Effect, Lane, Write};
+
+pub use self::ledger::{Acknowledged, Ledger};
+use crate::clients::thread;
+use crate::endpoint::Reach;
+use crate::operation::list::{ListError, Row};
+use crate::operation::patch::Patcher;
+use crate::operation::watch_worker::key_hash;
+use crate::record::LatencyHistogram;
+use crate::shards::inventory::{Entry, NoObject};
+use crate::shards::{Inventory, Plan};
+
+/// Writes at the same time.
+const LANES: u64 = 8;
+
+/// What is written, and where.
+#[derive(Debug, Clone)]
+pub struct Writing {
+    /// The etcd behind the Kubernetes tier.
+    pub etcd: ClientConfig,
+    /// What is there.
+    pub data: Arc<DataSet>,
+    /// What its keys begin with, as `/registry/`.
+    pub root: String,
+    /// The field that decides which worker an object belongs to.
+    pub key: ShardKey,
+    /// What writes do.
+    pub writes: Writes,
+    /// How many a second, by chance.
+    pub per_second: f64,
+    /// Where patches go: the objects' row, and how its API is reached.
+    pub api: Option<(Row, Reach)>,
+}
+
+/// How writing failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A put or a deletion.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// A patch through the API.
+    #[error(transparent)]
+    Patch(#[from] ListError),
+    /// A value of the data set that no API would take.
+    #[error("an object that is none: {0}")]
+    NoObject(#[from] NoObject),
+    /// Answered as if it had been done.
+    #[error("a write of object {0} that did nothing")]
+    Nothing(u64),
+    /// No thread, or no runtime, to write in.
+    #[error("cannot start a writer thread: {0}")]
+    Start(#[from] io::Error),
+    /// The thread ended without an answer.
+    #[error("writer thread ended")]
+    Ended,
+}
+
+/// What a lane writes with.
+enum Pen {
+    Etcd(Box<Client>),
+    Api(Box<Patcher>),
+}
+
+impl Writing {
+    /// Writes for `duration`, in a thread of its own, or until `stop` is cancelled.
+    ///
+    /// # Errors
+    /// The first write's that failed.
+    pub async fn run(
+        &self,
+        duration: Duration,
+        stop: &CancellationToken,
+    ) -> Result<Ledger, WriteError> {
+        let (writing, stop) = (self.clone(), stop.clone());
+        let body = async move |answer: oneshot::Sender<_>| {
+            answer.send(writing.lanes(duration, &stop).await).ok();
+        };
+        let ledger = thread::start("writers", WriteError::Start, body)?;
+        ledger.await.unwrap_or(Err(WriteError::Ended))
+    }
+
+    /// One more write for each worker, to one of its objects: who has seen it has seen everything before it. Answers its
+    /// revision; 0 for workers without objects.
+    ///
+    /// # Errors
+    /// The first write's that failed.
+    pub async fn last_words(
+        &self,
+        ledger: &mut Ledger,
+        inventory: &Inventory,
+        plan: &Plan,
+    ) -> Result<Vec<i64>, WriteError> {
+        let mut pen = self.pen().await?;
+        let mut revisions = Vec::new();
+        for object in ledger.one_of_each(inventory, plan) {
+            let Some((object, mut version)) = object else {
+                revisions.push(0);
+                continue;
+            };
+            version.change += 1;
+            let write = Write {
+                object,
+                version,
+                effect: Effect::Changed,
+            };
+            let done = self.write(&mut pen, write, Instant::now()).await?;
+            revisions.push(done.revision);
+            ledger.writes.push(done);
+        }
+        Ok(revisions)
+    }
+
+    async fn lanes(
+        &self,
+        duration: Duration,
+        stop: &CancellationToken,
+    ) -> Result<Ledger, WriteError> {
+        let lanes = LANES.min(self.data.len());
+        let pens = try_join_all((0..lanes).map(|_| self.pen())).await?;
+        let begun = Instant::now();
+        let each = (0..lanes).zip(pens);
+        let each = each.map(|(lane, pen)| self.lane(pen, lane, lanes, begun, duration, stop));
+        let mut ledger = Ledger::default();
+        for (writes, lag) in try_join_all(each).await? {
+            ledger.writes.extend(writes);
+            ledger.lag.add(&lag);
+        }
+        ledger.elapsed = begun.elapsed();
+        Ok(ledger)
+    }
+
+    async fn lane(
+        &self,
+        mut pen: Pen,
+        lane: u64,
+        lanes: u64,
+        begun: Instant,
+        duration: Duration,
+        stop: &CancellationToken,
+    ) -> Result<(Vec<Acknowledged>, LatencyHistogram), WriteError> {
+        let seed = self.data.spec().seed;
+        let arrivals = Arrivals::new(seed, lane, self.per_second / lanes as f64);
+        let writes = Lane::new(seed, self.data.len(), lane, lanes, self.writes);
+        let (mut done, mut lag) = (Vec::new(), LatencyHistogram::default());
+        for (due, write) in arrivals.zip(writes) {
+            if due >= duration || stop.is_cancelled() {
+                break;
+            }
+            let due = begun + due;
+            let is_late = Instant::now() > due;
+            sleep_until(due.into()).await;
+            lag.record(due.elapsed());
+            let its_begin = if is_late { due } else { Instant::now() };
+            done.push(self.write(&mut pen, write, its_begin).await?);
+        }
+        Ok((done, lag))
+    }
+
+    async fn pen(&self) -> Result<Pen, WriteError> {
+        Ok(match &self.api {
+            Some((row, reach)) => Pen::Api(Patcher::connect(row, reach).await?.into()),
+            None => Pen::Etcd(Client::connect(self.etcd.clone()).await?.into()),
+        })
+    }
+
+    /// Writes; the time of it begins at `begun`.
+    async fn write(
+        &self,
+        pen: &mut Pen,
+        write: Write,
+        begun: Instant,
+    ) -> Result<Acknowledged, WriteError> {
+        match pen {
+            Pen::Etcd(client) => self.put(client, write, begun).await,
+            Pen::Api(patcher) => self.patch(patcher, write, begun).await,
+        }
+    }
+
+    async fn patch(
+        &self,
+        patcher: &mut Patcher,
+        write: Write,
+        begun: Instant,
+    ) -> Result<Acknowledged, WriteError> {
+        let key = self.data.key(write.object);
+        let place = String::from_utf8_lossy(&key);
+        let place = place.split_once('/').map_or("", |(_, place)| place);
+        // Another value each time: a patch that changes nothing is not written.
+        let value = format!("object-{}-change-{}", write.object, write.version.change);
+        let (key, held) = patcher.patch(place, &value).await?;
+        Ok(Acknowledged {
+            write,
+            revision: held.revision,
+            begun,
+            took: begun.elapsed(),
+            key,
+            entry: Entry {
+                shard_hash: held.shard_hash,
+                hash: held.hash,
+                bytes: held.bytes,
+            },
+        })
+    }
+
+    async fn put(
+        &self,
+        client: &Client,
+        write: Write,
+        begun: Instant,
+    ) -> Result<Acknowledged, WriteError> {
+        let key = self.data.key(write.object);
+        let mut value = Vec::with_capacity(self.data.value_len(write.object));
+        self.data
+            .write_version(write.object, write.version, &mut value);
+        let entry = Entry::of(self.key, &key, &value)?;
+        let stored = [self.root.as_bytes(), &key].concat();
+        let header = if write.effect == Effect::Deleted {
+            let request = DeleteRangeRequest {
+                key: stored.into(),
+                ..DeleteRangeRequest::default()
+            };
+            let answer = client.kv().delete_range(request).await;
+            let answer = answer.map_err(EtcdError::from)?.into_inner();
+            answer.header.filter(|_| answer.deleted == 1)
+        } else {
+            let request = PutRequest {
+                key: stored.into(),
+                value: value.into(),
+                ..PutRequest::default()
+            };
+            let answer = client.kv().put(request).await;
+            answer.map_err(EtcdError::from)?.into_inner().header
+        };
+        let header = header.ok_or(WriteError::Nothing(write.object))?;
+        Ok(Acknowledged {
+            write,
+            revision: header.revision,
+            begun,
+            took: begun.elapsed(),
+            key: key_hash(&key),
+            entry,
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! Where requests go.
+
+use etcd_api::client::config::ClientConfig;
+use kube_api::client::KubeAccess;
+
+/// How to reach a running target; what a client thread needs of it.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    /// The etcd tier.
+    pub etcd: Option<ClientConfig>,
+    /// The Kubernetes tier.
+    pub kube_url: Option<String>,
+    /// What the Kubernetes tier lets clients in by.
+    pub kube_access: KubeAccess,
+}

@@ -1,0 +1,13 @@
+//! What is done to a target.
+//!
+//! - [`list`]: the ways to list everything, one file each, behind one trait
+//! - [`requests`]: small requests and the checks of their responses
+//! - [`watch`]: many etcd watchers on few streams; [`watch_worker`]: one worker's watch of a
+//!   Kubernetes API
+//! - [`patch`]: changes of objects through a Kubernetes API
+
+pub mod list;
+pub mod patch;
+pub mod requests;
+pub mod watch;
+pub mod watch_worker;

@@ -1,0 +1,118 @@
+//! The strategies: each one way to list everything, behind one small trait that one driver runs.
+//!
+//! To add one: its name in [`workloads::Strategy`] (`NAMES`, `Display`, `FromStr`, `runs_on`,
+//! `shape`); a file here with a [`Lister`]; a line in [`Row::connect`], which does not compile
+//! without one, and what can be said about it in `run/availability/target.rs` of `loadgen`. Rows
+//! with options, thresholds and loads beside a row then work for it as for every other. What is no
+//! list of everything, or needs another rhythm than rounds, is a [`workloads::Shape`] of its own
+//! with a driver in `run/case/` of `loadgen`.
+
+mod chunk;
+mod error;
+mod go_client;
+pub(crate) mod kube;
+mod lister;
+mod no_lists;
+mod paged;
+pub mod restart;
+mod row;
+mod whole;
+
+use etcd_api::client::Client;
+use etcd_api::client::raw_list::ListRpc;
+use workloads::strategy::{Strategy, Tier};
+
+use self::kube::client::Exchange;
+use self::kube::request::WATCH_LIST;
+use self::no_lists::NoLists;
+use self::paged::Paged;
+use self::whole::Whole;
+use crate::endpoint::Reach;
+pub use error::{ListError, MOST_RESTARTS};
+pub use kube::asks::{Asks, Part};
+pub use kube::stored_bytes::{Restore, Stored};
+pub use lister::{ClientCost, Lister};
+pub use row::Row;
+
+impl Row {
+    /// A client for this row, connected.
+    ///
+    /// # Errors
+    /// [`ListError`] when the server cannot be reached, or the strategy lists nothing on this tier.
+    pub async fn connect(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+        match self.tier {
+            Tier::Etcd => self.connect_etcd(to).await,
+            Tier::Kube => self.connect_kube(to).await,
+        }
+    }
+
+    async fn connect_etcd(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+        let raw = async || {
+            let config = to.etcd.clone();
+            let config = config.ok_or_else(|| ListError::Http("the target has no etcd".into()))?;
+            Ok::<_, ListError>(Client::connect(config).await?.raw().await?)
+        };
+        Ok(match self.strategy {
+            Strategy::Unary | Strategy::UnaryIncremental => {
+                Box::new(Whole::new(raw().await?, ListRpc::Range, &self.prefix))
+            }
+            Strategy::Stream => {
+                Box::new(Whole::new(raw().await?, ListRpc::RangeStream, &self.prefix))
+            }
+            Strategy::Paged(size) => Box::new(Paged::new(raw().await?, &self.prefix, size.get())),
+            Strategy::NoLists => Box::new(NoLists),
+            Strategy::GoClient(client) => Box::new(go_client::connect(client, self, to).await?),
+            Strategy::Get
+            | Strategy::Put
+            | Strategy::FanOut
+            | Strategy::Watch
+            | Strategy::Cached
+            | Strategy::Consistent
+            | Strategy::Exact
+            | Strategy::WatchList
+            | Strategy::Selector(_)
+            | Strategy::ReadYourWrite
+            | Strategy::Sharded(_)
+            | Strategy::ClientFiltered(_)
+            | Strategy::WatchSharded(_)
+            | Strategy::WatchClientFiltered(_)
+            | Strategy::NoWatches => return Err(self.lists_nothing()),
+        })
+    }
+
+    async fn connect_kube(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
+        let (exchange, query) = match self.strategy {
+            Strategy::Cached => (Exchange::Whole, "resourceVersion=0".to_owned()),
+            Strategy::Consistent
+            | Strategy::Exact
+            | Strategy::Selector(_)
+            | Strategy::ReadYourWrite
+            | Strategy::Sharded(_)
+            | Strategy::ClientFiltered(_) => (Exchange::Whole, String::new()),
+            Strategy::Paged(size) => (Exchange::Pages, format!("limit={size}")),
+            Strategy::WatchList => (Exchange::State, WATCH_LIST.to_owned()),
+            Strategy::NoLists => return Ok(Box::new(NoLists)),
+            Strategy::GoClient(client) => {
+                return Ok(Box::new(go_client::connect(client, self, to).await?));
+            }
+            Strategy::Unary
+            | Strategy::UnaryIncremental
+            | Strategy::Stream
+            | Strategy::Get
+            | Strategy::Put
+            | Strategy::FanOut
+            | Strategy::Watch
+            | Strategy::WatchSharded(_)
+            | Strategy::WatchClientFiltered(_)
+            | Strategy::NoWatches => return Err(self.lists_nothing()),
+        };
+        kube::connect(self, to, exchange, query).await
+    }
+
+    fn lists_nothing(&self) -> ListError {
+        ListError::ListsNothing {
+            strategy: self.strategy,
+            tier: self.tier,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! One call on the etcd tier, walked, drained or cancelled after its first object.
+
+use bytes::Bytes;
+use etcd_api::client::raw_list::{ListRpc, RawConnection};
+use etcd_api::client::walk::{ListSummary, Object, Walker};
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::RangeRequest;
+
+use super::error::ListError;
+use crate::verify::{Check, History, Wrong};
+
+/// The Range over a whole prefix.
+pub(super) fn whole(prefix: &str) -> RangeRequest {
+    RangeRequest {
+        key: Bytes::copy_from_slice(if prefix.is_empty() {
+            b"\0"
+        } else {
+            prefix.as_bytes()
+        }),
+        range_end: prefix_end(prefix.as_bytes()).into(),
+        ..RangeRequest::default()
+    }
+}
+
+/// Runs one call, showing every object to `check`.
+pub(super) async fn checked(
+    connection: &RawConnection,
+    rpc: ListRpc,
+    request: &RangeRequest,
+    check: &mut Check,
+    on_first_object: &mut (dyn FnMut() + Send),
+) -> Result<ListSummary, ListError> {
+    let mut visit = |object: Object<'_>| visit(check, &object);
+    let walked = connection.walk(rpc, request, &mut visit, on_first_object);
+    Ok(walked.await?)
+}
+
+/// Shows an object to `check`, and what the store says about it.
+pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
+    check.visit(object.key, object.value, object.mod_revision);
+    check.note_history(History {
+        created: object.create_revision,
+        modified: object.mod_revision,
+        version: object.version,
+        lease: object.lease,
+    });
+}
+
+/// Checks what every response says about itself, and that it comes from the cluster that the one before came from.
+pub(super) fn check_response(
+    summary: &ListSummary,
+    cluster_id: &mut Option<u64>,
+) -> Result<(), Wrong> {
+    if summary.irregular > 0 {
+        return Err(Wrong::Irregular(summary.irregular));
+    }
+    if summary.header_message != summary.messages {
+        return Err(Wrong::BehindHeader(
+            summary.messages - summary.header_message,
+        ));
+    }
+    let found = summary.header.cluster_id;
+    match cluster_id.replace(found) {
+        Some(before) if before != found => Err(Wrong::Cluster { before, found }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks what a list that was not cut says about itself.
+pub(super) fn check_whole(summary: &ListSummary) -> Result<(), Wrong> {
+    if summary.more {
+        return Err(Wrong::Cut);
+    }
+    check_count(summary.objects, summary.count)
+}
+
+/// Checks a count against what should be there.
+pub(super) fn check_count(expected: u64, count: i64) -> Result<(), Wrong> {
+    if u64::try_from(count) == Ok(expected) {
+        return Ok(());
+    }
+    Err(Wrong::Count { expected, count })
+}
+
+/// Runs one call until its first object is there, then resets the stream.
+pub(super) async fn first_object(
+    connection: &RawConnection,
+    rpc: ListRpc,
+    request: &RangeRequest,
+) -> Result<(), ListError> {
+    let mut list = connection.open(rpc, request).await?;
+    let mut walker = Walker::new(rpc);
+    let mut ignore = |_: Object<'_>| {};
+    while let Some(frame) = list.data().await? {
+        walker
+            .feed(&frame, &mut ignore)
+            .map_err(etcd_api::error::Error::from)?;
+        if walker.so_far().objects > 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_api::client::walk::Header;
+
+    use super::*;
+
+    #[test]
+    fn a_response_that_no_etcd_sends_is_wrong() {
+        let good = ListSummary {
+            messages: 3,
+            header_message: 3,
+            header: Header {
+                cluster_id: 7,
+                ..Header::default()
+            },
+            ..ListSummary::default()
+        };
+        let mut cluster_id = None;
+        assert_eq!(check_response(&good, &mut cluster_id), Ok(()));
+        assert_eq!(check_response(&good, &mut cluster_id), Ok(()));
+        let irregular = ListSummary {
+            irregular: 2,
+            ..good
+        };
+        let behind = ListSummary {
+            messages: 4,
+            ..good
+        };
+        let mut elsewhere = good;
+        elsewhere.header.cluster_id = 8;
+        let (before, found) = (7, 8);
+        for (response, wrong) in [
+            (irregular, Wrong::Irregular(2)),
+            (behind, Wrong::BehindHeader(1)),
+            (elsewhere, Wrong::Cluster { before, found }),
+        ] {
+            assert_eq!(check_response(&response, &mut cluster_id), Err(wrong));
+        }
+    }
+}

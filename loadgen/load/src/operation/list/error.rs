@@ -1,0 +1,92 @@
+//! How a list fails.
+
+use std::time::Duration;
+
+use etcd_api::error::{Error as EtcdError, Refusal};
+use http::StatusCode;
+use kube_api::client::KubeError;
+use workloads::{Strategy, Tier};
+
+use crate::clients::program::ProgramError;
+use crate::verify::Wrong;
+
+/// How often one list is begun again, when what it was being read from has been compacted.
+pub const MOST_RESTARTS: u32 = 3;
+
+/// How a list failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// The call failed.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// The Kubernetes API failed.
+    #[error("{0}")]
+    Http(String),
+    /// The Kubernetes API no longer keeps what the list is read from (410).
+    #[error("410 Expired: {0}")]
+    Expired(String),
+    /// Each time that it was begun, what it was read from was compacted before its end.
+    #[error(
+        "the list takes longer than history is kept: begun again {MOST_RESTARTS} times, and then: {last}"
+    )]
+    HistoryTooShort {
+        /// What was said the last time.
+        last: String,
+    },
+    /// The Kubernetes API ended its answer before its end.
+    #[error("body: cut off after {bytes} bytes: {reason}")]
+    CutOff {
+        /// Bytes of it that came.
+        bytes: u64,
+        /// How it ended.
+        reason: String,
+    },
+    /// The answer is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
+    /// The client is a program of its own, and gave no answer.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A list without `metadata.shardInfo` although a shard was asked for: the server sent
+    /// everything.
+    #[error(
+        "its lists have no metadata.shardInfo: the server does not shard, and whole lists are no shards"
+    )]
+    NotSharded,
+    /// A strategy that does something else than list everything, or not on this tier.
+    #[error("`{strategy}` lists nothing on the {tier} tier")]
+    ListsNothing {
+        /// The strategy.
+        strategy: Strategy,
+        /// The tier.
+        tier: Tier,
+    },
+    /// No end within the time allowed.
+    #[error("no end after {} s", .0.as_secs())]
+    Slow(Duration),
+}
+
+impl ListError {
+    /// Whether what the list was read from was compacted, so that it may be begun again.
+    #[must_use]
+    pub fn is_compacted(&self) -> bool {
+        matches!(
+            self,
+            Self::Etcd(EtcdError::Refused(Refusal::Compacted))
+                | Self::Expired(_)
+                | Self::Wrong(Wrong::Expired(_))
+        )
+    }
+}
+
+impl From<KubeError> for ListError {
+    fn from(error: KubeError) -> Self {
+        match error {
+            KubeError::CutOff { bytes, reason } => Self::CutOff { bytes, reason },
+            KubeError::Refused { status, text, .. } if status == StatusCode::GONE => {
+                Self::Expired(text)
+            }
+            other => Self::Http(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Lists by a Go client that is a program of its own: etcd's clientv3, Kubernetes' client-go.
+//!
+//! Time is what the program took from its call until every object was decoded; CPU and memory are the program's. What the list
+//! held is checked after it, object by object, and is no part of any of them.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use measure::Process;
+use serde::Deserialize;
+use workloads::GoClient;
+use workloads::scenario::Media;
+
+use super::chunk;
+use super::error::ListError;
+use super::lister::{ClientCost, Lister};
+use super::row::Row;
+use crate::child::parent_death;
+use crate::clients::program::ClientProgram;
+use crate::endpoint::Reach;
+use crate::verify::{Check, Listed, Wrong};
+
+/// A list that takes longer has failed. Below the limit of every list, so that the error names the program.
+const LIST_WITHIN: Duration = Duration::from_secs(590);
+/// How long a program may take from one object to the next while its list is checked, and to let go of it.
+const CHECK_WITHIN: Duration = Duration::from_secs(120);
+/// What a program says of its list.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Said {
+    ns: u64,
+    objects: u64,
+    revision: i64,
+    chunks: u64,
+    count: Option<i64>,
+    more: bool,
+}
+
+/// What it announces before it shows the objects.
+#[derive(Debug, Deserialize)]
+struct Announced {
+    objects: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Freed {
+    #[serde(rename = "freed")]
+    _freed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct GoLister {
+    program: ClientProgram,
+    about: Arc<str>,
+    process: Process,
+    /// The latest list, until it is checked.
+    said: Option<Said>,
+    cost: Option<ClientCost>,
+}
+
+/// Starts the program of a row, connected.
+pub(super) async fn connect(
+    client: GoClient,
+    row: &Row,
+    to: &Reach,
+) -> Result<GoLister, ListError> {
+    let path = row.go_clients.program(client).map_err(ListError::Http)?;
+    let args = arguments(client, row, to)?;
+    // A client, so it has the CPUs of the generator.
+    let args = parent_death::arguments(None, &path, &args);
+    let own = &row.go_clients.own_program;
+    let program = ClientProgram::start(client.program(), own, &args).await?;
+    let process = Process::new(program.pid()).map_err(not_measured)?;
+    Ok(GoLister {
+        about: program.about().into(),
+        program,
+        process,
+        said: None,
+        cost: None,
+    })
+}
+
+fn arguments(client: GoClient, row: &Row, to: &Reach) -> Result<Vec<OsString>, ListError> {
+    let nothing = || ListError::Http(format!("the target has nothing for {client}"));
+    let mut args = match (&to.etcd, &to.kube_url) {
+        (Some(etcd), _) if client.tier() == workloads::Tier::Etcd => {
+            let endpoints = etcd.endpoints.iter();
+            let endpoints = endpoints.map(|uri| uri.to_string().trim_end_matches('/').to_owned());
+            let endpoints = endpoints.collect::<Vec<_>>().join(",");
+            vec![endpoints, row.prefix.clone(), client.way()]
+        }
+        (_, Some(url)) if client.tier() == workloads::Tier::Kube => {
+            let media = match row.asks.media {
+                Media::Protobuf => "protobuf",
+                Media::Json => "json",
+            };
+            vec![url.clone(), client.way(), media.to_owned()]
+        }
+        _ => return Err(nothing()),
+    };
+    if row.asks.options.gzip {
+        args.push("gzip".to_owned());
+    }
+    Ok(args.into_iter().map(OsString::from).collect())
+}
+
+fn not_measured(error: measure::ProcessError) -> ListError {
+    ListError::Http(error.to_string())
+}
+
+impl GoLister {
+    fn cpu(&self) -> Result<Duration, ListError> {
+        self.process.cpu().map_err(not_measured)
+    }
+
+    fn note_cost(&mut self, latency: Duration, cpu_before: Duration) -> Result<(), ListError> {
+        self.cost = Some(ClientCost {
+            program: Arc::clone(&self.about),
+            latency,
+            cpu: self.cpu()?.saturating_sub(cpu_before),
+            rss_peak: self.process.memory().map_err(not_measured)?.peak,
+        });
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Lister for GoLister {
+    fn shows_objects(&self) -> bool {
+        false
+    }
+
+    fn cost(&mut self) -> Option<ClientCost> {
+        self.cost.take()
+    }
+
+    async fn list(
+        &mut self,
+        _: &mut Check,
+        _: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        self.said = None;
+        self.process.reset_peak().map_err(not_measured)?;
+        let cpu_before = self.cpu()?;
+        let begun = Instant::now();
+        let said: Said = self.program.ask("list", LIST_WITHIN).await?;
+        let (elapsed, took) = (begun.elapsed(), Duration::from_nanos(said.ns));
+        self.note_cost(took, cpu_before)?;
+        if took > elapsed {
+            return Err(Wrong::Time { took, elapsed }.into());
+        }
+        if said.more {
+            return Err(Wrong::Cut.into());
+        }
+        if let Some(count) = said.count {
+            chunk::check_count(said.objects, count)?;
+        }
+        self.said = Some(said);
+        Ok(Listed {
+            revision: said.revision,
+            chunks: said.chunks,
+            wire_bytes: 0,
+        })
+    }
+
+    async fn show_latest(&mut self, check: &mut Check) -> Result<Listed, ListError> {
+        let said = self.said.take();
+        let said = said.ok_or_else(|| ListError::Http("there is no list to check".to_owned()))?;
+        let (begun, cpu_before) = (Instant::now(), self.cpu()?);
+        let mut index = 0;
+        let mut previous = Vec::new();
+        let visit = |key: &[u8], value: &[u8], revision| {
+            if index > 0 && previous.as_slice() >= key {
+                return Err(ListError::Wrong(Wrong::Order {
+                    index,
+                    key: key.escape_ascii().to_string(),
+                    previous: previous.escape_ascii().to_string(),
+                }));
+            }
+            index += 1;
+            previous.clear();
+            previous.extend_from_slice(key);
+            check.visit(key, value, revision);
+            Ok(())
+        };
+        let objects = |announced: &Announced| announced.objects;
+        let shown = self
+            .program
+            .ask_objects::<_, Freed, _>("check", CHECK_WITHIN, objects, visit);
+        let announced = shown.await?;
+        self.note_cost(begun.elapsed(), cpu_before)?;
+        if announced.objects != said.objects {
+            return Err(Wrong::Objects {
+                expected: said.objects,
+                found: announced.objects,
+            }
+            .into());
+        }
+        Ok(Listed {
+            revision: said.revision,
+            chunks: said.chunks,
+            wire_bytes: announced.bytes,
+        })
+    }
+
+    async fn drain(&mut self) -> Result<(), ListError> {
+        Err(decodes())
+    }
+
+    async fn first_object(&mut self) -> Result<(), ListError> {
+        Err(decodes())
+    }
+}
+
+fn decodes() -> ListError {
+    ListError::Http("a Go client lists whole lists and decodes them".to_owned())
+}

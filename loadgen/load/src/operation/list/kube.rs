@@ -1,0 +1,63 @@
+//! The Kubernetes tier: `cached` (resourceVersion=0), `consistent` (unset), `exact`, `paged:N`
+//! (limit and continue), `selector:…`, `watch-list`, and one worker's part of `sharded:N` and
+//! `client-filtered:N`. Lists differ in the query of the first request and in how many pages
+//! follow.
+//!
+//! - [`client`]: a connection and how it asks
+//! - [`asks`]: what is asked for beside the strategy; [`request`]: a request as it is sent
+//! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a
+//!   list of one revision
+//! - [`walker`]: what reads an answer: [`protobuf`], [`json`]: walks over a list as it comes in;
+//!   [`events`]: over a watch that begins with the state
+//! - [`stored_bytes`]: an item back to what was stored; [`memo`]: items in JSON that need not be
+//!   parsed again
+//! - [`frames`]: the frames of a watch
+//! - [`read_your_write`]: a write, and whether a list has it
+
+pub(crate) mod asks;
+pub(crate) mod client;
+mod events;
+mod exact;
+pub(crate) mod frames;
+mod json;
+mod memo;
+mod pages;
+mod protobuf;
+mod read_your_write;
+pub(crate) mod request;
+pub(crate) mod response;
+mod state;
+pub(crate) mod stored_bytes;
+mod walker;
+
+use workloads::strategy::Strategy;
+
+use self::client::{Exchange, Kube};
+use super::error::ListError;
+use super::lister::Lister;
+use super::row::Row;
+use crate::endpoint::Reach;
+
+/// A client of the Kubernetes API whose lists come like this, by requests with this query.
+pub(super) async fn connect(
+    row: &Row,
+    reach: &Reach,
+    exchange: Exchange,
+    query: String,
+) -> Result<Box<dyn Lister>, ListError> {
+    let mut lister = Kube::connect(row, reach).await?;
+    lister.exchange = exchange;
+    lister.query = query;
+    if row.strategy == Strategy::Exact {
+        let revision = lister.current_revision().await?;
+        lister.ask_exactly(revision);
+    }
+    if row.strategy == Strategy::ReadYourWrite {
+        let config = reach.etcd.clone();
+        let config =
+            config.ok_or_else(|| ListError::Http("there is no etcd to write to".into()))?;
+        let etcd = etcd_api::client::Client::connect(config).await?;
+        return Ok(Box::new(read_your_write::ReadYourWrite::new(lister, etcd)));
+    }
+    Ok(Box::new(lister))
+}

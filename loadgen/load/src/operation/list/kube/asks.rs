@@ -1,0 +1,69 @@
+//! What a row of this tier asks for, beside its strategy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kube_api::client::Options;
+use kube_api::shard_selector::ShardSelector;
+use workloads::scenario::Media;
+
+use super::memo::Memo;
+
+/// How a row of this tier asks, beside its strategy. Shared by the row's clients.
+#[derive(Debug, Clone, Default)]
+pub struct Asks {
+    /// The encoding that is asked for.
+    pub media: Media,
+    /// HTTP version, gzip, reading speed.
+    pub options: Options,
+    /// Only objects of this namespace.
+    pub namespace: Option<String>,
+    /// What the names of our own namespaces begin with, where lists hold others' objects too: those are received and not
+    /// checked.
+    pub own_namespaces: Option<String>,
+    /// Only objects of this part.
+    pub part: Option<Part>,
+    /// Nodes that lists ask for in turn, where the selector has one.
+    pub nodes: Arc<[String]>,
+    next_node: Arc<AtomicUsize>,
+    pub(super) memo: Memo,
+}
+
+impl Asks {
+    /// For this encoding, spoken like this.
+    #[must_use]
+    pub fn new(media: Media, options: Options) -> Self {
+        Self {
+            media,
+            options,
+            ..Self::default()
+        }
+    }
+
+    /// The node whose turn it is, where lists ask for one.
+    pub(super) fn take_node(&self) -> Option<String> {
+        let next = self.next_node.fetch_add(1, Ordering::Relaxed);
+        (!self.nodes.is_empty()).then(|| self.nodes[next % self.nodes.len()].clone())
+    }
+}
+
+/// One worker's part of the objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Which objects.
+    pub shard: ShardSelector,
+    /// Whether the server is asked for these only; else it is asked for all, and the rest is thrown away here.
+    pub by_server: bool,
+}
+
+impl Part {
+    /// What the server is asked for.
+    pub(super) fn asked(&self) -> Option<String> {
+        self.by_server.then(|| self.shard.to_string())
+    }
+
+    /// What is kept of an answer that has everything.
+    pub(super) fn kept(&self) -> Option<ShardSelector> {
+        (!self.by_server).then(|| self.shard.clone())
+    }
+}

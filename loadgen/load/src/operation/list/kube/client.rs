@@ -1,0 +1,159 @@
+//! A client of the Kubernetes tier: its connection, and what it asks for.
+
+use async_trait::async_trait;
+use kube_api::client::Connection;
+use workloads::strategy::Strategy;
+
+use super::super::error::ListError;
+use super::super::lister::Lister;
+use super::super::row::Row;
+use super::asks::{Asks, Part};
+use crate::endpoint::Reach;
+use crate::verify::{Check, Listed};
+
+/// How a list comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::operation) enum Exchange {
+    /// As one response.
+    Whole,
+    /// Page by page.
+    Pages,
+    /// As the state that a watch begins with.
+    State,
+}
+
+/// One client, with a connection of its own.
+#[derive(Debug)]
+pub(in crate::operation) struct Kube {
+    pub(in crate::operation) connection: Connection,
+    pub(super) path: String,
+    pub(in crate::operation) resource: String,
+    pub(super) strategy: Strategy,
+    pub(super) exchange: Exchange,
+    pub(super) query: String,
+    /// The node that the latest list asked for.
+    pub(super) node: Option<String>,
+    /// The revision that every list must be of, where one was asked for.
+    pub(super) revision: Option<i64>,
+    /// Whether that revision was agreed upon with other clients.
+    pub(super) is_pinned: bool,
+    /// The `shardSelector` of every request, which the answer must repeat.
+    pub(super) shard: Option<String>,
+    pub(super) asks: Asks,
+}
+
+impl Kube {
+    /// A connected client, with no query yet.
+    pub(in crate::operation) async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
+        let url = reach.kube_url.as_deref();
+        let url =
+            url.ok_or_else(|| ListError::Http("the target has no Kubernetes API".to_owned()))?;
+        let asks = row.asks.clone();
+        let mut connection = Connection::new(url, reach.kube_access.clone(), asks.options)?;
+        connection.open().await?;
+        let path = match &asks.namespace {
+            Some(namespace) => format!("/api/v1/namespaces/{namespace}/{}", row.resource),
+            None => format!("/api/v1/{}", row.resource),
+        };
+        Ok(Self {
+            connection,
+            path,
+            resource: row.resource.clone(),
+            strategy: row.strategy,
+            exchange: Exchange::Whole,
+            query: String::new(),
+            node: None,
+            revision: None,
+            is_pinned: false,
+            shard: asks.part.as_ref().and_then(Part::asked),
+            asks,
+        })
+    }
+}
+
+#[async_trait]
+impl Lister for Kube {
+    fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// A connection whose list was cancelled was closed with it, and a new one is no part of the
+    /// next list's time.
+    async fn before(&mut self) -> Result<(), ListError> {
+        Ok(self.connection.open().await?)
+    }
+
+    async fn revision(&mut self) -> Result<i64, ListError> {
+        self.current_revision().await
+    }
+
+    fn pin(&mut self, revision: i64) {
+        self.ask_exactly(revision);
+        self.is_pinned = true;
+    }
+
+    async fn begin_again(&mut self) -> Result<(), ListError> {
+        // What is left of a watch is not to be read.
+        self.connection.cancel();
+        if self.is_pinned {
+            let why = "the revision that all clients list was compacted".to_owned();
+            return Err(ListError::Http(why));
+        }
+        if self.revision.is_some() {
+            let revision = self.current_revision().await?;
+            self.ask_exactly(revision);
+        }
+        Ok(())
+    }
+
+    fn is_monotonic(&self) -> bool {
+        self.strategy != Strategy::Cached
+    }
+
+    async fn list(
+        &mut self,
+        check: &mut Check,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        match self.exchange {
+            Exchange::State => self.state(Some(check), on_first_object).await,
+            Exchange::Whole | Exchange::Pages => self.pages(Some(check), on_first_object).await,
+        }
+    }
+
+    /// Pages must be read for the next token, a watch for its bookmark; whole lists are only
+    /// received.
+    async fn drain(&mut self) -> Result<(), ListError> {
+        match self.exchange {
+            Exchange::State => {
+                self.state(None, &mut || {}).await?;
+            }
+            Exchange::Pages => {
+                self.pages(None, &mut || {}).await?;
+            }
+            Exchange::Whole => {
+                self.open("").await?.drain().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn first_object(&mut self) -> Result<(), ListError> {
+        let (mut walker, mut events) = (self.walker(), self.events());
+        let is_watch = self.exchange == Exchange::State;
+        let mut body = self.open("").await?;
+        while let Some(bytes) = body.next().await? {
+            if is_watch {
+                events.feed(&bytes, None)?;
+            } else {
+                walker.feed(&bytes, None)?;
+            }
+            if walker.items() > 0 || events.items > 0 || events.end.is_some() {
+                break;
+            }
+        }
+        drop(body);
+        self.connection.cancel();
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! Lists of exactly one revision, and the revision that the server is at.
+
+use super::super::error::ListError;
+use super::client::Kube;
+use super::protobuf::ProtobufWalker;
+use super::request::exactly;
+use super::stored_bytes::Sink;
+
+impl Kube {
+    /// The revision that the server is at: what a consistent list of one object says.
+    pub(super) async fn current_revision(&mut self) -> Result<i64, ListError> {
+        let mut body = self.get("limit=1".to_owned()).await?;
+        let mut walker = self.walker();
+        while let Some(bytes) = body.next().await? {
+            walker.feed(&bytes, None)?;
+        }
+        let page = walker.next_page(false)?;
+        page.check_shard(self.shard.as_deref())?;
+        Ok(page.revision)
+    }
+
+    /// Lists from now on are of exactly this revision.
+    pub(super) fn ask_exactly(&mut self, revision: i64) {
+        self.query = exactly(revision);
+        self.revision = Some(revision);
+    }
+
+    /// Lists the state of exactly this revision, showing its objects to `sink`. Answers the bytes received.
+    pub(in crate::operation) async fn list_exactly(
+        &mut self,
+        revision: i64,
+        sink: &mut impl Sink,
+    ) -> Result<u64, ListError> {
+        let mut walker = ProtobufWalker::new(self.restore());
+        let mut body = self.get(exactly(revision)).await?;
+        while let Some(bytes) = body.next().await? {
+            walker.feed(&bytes, Some(&mut *sink))?;
+        }
+        let page = walker.next_page()?;
+        page.check_shard(self.shard.as_deref())?;
+        page.check_revision(Some(revision))?;
+        Ok(body.wire_bytes())
+    }
+}

@@ -1,0 +1,158 @@
+//! The frames of a watch in protobuf: four bytes of length and a `WatchEvent` without envelope, whose object is in one.
+
+use etcd_api::client::walk::{Carry, Unit};
+use kube_api::envelope;
+use kube_api::protobuf::{Fields, bytes_field_len, find_bytes};
+
+use crate::verify::{Wrong, not_a_list};
+
+/// The annotation of the bookmark behind the last object of the state.
+pub(in crate::operation) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+/// The type of the event that ends a watch.
+pub(in crate::operation) const ERROR: &[u8] = b"ERROR";
+/// The reason of a Status that says: what was asked for is no longer kept.
+pub(in crate::operation) const EXPIRED: &str = "Expired";
+/// A frame beyond this is none: no object is as large.
+pub(in crate::operation) const LONGEST_FRAME: usize = 64 << 20;
+const LENGTH_BYTES: usize = 4;
+
+/// Cuts a stream into frames, wherever its parts end.
+#[derive(Debug, Default)]
+pub(in crate::operation) struct Frames {
+    carry: Carry,
+}
+
+impl Frames {
+    /// Takes the next bytes, and shows every frame that ends in them, without its length.
+    pub(in crate::operation) fn feed(
+        &mut self,
+        bytes: &[u8],
+        mut visit: impl FnMut(&[u8]) -> Result<(), Wrong>,
+    ) -> Result<(), Wrong> {
+        let mut carry = std::mem::take(&mut self.carry);
+        carry.feed(bytes, |input, _| {
+            let Some(length) = input.first_chunk::<LENGTH_BYTES>() else {
+                return Ok(Unit::Need(LENGTH_BYTES));
+            };
+            let len = LENGTH_BYTES + u32::from_be_bytes(*length) as usize;
+            if len > LONGEST_FRAME {
+                return Err(not_a_list("an event of impossible length"));
+            }
+            let Some(frame) = input.get(LENGTH_BYTES..len) else {
+                return Ok(Unit::Need(len));
+            };
+            visit(frame)?;
+            Ok(Unit::Taken(len))
+        })?;
+        self.carry = carry;
+        Ok(())
+    }
+}
+
+/// An event as a frame has it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::operation) struct Event<'f> {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    pub(in crate::operation) kind: &'f [u8],
+    /// The object without its envelope.
+    pub(in crate::operation) object: &'f [u8],
+}
+
+impl<'f> Event<'f> {
+    /// Reads a frame with an object of this kind, or the Status of an ERROR, and nothing else.
+    pub(in crate::operation) fn read(frame: &'f [u8], object_kind: &str) -> Result<Self, Wrong> {
+        let kind = field(frame, 1)?;
+        let raw = field(frame, 2)?;
+        let sealed = field(raw, 1)?;
+        if bytes_field_len(1, sealed.len()) != raw.len()
+            || bytes_field_len(1, kind.len()) + bytes_field_len(2, raw.len()) != frame.len()
+        {
+            return Err(bad(&"it holds more than its type and its object"));
+        }
+        let object_kind = if kind == ERROR { "Status" } else { object_kind };
+        let object = envelope::open_exactly(sealed, "v1", object_kind).map_err(|e| bad(&e))?;
+        Ok(Self { kind, object })
+    }
+
+    /// Checks an event that follows the state in the same bytes: a change made since, or a bookmark.
+    pub(in crate::operation) fn check_live(&self, state: i64) -> Result<(), Wrong> {
+        let metadata = field(self.object, 1)?;
+        let version = String::from_utf8_lossy(field(metadata, 6)?).into_owned();
+        check_live(self.kind, &version, state)
+    }
+
+    /// The revision of a bookmark, and whether it says that the state before it is whole.
+    pub(in crate::operation) fn bookmark(&self) -> Result<(i64, bool), Wrong> {
+        let metadata = field(self.object, 1)?;
+        if !field(metadata, 1)?.is_empty() {
+            return Err(bad(&"a bookmark with a name"));
+        }
+        let mut ends_state = false;
+        for entry in Fields::new(metadata) {
+            let entry = entry.map_err(|e| bad(&e))?;
+            if let (12, Some(entry)) = (entry.number, entry.wire.bytes()) {
+                ends_state |= field(entry, 1)? == INITIAL_EVENTS_END.as_bytes()
+                    && field(entry, 2)? == b"true";
+            }
+        }
+        let revision = bookmark_revision(&String::from_utf8_lossy(field(metadata, 6)?))?;
+        Ok((revision, ends_state))
+    }
+
+    /// What is said about an event that nobody expects: its message, where it is an ERROR.
+    pub(in crate::operation) fn unexpected(&self) -> Wrong {
+        let text = |number| field(self.object, number).unwrap_or_default();
+        let message = String::from_utf8_lossy(text(3));
+        if self.kind == ERROR && text(4) == EXPIRED.as_bytes() {
+            return Wrong::Expired(message.into_owned());
+        }
+        unexpected(self.kind, &message)
+    }
+}
+
+/// Checks an event behind a state of this revision, whose object is of revision `version`.
+pub(in crate::operation) fn check_live(
+    kind: &[u8],
+    version: &str,
+    state: i64,
+) -> Result<(), Wrong> {
+    // The server ends the watch: the state before it is whole.
+    if kind == ERROR {
+        return Ok(());
+    }
+    let revision = bookmark_revision(version)?;
+    let is_newer = match kind {
+        b"ADDED" | b"MODIFIED" | b"DELETED" => revision > state,
+        b"BOOKMARK" => revision >= state,
+        _ => false,
+    };
+    if is_newer {
+        return Ok(());
+    }
+    let kind = kind.escape_ascii();
+    Err(not_a_list(&format!(
+        "an event {kind} of revision {revision} behind the state of revision {state}"
+    )))
+}
+
+pub(in crate::operation) fn bookmark_revision(text: &str) -> Result<i64, Wrong> {
+    text.parse()
+        .map_err(|_| not_a_list("an event's resourceVersion is not a number"))
+}
+
+pub(in crate::operation) fn unexpected(kind: &[u8], object: &str) -> Wrong {
+    let object: String = object.chars().take(200).collect();
+    not_a_list(&format!(
+        "an event {} that does not belong here: {object}",
+        kind.escape_ascii()
+    ))
+}
+
+fn bad(error: &dyn std::fmt::Display) -> Wrong {
+    not_a_list(&format!("an event: {error}"))
+}
+
+fn field(message: &[u8], number: u32) -> Result<&[u8], Wrong> {
+    let found = find_bytes(message, number).map_err(|e| bad(&e))?;
+    Ok(found.unwrap_or_default())
+}

@@ -1,0 +1,114 @@
+//! A list page by page, and what each says of itself: a whole list is one page. A page without items and with a token is
+//! one like others: what a server read for it may match no selector.
+
+use super::super::error::ListError;
+use super::client::Kube;
+use crate::verify::{Check, Listed, Wrong, not_a_list};
+
+/// `ListMeta` of one page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    /// Revision of the list.
+    pub(super) revision: i64,
+    /// Token of the next page; empty at the end.
+    pub(super) continue_token: String,
+    /// Items that remain after this page, where the server says.
+    pub(super) remaining: Option<u64>,
+    /// The shard that it holds, in the server's words.
+    pub(super) shard: Option<String>,
+    /// Items in this page.
+    pub(super) items: u64,
+    /// Bytes of the text.
+    pub(super) bytes: u64,
+}
+
+impl Page {
+    /// Whether it holds the shard that was asked for, by its own word: a server that does not know of shards sends everything.
+    pub(super) fn check_shard(&self, asked: Option<&str>) -> Result<(), ListError> {
+        match (asked, self.shard.as_deref()) {
+            (Some(_), None) => Err(ListError::NotSharded),
+            (asked, found) if asked == found => Ok(()),
+            (asked, found) => Err(not_a_list(&format!(
+                "its shardInfo is `{}`, asked was `{}`",
+                found.unwrap_or_default(),
+                asked.unwrap_or_default()
+            ))
+            .into()),
+        }
+    }
+
+    /// Whether it is of the revision that was asked for.
+    pub(super) fn check_revision(&self, asked: Option<i64>) -> Result<(), Wrong> {
+        let found = self.revision;
+        match asked {
+            Some(asked) if asked != found => Err(not_a_list(&format!(
+                "it is of revision {found}, and exactly {asked} was asked for"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks it against what the page before announced.
+    fn check_after(&self, before: &Self, is_counted: bool) -> Result<(), Wrong> {
+        if self.revision != before.revision {
+            return Err(Wrong::NotAList(format!(
+                "a page of revision {} after one of {}",
+                self.revision, before.revision
+            )));
+        }
+        // It would be asked for without end.
+        if self.continue_token == before.continue_token {
+            return Err(not_a_list("a page with the token that it was asked for by"));
+        }
+        let Some(announced) = before.remaining.filter(|_| is_counted) else {
+            return Ok(());
+        };
+        let here = self.items + self.remaining.unwrap_or(0);
+        if announced != here {
+            return Err(Wrong::Count {
+                expected: announced,
+                count: i64::try_from(here).unwrap_or(i64::MAX),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Kube {
+    /// Reads all pages, showing their items to `check` where there is one.
+    pub(super) async fn pages(
+        &mut self,
+        mut check: Option<&mut Check>,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        let mut walker = self.walker();
+        let mut listed = Listed::default();
+        let mut token = String::new();
+        let mut before: Option<Page> = None;
+        loop {
+            let mut body = self.open(&token).await?;
+            let mut begun = listed.chunks > 0;
+            while let Some(bytes) = body.next().await? {
+                walker.feed(&bytes, check.as_deref_mut())?;
+                if !begun && walker.items() > 0 {
+                    begun = true;
+                    on_first_object();
+                }
+            }
+            let page = walker.next_page(check.is_some())?;
+            page.check_shard(self.shard.as_deref())?;
+            page.check_revision(self.revision)?;
+            match &before {
+                Some(before) => page.check_after(before, check.is_some())?,
+                None => listed.revision = page.revision,
+            }
+            listed.chunks += 1;
+            listed.wire_bytes += body.wire_bytes();
+            if page.continue_token.is_empty() {
+                return Ok(listed);
+            }
+            token.clone_from(&page.continue_token);
+            before = Some(page);
+        }
+    }
+}

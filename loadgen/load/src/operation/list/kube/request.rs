@@ -1,0 +1,85 @@
+//! A request as it is sent: the query of a strategy, a selector, a page and a shard, and the encoding that is asked for.
+
+use kube_api::envelope::MEDIA_TYPE;
+use workloads::scenario::Media;
+use workloads::strategy::Strategy;
+
+use super::super::error::ListError;
+use super::asks::Part;
+use super::client::Kube;
+use super::response::Response;
+
+/// What a reflector asks for: the state, then a bookmark.
+pub(crate) const WATCH_LIST: &str = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=600";
+
+impl Kube {
+    /// Asks for another part from now on.
+    pub(crate) fn take_part(&mut self, part: Part) {
+        self.shard = part.asked();
+        self.asks.part = Some(part);
+    }
+
+    /// Asks for one page.
+    pub(super) async fn open(&mut self, continue_token: &str) -> Result<Response, ListError> {
+        let mut query = self.query.clone();
+        if let Strategy::Selector(selector) = self.strategy {
+            self.node = self.asks.take_node();
+            let text = selector.of_node(self.node.as_deref().unwrap_or_default());
+            let kind = if selector.is_field() {
+                "field"
+            } else {
+                "label"
+            };
+            query = format!("{kind}Selector={}", percent_encoded(&text));
+        }
+        if !continue_token.is_empty() {
+            query.push_str("&continue=");
+            query.push_str(&percent_encoded(continue_token));
+        }
+        self.get(query).await
+    }
+
+    /// Sends a request with this query, for the row's part of the objects.
+    pub(crate) async fn get(&mut self, mut query: String) -> Result<Response, ListError> {
+        if let Some(shard) = &self.shard {
+            let and = if query.is_empty() { "" } else { "&" };
+            query.push_str(&format!("{and}shardSelector={}", percent_encoded(shard)));
+        }
+        let path = match query.as_str() {
+            "" => self.path.clone(),
+            query => format!("{}?{query}", self.path),
+        };
+        let accept = self.accept(&query);
+        Ok(Response(self.connection.get(&path, accept).await?))
+    }
+
+    /// What is asked for with this query, where it names it.
+    fn accept(&self, query: &str) -> &'static str {
+        match self.asks.media {
+            Media::Json => "application/json",
+            Media::Protobuf if query.starts_with("watch=true") => {
+                "application/vnd.kubernetes.protobuf;stream=watch"
+            }
+            Media::Protobuf => MEDIA_TYPE,
+        }
+    }
+}
+
+/// The query of a list of the state at one revision.
+pub(crate) fn exactly(revision: i64) -> String {
+    format!("resourceVersion={revision}&resourceVersionMatch=Exact")
+}
+
+/// A continue token or a selector as part of a query.
+fn percent_encoded(token: &str) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
+    let mut encoded = String::with_capacity(token.len());
+    for byte in token.bytes() {
+        if plain(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}

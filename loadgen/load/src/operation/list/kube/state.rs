@@ -1,0 +1,36 @@
+//! The state of a watch that begins with it.
+
+use super::super::error::ListError;
+use super::client::Kube;
+use crate::verify::{Check, Listed, not_a_list};
+
+impl Kube {
+    /// Reads a watch up to the bookmark that ends its state, then leaves it.
+    pub(super) async fn state(
+        &mut self,
+        mut check: Option<&mut Check>,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        let mut walker = self.events();
+        let mut body = self.open("").await?;
+        let mut begun = false;
+        while walker.end.is_none() {
+            let Some(bytes) = body.next().await? else {
+                return Err(not_a_list("the watch ended before its state did").into());
+            };
+            walker.feed(&bytes, check.as_deref_mut())?;
+            if !begun && walker.items > 0 {
+                begun = true;
+                on_first_object();
+            }
+        }
+        let listed = Listed {
+            revision: walker.end.unwrap_or_default(),
+            chunks: walker.items,
+            wire_bytes: body.wire_bytes(),
+        };
+        drop(body);
+        self.connection.cancel();
+        Ok(listed)
+    }
+}

@@ -1,0 +1,377 @@
+//! Turns each item of a list back into the object that was stored, and shows it to the check.
+//!
+//! An item is the stored object with `metadata.resourceVersion` filled in; emptied again, and put back into the envelope in
+//! which it was stored, it has the stored object's bytes, so one fingerprint serves both tiers and a flipped byte shows on
+//! either. An item in JSON is turned back by the schema, and must be the text that the schema makes of it again. That costs
+//! more than a server takes to make it, so it is done once for a text: a [`Memo`] says what one that was seen before came to.
+
+use std::ops::Range;
+
+use kube_api::hash::fnv1a_64;
+use kube_api::metadata::{item_object, list_item};
+use kube_api::protobuf::{Fields, bytes_field_len, put_bytes_header};
+use kube_api::schema::{CONFIG_MAP, Message, POD};
+use kube_api::shard_selector::{ShardKey, ShardSelector};
+use kube_api::{envelope, from_json, to_json};
+use serde_json::{Map, Value};
+
+use super::memo::{Checked, Cursor, Memo, text_hash};
+use crate::verify::{Check, Wrong, not_a_list};
+
+/// Where every data set of this tier is stored.
+pub(in crate::operation) const ROOT: &str = "/registry/";
+
+/// What turns an item into the stored object: its key's beginning, and its envelope.
+#[derive(Debug)]
+pub struct Restore {
+    key_prefix: String,
+    kind: &'static str,
+    message: &'static Message,
+    memo: Memo,
+    /// What is kept, where the rest is thrown away here.
+    kept: Option<ShardSelector>,
+    /// What the keys of our own objects begin with, where others are there too.
+    own: Option<Vec<u8>>,
+    /// The field that [`Stored::shard_hash`] hashes.
+    shard_key: ShardKey,
+    last_key: Vec<u8>,
+    key: Vec<u8>,
+    object: Vec<u8>,
+    value: Vec<u8>,
+    /// An item's text as the schema makes it.
+    text: Vec<u8>,
+    items: u64,
+    /// Where in the list the reader is, where items come in JSON.
+    cursor: Cursor,
+}
+
+/// An object as it is stored, and what its list or event says about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Stored<'r> {
+    /// Its key, from the registry's prefix on.
+    pub key: &'r [u8],
+    /// Its value: the envelope and the object in protobuf.
+    pub value: &'r [u8],
+    /// Its resourceVersion.
+    pub revision: i64,
+    /// The field that shards are cut by: its uid, or what [`Restore::hashing`] says.
+    shard_field: &'r [u8],
+}
+
+impl Stored<'_> {
+    /// Hash of the field that shards are cut by. Made when asked for, since a list that is only checked needs none.
+    #[must_use]
+    pub fn shard_hash(&self) -> u64 {
+        fnv1a_64(self.shard_field)
+    }
+}
+
+/// Who is shown the objects of a list.
+pub(in crate::operation) trait Sink {
+    /// Takes one.
+    ///
+    /// # Errors
+    /// [`Wrong`] when it cannot be in that list.
+    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong>;
+}
+
+impl Sink for Check {
+    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong> {
+        self.visit(object.key, object.value, object.revision);
+        Ok(())
+    }
+}
+
+impl Restore {
+    /// For lists of `resource` (`pods`, `configmaps`), stored below `root`.
+    pub(super) fn new(root: &str, resource: &str, memo: Memo) -> Self {
+        let (kind, message) = match resource {
+            "pods" => ("Pod", &POD),
+            _ => ("ConfigMap", &CONFIG_MAP),
+        };
+        Self {
+            key_prefix: format!("{root}{resource}/"),
+            kind,
+            message,
+            memo,
+            kept: None,
+            own: None,
+            shard_key: ShardKey::Uid,
+            last_key: Vec::new(),
+            key: Vec::new(),
+            object: Vec::new(),
+            value: Vec::new(),
+            text: Vec::new(),
+            items: 0,
+            cursor: Cursor::default(),
+        }
+    }
+
+    /// For objects of `resource` that come one by one, and not in a list.
+    #[must_use]
+    pub fn one_by_one(resource: &str) -> Self {
+        Self::new(ROOT, resource, Memo::default())
+    }
+
+    /// The kind of its objects, as `Pod`.
+    pub(in crate::operation) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Shows only objects of this shard to checks: what a client does whose server does not shard.
+    pub(in crate::operation) fn keeping(mut self, shard: Option<ShardSelector>) -> Self {
+        self.kept = shard;
+        self
+    }
+
+    /// Shows only objects of namespaces whose names begin with this to checks: others' objects are received, and nothing is
+    /// known about them but their order.
+    pub(in crate::operation) fn only_namespaces(mut self, beginning: Option<&str>) -> Self {
+        self.own = beginning.map(|own| format!("{}{own}", self.key_prefix).into_bytes());
+        self
+    }
+
+    /// Objects are cut into shards by this field.
+    pub(in crate::operation) fn hashing(mut self, shard_key: ShardKey) -> Self {
+        self.shard_key = shard_key;
+        self
+    }
+
+    /// Takes an item in protobuf, without envelope.
+    pub(in crate::operation) fn protobuf(
+        &mut self,
+        item: &[u8],
+        sink: Option<&mut impl Sink>,
+    ) -> Result<(), Wrong> {
+        let parts = Parts::of(item)?;
+        self.set_key(parts.namespace, parts.name);
+        self.next_in_order()?;
+        let Some(sink) = sink else {
+            return Ok(());
+        };
+        if !self.is_own() || !parts.belong_to(self.kept.as_ref()) {
+            return Ok(());
+        }
+        sink.take(self.stored(item, &parts)?)
+    }
+
+    /// The object of an event, which comes in no order of keys; `None` where it is not kept.
+    ///
+    /// # Errors
+    /// [`Wrong`] when it is no object.
+    pub fn event<'r>(&'r mut self, object: &'r [u8]) -> Result<Option<Stored<'r>>, Wrong> {
+        let parts = Parts::of(object)?;
+        if !parts.belong_to(self.kept.as_ref()) {
+            return Ok(None);
+        }
+        self.set_key(parts.namespace, parts.name);
+        self.stored(object, &parts).map(Some)
+    }
+
+    /// An object whose key was set.
+    fn stored<'r>(&'r mut self, object: &'r [u8], parts: &Parts<'r>) -> Result<Stored<'r>, Wrong> {
+        let revision = revision(parts.version)?;
+        self.value.clear();
+        parts.restore(object, self.kind, &mut self.value);
+        Ok(Stored {
+            key: &self.key,
+            value: &self.value,
+            revision,
+            shard_field: match self.shard_key {
+                ShardKey::Uid => parts.uid,
+                ShardKey::Namespace => parts.namespace,
+            },
+        })
+    }
+
+    /// Takes the item that `bytes` begin with, where it is the one that is expected here; returns its length. Costs a hash of
+    /// as many bytes as that item has, and the end of this one is not looked for.
+    pub(in crate::operation) fn json_again(
+        &mut self,
+        bytes: &[u8],
+        check: &mut Check,
+    ) -> Result<Option<usize>, Wrong> {
+        let memo = &self.memo;
+        let Some(found) = memo.expected(&mut self.cursor, bytes, &mut self.key) else {
+            return Ok(None);
+        };
+        self.visit_again(found.object, check)?;
+        Ok(Some(found.len))
+    }
+
+    fn visit_again(&mut self, object: Option<Checked>, check: &mut Check) -> Result<(), Wrong> {
+        self.next_in_order()?;
+        if let Some(object) = object {
+            check.visit_again(object.hash, object.bytes, object.revision);
+        }
+        Ok(())
+    }
+
+    /// Takes an item in JSON, whole and nothing else. `head` is what a server writes before its fields: nothing in a list,
+    /// [`Self::type_meta`] in an event.
+    pub(in crate::operation) fn json(
+        &mut self,
+        item: &[u8],
+        head: &str,
+        check: &mut Check,
+    ) -> Result<(), Wrong> {
+        let memo = self.memo.clone();
+        let hash = text_hash(item);
+        if let Some(found) = memo.anywhere(&mut self.cursor, item, hash, &mut self.key) {
+            return self.visit_again(found.object, check);
+        }
+        memo.note_parsed();
+        let mut object: Map<String, Value> =
+            serde_json::from_slice(item).map_err(|e| not_a_list(&format!("an item: {e}")))?;
+        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+        let metadata = metadata.ok_or_else(|| not_a_list("an item without metadata"))?;
+        let version = metadata.remove("resourceVersion").unwrap_or_default();
+        let version = version.as_str().unwrap_or_default();
+        let revision = revision(version.as_bytes())?;
+        let text = |name: &str| {
+            metadata
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let (namespace, name) = (text("namespace").to_owned(), text("name").to_owned());
+        self.set_key(namespace.as_bytes(), name.as_bytes());
+        self.next_in_order()?;
+        if !self.is_own() {
+            memo.learn(&mut self.cursor, item, hash, &self.key, None);
+            return Ok(());
+        }
+        let bad = |e: &dyn std::fmt::Display| not_a_list(&format!("item {namespace}/{name}: {e}"));
+        self.object.clear();
+        from_json(self.message, &object, &mut self.object).map_err(|e| bad(&e))?;
+        let stored = list_item(&self.object, version).map_err(|e| bad(&e))?;
+        self.text.clear();
+        to_json(self.message, item_object(&stored), head, &mut self.text).map_err(|e| bad(&e))?;
+        if !is_same_text(item, &self.text) {
+            return Err(bad(&"its text is not that of its object"));
+        }
+        self.value.clear();
+        envelope::put_head(&mut self.value, "v1", self.kind, self.object.len());
+        self.value.extend_from_slice(&self.object);
+        self.value.extend_from_slice(envelope::TAIL);
+        let object = Checked {
+            hash: check.visit_first(&self.key, &self.value, revision),
+            bytes: check.relative_len(&self.key) + self.value.len() as u64,
+            revision,
+        };
+        memo.learn(&mut self.cursor, item, hash, &self.key, Some(object));
+        Ok(())
+    }
+
+    /// What stands before the fields of an object that is not in a list.
+    pub(in crate::operation) fn type_meta(&self) -> String {
+        format!("\"kind\":\"{}\",\"apiVersion\":\"v1\"", self.kind)
+    }
+
+    fn set_key(&mut self, namespace: &[u8], name: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(self.key_prefix.as_bytes());
+        self.key.extend_from_slice(namespace);
+        self.key.push(b'/');
+        self.key.extend_from_slice(name);
+    }
+
+    /// Whether the key is that of an object which is shown.
+    fn is_own(&self) -> bool {
+        let own = self.own.as_ref();
+        own.is_none_or(|own| self.key.starts_with(own))
+    }
+
+    /// Whether the key is above the one before; it is the one before from now on.
+    fn next_in_order(&mut self) -> Result<(), Wrong> {
+        if self.key <= self.last_key {
+            return Err(Wrong::Order {
+                index: self.items,
+                key: self.key.escape_ascii().to_string(),
+                previous: self.last_key.escape_ascii().to_string(),
+            });
+        }
+        self.last_key.clone_from(&self.key);
+        self.items += 1;
+        Ok(())
+    }
+}
+
+/// Whether two texts of JSON are the same but for the order of fields, which servers may choose in what they store as text
+/// (`managedFields`). A field that is there twice makes one of them longer.
+fn is_same_text(found: &[u8], made: &[u8]) -> bool {
+    let value = |text| serde_json::from_slice::<Value>(text).ok();
+    found == made || (found.len() == made.len() && value(found) == value(made))
+}
+
+fn revision(text: &[u8]) -> Result<i64, Wrong> {
+    let number = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok());
+    number.ok_or_else(|| not_a_list("an item's resourceVersion is not a number"))
+}
+
+/// The parts of an item that its key and its stored form are made of.
+#[derive(Debug, Default)]
+struct Parts<'a> {
+    /// Where the field with the metadata stands in the item.
+    meta_field: Range<usize>,
+    meta: &'a [u8],
+    name: &'a [u8],
+    namespace: &'a [u8],
+    uid: &'a [u8],
+    version: &'a [u8],
+    /// Where the field with the resourceVersion stands in the metadata.
+    version_field: Range<usize>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(item: &'a [u8]) -> Result<Self, Wrong> {
+        let mut parts = Self::default();
+        for field in Fields::new(item) {
+            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
+            if let (1, Some(meta)) = (field.number, field.wire.bytes()) {
+                parts.meta = meta;
+                parts.meta_field = field.start..field.end;
+                break;
+            }
+        }
+        for field in Fields::new(parts.meta) {
+            let field = field.map_err(|e| not_a_list(&e.to_string()))?;
+            match (field.number, field.wire.bytes()) {
+                (1, Some(name)) => parts.name = name,
+                (3, Some(namespace)) => parts.namespace = namespace,
+                (5, Some(uid)) => parts.uid = uid,
+                (6, Some(version)) => {
+                    parts.version = version;
+                    parts.version_field = field.start..field.end;
+                    return Ok(parts);
+                }
+                _ => {}
+            }
+        }
+        Err(not_a_list("an item without metadata.resourceVersion"))
+    }
+
+    fn belong_to(&self, shard: Option<&ShardSelector>) -> bool {
+        let selects = |shard: &ShardSelector| {
+            let key = shard.key();
+            shard.selects(key.hash(self.uid, self.namespace))
+        };
+        shard.is_none_or(selects)
+    }
+
+    /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope around it.
+    fn restore(&self, item: &[u8], kind: &str, out: &mut Vec<u8>) {
+        const EMPTY_VERSION: [u8; 2] = [6 << 3 | 2, 0];
+        let (before, after) = (&item[..self.meta_field.start], &item[self.meta_field.end..]);
+        let meta_len = self.meta.len() - self.version_field.len() + EMPTY_VERSION.len();
+        let raw_len = before.len() + bytes_field_len(1, meta_len) + after.len();
+        envelope::put_head(out, "v1", kind, raw_len);
+        out.extend_from_slice(before);
+        put_bytes_header(out, 1, meta_len);
+        out.extend_from_slice(&self.meta[..self.version_field.start]);
+        out.extend_from_slice(&EMPTY_VERSION);
+        out.extend_from_slice(&self.meta[self.version_field.end..]);
+        out.extend_from_slice(after);
+        out.extend_from_slice(envelope::TAIL);
+    }
+}

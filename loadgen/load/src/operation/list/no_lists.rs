@@ -1,0 +1,37 @@
+//! `no-lists`: what the servers cost when nobody lists; the baseline of rows that list now and then.
+
+use async_trait::async_trait;
+
+use super::error::ListError;
+use super::lister::Lister;
+use crate::verify::{Check, Listed};
+
+#[derive(Debug)]
+pub(super) struct NoLists;
+
+#[async_trait]
+impl Lister for NoLists {
+    fn shows_objects(&self) -> bool {
+        false
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    async fn list(
+        &mut self,
+        _: &mut Check,
+        _: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        Ok(Listed::default())
+    }
+
+    async fn drain(&mut self) -> Result<(), ListError> {
+        Ok(())
+    }
+
+    async fn first_object(&mut self) -> Result<(), ListError> {
+        Ok(())
+    }
+}

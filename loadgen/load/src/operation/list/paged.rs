@@ -1,0 +1,166 @@
+//! `paged:N` on the etcd tier: Range with a limit, each page from the last key onwards, all at the first page's revision,
+//! as kube-apiserver pages.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use etcd_api::client::raw_list::{ListRpc, RawConnection};
+use etcd_api::client::walk::{ListSummary, Object};
+use etcd_api::proto::etcdserverpb::RangeRequest;
+
+use super::chunk;
+use super::error::ListError;
+use super::lister::Lister;
+use crate::verify::{Check, Listed, Wrong};
+
+#[derive(Debug)]
+pub(super) struct Paged {
+    connection: RawConnection,
+    first_page: RangeRequest,
+    cluster_id: Option<u64>,
+}
+
+impl Paged {
+    pub(super) fn new(connection: RawConnection, prefix: &str, page_size: u32) -> Self {
+        Self {
+            connection,
+            first_page: RangeRequest {
+                limit: i64::from(page_size),
+                ..chunk::whole(prefix)
+            },
+            cluster_id: None,
+        }
+    }
+
+    /// Reads every page with `visit`, and checks what each says about itself and about the rest.
+    async fn pages(
+        &mut self,
+        mut visit: impl FnMut(Object<'_>) + Send,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        let mut request = self.first_page.clone();
+        let mut listed = Listed::default();
+        let mut remaining = None;
+        loop {
+            let mut last_key = Vec::new();
+            let mut keep_last = |object: Object<'_>| {
+                last_key.clear();
+                last_key.extend_from_slice(object.key);
+                visit(object);
+            };
+            let on_first = || {
+                if listed.chunks == 0 {
+                    on_first_object();
+                }
+            };
+            let walked = self
+                .connection
+                .walk(ListRpc::Range, &request, &mut keep_last, on_first);
+            let page = walked.await?;
+            chunk::check_response(&page, &mut self.cluster_id)?;
+            // The header says how far the store is, which has moved on or not since the first page.
+            if page.revision < listed.revision {
+                return Err(Wrong::Stale {
+                    found: page.revision,
+                    at_least: listed.revision,
+                }
+                .into());
+            }
+            remaining = Some(check_page(&page, remaining)?);
+            if listed.chunks == 0 {
+                listed.revision = page.revision;
+                request.revision = page.revision;
+            }
+            listed.chunks += 1;
+            listed.wire_bytes += page.bytes;
+            if !page.more {
+                return Ok(listed);
+            }
+            last_key.push(0);
+            request.key = Bytes::from(last_key);
+        }
+    }
+}
+
+/// Checks a page against what the page before left, and answers how much it leaves.
+fn check_page(page: &ListSummary, before: Option<u64>) -> Result<u64, Wrong> {
+    let here = match before {
+        Some(expected) => {
+            chunk::check_count(expected, page.count)?;
+            expected
+        }
+        None => u64::try_from(page.count).unwrap_or(0),
+    };
+    let left = here.checked_sub(page.objects).ok_or(Wrong::Count {
+        expected: page.objects,
+        count: page.count,
+    })?;
+    // A page without objects that announces more would be asked for again for ever.
+    if page.more != (left > 0) || (page.more && page.objects == 0) {
+        return Err(Wrong::More {
+            more: page.more,
+            left,
+        });
+    }
+    Ok(left)
+}
+
+#[async_trait]
+impl Lister for Paged {
+    async fn list(
+        &mut self,
+        check: &mut Check,
+        on_first_object: &mut (dyn FnMut() + Send),
+    ) -> Result<Listed, ListError> {
+        let visit = |object: Object<'_>| chunk::visit(check, &object);
+        self.pages(visit, on_first_object).await
+    }
+
+    /// Keys must be looked at to ask for the next page; only hashing is left out.
+    async fn drain(&mut self) -> Result<(), ListError> {
+        self.pages(|_| {}, &mut || {}).await?;
+        Ok(())
+    }
+
+    async fn first_object(&mut self) -> Result<(), ListError> {
+        chunk::first_object(&self.connection, ListRpc::Range, &self.first_page).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(objects: u64, count: i64, more: bool) -> ListSummary {
+        ListSummary {
+            objects,
+            count,
+            more,
+            revision: 1,
+            ..ListSummary::default()
+        }
+    }
+
+    #[test]
+    fn pages_account_for_everything() {
+        assert_eq!(check_page(&page(500, 1200, true), None), Ok(700));
+        assert_eq!(check_page(&page(500, 700, true), Some(700)), Ok(200));
+        assert_eq!(check_page(&page(200, 200, false), Some(200)), Ok(0));
+    }
+
+    #[test]
+    fn a_page_that_contradicts_the_one_before_is_wrong() {
+        let cases = [
+            (page(500, 699, true), Some(700)),
+            (page(500, 1200, false), None),
+            (page(200, 200, true), Some(200)),
+            (page(0, 200, true), Some(200)),
+            (page(201, 200, false), Some(200)),
+        ];
+        for (page, before) in cases {
+            assert!(
+                check_page(&page, before).is_err(),
+                "{page:?} after {before:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What is listed, and as what.
+
+use workloads::GoClient;
+use workloads::strategy::{Strategy, Tier};
+
+use super::kube::asks::Asks;
+use crate::clients::go_clients::GoClients;
+
+/// What a row lists, and as what.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Which protocol.
+    pub tier: Tier,
+    /// Which way.
+    pub strategy: Strategy,
+    /// Key prefix of the etcd tier, as `/registry/pods/`.
+    pub prefix: String,
+    /// Collection of the Kubernetes tier, as `pods`.
+    pub resource: String,
+    /// How clients of the Kubernetes tier ask.
+    pub asks: Asks,
+    /// Where the programs of rows by Go clients are.
+    pub go_clients: GoClients,
+}
+
+impl Row {
+    /// The row by our own client that asks for the same.
+    #[must_use]
+    pub fn by_our_client(&self) -> Self {
+        let client = self.strategy.go_client();
+        Self {
+            strategy: client.map_or(self.strategy, GoClient::same_request),
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Changes of objects through the API: one merge patch each, of an annotation. What the server answers is what watchers must be
+//! told.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header};
+use kube_api::client::{accepted, whole};
+use kube_api::envelope::{self, MEDIA_TYPE};
+use serde_json::json;
+
+use super::list::kube::client::Kube;
+use super::list::kube::frames::LONGEST_FRAME;
+use super::list::kube::stored_bytes::Restore;
+use super::list::{ListError, Row};
+use super::watch_worker::Held;
+use crate::endpoint::Reach;
+use crate::verify::not_a_list;
+
+/// What is patched.
+const ANNOTATION: &str = "loadgen.test/change";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// A client that patches, with a connection of its own.
+#[derive(Debug)]
+pub struct Patcher {
+    kube: Kube,
+    restore: Restore,
+}
+
+impl Patcher {
+    /// For the row's objects, connected.
+    ///
+    /// # Errors
+    /// [`ListError`] when the server cannot be reached.
+    pub async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
+        let kube = Kube::connect(row, reach).await?;
+        let restore = kube.restore();
+        Ok(Self { kube, restore })
+    }
+
+    /// Sets the annotation of `namespace/name`. Answers the hash of the object's key and what it is then.
+    ///
+    /// # Errors
+    /// [`ListError`] when the server refuses, or answers with something else than the object with that annotation.
+    pub async fn patch(&mut self, place: &str, value: &str) -> Result<(u64, Held), ListError> {
+        let (namespace, name) = place.split_once('/').unwrap_or_default();
+        let resource = &self.kube.resource;
+        let path = format!("/api/v1/namespaces/{namespace}/{resource}/{name}");
+        let mut headers = HeaderMap::new();
+        let content = HeaderValue::from_static(MERGE_PATCH);
+        headers.insert(header::CONTENT_TYPE, content);
+        headers.insert(header::ACCEPT, HeaderValue::from_static(MEDIA_TYPE));
+        let patch = json!({"metadata": {"annotations": {ANNOTATION: value}}});
+        let body = Bytes::from(patch.to_string());
+        let connection = &mut self.kube.connection;
+        let answer = connection.send(Method::PATCH, &path, headers, body).await?;
+        let answer = accepted(Method::PATCH, &path, answer).await?;
+        let bytes = whole(answer.into_body(), LONGEST_FRAME).await?;
+        let object = envelope::open(&bytes).map_err(|e| not_a_list(&e.to_string()))?;
+        if memchr::memmem::find(object, value.as_bytes()).is_none() {
+            let why = format!("{place} does not have what it was patched with");
+            return Err(not_a_list(&why).into());
+        }
+        let stored = self.restore.event(object)?;
+        let stored = stored.ok_or_else(|| not_a_list("an object of another shard"))?;
+        Ok(Held::of(&stored)?)
+    }
+}

@@ -1,0 +1,361 @@
+//! Many watchers on few streams: one connection and one stream for each share of them.
+//!
+//! Numbered writes are counted per watcher: each must see every write once, in order. So as many events as watchers mean
+//! that every watcher has its own.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::proto::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
+use futures::future::try_join_all;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+
+use crate::record::LatencyHistogram;
+
+/// How long all watchers together may take to be created.
+const CREATED_WITHIN: Duration = Duration::from_secs(120);
+/// Bytes of a number at the beginning of a value that watchers are to see.
+const NUMBER_BYTES: usize = 8;
+
+/// What each watcher watches.
+#[derive(Debug, Clone)]
+pub enum Watched {
+    /// All watch the same prefix: an event there reaches every one of them.
+    Together(String),
+    /// Each watches a key or a prefix of its own below this one.
+    Apart(String),
+}
+
+/// When numbered writes were sent, and which events of them have come.
+#[derive(Debug)]
+pub struct Deliveries {
+    begun: Instant,
+    sent_ns: Vec<AtomicU64>,
+    /// Writes before this one are warm-up.
+    first_counted: usize,
+    received: AtomicU64,
+    /// Why no more will come.
+    broken: OnceLock<String>,
+    progress: Notify,
+}
+
+impl Deliveries {
+    /// Room for so many writes, of which the first few are warm-up: awaited, but not timed.
+    #[must_use]
+    pub fn new(warm_up: u32, counted: u32) -> Arc<Self> {
+        let writes = warm_up + counted;
+        Arc::new(Self {
+            begun: Instant::now(),
+            sent_ns: (0..writes).map(|_| AtomicU64::new(0)).collect(),
+            first_counted: warm_up as usize,
+            received: AtomicU64::new(0),
+            broken: OnceLock::new(),
+            progress: Notify::new(),
+        })
+    }
+
+    /// Notes that write `number` is sent now; answers the value that carries its number.
+    #[must_use]
+    pub fn send(&self, number: u32, value_bytes: usize) -> Bytes {
+        let mut value = vec![0; value_bytes.max(NUMBER_BYTES)];
+        value[..NUMBER_BYTES].copy_from_slice(&u64::from(number).to_be_bytes());
+        let now = self.begun.elapsed().as_nanos() as u64;
+        self.sent_ns[number as usize].store(now, Ordering::Release);
+        value.into()
+    }
+
+    /// Waits until so many events have come in all. Bounding the wait is the caller's.
+    ///
+    /// # Errors
+    /// When a stream has ended, or a watcher got another event than the one that was due.
+    pub async fn reached(&self, events: u64) -> Result<(), EtcdError> {
+        loop {
+            let progress = self.progress.notified();
+            if let Some(reason) = self.broken.get() {
+                return Err(EtcdError::Protocol(reason.clone()));
+            }
+            if self.received.load(Ordering::Acquire) >= events {
+                return Ok(());
+            }
+            progress.await;
+        }
+    }
+
+    /// Ends the wait of [`Self::reached`].
+    fn break_off(&self, reason: String) {
+        // The first reason is the cause of those that follow.
+        self.broken.set(reason).ok();
+        self.progress.notify_one();
+    }
+
+    /// Events that have come in all.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Acquire)
+    }
+
+    /// Which write's value an event holds, and how long ago that was sent; `None` when it is not one of ours.
+    fn time_of(&self, value: &[u8], now: Instant) -> Option<(usize, Duration)> {
+        let (number, _) = value.split_first_chunk::<NUMBER_BYTES>()?;
+        let number = usize::try_from(u64::from_be_bytes(*number)).ok()?;
+        let sent_ns = self.sent_ns.get(number)?.load(Ordering::Acquire);
+        let sent = Duration::from_nanos(sent_ns);
+        let time = now.duration_since(self.begun).saturating_sub(sent);
+        Some((number, time))
+    }
+}
+
+/// Created watchers: a thread with all their streams. Dropped, they close.
+#[derive(Debug)]
+pub struct Watchers {
+    end: oneshot::Sender<()>,
+    ended: oneshot::Receiver<Result<LatencyHistogram, EtcdError>>,
+}
+
+impl Watchers {
+    /// Creates `count` watchers over `connections` streams and waits until the server has confirmed each. Events are noted
+    /// in `deliveries`.
+    ///
+    /// # Errors
+    /// When a connection fails, or the server does not confirm all in time.
+    pub async fn create(
+        config: &ClientConfig,
+        watched: &Watched,
+        count: u32,
+        connections: u32,
+        deliveries: &Arc<Deliveries>,
+    ) -> Result<Self, EtcdError> {
+        let (created, answer) = oneshot::channel();
+        let (end, stop) = oneshot::channel();
+        let (result, ended) = oneshot::channel();
+        let share = Share {
+            config: config.clone(),
+            watched: watched.clone(),
+            count,
+            connections: connections.min(count).max(1),
+            deliveries: Arc::clone(deliveries),
+        };
+        thread::Builder::new()
+            .name("watchers".to_owned())
+            .spawn(move || result.send(share.run(created, stop)).ok())
+            .map_err(|e| EtcdError::Protocol(format!("cannot start a client thread: {e}")))?;
+        match timeout(CREATED_WITHIN, answer).await {
+            Ok(Ok(())) => Ok(Self { end, ended }),
+            // The thread has ended instead of confirming; it knows why.
+            Ok(Err(_)) => Err(match ended.await {
+                Ok(Err(error)) => error,
+                _ => EtcdError::Protocol("client thread ended".to_owned()),
+            }),
+            Err(_) => Err(EtcdError::Protocol(format!(
+                "{count} watchers were not created within {} s",
+                CREATED_WITHIN.as_secs()
+            ))),
+        }
+    }
+
+    /// Closes the streams; answers how long after its write each event came.
+    ///
+    /// # Errors
+    /// When a stream had ended before.
+    pub async fn close(self) -> Result<LatencyHistogram, EtcdError> {
+        self.end.send(()).ok();
+        let lost = |_| EtcdError::Protocol("client thread ended".to_owned());
+        self.ended.await.map_err(lost)?
+    }
+}
+
+/// What the thread needs.
+struct Share {
+    config: ClientConfig,
+    watched: Watched,
+    count: u32,
+    connections: u32,
+    deliveries: Arc<Deliveries>,
+}
+
+impl Share {
+    fn run(
+        self,
+        created: oneshot::Sender<()>,
+        mut stop: oneshot::Receiver<()>,
+    ) -> Result<LatencyHistogram, EtcdError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| EtcdError::Protocol(format!("cannot start a runtime: {e}")))?;
+        runtime.block_on(async {
+            let opened = async {
+                let mut streams = Vec::new();
+                for number in 0..self.connections {
+                    let watchers = (number..self.count).step_by(self.connections as usize);
+                    streams.push(self.open(watchers).await?);
+                }
+                Ok::<_, EtcdError>(streams)
+            };
+            let streams = tokio::select! {
+                streams = opened => streams?,
+                // Whoever waited for them has given up.
+                _ = &mut stop => return Ok(LatencyHistogram::default()),
+            };
+            // Nobody waits any more: the end comes through `stop`.
+            created.send(()).ok();
+            let (end, ending) = tokio::sync::watch::channel(());
+            let reading = streams
+                .into_iter()
+                .map(|stream| read(stream, &self.deliveries, ending.clone()));
+            let all = try_join_all(reading);
+            tokio::pin!(all);
+            let outcome = tokio::select! {
+                all = &mut all => all,
+                _ = &mut stop => {
+                    drop(end);
+                    all.await
+                }
+            };
+            let histograms =
+                outcome.inspect_err(|error| self.deliveries.break_off(error.to_string()))?;
+            let mut sum = LatencyHistogram::default();
+            for histogram in &histograms {
+                sum.add(histogram);
+            }
+            Ok(sum)
+        })
+    }
+
+    /// One stream with its watchers, confirmed.
+    async fn open(&self, watchers: impl Iterator<Item = u32>) -> Result<Stream, EtcdError> {
+        let client = Client::connect(self.config.clone()).await?;
+        let (requests, receiver) = mpsc::unbounded_channel();
+        let mut asked = 0;
+        for watcher in watchers {
+            asked += 1;
+            // The receiver is here.
+            requests.send(self.request(watcher)).ok();
+        }
+        let requests_sent = UnboundedReceiverStream::new(receiver);
+        let mut responses = client.watch().watch(requests_sent).await?.into_inner();
+        let mut due = HashMap::with_capacity(asked);
+        while due.len() < asked {
+            let response = next(&mut responses).await?;
+            if response.canceled {
+                return Err(EtcdError::Protocol(format!(
+                    "a watcher was refused: {}",
+                    response.cancel_reason
+                )));
+            }
+            if !response.created {
+                continue;
+            }
+            match due.entry(response.watch_id) {
+                Entry::Vacant(fresh) => fresh.insert(0),
+                Entry::Occupied(taken) => {
+                    let id = taken.key();
+                    let text = format!("two watchers of a stream have the id {id}");
+                    return Err(EtcdError::Protocol(text));
+                }
+            };
+        }
+        Ok(Stream {
+            responses,
+            due,
+            _requests: requests,
+        })
+    }
+
+    fn request(&self, watcher: u32) -> WatchRequest {
+        let (key, range_end) = match &self.watched {
+            Watched::Together(prefix) => {
+                (prefix.clone().into_bytes(), prefix_end(prefix.as_bytes()))
+            }
+            // Keys and prefixes in turn: a server may index them apart.
+            Watched::Apart(prefix) if watcher.is_multiple_of(2) => {
+                (format!("{prefix}{watcher}").into_bytes(), Vec::new())
+            }
+            Watched::Apart(prefix) => {
+                let key = format!("{prefix}{watcher}/").into_bytes();
+                let end = prefix_end(&key);
+                (key, end)
+            }
+        };
+        WatchRequest {
+            request_union: Some(RequestUnion::CreateRequest(WatchCreateRequest {
+                key: key.into(),
+                range_end: range_end.into(),
+                ..WatchCreateRequest::default()
+            })),
+        }
+    }
+}
+
+/// An open stream. It ends when its requests do.
+struct Stream {
+    responses: Streaming<WatchResponse>,
+    /// Which write each of its watchers must see next, by watch id.
+    due: HashMap<i64, usize>,
+    _requests: mpsc::UnboundedSender<WatchRequest>,
+}
+
+async fn next(responses: &mut Streaming<WatchResponse>) -> Result<WatchResponse, EtcdError> {
+    let response = responses.message().await?;
+    response.ok_or_else(|| EtcdError::Protocol("the server ended a watch stream".to_owned()))
+}
+
+/// Notes events until `ending` closes.
+async fn read(
+    mut stream: Stream,
+    deliveries: &Deliveries,
+    mut ending: tokio::sync::watch::Receiver<()>,
+) -> Result<LatencyHistogram, EtcdError> {
+    let mut latency = LatencyHistogram::default();
+    loop {
+        let response = tokio::select! {
+            response = next(&mut stream.responses) => response?,
+            _ = ending.changed() => return Ok(latency),
+        };
+        if response.canceled {
+            let reason = response.cancel_reason;
+            return Err(EtcdError::Protocol(format!(
+                "a watcher was cancelled: {reason}"
+            )));
+        }
+        let now = Instant::now();
+        let id = response.watch_id;
+        let mut events = 0;
+        for event in &response.events {
+            let value = event.kv.as_ref().map(|kv| kv.value.as_ref());
+            let sent = value.and_then(|value| deliveries.time_of(value, now));
+            if let Some((number, time)) = sent {
+                let due = stream.due.get_mut(&id).ok_or_else(|| {
+                    EtcdError::Protocol(format!("an event for watcher {id}, which is nobody's"))
+                })?;
+                if number != *due {
+                    return Err(EtcdError::Protocol(format!(
+                        "watcher {id} got the event of put {number} where that of put {due} was due"
+                    )));
+                }
+                *due += 1;
+                if number >= deliveries.first_counted {
+                    latency.record(time);
+                }
+                events += 1;
+            }
+        }
+        if events > 0 {
+            deliveries.received.fetch_add(events, Ordering::AcqRel);
+            deliveries.progress.notify_one();
+        }
+    }
+}

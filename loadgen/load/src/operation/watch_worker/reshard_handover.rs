@@ -1,0 +1,116 @@
+//! From the shard that a worker has to another one, at a revision that all workers agree on: up to it the old shards hold,
+//! behind it the new ones. So each write belongs to one worker, however many objects change hands, and writers need not stop.
+//!
+//! The worker reads on until nothing up to that revision is missing, forgets what is others' now, lists what it did not have
+//! as it was at that revision, and watches its new shard from there. Nothing that it had is listed again.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use measure::heap;
+
+use super::{End, Follower, Held};
+use crate::operation::list::kube::stored_bytes::{Sink, Stored};
+use crate::operation::list::{ListError, Part};
+use crate::verify::{Wrong, not_a_list};
+
+/// What a worker has from a revision on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The revision.
+    pub revision: i64,
+    /// Whether the worker may have missed something up to there: one that had nothing has not.
+    pub waits: bool,
+    /// Its shard from then on.
+    pub part: Part,
+    /// What of that is new to it.
+    pub gains: Option<Part>,
+}
+
+/// A worker that has taken its new shard over.
+#[derive(Debug, Clone, Default)]
+pub struct Taken {
+    /// From the order until nothing up to the revision was missing.
+    pub waited: Duration,
+    /// From the order until it held its new shard.
+    pub latency: Duration,
+    /// Objects that it listed.
+    pub objects: u64,
+    /// Bytes received for them.
+    pub wire_bytes: u64,
+    /// What it held then, at that revision.
+    pub held: HashMap<u64, Held>,
+}
+
+impl Follower {
+    /// Takes another shard over. The next [`Self::read`] watches it.
+    ///
+    /// # Errors
+    /// [`ListError`] when the watch or the list fails or breaks the contract. Waits without end where the watch tells of
+    /// nothing any more.
+    pub async fn take_over(&mut self, change: &Change) -> Result<Taken, ListError> {
+        let begun = Instant::now();
+        if change.waits {
+            self.read_up_to(change.revision).await?;
+        }
+        let waited = begun.elapsed();
+        self.leave();
+        self.revision = change.revision;
+        let shard = &change.part.shard;
+        self.held.retain(|_, held| shard.selects(held.shard_hash));
+        let before = self.held.len();
+        let mut wire_bytes = 0;
+        if let Some(gains) = &change.gains {
+            self.kube.take_part(gains.clone());
+            let mut gained = Gained {
+                held: &mut self.held,
+                revision: change.revision,
+            };
+            wire_bytes = self.kube.list_exactly(change.revision, &mut gained).await?;
+        }
+        self.kube.take_part(change.part.clone());
+        self.restore = self.kube.restore();
+        Ok(Taken {
+            waited,
+            latency: begun.elapsed(),
+            objects: (self.held.len() - before) as u64,
+            wire_bytes,
+            held: heap::handing_away(|| self.held.clone()),
+        })
+    }
+
+    /// Reads until nothing up to this revision is missing; what is behind it will come again.
+    async fn read_up_to(&mut self, revision: i64) -> Result<(), ListError> {
+        self.end = Some(End {
+            revision,
+            is_passed: false,
+        });
+        while self.revision < revision && self.end.is_some_and(|end| !end.is_passed) {
+            self.read().await?;
+        }
+        self.end = None;
+        Ok(())
+    }
+}
+
+/// Takes the objects of a list that are new to a worker.
+struct Gained<'f> {
+    held: &'f mut HashMap<u64, Held>,
+    revision: i64,
+}
+
+impl Sink for Gained<'_> {
+    fn take(&mut self, object: Stored<'_>) -> Result<(), Wrong> {
+        if object.revision > self.revision {
+            return Err(Wrong::Revision {
+                object: object.revision,
+                list: self.revision,
+            });
+        }
+        let (key, held) = Held::of(&object)?;
+        match self.held.insert(key, held) {
+            None => Ok(()),
+            Some(_) => Err(not_a_list("an object that was not asked for")),
+        }
+    }
+}

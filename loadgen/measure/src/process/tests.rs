@@ -1,0 +1,128 @@
+//! Against child processes that do a known amount of work and then wait to be released by a closed pipe.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+use crate::{Sampler, Watched};
+
+const MIB: u64 = 1 << 20;
+
+/// A shell that runs `work`, says `done`, and then waits until its standard input is closed. Killed when dropped.
+struct Worker(Child);
+
+impl Worker {
+    fn start(work: &str) -> Self {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{work}; echo done; read _")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("every system has a shell");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it was asked for");
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .expect("a pipe can be read");
+        assert_eq!(line, "done\n");
+        Self(child)
+    }
+
+    fn process(&self) -> Process {
+        Process::new(self.0.id()).expect("the child waits for its input")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.0.kill().expect("the child is ours");
+        self.0.wait().expect("the child was killed");
+    }
+}
+
+#[test]
+fn the_peak_remembers_what_was_freed_until_it_is_reset() {
+    let worker = Worker::start(&format!("x=$(printf '%{}s' ''); unset x", 32 * MIB));
+    let process = worker.process();
+    let before = process.memory().expect("the child lives");
+    assert!(
+        before.peak >= 32 * MIB,
+        "a string of 32 MiB leaves its mark: {before:?}"
+    );
+    assert!(
+        before.rss >= before.anon + before.file,
+        "resident is anonymous and mapped: {before:?}"
+    );
+    process.reset_peak().expect("the child is ours");
+    let after = process.memory().expect("the child lives");
+    // The kernel may take pages back meanwhile: a peak is no less than what is resident, and not always that.
+    assert!(
+        after.rss <= after.peak && after.peak < 32 * MIB,
+        "what was freed is forgotten: {after:?}"
+    );
+}
+
+#[test]
+fn cpu_time_is_counted_finer_than_ticks_and_only_while_it_runs() {
+    let idle = Worker::start(":");
+    let busy = Worker::start("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done");
+    let (idle, busy_cpu) = (
+        idle.process().cpu().expect("it lives"),
+        busy.process().cpu().expect("it lives"),
+    );
+    assert!(
+        busy_cpu > idle,
+        "a hundred thousand turns cost more than none: {busy_cpu:?} {idle:?}"
+    );
+    assert_ne!(
+        busy_cpu.as_nanos() % 1_000_000,
+        0,
+        "whole milliseconds would be ticks: {busy_cpu:?}"
+    );
+    let process = busy.process();
+    let first = process.cpu().expect("it lives");
+    assert_eq!(
+        process.cpu().expect("it lives"),
+        first,
+        "it waits for its input and uses nothing"
+    );
+}
+
+#[test]
+fn a_process_that_has_ended_is_an_error_not_zeroes() {
+    let worker = Worker::start(":");
+    let process = worker.process();
+    drop(worker);
+    assert!(!process.is_alive());
+    assert!(process.memory().is_err());
+    assert!(process.cpu().is_err());
+}
+
+#[test]
+fn a_sampler_has_a_first_and_a_last_sample_however_short_the_phase() {
+    let worker = Worker::start(":");
+    let watched = vec![
+        Watched {
+            name: "etcd".into(),
+            process: worker.process(),
+            allocated: None,
+        },
+        Watched {
+            name: "loadgen".into(),
+            process: Process::own().expect("we live"),
+            allocated: None,
+        },
+    ];
+    let sampler = Sampler::start(watched, Duration::from_secs(3_600)).expect("a thread");
+    let (series, watched) = sampler.stop();
+    assert_eq!(watched.len(), 2);
+    for series in &series {
+        assert!(series.samples.len() >= 2, "{series:?}");
+        assert!(series.samples.iter().all(|sample| sample.rss > 0));
+    }
+    let own = &series[1].samples;
+    assert!(
+        own.last().expect("two samples").cpu_s >= own[0].cpu_s,
+        "CPU time never runs back"
+    );
+}

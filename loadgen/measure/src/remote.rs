@@ -1,0 +1,149 @@
+//! A server that is not ours, an etcd or a Kubernetes API: what it costs is what its `/metrics` says.
+//!
+//! That page has the memory as it is when it is asked for, and the CPU time of everything that the server does, whoever asks for it,
+//! the page itself among it (some 10 ms). So it is fetched between lists, and not more than once a second: peaks within a list are not seen.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use kube_api::client::{Connection, KubeAccess, KubeError, Options, accepted, whole};
+use tokio::time::timeout;
+
+use crate::metrics::{MetricsText, grown};
+
+const PATH: &str = "/metrics";
+/// The page costs the server what a small list does.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long it may take to come.
+const PAGE_WITHIN: Duration = Duration::from_secs(10);
+/// A page beyond this is not read to its end; a large cluster's has some 20 MiB.
+const LARGEST_PAGE: usize = 128 << 20;
+
+/// A server that is somewhere else, measured by its own word.
+#[derive(Debug)]
+pub struct RemoteServer {
+    connection: Connection,
+    looked: Instant,
+    begin: Reading,
+    rss_peak: u64,
+    allocated_peak: Option<u64>,
+    rss_idle: u64,
+    allocated_idle: Option<u64>,
+}
+
+/// What a remote server cost, by its own word. Sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RemoteCost {
+    /// Resident size when it was opened.
+    pub rss_idle: u64,
+    /// The largest that it told.
+    pub rss_peak: u64,
+    /// Allocated bytes when it was opened; `None` where it does not tell.
+    pub allocated_idle: Option<u64>,
+    /// The most that it told.
+    pub allocated_peak: Option<u64>,
+    /// CPU time of all that it did, for anybody, in seconds.
+    pub cpu_s: f64,
+    /// By how much its counters grew.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// What one page said.
+#[derive(Debug, Clone, Default)]
+struct Reading {
+    cpu_s: f64,
+    rss: u64,
+    allocated: Option<u64>,
+    counters: BTreeMap<String, f64>,
+}
+
+impl RemoteServer {
+    /// Asks the server at `url` for its figures, which are those at rest.
+    ///
+    /// # Errors
+    /// [`KubeError`] when it does not tell them: with 403 where who asks may not read metrics.
+    pub async fn open(url: &str, access: KubeAccess) -> Result<Self, KubeError> {
+        let mut connection = Connection::new(url, access, Options::default())?;
+        let idle = read(&mut connection).await?;
+        Ok(Self {
+            connection,
+            looked: Instant::now(),
+            rss_peak: idle.rss,
+            allocated_peak: idle.allocated,
+            rss_idle: idle.rss,
+            allocated_idle: idle.allocated,
+            begin: idle,
+        })
+    }
+
+    /// Notes the clocks.
+    pub async fn begin(&mut self) {
+        if let Some(reading) = self.look().await {
+            self.begin = reading;
+        }
+    }
+
+    /// Looks at the memory, if the last look is a second ago.
+    pub async fn look_again(&mut self) {
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.look().await;
+        }
+    }
+
+    /// What it cost since [`Self::begin`]; `None` when the server has ceased to tell.
+    pub async fn end(&mut self) -> Option<RemoteCost> {
+        let end = self.look().await?;
+        Some(RemoteCost {
+            rss_idle: self.rss_idle,
+            rss_peak: self.rss_peak,
+            allocated_idle: self.allocated_idle,
+            allocated_peak: self.allocated_peak,
+            cpu_s: (end.cpu_s - self.begin.cpu_s).max(0.0),
+            counters: grown(&self.begin.counters, end.counters),
+        })
+    }
+
+    async fn look(&mut self) -> Option<Reading> {
+        // A server that is too busy to tell has no new figure.
+        let reading = read(&mut self.connection).await.ok()?;
+        self.looked = Instant::now();
+        self.rss_peak = self.rss_peak.max(reading.rss);
+        self.allocated_peak = self.allocated_peak.max(reading.allocated);
+        Some(reading)
+    }
+}
+
+async fn read(connection: &mut Connection) -> Result<Reading, KubeError> {
+    let page = match timeout(PAGE_WITHIN, page(connection)).await {
+        Ok(page) => page?,
+        Err(_) => {
+            connection.cancel();
+            let within = PAGE_WITHIN.as_secs();
+            return Err(KubeError::Body(format!("no {PATH} within {within} s")));
+        }
+    };
+    // Where it is not told, zero would be taken for what it is.
+    let told = |name: &str| {
+        let missing = || KubeError::Body(format!("{PATH} has no {name}"));
+        page.sum(name).ok_or_else(missing)
+    };
+    Ok(Reading {
+        cpu_s: told("process_cpu_seconds_total")?,
+        rss: told("process_resident_memory_bytes")? as u64,
+        allocated: page.allocated(),
+        counters: page.totals(),
+    })
+}
+
+async fn page(connection: &mut Connection) -> Result<MetricsText, KubeError> {
+    let answer = connection
+        .send(Method::GET, PATH, HeaderMap::new(), Bytes::new())
+        .await?;
+    let answer = accepted(Method::GET, PATH, answer).await?;
+    let page = whole(answer.into_body(), LARGEST_PAGE).await?;
+    Ok(MetricsText::new(
+        String::from_utf8_lossy(&page).into_owned(),
+    ))
+}

@@ -1,0 +1,186 @@
+//! The charts of a result, each as SVG and as PNG of double size. A chart that cannot be drawn costs that chart.
+
+mod axis;
+mod canvas;
+mod curves;
+mod figures;
+mod frame;
+mod panels;
+mod rows;
+mod thin;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plotters::prelude::*;
+
+use crate::result::SavedResult;
+pub use canvas::DrawError;
+use canvas::{Area, Ruler, failed};
+use curves::CurvesFigure;
+use figures::Subject;
+use panels::PanelsFigure;
+use rows::RowsFigure;
+
+/// Pixels of the bitmap per user unit of the SVG.
+const BITMAP_SCALE: u32 = 2;
+
+/// One chart: its name, which is its files' too, and its picture.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards` or `shard-watches`, and the data set where there are several.
+    pub name: String,
+    /// Name of the data set that it is of.
+    pub data_set: String,
+    /// What it shows, in a sentence: for people who do not see it.
+    pub caption: String,
+    figure: Figure,
+}
+
+#[derive(Debug, Clone)]
+enum Figure {
+    Rows(RowsFigure),
+    Panels(PanelsFigure),
+    Curves(CurvesFigure),
+}
+
+impl Chart {
+    /// The picture as an SVG document.
+    ///
+    /// # Errors
+    /// When plotters fails, which no input is known to cause.
+    pub fn svg(&self) -> Result<String, DrawError> {
+        let mut svg = String::new();
+        {
+            let area = SVGBackend::with_string(&mut svg, self.figure.size()).into_drawing_area();
+            self.figure.draw(&area, Ruler(1))?;
+            area.present().map_err(failed)?;
+        }
+        Ok(svg)
+    }
+
+    /// Writes the picture as a PNG.
+    ///
+    /// # Errors
+    /// When plotters fails or `path` cannot be written.
+    pub fn write_png(&self, path: &Path) -> Result<(), DrawError> {
+        let (width, height) = self.figure.size();
+        let area = BitMapBackend::new(path, (width * BITMAP_SCALE, height * BITMAP_SCALE))
+            .into_drawing_area();
+        self.figure.draw(&area, Ruler(BITMAP_SCALE))?;
+        area.present().map_err(failed)
+    }
+
+    /// Writes `NAME.svg` and `NAME.png` into `folder` and returns the SVG.
+    ///
+    /// # Errors
+    /// When either cannot be drawn or written.
+    pub fn write(&self, folder: &Path) -> Result<String, DrawError> {
+        let svg = self.svg()?;
+        fs::write(self.file(folder, "svg"), &svg).map_err(failed)?;
+        self.write_png(&self.file(folder, "png"))?;
+        Ok(svg)
+    }
+
+    fn file(&self, folder: &Path, extension: &str) -> PathBuf {
+        folder.join(format!("{}.{extension}", self.name))
+    }
+}
+
+impl Figure {
+    fn size(&self) -> (u32, u32) {
+        match self {
+            Self::Rows(figure) => figure.size(),
+            Self::Panels(figure) => figure.size(),
+            Self::Curves(figure) => figure.size(),
+        }
+    }
+
+    fn draw<DB: DrawingBackend>(&self, area: &Area<DB>, ruler: Ruler) -> Result<(), DrawError> {
+        plot_font::register();
+        area.fill(&WHITE).map_err(failed)?;
+        match self {
+            Self::Rows(figure) => figure.draw(area, ruler),
+            Self::Panels(figure) => figure.draw(area, ruler),
+            Self::Curves(figure) => figure.draw(area, ruler),
+        }
+    }
+}
+
+/// Every chart that the result has data for, in the order of the report.
+#[must_use]
+pub fn charts(result: &SavedResult) -> Vec<Chart> {
+    let data_sets = &result.report.data_sets;
+    let mut charts = Vec::new();
+    for data_set in data_sets {
+        let subject = Subject::new(result, data_set);
+        let figures = [
+            (
+                "latency",
+                "Time of one whole list, small request or event per strategy: median, extremes and the quantiles that n carries.",
+                subject.latency().map(Figure::Rows),
+            ),
+            (
+                "open-loop",
+                "Latency of small requests on a schedule, from their intended start and from sending, and how late they were sent.",
+                subject.open_loop().map(Figure::Rows),
+            ),
+            (
+                "bars",
+                "Each figure as a part of the limit that the scenario sets.",
+                subject.bars().map(Figure::Rows),
+            ),
+            (
+                "first-chunk",
+                "Time to the first chunk against the time of the whole list, per strategy.",
+                subject.first_chunk().map(Figure::Rows),
+            ),
+            (
+                "peak",
+                "Peak of the server's private memory above idle, per strategy, heap that the warm-up left behind included. Pages of mapped files (etcd's database) that lists read in are a mark of their own.",
+                subject.peak().map(Figure::Rows),
+            ),
+            (
+                "memory",
+                "Private and allocated memory of the server over time, with the idle line. Private memory includes heap that the warm-up left behind: what is above idle is not all of it held by a list. Pages of mapped files (etcd's database) are not in it.",
+                subject.memory().map(Figure::Panels),
+            ),
+            (
+                "cpu",
+                "CPU time of server and generator for one list or request, per strategy.",
+                subject.cpu().map(Figure::Rows),
+            ),
+            (
+                "shards",
+                "What a whole list costs that N workers share, against N: shards cut by the server, and everything cut by the clients.",
+                subject.shards().map(Figure::Curves),
+            ),
+            (
+                "shard-watches",
+                "What watches cost that N workers share, against N, while objects are written.",
+                subject.shard_watches().map(Figure::Curves),
+            ),
+        ];
+        for (name, caption, figure) in figures {
+            let name = if data_sets.len() == 1 {
+                name.to_owned()
+            } else {
+                format!("{name}-{}", file_name(&data_set.name))
+            };
+            charts.extend(figure.map(|figure| Chart {
+                name,
+                data_set: data_set.name.clone(),
+                caption: caption.to_owned(),
+                figure,
+            }));
+        }
+    }
+    charts
+}
+
+fn file_name(data_set: &str) -> String {
+    data_set.replace(
+        |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)),
+        "_",
+    )
+}

@@ -1,0 +1,128 @@
+//! A chart of small panels, each one measure against the number of workers: a line for each way to share the objects.
+
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::canvas::{Area, DrawError, Lettering, PALETTE, Ruler, failed, write, write_legend};
+use super::frame::{self, AxisLabels, HEAD_HEIGHT, LEGEND_AT, MARGIN, Panels};
+use crate::quantity::Unit;
+
+const PANELS: Panels = Panels {
+    columns: 2,
+    height: 290,
+    head: 26,
+};
+const AXIS_LABELS: AxisLabels = AxisLabels {
+    left: 62,
+    below: 38,
+    size: 12,
+};
+
+/// The number of workers has no unit.
+const WORKERS: Unit = Unit {
+    name: "number",
+    size: 1.0,
+};
+
+/// A chart of curves.
+#[derive(Debug, Clone)]
+pub(super) struct CurvesFigure {
+    pub(super) title: String,
+    pub(super) subtitle: String,
+    /// What each line of every panel is, in the order of their colours.
+    pub(super) names: Vec<String>,
+    pub(super) panels: Vec<CurvePanel>,
+}
+
+/// One measure.
+#[derive(Debug, Clone)]
+pub(super) struct CurvePanel {
+    pub(super) name: &'static str,
+    pub(super) unit: fn(f64) -> Unit,
+    /// For each of the figure's names: workers, and the measure in its base unit.
+    pub(super) lines: Vec<Vec<(f64, f64)>>,
+}
+
+impl CurvesFigure {
+    /// Width and height in user units.
+    pub(super) fn size(&self) -> (u32, u32) {
+        frame::size(PANELS.height_of(self.panels.len()) + MARGIN)
+    }
+
+    pub(super) fn draw<DB: DrawingBackend>(
+        &self,
+        area: &Area<DB>,
+        ruler: Ruler,
+    ) -> Result<(), DrawError> {
+        frame::write_heading(area, ruler, &self.title, &self.subtitle)?;
+        let names = self.names.iter().map(String::as_str).enumerate();
+        write_legend(area, ruler, (MARGIN, LEGEND_AT), 26, names, |line, x| {
+            let y = ruler.px(LEGEND_AT);
+            let stroke = colour_of(line).stroke_width(ruler.upx(3));
+            let ends = [(ruler.px(x), y), (ruler.px(x + 26), y)];
+            area.draw(&PathElement::new(ends, stroke)).map_err(failed)
+        })?;
+        for (n, panel) in self.panels.iter().enumerate() {
+            let (left, top) = PANELS.corner(n, HEAD_HEIGHT);
+            write(
+                area,
+                ruler,
+                panel.name,
+                Lettering::new(14).bold(),
+                (left, top + 12),
+                Some(PANELS.width() - 20),
+            )?;
+            panel.draw(&PANELS.plot(area, ruler, (left, top)), ruler)?;
+        }
+        Ok(())
+    }
+}
+
+impl CurvePanel {
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.lines.iter().flatten().copied()
+    }
+
+    /// The numbers of workers that there are, as doublings.
+    fn workers_axis(&self) -> Option<Axis> {
+        let mut ticks: Vec<f64> = self.points().map(|(workers, _)| workers).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
+        let (&low, &high) = ticks.first().zip(ticks.last())?;
+        (low > 0.0 && high > low).then_some(Axis {
+            unit: WORKERS,
+            logarithmic: true,
+            low,
+            high,
+            ticks,
+        })
+    }
+
+    fn draw<DB: DrawingBackend>(&self, area: &Area<DB>, ruler: Ruler) -> Result<(), DrawError> {
+        let values = self.points().map(|(_, value)| value);
+        let axes = self.workers_axis().zip(Axis::of(values, self.unit));
+        let Some((workers, height)) = axes else {
+            return Ok(());
+        };
+        let surface = frame::draw_axes(area, ruler, AXIS_LABELS, (&workers, "workers"), &height)?;
+        for (n, line) in self.lines.iter().enumerate() {
+            let placed: Vec<(f64, f64)> = line
+                .iter()
+                .map(|&(count, value)| (workers.place(count), height.place(value)))
+                .collect();
+            for &point in &placed {
+                let disc = Circle::new(point, ruler.px(4), colour_of(n).filled());
+                surface.draw(&disc).map_err(failed)?;
+            }
+            let stroke = colour_of(n).stroke_width(ruler.upx(2));
+            surface
+                .draw(&PathElement::new(placed, stroke))
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn colour_of(line: usize) -> RGBColor {
+    PALETTE[line % PALETTE.len()]
+}

@@ -1,0 +1,426 @@
+//! From a saved result to figures: what each chart shows.
+
+mod open_loop;
+mod shards;
+mod thresholds;
+
+use super::axis::Axis;
+use super::panels::{Panel, PanelGroup, PanelsFigure};
+use super::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
+use crate::case_text;
+use crate::quantity::{Quantity, Unit, step_of};
+use crate::result::{Case, DataSet, Quantiles, SavedResult};
+
+/// The cases of one data set, as charts see them.
+pub(super) struct Subject<'a> {
+    result: &'a SavedResult,
+    data_set: &'a DataSet,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(result: &'a SavedResult, data_set: &'a DataSet) -> Self {
+        Self { result, data_set }
+    }
+
+    fn cases(&self) -> impl Iterator<Item = &'a Case> {
+        self.result
+            .report
+            .cases
+            .iter()
+            .filter(|case| case.data_set == self.data_set.name)
+    }
+
+    /// Targets in the order of their first case.
+    fn targets(&self) -> Vec<&'a str> {
+        let mut targets = Vec::new();
+        for case in self.cases() {
+            if !targets.contains(&case.target.as_str()) {
+                targets.push(&case.target);
+            }
+        }
+        targets
+    }
+
+    /// The target's name with what it runs.
+    fn target_title(&self, target: &str) -> String {
+        let servers = &self.result.report.environment.servers;
+        match servers
+            .iter()
+            .find(|server| server.target == target)
+            .map(|server| server.program.as_str())
+        {
+            Some(program) if !program.is_empty() && program != target => {
+                format!("{target}: {program}")
+            }
+            _ => target.to_owned(),
+        }
+    }
+
+    fn subtitle(&self, rest: &str) -> String {
+        let DataSet {
+            name,
+            objects,
+            bytes,
+            ..
+        } = self.data_set;
+        let interrupted = if self.result.report.interrupted {
+            " · INTERRUPTED RUN"
+        } else {
+            ""
+        };
+        format!(
+            "{name}: {} objects, {} · {rest}{interrupted}",
+            Quantity::Count(*objects),
+            Quantity::bytes(*bytes)
+        )
+    }
+
+    fn groups(&self, row: impl Fn(&Case, FigureRow) -> FigureRow) -> Vec<Group> {
+        self.targets()
+            .into_iter()
+            .map(|target| Group {
+                name: self.target_title(target),
+                rows: self
+                    .cases()
+                    .filter(|case| case.target == target)
+                    .map(|case| row(case, named(case)))
+                    .collect(),
+            })
+            .collect()
+    }
+
+    fn rows(
+        &self,
+        title: &str,
+        subtitle: &str,
+        measure: &'static str,
+        unit: fn(f64) -> Unit,
+        legend: Vec<(Shape, &'static str)>,
+        row: impl Fn(&Case, FigureRow) -> FigureRow,
+    ) -> Option<RowsFigure> {
+        let groups = self.groups(row);
+        let values = groups
+            .iter()
+            .flat_map(|group| &group.rows)
+            .flat_map(|row| &row.marks)
+            .flat_map(|mark| [mark.from, mark.to]);
+        let axis = Axis::of(values, unit)?;
+        Some(RowsFigure {
+            title: title.to_owned(),
+            subtitle: self.subtitle(subtitle),
+            measure,
+            axis,
+            legend,
+            groups,
+        })
+    }
+
+    /// The words for a data set that was only listed, or for one with other requests.
+    fn of_lists(&self, lists: &'static str, requests: &'static str) -> &'static str {
+        let is_list = |case: &Case| case.requests_per_s.is_none() && case.watchers.is_none();
+        if self.cases().all(is_list) {
+            lists
+        } else {
+            requests
+        }
+    }
+
+    /// Quantiles of the time of a whole list, per strategy.
+    pub(super) fn latency(&self) -> Option<RowsFigure> {
+        let mut legend = vec![
+            (Shape::Disc, "median"),
+            (Shape::Span, "minimum to maximum"),
+            (Shape::Stroke, "p90"),
+            (Shape::Cross, "p99"),
+            (Shape::Ring, "median without checking"),
+        ];
+        let mut latencies = self.cases().filter_map(|case| case.latency_ms.as_ref());
+        if latencies.any(is_one_or_two) {
+            legend.push((Shape::Square, "each, of one or two"));
+        }
+        self.rows(
+            self.of_lists("Time of one whole list", "Time of one request"),
+            "lower is better; quantiles only where n carries them",
+            self.of_lists("time of one list", "time of one request"),
+            Unit::of_time,
+            legend,
+            |case, mut row| {
+                let Some(latency) = &case.latency_ms else {
+                    return row;
+                };
+                row.marks.extend(span(latency));
+                row.marks
+                    .extend(latency.p90.map(|ms| Mark::at(Shape::Stroke, ms)));
+                row.marks
+                    .extend(latency.p99.map(|ms| Mark::at(Shape::Cross, ms)));
+                row.marks.extend(
+                    case.null_sink_ms
+                        .as_ref()
+                        .and_then(|q| q.p50)
+                        .map(|ms| Mark::at(Shape::Ring, ms)),
+                );
+                row.marks
+                    .extend(latency.p50.map(|ms| Mark::at(Shape::Disc, ms)));
+                let mut number = latency.p50;
+                row.number_detail = format!("n = {}", Quantity::Count(latency.n));
+                if is_one_or_two(latency) {
+                    let each = [latency.min, latency.max].into_iter().flatten();
+                    row.marks.extend(each.map(|ms| Mark::at(Shape::Square, ms)));
+                    number = latency.max;
+                    if latency.n == 2 {
+                        row.number_detail = "the longer of 2".to_owned();
+                    }
+                }
+                row.number = Quantity::or_absent(number.map(Quantity::Milliseconds));
+                row
+            },
+        )
+    }
+
+    /// How long a reader waits for the first object, against the whole list.
+    pub(super) fn first_chunk(&self) -> Option<RowsFigure> {
+        if !self.cases().any(|case| case.first_chunk_ms.is_some()) {
+            return None;
+        }
+        let legend = vec![
+            (Shape::Disc, "first chunk, median"),
+            (Shape::Cross, "first chunk, p99"),
+            (Shape::Ring, "whole list, median"),
+        ];
+        self.rows(
+            "First chunk against the whole list",
+            "lower is better; first chunks of lists cancelled after it",
+            "time from the start of the list",
+            Unit::of_time,
+            legend,
+            |case, mut row| {
+                let whole = case.latency_ms.as_ref().and_then(|latency| latency.p50);
+                let first = case.first_chunk_ms.as_ref();
+                let from = first
+                    .and_then(|q| q.p50)
+                    .into_iter()
+                    .chain(whole)
+                    .reduce(f64::min);
+                row.marks
+                    .extend(from.zip(whole).map(|(from, to)| Mark::span(from, to)));
+                row.marks.extend(whole.map(|ms| Mark::at(Shape::Ring, ms)));
+                row.marks.extend(
+                    first
+                        .and_then(|q| q.p99)
+                        .map(|ms| Mark::at(Shape::Cross, ms)),
+                );
+                row.marks.extend(
+                    first
+                        .and_then(|q| q.p50)
+                        .map(|ms| Mark::at(Shape::Disc, ms)),
+                );
+                match first {
+                    Some(first) => {
+                        row.number = Quantity::or_absent(first.p50.map(Quantity::Milliseconds));
+                        row.number_detail = format!(
+                            "p99 {}, n = {}",
+                            Quantity::or_absent(first.p99.map(Quantity::Milliseconds)),
+                            Quantity::Count(first.n)
+                        );
+                    }
+                    None if whole.is_some() => {
+                        row.number_detail = "first chunk not measured".to_owned()
+                    }
+                    None => {}
+                }
+                row
+            },
+        )
+    }
+
+    /// The peak of the server's memory above what it held at rest.
+    pub(super) fn peak(&self) -> Option<RowsFigure> {
+        self.rows(
+            "Server memory above idle, at its peak",
+            "lower is better; private memory, or what was allocated; pages of mapped files apart",
+            "peak above idle",
+            Unit::of_size,
+            vec![
+                (Shape::Bar, "private memory above idle"),
+                (Shape::Cross, "pages of mapped files"),
+                (Shape::Ring, "bytes of one list"),
+            ],
+            |case, mut row| {
+                let Some(server) = &case.server else {
+                    return row;
+                };
+                if case.bytes > 0 {
+                    row.marks
+                        .push(Mark::at(Shape::Ring, case.bytes as f64).as_reference());
+                }
+                // What its counter cannot tell is drawn where that begins to.
+                let least = server.rss_resolution.map_or(0.0, step_of);
+                let above = (server.peak_above_idle as f64).max(least);
+                row.marks.push(Mark::at(Shape::Bar, above));
+                let mapped = server.mapped_above_idle();
+                row.marks
+                    .extend(mapped.map(|bytes| Mark::at(Shape::Cross, bytes as f64)));
+                let private = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+                row.number = private.to_string();
+                let ratio = case_text::per_listed_byte(case);
+                let ratio = ratio.map(|ratio| format!("{ratio} the bytes in flight"));
+                let files = mapped.map(Quantity::bytes);
+                let files = files.map(|files| format!("+ {files} of files"));
+                let details: Vec<String> = ratio.into_iter().chain(files).collect();
+                row.number_detail = details.join(", ");
+                row
+            },
+        )
+    }
+
+    /// CPU of server and generator for one list.
+    pub(super) fn cpu(&self) -> Option<RowsFigure> {
+        self.rows(
+            self.of_lists("CPU time for one list", "CPU time for one request"),
+            "lower is better; user and system time over the measured phase",
+            self.of_lists("CPU time per list", "CPU time per request"),
+            Unit::of_time,
+            vec![(Shape::Bar, "server"), (Shape::Ring, "generator")],
+            |case, mut row| {
+                let server = case
+                    .server
+                    .as_ref()
+                    .and_then(|server| server.cpu_s_per_request);
+                let client = case
+                    .client
+                    .as_ref()
+                    .filter(|_| case.requests > 0)
+                    .map(|client| client.cpu_s / case.requests as f64);
+                row.marks
+                    .extend(server.map(|s| Mark::at(Shape::Bar, s * 1e3)));
+                row.marks
+                    .extend(client.map(|s| Mark::at(Shape::Ring, s * 1e3).as_reference()));
+                row.number = server.map_or_else(String::new, |s| Quantity::seconds(s).to_string());
+                let client = client.map(|s| format!("generator {}", Quantity::seconds(s)));
+                let rate = case.requests_per_s.map(Quantity::PerSecond);
+                let rate = rate.map(|rate| format!("at {rate}"));
+                let details: Vec<String> = client.into_iter().chain(rate).collect();
+                row.number_detail = details.join(", ");
+                row
+            },
+        )
+    }
+
+    /// The server's memory while each row ran.
+    pub(super) fn memory(&self) -> Option<PanelsFigure> {
+        let groups: Vec<PanelGroup> = self
+            .targets()
+            .into_iter()
+            .map(|target| PanelGroup {
+                name: self.target_title(target),
+                panels: self
+                    .cases()
+                    .filter(|case| case.target == target)
+                    .map(|case| self.panel(case))
+                    .collect(),
+            })
+            .collect();
+        if groups
+            .iter()
+            .flat_map(|group| &group.panels)
+            .all(|panel| panel.private.is_empty())
+        {
+            return None;
+        }
+        Some(PanelsFigure {
+            title: "Memory over time".to_owned(),
+            subtitle: self.subtitle(
+                "one panel per row, from the start of its measured phase; one height per target",
+            ),
+            groups,
+        })
+    }
+
+    fn panel(&self, case: &Case) -> Panel {
+        let id = case.id();
+        let mut panel = Panel {
+            name: full_name(case),
+            idle: case.server.as_ref().map(|server| {
+                let private = server.rss_anon_idle.unwrap_or(server.rss_idle);
+                private as f64
+            }),
+            note: case_text::warnings(case).join("; "),
+            growth: case.server.as_ref().map_or_else(String::new, |server| {
+                let above = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+                format!("peak {above} above idle")
+            }),
+            counts: case.counts(),
+            ..Panel::default()
+        };
+        for series in self.result.series.iter().filter(|series| series.case == id) {
+            if series.process == GENERATOR {
+                panel.generator = series
+                    .samples
+                    .iter()
+                    .map(|sample| (sample.elapsed_s, sample.rss as f64))
+                    .collect();
+                continue;
+            }
+            // A target may be several processes, sampled one after the other at each tick: their sizes add up.
+            for (at, sample) in series.samples.iter().enumerate() {
+                add(
+                    &mut panel.private,
+                    at,
+                    (sample.elapsed_s, sample.anon as f64),
+                );
+                if let Some(allocated) = sample.allocated {
+                    add(
+                        &mut panel.allocated,
+                        at,
+                        (sample.elapsed_s, allocated as f64),
+                    );
+                }
+            }
+        }
+        panel
+    }
+}
+
+/// How the generator's own series is called.
+const GENERATOR: &str = "loadgen";
+
+fn add(line: &mut Vec<(f64, f64)>, at: usize, (s, bytes): (f64, f64)) {
+    match line.get_mut(at) {
+        Some(point) => point.1 += bytes,
+        None => line.push((s, bytes)),
+    }
+}
+
+/// Whether there are too few for a median: then each is shown.
+fn is_one_or_two(quantiles: &Quantiles) -> bool {
+    (1..=2).contains(&quantiles.n)
+}
+
+fn span(quantiles: &Quantiles) -> Option<Mark> {
+    quantiles
+        .min
+        .zip(quantiles.max)
+        .map(|(min, max)| Mark::span(min, max))
+}
+
+/// A row with its names and notes, and no marks yet.
+fn named(case: &Case) -> FigureRow {
+    let options = case.options();
+    let detail = match &case.encoding {
+        // What sets the row apart from others of its name goes before how it was encoded.
+        _ if !options.is_empty() => options.join(", "),
+        Some(encoding) => format!("{} tier, {encoding}", case.tier),
+        None => format!("{} tier", case.tier),
+    };
+    FigureRow {
+        name: case_text::strategy_and_clients(case),
+        detail,
+        note: case_text::warnings(case).join("; "),
+        counts: case.counts(),
+        ..FigureRow::default()
+    }
+}
+
+fn full_name(case: &Case) -> String {
+    format!("{} ({} tier)", case_text::strategy(case), case.tier)
+}

@@ -1,0 +1,62 @@
+//! Latency under a schedule: what somebody waits, against what a generator that waits for answers would have seen.
+
+use super::Subject;
+use crate::charts::rows::{Mark, RowsFigure, Shape};
+use crate::quantity::{Quantity, Unit};
+
+impl Subject<'_> {
+    /// Corrected and uncorrected latency of rows in an open loop, and how late the generator was.
+    pub(in crate::charts) fn open_loop(&self) -> Option<RowsFigure> {
+        let legend = vec![
+            (Shape::Disc, "median"),
+            (Shape::Cross, "p99"),
+            (Shape::Ring, "p99 from sending"),
+            (Shape::Stroke, "p99 of sending late"),
+        ];
+        let mut figure = self.rows(
+            "Latency in open loop",
+            "lower is better; from the intended start, whatever kept the request from leaving then",
+            "time of one request",
+            Unit::of_time,
+            legend,
+            |case, mut row| {
+                let (Some(latency), Some(offered)) = (&case.latency_ms, case.offered_per_s) else {
+                    return row;
+                };
+                // Events of writes on a schedule are timed from the writes.
+                if case.shards.is_some() {
+                    return row;
+                }
+                let uncorrected = case.service_ms.as_ref().and_then(|q| q.p99);
+                let client = case.client.as_ref();
+                let late = client.and_then(|c| c.lag_ms.as_ref()).and_then(|q| q.p99);
+                let span = latency.p50.zip(latency.p99);
+                row.marks
+                    .extend(span.map(|(from, to)| Mark::span(from, to)));
+                let marks = [
+                    (Shape::Stroke, late, true),
+                    (Shape::Ring, uncorrected, true),
+                    (Shape::Cross, latency.p99, false),
+                    (Shape::Disc, latency.p50, false),
+                ];
+                for (shape, value, is_reference) in marks {
+                    let mark = value.map(|ms| Mark::at(shape, ms));
+                    row.marks.extend(mark.map(|mark| Mark {
+                        is_reference,
+                        ..mark
+                    }));
+                }
+                let p99 = latency.p99.map(Quantity::Milliseconds);
+                row.number = format!("p99 {}", Quantity::or_absent(p99));
+                row.number_detail = format!("at {}", Quantity::PerSecond(offered));
+                row
+            },
+        )?;
+        // Rows of a closed loop have no schedule to be held against.
+        for group in &mut figure.groups {
+            group.rows.retain(|row| !row.marks.is_empty());
+        }
+        figure.groups.retain(|group| !group.rows.is_empty());
+        Some(figure)
+    }
+}

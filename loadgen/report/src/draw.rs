@@ -1,0 +1,113 @@
+//! What people look at: charts, a page, a table. Drawn only from a saved result, so that any result can be drawn again.
+
+use std::any::Any;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use crate::charts::{Chart, charts};
+use crate::history::History;
+use crate::page::{self, Picture};
+use crate::result::{FolderError, Report, ResultFolder, SavedResult};
+use crate::terminal;
+
+/// Why a saved result could not be drawn again.
+#[derive(Debug, thiserror::Error)]
+pub enum DrawAgainError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A chart or a page could not be drawn or written.
+    #[error("{}: {failures}", folder.display())]
+    NotDrawn {
+        /// The result's folder.
+        folder: PathBuf,
+        /// What, and why, `; ` between them.
+        failures: String,
+    },
+}
+
+/// Saves a result, draws it, and gives the folder its name. What could not be drawn is returned in words: it costs a
+/// picture, not the run.
+///
+/// # Errors
+/// When the raw data cannot be saved.
+pub fn publish(
+    result: &SavedResult,
+    folder: ResultFolder,
+) -> Result<(PathBuf, Vec<String>), FolderError> {
+    folder.write(result)?;
+    let failures = draw(result, folder.path());
+    Ok((folder.finish()?, failures))
+}
+
+/// Draws all charts, the page and the README of a result into `folder`. Returns what could not be drawn, and why.
+#[must_use]
+pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut pictures = Vec::new();
+    for chart in charts(result) {
+        match draw_chart(&chart, folder) {
+            Ok(svg) => pictures.push(Picture {
+                name: chart.name,
+                caption: chart.caption,
+                svg,
+                data_set: chart.data_set,
+            }),
+            Err(why) => failures.push(format!("chart {}: {why}", chart.name)),
+        }
+    }
+    let history = History::beside(folder).unwrap_or_else(|error| {
+        failures.push(format!("history of thresholds: {error}"));
+        History::default()
+    });
+    type Page = fn(&Report, &[Picture], &History) -> Result<String, minijinja::Error>;
+    for (name, page) in [
+        ("report.html", page::html as Page),
+        ("README.md", page::readme),
+    ] {
+        let written = page(&result.report, &pictures, &history)
+            .map_err(|error| error.to_string())
+            .and_then(|text| fs::write(folder.join(name), text).map_err(|error| error.to_string()));
+        if let Err(why) = written {
+            failures.push(format!("{name}: {why}"));
+        }
+    }
+    failures
+}
+
+/// Draws a saved result again, in its folder. Returns its table.
+///
+/// # Errors
+/// When the folder holds no result, or something cannot be drawn.
+pub fn draw_again(folder: &Path) -> Result<String, DrawAgainError> {
+    let result = SavedResult::load(folder)?;
+    let failures = draw(&result, folder);
+    if !failures.is_empty() {
+        return Err(DrawAgainError::NotDrawn {
+            folder: folder.to_owned(),
+            failures: failures.join("; "),
+        });
+    }
+    let table = terminal::text(&result.report, terminal::width());
+    Ok(format!(
+        "{table}drawn again: {}\n",
+        folder.join("report.html").display()
+    ))
+}
+
+/// Plotters reports some of its failures by panicking.
+fn draw_chart(chart: &Chart, folder: &Path) -> Result<String, String> {
+    match catch_unwind(AssertUnwindSafe(|| chart.write(folder))) {
+        Ok(drawn) => drawn.map_err(|error| error.to_string()),
+        Err(panic) => Err(words(panic.as_ref())),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("plotters panicked").to_owned()
+}

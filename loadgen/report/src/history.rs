@@ -1,0 +1,112 @@
+//! `thresholds.csv`: which thresholds the runs met that were kept before, one line for each
+//! threshold and run.
+//!
+//! `scripts/keep` appends to it. It lies beside the result folders, so that a result which is drawn
+//! there says in how many of the last runs each of its thresholds held.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::result::{Bar, Report};
+use crate::threshold_table::BarTable;
+
+/// Name of the file, in the folder that holds the results.
+const HISTORY_FILE: &str = "thresholds.csv";
+
+/// So many runs are looked back at.
+const LAST_RUNS: usize = 5;
+
+/// Title of the column.
+const HELD: &str = "held";
+
+/// One threshold in one run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Line {
+    /// [`Report::started`].
+    date: String,
+    scenario: String,
+    target: String,
+    /// Data set, tier and row.
+    case: String,
+    threshold: String,
+    /// `<=` or `>=`, and a number in the unit of the figure.
+    limit: String,
+    /// `yes`, `no`, or `undecided`.
+    met: String,
+}
+
+/// The thresholds of runs that were kept.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct History(Vec<Line>);
+
+impl History {
+    /// Reads the history beside a result folder; empty where there is none.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub(super) fn beside(folder: &Path) -> Result<Self, csv::Error> {
+        // A relative folder of one name has an empty parent, `.` has none.
+        let folder = folder.canonicalize().map_err(csv::Error::from)?;
+        let Some(parent) = folder.parent() else {
+            return Ok(Self::default());
+        };
+        match File::open(parent.join(HISTORY_FILE)) {
+            Ok(file) => csv::Reader::from_reader(file)
+                .deserialize()
+                .collect::<Result<_, _>>()
+                .map(Self),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds a column that says in how many of the last runs each threshold held, where there is any
+    /// history of them.
+    pub(super) fn add_to(&self, table: &mut BarTable, report: &Report) {
+        let held: Vec<Option<String>> = report
+            .bars
+            .iter()
+            .map(|bar| self.held(bar, report))
+            .collect();
+        if held.iter().all(Option::is_none) {
+            return;
+        }
+        table.titles.push(HELD.to_owned());
+        for (row, held) in table.rows.iter_mut().zip(held) {
+            row.cells.push(held.unwrap_or_default());
+        }
+    }
+
+    /// `in 4 of the last 5 runs`: of those up to this report that had the same limit. Undecided is
+    /// not held.
+    fn held(&self, bar: &Bar, report: &Report) -> Option<String> {
+        let mut runs: Vec<&Line> = self
+            .0
+            .iter()
+            .filter(|line| line.is_of(bar, report) && line.date <= report.started)
+            .collect();
+        runs.sort_by(|a, b| b.date.cmp(&a.date));
+        runs.truncate(LAST_RUNS);
+        let held = runs.iter().filter(|line| line.met == "yes").count();
+        match runs.len() {
+            0 => None,
+            1 => Some(format!("in {held} of 1 run")),
+            of => Some(format!("in {held} of the last {of} runs")),
+        }
+    }
+}
+
+impl Line {
+    fn is_of(&self, bar: &Bar, report: &Report) -> bool {
+        let (sign, number) = self.limit.split_once(' ').unwrap_or_default();
+        self.scenario == report.scenario
+            && self.target == bar.target
+            && self.threshold == bar.name
+            && self.case == format!("{} {}", bar.data_set, bar.row)
+            && (sign == ">=") == bar.at_least
+            && number.parse() == Ok(bar.limit)
+    }
+}

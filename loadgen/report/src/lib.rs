@@ -1,0 +1,27 @@
+//! Saved results: what a run found as it is kept on disk, and everything that is made of it:
+//! statistics, thresholds, comparison, charts, pages and tables. Works from saved results alone, so
+//! that any result can be judged, compared and drawn again.
+//!
+//! - [`result`]: the structs of `report.json` and the folder around it
+//! - [`latency`]: distributions, and which quantiles a sample may claim
+//! - [`threshold`]: promised limits, held against a result; [`threshold_table`]: how they are
+//!   shown; `history`: how often each was met before
+//! - [`compare`]: two results side by side
+//! - [`draw`]: a result drawn into its folder: [`charts`], `page`
+//! - [`terminal`]: the table of a result, made of [`case_text`], [`warm_up`] and [`machine`]
+//! - [`quantity`]: numbers with their units
+
+pub mod case_text;
+pub mod charts;
+pub mod compare;
+pub mod draw;
+mod history;
+pub mod latency;
+pub mod machine;
+mod page;
+pub mod quantity;
+pub mod result;
+pub mod terminal;
+pub mod threshold;
+pub mod threshold_table;
+pub mod warm_up;

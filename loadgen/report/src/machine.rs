@@ -1,0 +1,113 @@
+//! One line about the machine: how much of it the run had to itself.
+
+use crate::result::{Case, MachineLoad};
+
+/// A part of the machine's CPU from which on a case counts as disturbed.
+const DISTURBED: f64 = 0.05;
+
+/// How quiet the machine was while these cases were measured; `None` where nothing is known of any.
+#[must_use]
+pub fn line<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
+    let cases: Vec<MachineLoad> = cases.filter_map(|case| case.machine).collect();
+    let of = |part: fn(&MachineLoad) -> Option<f64>| Parts::of(cases.iter().filter_map(part));
+    let mut said = Vec::new();
+    if let Some(others) = of(|load| load.others_cpu_part) {
+        let disturbed = others.all.iter().filter(|&&part| part > DISTURBED).count();
+        said.push(format!(
+            "other processes had {} of its CPU (median of {} cases; at worst {}; more than {} in {disturbed})",
+            percent(others.median()),
+            others.all.len(),
+            percent(others.worst()),
+            percent(DISTURBED),
+        ));
+    }
+    let rest = [
+        (of(|load| load.stolen_cpu_part), "its host kept", " of it"),
+        (
+            of(|load| load.waiting_part),
+            "a task of this or another process waited for a core",
+            " of the time",
+        ),
+    ];
+    for (parts, begin, end) in rest {
+        said.extend(parts.map(|parts| {
+            let [median, worst] = [parts.median(), parts.worst()].map(percent);
+            format!("{begin} {median}{end} (at worst {worst})")
+        }));
+    }
+    (!said.is_empty()).then(|| format!("The machine: {}.", said.join("; ")))
+}
+
+/// Parts of a whole, in order.
+struct Parts {
+    all: Vec<f64>,
+}
+
+impl Parts {
+    /// `None` of none.
+    fn of(parts: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut all: Vec<f64> = parts.collect();
+        all.sort_by(f64::total_cmp);
+        (!all.is_empty()).then_some(Self { all })
+    }
+
+    /// The middle one, the upper of two.
+    fn median(&self) -> f64 {
+        self.all[self.all.len() / 2]
+    }
+
+    fn worst(&self) -> f64 {
+        self.all[self.all.len() - 1]
+    }
+}
+
+fn percent(part: f64) -> String {
+    match part * 100.0 {
+        0.0 => "0 %".to_owned(),
+        percent if percent < 0.1 => "< 0.1 %".to_owned(),
+        percent if percent < 9.95 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Outcome;
+    use workloads::strategy::Tier;
+
+    fn line_of(loads: &[Option<MachineLoad>]) -> Option<String> {
+        let case = |machine: &Option<MachineLoad>| {
+            let mut case = Case::new("pods", "bench", Tier::Etcd, "stream", Outcome::Measured);
+            case.machine = *machine;
+            case
+        };
+        let cases: Vec<Case> = loads.iter().map(case).collect();
+        line(cases.iter())
+    }
+
+    #[test]
+    fn all_cases_come_to_one_line() {
+        let load = |others, stolen| {
+            Some(MachineLoad {
+                others_cpu_part: Some(others),
+                stolen_cpu_part: Some(stolen),
+                waiting_part: None,
+            })
+        };
+        let loads = [load(0.004, 0.0), load(0.31, 0.0), load(0.06, 0.02), None];
+        assert_eq!(
+            line_of(&loads).as_deref(),
+            Some(
+                "The machine: other processes had 6.0 % of its CPU (median of 3 cases; at worst 31 %; \
+                 more than 5.0 % in 2); its host kept 0 % of it (at worst 2.0 %)."
+            )
+        );
+    }
+
+    #[test]
+    fn of_short_cases_nothing_is_said() {
+        assert_eq!(line_of(&[None, None]), None);
+        assert_eq!(line_of(&[Some(MachineLoad::default())]), None);
+    }
+}

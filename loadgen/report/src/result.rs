@@ -1,0 +1,36 @@
+//! What a run found, as it is kept on disk: the structs of `report.json`, the folder around it, and
+//! the environment that the numbers were made in. The run driver fills these; charts, pages and
+//! comparisons read only what was saved.
+//!
+//! - [`histogram_log`], [`series`]: the raw data beside it
+
+mod baseline;
+mod case;
+mod environment;
+mod folder;
+pub mod histogram_log;
+mod machine;
+pub(crate) mod quantiles;
+mod report;
+mod rounds;
+pub mod series;
+mod server;
+mod shards;
+mod threshold;
+mod warm_up;
+
+pub use baseline::{Spread, Transfer, Yardstick, YardstickRound};
+pub use case::{Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
+pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
+pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
+pub use machine::MachineLoad;
+pub use quantiles::Quantiles;
+pub use report::{DataSet, Report, SCHEMA_VERSION};
+pub use rounds::Round;
+pub use server::{ServerFigures, TierFigures};
+pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
+pub use threshold::{Bar, OtherTarget};
+pub use warm_up::{Cold, WarmUp};
+
+#[cfg(test)]
+mod schema;

@@ -1,0 +1,175 @@
+//! `histograms.hlog`: every histogram of a run in HdrHistogram's interval log (V2, base64), readable by any HDR tool.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2Serializer};
+
+use crate::latency::Latencies;
+
+/// One line of the log: a histogram, what it is of, and when it was filled.
+#[derive(Debug, Clone)]
+pub struct TaggedHistogram {
+    /// What was timed: `latency`, `null_sink`, `first_chunk` or `lag`.
+    pub measure: String,
+    /// [`crate::result::Case::id`].
+    pub case: String,
+    /// When its first value was recorded, from the start of the run.
+    pub start: Duration,
+    /// How long it was filled.
+    pub duration: Duration,
+    /// The values.
+    pub histogram: Latencies,
+}
+
+impl TaggedHistogram {
+    /// The tag in the log: measure and case. The format forbids commas and white space.
+    fn tag(&self) -> String {
+        format!("{}/{}", self.measure, log_name(&self.case))
+    }
+}
+
+/// A case's id as it appears in a tag.
+pub(crate) fn log_name(case: &str) -> String {
+    case.replace(|c: char| c == ',' || c.is_whitespace(), "_")
+}
+
+/// Why a log could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file could not be written.
+    #[error("cannot write the histogram log: {0}")]
+    Write(String),
+    /// Something that is no interval log.
+    #[error("the histogram log is damaged at byte {0}")]
+    Syntax(usize),
+    /// A line whose histogram does not decode.
+    #[error("the histogram log's entry `{tag}` is damaged: {reason}")]
+    Histogram {
+        /// Tag of the entry.
+        tag: String,
+        /// What the decoder said.
+        reason: String,
+    },
+}
+
+/// Writes all histograms, values in nanoseconds; the maximum in each line is in milliseconds.
+///
+/// # Errors
+/// When `to` cannot be written.
+pub fn write_log(
+    to: &mut impl Write,
+    base: SystemTime,
+    histograms: &[TaggedHistogram],
+) -> Result<(), LogError> {
+    let failed = |error: &dyn std::fmt::Display| LogError::Write(error.to_string());
+    let mut serializer = V2Serializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("values are nanoseconds; the tag is what was timed, target and strategy")
+        .with_base_time(base)
+        .with_max_value_divisor(1e6)
+        .begin_log_with(to, &mut serializer)
+        .map_err(|error| failed(&error))?;
+    for entry in histograms {
+        let tag = entry.tag();
+        log.write_histogram(
+            entry.histogram.histogram_ns(),
+            entry.start,
+            entry.duration,
+            Tag::new(&tag),
+        )
+        .map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+/// Reads a log back. `case` of each entry is the id with commas and white space replaced by `_`.
+///
+/// # Errors
+/// When the bytes are no interval log, or hold a histogram that does not decode.
+pub fn read_log(log: &[u8]) -> Result<Vec<TaggedHistogram>, LogError> {
+    let mut histograms = Vec::new();
+    for entry in IntervalLogIterator::new(log) {
+        let interval = match entry {
+            Ok(LogEntry::Interval(interval)) => interval,
+            Ok(_) => continue,
+            Err(hdrhistogram::serialization::interval_log::LogIteratorError::ParseError {
+                offset,
+            }) => return Err(LogError::Syntax(offset)),
+        };
+        let tag = interval
+            .tag()
+            .map_or_else(String::new, |tag| tag.as_str().to_owned());
+        let damaged = |reason: String| LogError::Histogram {
+            tag: tag.clone(),
+            reason,
+        };
+        let bytes = STANDARD
+            .decode(interval.encoded_histogram())
+            .map_err(|error| damaged(error.to_string()))?;
+        let histogram = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| damaged(error.to_string()))?;
+        let (measure, case) = tag
+            .split_once('/')
+            .ok_or_else(|| damaged("the tag names no case".to_owned()))?;
+        histograms.push(TaggedHistogram {
+            measure: measure.to_owned(),
+            case: case.to_owned(),
+            start: interval.start_timestamp(),
+            duration: interval.duration(),
+            histogram: Latencies::new(histogram, 0),
+        });
+    }
+    Ok(histograms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let histogram: Latencies = [3, 40, 41].map(Duration::from_millis).into_iter().collect();
+        let entry = TaggedHistogram {
+            measure: "latency".into(),
+            case: "http://a:1,http://b:2/paged:500".into(),
+            start: Duration::from_secs(2),
+            duration: Duration::from_millis(84),
+            histogram,
+        };
+        let mut log = Vec::new();
+        write_log(
+            &mut log,
+            SystemTime::UNIX_EPOCH,
+            std::slice::from_ref(&entry),
+        )
+        .expect("a vector takes everything");
+        let read = read_log(&log).expect("the log that was just written");
+        assert_eq!(read.len(), 1);
+        assert_eq!(
+            (read[0].measure.as_str(), read[0].case.as_str()),
+            ("latency", "http://a:1_http://b:2/paged:500")
+        );
+        assert_eq!(
+            (read[0].start, read[0].duration),
+            (entry.start, entry.duration)
+        );
+        assert_eq!(
+            read[0].histogram.quantiles_ms(),
+            entry.histogram.quantiles_ms()
+        );
+    }
+
+    #[test]
+    fn a_damaged_entry_is_named() {
+        let error = read_log(b"Tag=latency/a/b,0.1,1.0,2.0,bm90IGEgaGlzdG9ncmFt\n")
+            .expect_err("that is no histogram");
+        assert!(error.to_string().contains("`latency/a/b`"), "{error}");
+    }
+}

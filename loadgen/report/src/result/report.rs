@@ -1,0 +1,51 @@
+//! `report.json`.
+
+use serde::{Deserialize, Serialize};
+
+use super::case::Case;
+use super::environment::Environment;
+use super::threshold::Bar;
+
+/// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new fields do not count.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// `report.json`, whole. Its published JSON Schema is `loadgen/report/schema/report.schema.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// [`SCHEMA_VERSION`] of the program that wrote it.
+    pub schema_version: u32,
+    /// Name of the scenario, or `prefix` when what was there was read.
+    pub scenario: String,
+    /// When the run began: RFC 3339, UTC.
+    pub started: String,
+    /// Wall-clock length of the whole run, seeding and settling included.
+    pub elapsed_s: f64,
+    /// True when the run was stopped from outside: the cases hold what was measured up to then.
+    pub interrupted: bool,
+    /// Where and with what it ran.
+    pub environment: Environment,
+    /// What was listed, each by itself.
+    pub data_sets: Vec<DataSet>,
+    /// One entry per data set, target and strategy, in the order in which they ran. What could not run is here too, with its reason.
+    pub cases: Vec<Case>,
+    /// The scenario's bars and what the run made of them.
+    #[serde(default)]
+    pub bars: Vec<Bar>,
+}
+
+/// What was listed: enough to make the same bytes again anywhere.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DataSet {
+    /// Its name in the scenario, or `prefix:…` for what was found on an endpoint.
+    pub name: String,
+    /// Seed of the generator; null when the data was not ours.
+    pub seed: Option<u64>,
+    /// Number of objects.
+    pub objects: u64,
+    /// Keys and values together, without any envelope.
+    pub bytes: u64,
+    /// The fingerprint of the whole set, which every case must have received; null when the data was not ours.
+    pub fingerprint: Option<String>,
+}

@@ -1,0 +1,143 @@
+//! The table at the end of a run: one per data set, with what must not be compared written below it.
+
+use std::fmt::Write as _;
+
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+};
+
+use crate::case_text::{FIRST_LIST, NOTES, Row, SOCKETS, TITLES};
+use crate::quantity::Quantity;
+use crate::result::{DataSet, Report};
+use crate::threshold_table::{self, BarTable};
+use crate::{machine, warm_up};
+
+/// A line below the titles and none between rows, which are short.
+pub(crate) const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Cells before this one are names and stand at the left; numbers stand at the right.
+const FIRST_NUMBER: usize = 4;
+
+/// Columns that a narrow terminal does without (the page has them), and from how many characters on it does not.
+const NEEDS_ROOM: [&str; 2] = [FIRST_LIST, SOCKETS];
+const ROOM_FOR_ALL: u16 = 150;
+
+/// The report as text. Tables are folded to `width` columns where one is given, as a terminal has.
+#[must_use]
+pub fn text(report: &Report, width: Option<u16>) -> String {
+    let mut text = report
+        .environment
+        .shared_line()
+        .map_or_else(String::new, |line| format!("{line}\n"));
+    for data_set in &report.data_sets {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        data_set_text(report, data_set, width, &mut text).expect("a string takes everything");
+    }
+    bars_text(report, width, &mut text);
+    if report.environment.profile == "debug" {
+        text.push_str(
+            "\nThe generator was a debug build: its figures say nothing about a target.\n",
+        );
+    }
+    if report.interrupted {
+        text.push_str("\nINTERRUPTED: this is what was measured until then.\n");
+    }
+    text
+}
+
+fn data_set_text(
+    report: &Report,
+    data_set: &DataSet,
+    width: Option<u16>,
+    text: &mut String,
+) -> std::fmt::Result {
+    let DataSet {
+        name,
+        objects,
+        bytes,
+        ..
+    } = data_set;
+    writeln!(
+        text,
+        "{name}: {} objects, {} of keys and values",
+        Quantity::Count(*objects),
+        Quantity::bytes(*bytes)
+    )?;
+    let cases = || report.cases.iter().filter(|case| case.data_set == *name);
+    let rows: Vec<Row> = cases().map(Row::of).collect();
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(&TITLES[..NOTES]);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    let mut notes: Vec<&String> = Vec::new();
+    for row in &rows {
+        let mut cells = row.cells[..NOTES].to_vec();
+        let note = &row.cells[NOTES];
+        if !note.is_empty() {
+            // What several rows have to say is said once.
+            let at = notes.iter().position(|said| *said == note);
+            let at = at.unwrap_or_else(|| {
+                notes.push(note);
+                notes.len() - 1
+            });
+            cells[2] = format!("{} [{}]", cells[2], at + 1);
+        }
+        table.add_row(cells);
+    }
+    let is_narrow = width.is_some_and(|width| width < ROOM_FOR_ALL);
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if at >= FIRST_NUMBER {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if is_narrow && NEEDS_ROOM.contains(&TITLES[at]) {
+            column.set_constraint(ColumnConstraint::Hidden);
+        }
+    }
+    writeln!(text, "{}", table.trim_fmt())?;
+    for (note, n) in notes.iter().zip(1..) {
+        writeln!(text, "[{n}] {note}")?;
+    }
+    let lines = [machine::line(cases()), warm_up::line(cases())];
+    for line in lines.into_iter().flatten() {
+        writeln!(text, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Its cells are sentences rather than numbers, so it is folded in a terminal only.
+fn bars_text(report: &Report, width: Option<u16>, text: &mut String) {
+    let bars = BarTable::of(report);
+    if bars.rows.is_empty() {
+        return;
+    }
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(&bars.titles);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    for row in bars.rows {
+        table.add_row(row.cells);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if at >= threshold_table::FIRST_NUMBER {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    text.push_str(&format!("\n{}\n", table.trim_fmt()));
+}
+
+/// The terminal's width, when standard output is one.
+#[must_use]
+pub fn width() -> Option<u16> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(terminal_size::Width(width), _)| width)
+}

@@ -1,0 +1,462 @@
+//! From a scenario's bars and a run's cases to what the report shows: figure, limit, met or not, and the others' figures.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use workloads::{BarSpec, Scenario};
+
+use crate::quantity::Quantity;
+use crate::result::{Bar, Case, OtherTarget, Outcome, Report};
+
+/// The published schema: what a case has, and so what a bar may name.
+const SCHEMA: &str = include_str!("../schema/report.schema.json");
+
+/// How the path of a median ends; beside it are the smallest and the largest value.
+const MEDIAN: &str = ".p50";
+
+/// The interval in which such a median lies, where it is known.
+const LIKELY: &str = "likely";
+
+/// Figures of a server's peak memory.
+const PEAKS: [&str; 3] = [
+    "server.peak_above_idle",
+    "server.peak_per_listed_byte",
+    "server.rss_peak",
+];
+
+/// Growth of a server's memory, or of one of its processes, and how far that may be from the truth.
+const ABOVE_IDLE: &str = "peak_above_idle";
+const RESOLUTION: &str = "server.rss_resolution";
+
+/// Figures of the generator, which hold for rows that do not count, too.
+const OWN_FIGURES: &str = "client.";
+
+/// Holds every bar of a scenario against the first target that has a case; the others' figures stand
+/// beside it. A bar is about the scenario's own objects: what somebody has is held against none.
+#[must_use]
+pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
+    let is_ours = |name: &str| {
+        let mut named = report.data_sets.iter().filter(|set| set.name == name);
+        named.any(|set| set.seed.is_some())
+    };
+    scenario
+        .bars
+        .iter()
+        .filter(|spec| is_ours(spec.data_set(scenario)))
+        .map(|spec| judged(spec, spec.data_set(scenario), &report.cases))
+        .collect()
+}
+
+fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
+    let figures = Figures::new(spec, cases);
+    let target = figures.targets.first().copied().unwrap_or_default();
+    let own = figures.of(target, data_set, &spec.row);
+    let (basis, base) = figures.basis(target, data_set);
+    let value = if spec.has_basis() {
+        own.zip(base).and_then(|(own, base)| ratio(own, base))
+    } else {
+        own
+    };
+    Bar {
+        name: spec.name.clone(),
+        source: spec.source.clone(),
+        data_set: data_set.to_owned(),
+        row: spec.row.clone(),
+        metric: spec.metric.clone(),
+        target: target.to_owned(),
+        limit: limit_of(spec),
+        at_least: spec.at_least.is_some(),
+        basis: basis.map(str::to_owned),
+        figure: own,
+        range: figures.range(target, data_set),
+        base,
+        value,
+        resolution: figures.resolution(target, data_set),
+        met: value.and_then(|value| is_met(spec, value, figures.likely(target, data_set))),
+        others: figures.others(own, data_set),
+    }
+}
+
+fn limit_of(spec: &BarSpec) -> f64 {
+    spec.at_least.or(spec.at_most).unwrap_or(f64::NAN)
+}
+
+/// Whether a value keeps the limit; `None` where chance decides.
+fn is_met(spec: &BarSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> {
+    let limit = limit_of(spec);
+    let keeps = |value: f64| {
+        if spec.at_least.is_some() {
+            value >= limit
+        } else {
+            value <= limit
+        }
+    };
+    match likely {
+        // Two ends on two sides: chance decides on which the median was found.
+        Some([lower, upper]) if !spec.has_basis() && keeps(lower) != keeps(upper) => None,
+        _ => Some(keeps(value)),
+    }
+}
+
+/// Where the figures of one bar are found.
+struct Figures<'a> {
+    spec: &'a BarSpec,
+    cases: &'a [Case],
+    /// In the order in which they were named.
+    targets: Vec<&'a str>,
+}
+
+impl<'a> Figures<'a> {
+    fn new(spec: &'a BarSpec, cases: &'a [Case]) -> Self {
+        let mut targets = Vec::new();
+        for case in cases {
+            if !targets.contains(&case.target.as_str()) {
+                targets.push(&case.target);
+            }
+        }
+        Self {
+            spec,
+            cases,
+            targets,
+        }
+    }
+
+    fn case(&self, target: &str, data_set: &str, row: &str) -> Option<&'a Case> {
+        self.cases.iter().find(|case| {
+            case.target == target
+                && case.data_set == data_set
+                && format!("{}/{}", case.tier, case.row) == row
+        })
+    }
+
+    /// The bar's figure of a row.
+    fn of(&self, target: &str, data_set: &str, row: &str) -> Option<f64> {
+        self.metric(&self.spec.metric, target, data_set, row)
+    }
+
+    fn metric(&self, metric: &str, target: &str, data_set: &str, row: &str) -> Option<f64> {
+        let case = self.case(target, data_set, row)?;
+        // An API tells its memory between lists: its peaks are not known.
+        let by_own_word = case.server.as_ref().is_some_and(|s| s.is_own_word);
+        if by_own_word && PEAKS.contains(&metric) {
+            return None;
+        }
+        // What a late generator measured of a target says nothing; how late it was does.
+        let is_own = self.spec.metric.starts_with(OWN_FIGURES);
+        let late = matches!(case.outcome, Outcome::Invalid { .. });
+        (case.counts() || is_own && late).then(|| figure_of(case, metric))?
+    }
+
+    /// The smallest and the largest value, where the figure is a median.
+    fn range(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        let group = self.spec.metric.strip_suffix(MEDIAN)?;
+        let end = |name| {
+            let path = format!("{group}.{name}");
+            self.metric(&path, target, data_set, &self.spec.row)
+        };
+        Some([end("min")?, end("max")?])
+    }
+
+    /// How far the figure may be from the truth, where it is growth of a server's memory.
+    fn resolution(&self, target: &str, data_set: &str) -> Option<f64> {
+        if !self.spec.metric.ends_with(ABOVE_IDLE) {
+            return None;
+        }
+        self.metric(RESOLUTION, target, data_set, &self.spec.row)
+    }
+
+    /// The interval in which the figure lies: where it is a median and that is known, and where it is growth of memory.
+    fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
+        if let Some(resolution) = self.resolution(target, data_set) {
+            let figure = self.of(target, data_set, &self.spec.row)?;
+            return Some([figure - resolution, figure + resolution]);
+        }
+        let group = self.spec.metric.strip_suffix(MEDIAN)?;
+        let case = self.case(target, data_set, &self.spec.row)?;
+        value_at(case, &format!("{group}.{LIKELY}"))
+    }
+
+    /// What the figure is divided by: another row's, another data set's or another target's name, and its figure.
+    fn basis(&self, target: &str, data_set: &str) -> (Option<&str>, Option<f64>) {
+        let spec = self.spec;
+        if let Some(row) = &spec.of_row {
+            return (Some(row), self.of(target, data_set, row));
+        }
+        if let Some(data_set) = &spec.of_data_set {
+            return (Some(data_set), self.of(target, data_set, &spec.row));
+        }
+        let Some(other) = self.basis_target(target) else {
+            return (None, None);
+        };
+        (Some(other), self.of(other, data_set, &spec.row))
+    }
+
+    /// The target that the figure is held against, where it is one.
+    fn basis_target(&self, target: &str) -> Option<&str> {
+        let start = self.spec.of_target.as_deref()?;
+        let mut others = self.targets.iter().copied().filter(|name| *name != target);
+        Some(others.find(|name| name.starts_with(start)).unwrap_or(start))
+    }
+
+    /// Every target but the first, held against what the first has.
+    fn others(&self, own: Option<f64>, data_set: &str) -> Vec<OtherTarget> {
+        let others = self.targets.iter().skip(1);
+        let beside_own = |&other: &&str| {
+            let its = self.of(other, data_set, &self.spec.row);
+            OtherTarget {
+                target: other.to_owned(),
+                figure: its,
+                ratio: its.zip(own).and_then(|(its, own)| ratio(its, own)),
+            }
+        };
+        others.map(beside_own).collect()
+    }
+}
+
+fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b > 0.0).then(|| a / b)
+}
+
+/// The number at a path of a case, as `report.json` has it.
+#[must_use]
+pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
+    value_at(case, metric)
+}
+
+/// What `report.json` has at a path of a case.
+fn value_at<T: DeserializeOwned>(case: &Case, path: &str) -> Option<T> {
+    let json = serde_json::to_value(case).ok()?;
+    let value = path.split('.').try_fold(&json, |at, name| at.get(name))?;
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// Whether cases have a number at this path, by the published schema.
+#[must_use]
+pub fn is_metric(metric: &str) -> bool {
+    let Ok(schema) = serde_json::from_str::<Value>(SCHEMA) else {
+        return false;
+    };
+    let mut at = &schema["$defs"]["Case"];
+    for name in metric.split('.') {
+        at = resolved(&schema, &at["properties"][name]);
+    }
+    let kind = &at["type"];
+    let is_number = |kind: &Value| kind == "number" || kind == "integer";
+    is_number(kind)
+        || kind
+            .as_array()
+            .is_some_and(|kinds| kinds.iter().any(is_number))
+}
+
+/// Follows a reference, also one that may be null.
+fn resolved<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
+    let alternatives = at["anyOf"].as_array().into_iter().flatten();
+    let reference = alternatives
+        .chain([at])
+        .find_map(|one| one["$ref"].as_str());
+    match reference.and_then(|reference| reference.strip_prefix('#')) {
+        Some(pointer) => schema.pointer(pointer).unwrap_or(at),
+        None => at,
+    }
+}
+
+/// A figure of this metric in words: the path says its unit.
+#[must_use]
+pub fn quantity(metric: &str, value: f64) -> Quantity {
+    let (group, last) = metric.rsplit_once('.').unwrap_or(("", metric));
+    let bytes = [
+        "rss_",
+        "allocated_",
+        "peak_above_idle",
+        "bytes",
+        "anon",
+        "file",
+    ];
+    if group.ends_with("_ms") || last.ends_with("_ms") {
+        Quantity::Milliseconds(value)
+    } else if last.ends_with("bytes_per_s") {
+        Quantity::BytesPerSecond(value)
+    } else if last.ends_with("_per_s") {
+        Quantity::PerSecond(value)
+    } else if group.ends_with("_ratio")
+        || ["_byte", "_skew", "_part_max", "moved"]
+            .iter()
+            .any(|end| last.ends_with(end))
+    {
+        Quantity::PerByte(value)
+    } else if last.ends_with("_s") || last.contains("cpu_s") {
+        Quantity::seconds(value)
+    } else if bytes.iter().any(|start| last.starts_with(start)) {
+        Quantity::Bytes(value)
+    } else {
+        Quantity::Count(value as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Quantiles, ServerFigures, Spread};
+    use workloads::strategy::Tier;
+
+    const SCENARIO: &str = r#"
+name = "bars"
+summary = "two bars"
+repeats = 3
+[rows]
+etcd = ["stream", "unary"]
+[[bar]]
+name = "absolute"
+row = "etcd/stream"
+metric = "latency_ms.p50"
+at_most = 600
+[[bar]]
+name = "against another row"
+row = "etcd/stream"
+metric = "latency_ms.p50"
+at_most = 1.2
+of_row = "etcd/unary"
+[[bar]]
+name = "against another target"
+row = "etcd/unary"
+metric = "latency_ms.p50"
+at_most = 1
+of_target = "etcd"
+[[data_set]]
+name = "raw"
+kind = "raw"
+objects = 10
+object_size = 100
+seed = 1
+"#;
+
+    fn case(target: &str, strategy: &str, p50: Option<f64>) -> Case {
+        let mut case = Case::new("raw", target, Tier::Etcd, strategy, Outcome::Measured);
+        case.row = strategy.to_owned();
+        case.valid = p50.is_some();
+        case.latency_ms = Some(Quantiles {
+            p50,
+            ..Quantiles::default()
+        });
+        case
+    }
+
+    #[test]
+    fn a_bar_is_held_against_the_first_target_with_the_others_beside_it() {
+        let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
+        let cases = [
+            case("bench", "stream", Some(500.0)),
+            case("bench", "unary", Some(400.0)),
+            case("etcd-3.7.1", "stream", None),
+            case("etcd-3.7.1", "unary", Some(800.0)),
+        ];
+        let bars: Vec<Bar> = scenario
+            .bars
+            .iter()
+            .map(|bar| judged(bar, "raw", &cases))
+            .collect();
+        assert_eq!((bars[0].value, bars[0].met), (Some(500.0), Some(true)));
+        assert_eq!((bars[1].value, bars[1].met), (Some(1.25), Some(false)));
+        assert_eq!((bars[2].value, bars[2].met), (Some(0.5), Some(true)));
+        assert_eq!(bars[2].basis.as_deref(), Some("etcd-3.7.1"));
+        assert_eq!(
+            bars[0].others[0].figure, None,
+            "a row that does not count has no figure"
+        );
+        assert_eq!(bars[2].others[0].ratio, Some(2.0));
+    }
+
+    #[test]
+    fn a_median_that_may_lie_on_either_side_decides_nothing() {
+        let text = SCENARIO.replace("latency_ms.p50", "checking_ratio.p50");
+        let scenario = Scenario::parse(&text, "bars").expect("a scenario");
+        let mut spec = scenario.bars[0].clone();
+        spec.at_most = Some(1.2);
+        let met = |ratios: &[f64]| {
+            let mut case = case("bench", "stream", Some(1.0));
+            case.checking_ratio = Spread::of(ratios.iter().copied());
+            judged(&spec, "raw", &[case]).met
+        };
+        let around = [0.67, 0.74, 0.76, 0.82, 0.99, 1.20, 1.22, 1.26, 1.29, 2.09];
+        assert_eq!(met(&around), None);
+        assert_eq!(
+            met(&[1.0, 1.1, 1.0, 1.1, 1.0, 1.1, 1.0, 1.1, 1.1, 2.0]),
+            Some(true)
+        );
+        assert_eq!(
+            met(&[1.3, 1.3, 1.3, 1.4, 1.3, 1.3, 1.3, 1.3, 1.3, 0.9]),
+            Some(false)
+        );
+        assert_eq!(
+            met(&[1.1, 1.1, 1.3]),
+            Some(true),
+            "of three there is the median alone"
+        );
+    }
+
+    #[test]
+    fn memory_closer_to_its_limit_than_its_counter_can_tell_is_undecided() {
+        let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
+        let mut spec = scenario.bars[0].clone();
+        spec.metric = "server.peak_above_idle".to_owned();
+        (spec.at_most, spec.at_least) = (Some(1_048_576.0), None);
+        let met = |kib: u64| {
+            let mut case = case("bench", "stream", Some(1.0));
+            case.server = Some(ServerFigures {
+                peak_above_idle: kib << 10,
+                rss_resolution: Some(256 << 10),
+                ..ServerFigures::default()
+            });
+            judged(&spec, "raw", &[case]).met
+        };
+        let verdicts = [700, 876, 1_200, 1_400].map(met);
+        assert_eq!(verdicts, [Some(true), None, None, Some(false)]);
+    }
+
+    #[test]
+    fn a_bar_without_its_row_is_neither_met_nor_missed() {
+        let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
+        let bar = judged(
+            &scenario.bars[1],
+            "raw",
+            &[case("bench", "stream", Some(1.0))],
+        );
+        assert_eq!((bar.figure, bar.met), (Some(1.0), None));
+    }
+
+    #[test]
+    fn metrics_are_what_the_schema_says() {
+        for metric in [
+            "latency_ms.p50",
+            "server.cpu_s_per_request",
+            "seed_s",
+            "errors",
+            "shards.server_cpu_part_max",
+            "shards.events.dropped",
+            "yardstick.time_ratio.p50",
+            "yardstick.list_server_cpu_ms.p50",
+            "yardstick.server_cpu_ratio.max",
+        ] {
+            assert!(is_metric(metric), "{metric}");
+        }
+        for metric in ["latency", "latency_ms", "target", "server.cpu", ""] {
+            assert!(!is_metric(metric), "{metric}");
+        }
+    }
+
+    #[test]
+    fn a_metric_s_path_says_its_unit() {
+        let text = |metric, value| quantity(metric, value).to_string();
+        assert_eq!(text("latency_ms.p99", 2.0), "2.00 ms");
+        assert_eq!(text("server.cpu_s_per_request", 7e-6), "7.00 µs");
+        assert_eq!(text("server.peak_above_idle", 4_194_304.0), "4.00 MiB");
+        assert_eq!(text("server.idle_per_stored_byte", 1.15), "1.150 ×");
+        assert_eq!(text("requests_per_s", 25_000.0), "25,000/s");
+        assert_eq!(text("seed_s", 4.0), "4.00 s");
+        assert_eq!(text("yardstick.time_ratio.p50", 1.07), "1.070 ×");
+        assert_eq!(text("shards.objects_skew", 1.5), "1.500 ×");
+        assert_eq!(text("shards.resharding.moved", 0.2), "0.200 ×");
+        assert_eq!(text("shards.server_cpu_s_max", 0.5), "500 ms");
+        assert_eq!(text("shards.server_cpu_part_max", 0.06), "0.060 ×");
+        assert_eq!(text("shards.events.bytes_max", 1024.0), "1.00 KiB");
+    }
+}

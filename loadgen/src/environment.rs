@@ -1,0 +1,47 @@
+//! What a result says of the machine and the program that made it.
+
+use report::result::Environment;
+
+/// Everything about machine and program that can be known before a run; servers, client and disk
+/// are the driver's to fill in, network and CPUs [`crate::isolation::Isolation`]'s. `command` is
+/// the command line as the result shall show it.
+#[must_use]
+pub fn environment(command: Vec<String>) -> Environment {
+    let machine = measure::machine();
+    Environment {
+        host: machine.host,
+        machine: machine.architecture,
+        cpu_model: machine.cpu_model,
+        cores: machine.cores,
+        memory_bytes: machine.memory_bytes,
+        os: machine.os,
+        kernel: machine.kernel,
+        free_page_lists: machine.free_page_lists,
+        free_page_reporting: machine.free_page_reporting,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("LOADGEN_COMMIT")
+            .filter(|commit| !commit.is_empty())
+            .map(str::to_owned),
+        profile: if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        }
+        .to_owned(),
+        command,
+        ..Environment::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_and_program_are_described() {
+        let environment = environment(vec!["loadgen".into()]);
+        assert!(environment.cores > 0 && environment.memory_bytes > 0);
+        assert_ne!(environment.kernel, "unknown");
+        assert_eq!(environment.version, env!("CARGO_PKG_VERSION"));
+    }
+}

@@ -1,0 +1,382 @@
+//! Runs scenarios: data set by data set, row by row, each on all targets that are started for it;
+//! then endpoints that are there, one by one, each with all rows.
+//!
+//! - [`plan`]: what was asked for, checked before anything starts
+//! - [`mod@target`]: what is measured
+//! - [`availability`]: whether a target can have a row, and this machine can hold it
+//! - [`case`]: one row, phase by phase
+//! - [`foreign`]: seeding and cleaning up on endpoints that are not ours
+
+mod availability;
+mod case;
+mod foreign;
+mod plan;
+mod target;
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use report::quantity::Quantity;
+use report::result::{
+    self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
+};
+use report::threshold;
+use tokio_util::sync::CancellationToken;
+use workloads::{DataSet, RowSpec, Scenario, Tier};
+
+use crate::exit::{Exit, Failure};
+use crate::progress::Progress;
+use crate::servers::target_spec::TargetSpec;
+use crate::to_result;
+use case::{Measured, RowRun, Source};
+use foreign::{InNamespaces, Seeded};
+pub use plan::{Plan, connect_config};
+pub use target::Target;
+use target::{answered, unusable};
+
+/// A run's result, ready to be saved, and how the program should end for it.
+#[derive(Debug)]
+pub struct Finished {
+    /// Everything measured.
+    pub result: SavedResult,
+    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`] or [`Exit::Interrupted`].
+    pub exit: Exit,
+    /// Why the rest was not measured, or what is left behind: a foreign endpoint could not be reached, or refused to be
+    /// written to or cleaned up.
+    pub failure: Option<Failure>,
+}
+
+/// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint cannot be used, what was
+/// measured up to then is answered; marked as interrupted only where it was stopped. A target that fails while it is measured is a failed row. Servers that were
+/// started are gone when this returns, or when its future is dropped. After each row everything so far is written to `folder`,
+/// marked as interrupted: a run that is killed has lost the row that it was in.
+pub async fn run(
+    plan: &Plan,
+    scenario: &Scenario,
+    environment: Environment,
+    folder: &ResultFolder,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Finished {
+    let report = Report {
+        schema_version: SCHEMA_VERSION,
+        scenario: scenario.name.clone(),
+        started: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        elapsed_s: 0.0,
+        interrupted: false,
+        environment: Environment {
+            client: plan.client_settings(),
+            ..environment
+        },
+        data_sets: Vec::new(),
+        cases: Vec::new(),
+        bars: Vec::new(),
+    };
+    let mut run = Run {
+        plan,
+        scenario,
+        folder,
+        progress,
+        stop,
+        begun: Instant::now(),
+        result: SavedResult {
+            report,
+            histograms: Vec::new(),
+            series: Vec::new(),
+            scenario_toml: scenario.to_toml(),
+        },
+        loads: 0,
+    };
+    let failure = run.all().await.err();
+    run.finish(failure)
+}
+
+/// A run under way.
+struct Run<'a> {
+    plan: &'a Plan,
+    scenario: &'a Scenario,
+    folder: &'a ResultFolder,
+    progress: &'a Progress,
+    stop: &'a CancellationToken,
+    begun: Instant,
+    result: SavedResult,
+    /// Data sets that were loaded through a Kubernetes API so far.
+    loads: usize,
+}
+
+impl Run<'_> {
+    async fn all(&mut self) -> Result<(), Failure> {
+        if self.plan.prefix.is_some() {
+            return self.prefix().await;
+        }
+        for spec in &self.scenario.data_sets {
+            let data = Arc::new(DataSet::new(spec));
+            self.data_set(&data).await?;
+        }
+        Ok(())
+    }
+
+    /// Row by row, each on all servers that are started for it one after the other: what is held side by side was measured within
+    /// minutes. An endpoint that is there is seeded once, for all rows.
+    async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
+        let plan = self.plan;
+        let (started, there): (Vec<_>, Vec<_>) =
+            plan.targets.iter().partition(|t| t.spec.is_started());
+        for (tier, spec) in self.scenario.rows.all() {
+            for target in &started {
+                let source = Source::Fresh(Arc::clone(data));
+                self.row(target, tier, spec, source, None).await;
+            }
+        }
+        for target in there {
+            self.foreign(target, data).await?;
+        }
+        Ok(())
+    }
+
+    /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up whatever happens.
+    async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
+            return match self.plan.seed_data {
+                true => self.in_namespaces(target, data).await,
+                false => self.whatever_is_there(target, &data.spec().name).await,
+            };
+        }
+        let seeded = Seeded::create(self.plan, target, data, self.progress, self.stop);
+        let Some(seeded) = seeded.await? else {
+            self.result.report.interrupted = true;
+            return Ok(());
+        };
+        for (tier, spec) in self.scenario.rows.all() {
+            let source = Source::Seeded {
+                data: Arc::clone(data),
+                root: seeded.root.clone(),
+                expected: seeded.expected.clone(),
+            };
+            self.row(target, tier, spec, source, None).await;
+        }
+        let deleted = seeded.clean_up(self.plan.keep_data, self.progress).await;
+        deleted.map_err(|left| unusable(target, left))
+    }
+
+    /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed whatever happens.
+    async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
+        if let Some(reason) =
+            availability::combination::needs_kubernetes(data.spec().kind, Tier::Kube)
+        {
+            self.progress.say(&format!("{target}: {reason}"));
+            return Ok(());
+        }
+        if !self.reach(target, &data.spec().name).await? {
+            return Ok(());
+        }
+        self.loads += 1;
+        let (plan, progress) = (self.plan, self.progress);
+        let nth = self.loads;
+        let made = InNamespaces::create(plan, target, data, nth, progress, self.stop).await?;
+        let Some((namespaces, loaded)) = made else {
+            self.result.report.interrupted = true;
+            return Ok(());
+        };
+        for (tier, spec) in self.scenario.rows.all() {
+            let source = Source::Loaded(Arc::clone(&loaded));
+            self.row(target, tier, spec, source, None).await;
+        }
+        let removed = namespaces.clean_up(plan.keep_data, progress).await;
+        removed.map_err(|left| unusable(target, left))
+    }
+
+    /// `--prefix`: everything below it, as it is.
+    async fn prefix(&mut self) -> Result<(), Failure> {
+        let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
+        for target in &self.plan.targets {
+            if !target.spec.is_started() {
+                self.whatever_is_there(target, &name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An endpoint that cannot be reached, or that refuses us, is a wrong command line and not a failed row. False when stopped
+    /// meanwhile.
+    async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
+        let resource = case::resource_there(self.scenario, data_set).trim_end_matches('/');
+        let reach = async {
+            let reached = self.plan.launcher.reach(&target.spec, resource).await;
+            reached.map_err(|e| unusable(target, e))
+        };
+        tokio::select! {
+            reached = answered(target, reach) => reached.map(|()| true),
+            () = self.stop.cancelled() => {
+                self.result.report.interrupted = true;
+                Ok(false)
+            }
+        }
+    }
+
+    async fn whatever_is_there(&mut self, target: &Target, name: &str) -> Result<(), Failure> {
+        if !self.reach(target, name).await? {
+            return Ok(());
+        }
+        for (tier, spec) in self.scenario.rows.all() {
+            let prefix = self.plan.prefix.clone().unwrap_or_default();
+            self.row(target, tier, spec, Source::There { prefix }, Some(name))
+                .await;
+        }
+        Ok(())
+    }
+
+    async fn row(
+        &mut self,
+        target: &Target,
+        tier: Tier,
+        spec: &RowSpec,
+        source: Source,
+        name: Option<&str>,
+    ) {
+        if self.stop.is_cancelled() {
+            self.result.report.interrupted = true;
+            return;
+        }
+        let data_set = match (&source, name) {
+            (Source::Fresh(data) | Source::Seeded { data, .. }, _) => data.spec().name.clone(),
+            (Source::Loaded(loaded), _) => loaded.data().spec().name.clone(),
+            (Source::There { .. }, name) => name.unwrap_or("there").to_owned(),
+        };
+        // A row of a tier that nobody would expect of the target is not worth a line.
+        if target.spec.lacks(tier).is_some()
+            && self.scenario.rows.all().any(|(other, _)| other != tier)
+        {
+            return;
+        }
+        let run = RowRun {
+            plan: self.plan,
+            scenario: self.scenario,
+            target,
+            tier,
+            spec,
+            source,
+            data_set,
+            run_begun: self.begun,
+            progress: self.progress,
+            stop: self.stop,
+        };
+        let Measured {
+            case,
+            histograms,
+            series,
+            setup,
+            data_set,
+            ..
+        } = run.measure().await;
+        self.progress.say(&one_line(&case));
+        let servers = &mut self.result.report.environment.servers;
+        if let Some(setup) = setup
+            && !servers
+                .iter()
+                .any(|s| s.target == setup.target && s.lasting_flags() == setup.lasting_flags())
+        {
+            servers.push(setup);
+        }
+        self.listed(data_set, &case);
+        self.result.report.interrupted |= case.outcome == Outcome::Interrupted;
+        self.result.report.cases.push(case);
+        self.result.histograms.extend(histograms);
+        self.result.series.extend(series);
+        self.keep();
+    }
+
+    /// Writes what there is so far; nobody may come to write the rest.
+    fn keep(&mut self) {
+        self.judge();
+        let interrupted = std::mem::replace(&mut self.result.report.interrupted, true);
+        if let Err(error) = self.folder.write(&self.result) {
+            self.progress.say(&format!("not kept so far: {error}"));
+        }
+        self.result.report.interrupted = interrupted;
+    }
+
+    fn judge(&mut self) {
+        let report = &mut self.result.report;
+        report.elapsed_s = self.begun.elapsed().as_secs_f64();
+        report.bars = threshold::judge(self.scenario, report);
+    }
+
+    /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its rows and their reasons are shown
+    /// below it.
+    fn listed(&mut self, seeded: Option<result::DataSet>, case: &Case) {
+        let of = |verified: &result::Verified| (verified.objects, verified.bytes);
+        let (objects, bytes) = case.verified.as_ref().map_or((0, 0), of);
+        let listed = seeded.unwrap_or_else(|| result::DataSet {
+            name: case.data_set.clone(),
+            objects,
+            bytes,
+            ..result::DataSet::default()
+        });
+        let known = &mut self.result.report.data_sets;
+        match known.iter_mut().find(|known| known.name == listed.name) {
+            None => known.push(listed),
+            Some(known) if known.fingerprint.is_none() && listed.objects > known.objects => {
+                *known = listed;
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn finish(mut self, failure: Option<Failure>) -> Finished {
+        self.result.report.interrupted |= failure.is_some() && self.stop.is_cancelled();
+        if self.result.report.environment.disk.is_none()
+            && self
+                .plan
+                .targets
+                .iter()
+                .any(|t| matches!(t.spec, TargetSpec::EtcdBinary { .. }))
+        {
+            self.result.report.environment.disk = measure::disk(&std::env::temp_dir())
+                .ok()
+                .map(to_result::disk);
+        }
+        self.judge();
+        let mut exit = Exit::Done;
+        for case in &self.result.report.cases {
+            exit = exit.and(match case.outcome {
+                Outcome::Failed { .. } => Exit::TargetFailed,
+                Outcome::Invalid { .. } => Exit::Invalid,
+                _ => Exit::Done,
+            });
+        }
+        if self.stop.is_cancelled() {
+            exit = Exit::Interrupted;
+        }
+        Finished {
+            result: self.result,
+            exit,
+            failure,
+        }
+    }
+}
+
+/// What a row came to, for whoever watches.
+fn one_line(case: &Case) -> String {
+    let row = case.id();
+    if let Some(reason) = case.outcome.reason() {
+        let state = match case.outcome {
+            Outcome::NotApplicable { .. } => "N/A",
+            Outcome::Failed { .. } => "FAILED",
+            Outcome::Invalid { .. } => "invalid",
+            _ => "stopped",
+        };
+        return format!("{row}: {state}: {reason}");
+    }
+    let time = case.latency_ms.as_ref().and_then(|q| {
+        let median = q.p50.map(|ms| ("median", ms));
+        median.or(q.mean.map(|ms| ("mean", ms)))
+    });
+    let above = case.server.as_ref();
+    let above = above.map(|s| Quantity::bytes_within(s.peak_above_idle, s.rss_resolution));
+    format!(
+        "{row}: {}, server {} above idle",
+        time.map_or_else(|| "-".to_owned(), |(what, ms)| format!("{what} {ms:.1} ms")),
+        Quantity::or_absent(above),
+    )
+}

@@ -1,0 +1,82 @@
+//! What can be said of a row before anything is started: whether its target can have it at all.
+
+use anyhow::anyhow;
+use workloads::scenario::Keys;
+use workloads::{Kind, RowSpec, Scenario, Shape, Strategy, Tier};
+
+use crate::exit::Failure;
+use crate::run::target::Target;
+use crate::servers::target_spec::TargetSpec;
+
+/// Why a target can never have a row; `None` when it may. `loaded` are the objects that are written for it, if any are.
+pub(in crate::run) fn never(
+    target: &TargetSpec,
+    scenario: &Scenario,
+    tier: Tier,
+    row: &RowSpec,
+    loaded: Option<Kind>,
+) -> Option<&'static str> {
+    let needs = || loaded.and_then(|kind| needs_kubernetes(kind, tier));
+    if let Some(reason) = target.lacks(tier).or_else(needs) {
+        return Some(reason);
+    }
+    if target.is_started() {
+        return None;
+    }
+    if writes_what_stays(scenario, row) {
+        return Some("it writes keys that nobody would delete: only on servers that we start");
+    }
+    (!row.server.is_empty()).then_some("its server's flags are not ours to change")
+}
+
+/// Why a tier cannot serve objects of a kind; `None` when it can.
+pub(in crate::run) fn needs_kubernetes(kind: Kind, tier: Tier) -> Option<&'static str> {
+    (tier == Tier::Kube && !kind.is_kubernetes())
+        .then_some("the Kubernetes tier serves Kubernetes objects, and these are raw values")
+}
+
+/// What is written to a target before its rows: an API that is only read is asked for what it holds, whatever the data set
+/// would be.
+pub(in crate::run) fn loaded(target: &TargetSpec, seed_data: bool, kind: Kind) -> Option<Kind> {
+    (target.is_started() || seed_data).then_some(kind)
+}
+
+/// Refuses a scenario of which no target can have any row: it would end well and have nothing to show.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 and each target's reasons.
+pub(in crate::run) fn measures_something(
+    scenario: &Scenario,
+    targets: &[Target],
+    seed_data: bool,
+) -> Result<(), Failure> {
+    let mut reasons = Vec::new();
+    for target in targets {
+        for spec in &scenario.data_sets {
+            let loaded = loaded(&target.spec, seed_data, spec.kind);
+            for (tier, row) in scenario.rows.all() {
+                let Some(reason) = never(&target.spec, scenario, tier, row, loaded) else {
+                    return Ok(());
+                };
+                let reason = format!("{target}: {reason}");
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+        }
+    }
+    Err(Failure::usage(anyhow!(
+        "scenario `{}` can measure nothing: {}",
+        scenario.name,
+        reasons.join("; ")
+    )))
+}
+
+/// True when a row writes more than the objects of its data set, which are deleted from an endpoint that is not ours.
+fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
+    let mut writers = scenario
+        .background
+        .iter()
+        .filter(|load| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere);
+    row.strategy.shape() == Shape::Delivery || writers.any(|load| row.beside.contains(&load.name))
+}

@@ -1,0 +1,70 @@
+//! Why a row cannot be had: its target cannot have it at all, this machine cannot hold it, or the server does not know the call.
+
+use etcd_api::error::Error as EtcdError;
+use load::endpoint::Reach;
+use load::operation::list::{ListError, Row};
+use tokio::time::timeout;
+
+use crate::run::availability::combination::never;
+use crate::run::availability::machine::Needs;
+use crate::run::case::{Early, RowRun, Source};
+use crate::servers::running::Running;
+use crate::timeouts::ANSWERS_WITHIN;
+
+impl RowRun<'_> {
+    /// What can be said before anything is started.
+    pub(in crate::run) fn check_possible(&self) -> Result<(), Early> {
+        let loaded = self.data().map(|data| data.spec().kind);
+        match never(
+            &self.target.spec,
+            self.scenario,
+            self.tier,
+            self.spec,
+            loaded,
+        ) {
+            Some(reason) => Err(Early::NotApplicable(reason.to_owned())),
+            None => match self.strategy().go_client() {
+                Some(client) => self.plan.go_clients.program(client).map(drop),
+                None => Ok(()),
+            }
+            .map_err(Early::NotApplicable),
+        }
+    }
+
+    /// Whether this machine holds the row. What the target cannot do at all is found out before, so that a row is N/A for
+    /// the reason that more memory would not change.
+    pub(in crate::run) fn check_fits(&self) -> Result<(), Early> {
+        let Source::Fresh(data) = &self.source else {
+            return Ok(());
+        };
+        let workers = self.strategy().workers();
+        let clients = workers.map_or(self.clients(), std::num::NonZeroU32::get);
+        let target = &self.target.spec;
+        let needs = Needs::of(target, self.tier, self.strategy(), data, clients);
+        // A kernel that does not tell what is free does not stop anybody.
+        let memory = measure::free_memory_bytes().unwrap_or(u64::MAX);
+        let disk = measure::free_disk_bytes(&std::env::temp_dir()).unwrap_or(u64::MAX);
+        match needs.refuse(memory, disk, data.len()) {
+            Some(reason) => Err(Early::NotApplicable(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the target knows the call, before anything is written to it for nothing.
+    pub(in crate::run) async fn probe(&self, row: &Row, running: &Running) -> Result<(), Early> {
+        let reach = Reach::from(running);
+        let probe = async {
+            let mut lister = row.by_our_client().connect(&reach).await?;
+            lister.first_object().await
+        };
+        let probe = timeout(ANSWERS_WITHIN, probe);
+        let probed = self.unless_stopped(probe).await?;
+        match probed.unwrap_or(Err(ListError::Slow(ANSWERS_WITHIN))) {
+            // Only RangeStream can be unknown to an etcd.
+            Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(Early::NotApplicable(
+                format!("{} has no RangeStream: {text}", running.setup.program),
+            )),
+            other => Ok(other?),
+        }
+    }
+}

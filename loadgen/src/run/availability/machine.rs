@@ -1,0 +1,133 @@
+//! Whether this machine can hold a row: what servers are known to need, held against what is free.
+//!
+//! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100 KB), rounded up: a row
+//! that is N/A can be had with fewer objects, one that the kernel kills takes the run with it.
+
+use workloads::{DataSet, GoClient, Shape, Strategy, Tier};
+
+use crate::safety::stored_bytes;
+use crate::servers::target_spec::TargetSpec;
+
+/// What a server has before it holds anything, and the generator's own share, in bytes.
+const BASE_BYTES: u64 = 256 << 20;
+/// Of what is free, what a row may count on.
+const USABLE_PERCENT: u64 = 90;
+
+/// What a row needs, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::run) struct Needs {
+    pub(in crate::run) memory: u64,
+    pub(in crate::run) disk: u64,
+}
+
+impl Needs {
+    /// Of a row on servers that we start.
+    pub(in crate::run) fn of(
+        target: &TargetSpec,
+        tier: Tier,
+        strategy: Strategy,
+        data: &DataSet,
+        clients: u32,
+    ) -> Self {
+        let bytes = stored_bytes(data, "/registry/");
+        let (strategy, program) = match strategy.go_client() {
+            Some(client) => (client.same_request(), of_program(client) * bytes),
+            None => (strategy, 0),
+        };
+        let clients = u64::from(clients);
+        let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
+        let is_small = matches!(strategy.shape(), Shape::Requests | Shape::Delivery);
+        let (rest, per_list, disk) = match (target, tier, strategy) {
+            (TargetSpec::Bench, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
+            (_, Tier::Etcd, _) if is_small => (bytes, 1 << 20, bytes * 4),
+            // Each list is streamed: a client costs buffers, and the largest object.
+            (TargetSpec::Bench, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
+            (TargetSpec::Bench, _, Strategy::Unary) => (bytes * 3 / 2, bytes * 3 / 2, 0),
+            (TargetSpec::Bench, _, _) => (bytes * 3 / 2, 16 << 20, 0),
+            // A cache in front of an etcd, which answers.
+            (_, Tier::Kube, _) => (bytes * 4, (2 << 20) + page(2), bytes * 4),
+            // The mapped database file counts, but can be dropped: half of it must fit.
+            (_, _, Strategy::Stream) => (bytes, bytes, bytes * 4),
+            (_, _, Strategy::Paged(size)) => (bytes, page(size.get()) * 5, bytes * 4),
+            _ => (bytes, bytes * 4, bytes * 4),
+        };
+        Self {
+            memory: BASE_BYTES + rest + (per_list + program) * clients,
+            disk: if disk > 0 { disk + BASE_BYTES } else { 0 },
+        }
+    }
+
+    /// Why the row cannot run with so much free, and how many objects would; `None` when it can.
+    pub(in crate::run) fn refuse(
+        self,
+        free_memory: u64,
+        free_disk: u64,
+        objects: u64,
+    ) -> Option<String> {
+        let checks = [
+            ("memory", self.memory, free_memory),
+            ("disk", self.disk, free_disk),
+        ];
+        checks.into_iter().find_map(|(what, needed, free)| {
+            let usable = free / 100 * USABLE_PERCENT;
+            if needed <= usable {
+                return None;
+            }
+            let variable = needed.saturating_sub(BASE_BYTES).max(1);
+            let room = usable.saturating_sub(BASE_BYTES);
+            let fitting = (u128::from(objects) * u128::from(room) / u128::from(variable)) as u64;
+            let hint = match fitting {
+                0 => "no number of objects fits".to_owned(),
+                fitting => format!("--objects {fitting} fits"),
+            };
+            Some(format!(
+                "needs {} MiB of {what}, {} MiB may be used ({USABLE_PERCENT} % of what is free); {hint}",
+                needed >> 20,
+                usable >> 20
+            ))
+        })
+    }
+}
+
+/// What a Go client needs to hold a list, as a multiple of what is stored: the responses, what they are decoded to, and what
+/// its collector has not freed yet.
+fn of_program(client: GoClient) -> u64 {
+    match client {
+        GoClient::Unary | GoClient::Stream | GoClient::Paged(_) => 5,
+        GoClient::List => 8,
+        GoClient::Informer => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_does_not_fit_says_what_would() {
+        let needs = Needs {
+            memory: BASE_BYTES + (4 << 30),
+            disk: 0,
+        };
+        assert_eq!(needs.refuse(8 << 30, 0, 1_000), None);
+        let reason = needs.refuse(2 << 30, 0, 1_000).expect("4 GiB into 2 GiB");
+        assert!(reason.contains("needs 4352 MiB of memory"), "{reason}");
+        assert!(reason.contains("--objects 38"), "{reason}");
+        let reason = needs
+            .refuse(128 << 20, 0, 1_000)
+            .expect("not even the base");
+        assert!(reason.contains("no number of objects"), "{reason}");
+    }
+
+    #[test]
+    fn disk_is_checked_where_it_is_used() {
+        let needs = Needs {
+            memory: 0,
+            disk: 1 << 30,
+        };
+        let reason = needs
+            .refuse(u64::MAX, 1 << 20, 10)
+            .expect("1 GiB into 1 MiB");
+        assert!(reason.contains("of disk"), "{reason}");
+    }
+}

@@ -1,0 +1,293 @@
+//! One row, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its data on disk, settle, and then what its strategy's shape says.
+//! Whatever ends it early, what was measured until then is in the case.
+//!
+//! - [`source`]: where its objects come from; [`selection`]: which of them it selects; why it
+//!   cannot be had says [`super::availability`]
+//! - [`lists`]: whole lists in rounds, first objects; [`unchecked`]: interleaved with lists that
+//!   nobody checks; [`baseline`]: interleaved with a baseline of their bytes
+//! - [`warm_up`]: lists before the measured phase, until time and memory stand still
+//! - [`programs`]: what they cost where the clients are programs of their own
+//! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
+//!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
+//! - [`requests`]: small requests, in a closed or an open loop
+//! - [`delivery`]: puts that must reach watchers
+//! - [`beside`]: loads that run beside the row
+//! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
+
+use std::time::{Duration, Instant};
+
+use load::driver::writers::WriteError;
+use load::endpoint::Reach;
+use load::operation::list::ListError;
+use measure::ProcessError;
+use report::result::histogram_log::TaggedHistogram;
+use report::result::series::Series;
+use report::result::{self, Case, Outcome, ServerSetup};
+use tokio_util::sync::CancellationToken;
+use workloads::scenario::Background;
+use workloads::{RowSpec, Scenario, Shape, Strategy, Tier};
+
+use super::availability::target;
+use super::plan::Plan;
+use super::target::Target;
+use crate::progress::Progress;
+use crate::servers::running::Running;
+use meter::Meter;
+pub(super) use source::{Source, resource_there};
+
+mod baseline;
+mod beside;
+mod delivery;
+mod lists;
+mod meter;
+mod programs;
+mod requests;
+mod resharding;
+mod selection;
+mod sharded_watch;
+mod shards;
+mod source;
+mod times;
+mod unchecked;
+mod warm_up;
+mod writing;
+
+/// How long after a failed list its server may be found dead.
+const DEATH_WITHIN: Duration = Duration::from_secs(2);
+
+/// A row to be run.
+pub(super) struct RowRun<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) scenario: &'a Scenario,
+    pub(super) target: &'a Target,
+    pub(super) tier: Tier,
+    pub(super) spec: &'a RowSpec,
+    pub(super) source: Source,
+    pub(super) data_set: String,
+    pub(super) run_begun: Instant,
+    pub(super) progress: &'a Progress,
+    pub(super) stop: &'a CancellationToken,
+}
+
+/// What a row came to.
+pub(super) struct Measured {
+    pub(super) case: Case,
+    pub(super) histograms: Vec<TaggedHistogram>,
+    pub(super) series: Vec<Series>,
+    pub(super) setup: Option<ServerSetup>,
+    pub(super) data_set: Option<result::DataSet>,
+    /// The servers' idle figures, until the strategy goes on with them.
+    idle: Option<Meter>,
+}
+
+/// Why a row ended before its last phase.
+pub(super) enum Early {
+    NotApplicable(String),
+    Failed(String),
+    Interrupted,
+}
+
+impl From<ListError> for Early {
+    fn from(error: ListError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<WriteError> for Early {
+    fn from(error: WriteError) -> Self {
+        Self::Failed(format!("writing: {error}"))
+    }
+}
+
+impl From<ProcessError> for Early {
+    fn from(error: ProcessError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl RowRun<'_> {
+    /// Runs the row to its end, or to where it had to stop.
+    pub(super) async fn measure(&self) -> Measured {
+        let mut case = Case::new(
+            &self.data_set,
+            &self.target.name,
+            self.tier,
+            &self.strategy().to_string(),
+            Outcome::Measured,
+        );
+        case.row = self.spec.name();
+        case.clients = self.clients();
+        case.beside = self.beside();
+        case.frame_bytes = self.spec.frame.map(|size| size.0);
+        case.kube_options = self.spec.kube_options();
+        let mut measured = Measured {
+            case,
+            histograms: Vec::new(),
+            series: Vec::new(),
+            setup: None,
+            data_set: None,
+            idle: None,
+        };
+        if let Err(early) = self.phases(&mut measured).await {
+            let case = &mut measured.case;
+            case.valid = false;
+            case.outcome = match early {
+                Early::NotApplicable(reason) => Outcome::NotApplicable { reason },
+                Early::Failed(reason) => Outcome::Failed { reason },
+                Early::Interrupted => Outcome::Interrupted,
+            };
+        }
+        measured
+    }
+
+    async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
+        self.check_possible()?;
+        let launcher = self.plan.launcher_of(self.scenario);
+        let started = launcher.start(&self.target.spec, self.strategy());
+        let mut running = self
+            .unless_stopped(started)
+            .await?
+            .map_err(|e| Early::Failed(e.to_string()))?;
+        let outcome = self.on(&mut running, measured).await;
+        running.setup.target = self.target.name.clone();
+        measured.setup = Some(running.setup.clone());
+        let outcome = match outcome {
+            // The first cause: lists fail because the server is gone.
+            Err(Early::Failed(reason)) => Err(Early::Failed(
+                match running.death_within(DEATH_WITHIN).await {
+                    Some(death) => format!("{death} (then: {reason})"),
+                    None => reason,
+                },
+            )),
+            Ok(()) => match running.death().await {
+                Some(death) => Err(Early::Failed(death.to_string())),
+                None => Ok(()),
+            },
+            early => early,
+        };
+        running.stop().await;
+        outcome
+    }
+
+    async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), Early> {
+        let mut row = self.row();
+        if let Some(reason) = target::refused(&row, running) {
+            return Err(Early::NotApplicable(reason));
+        }
+        measured.case.encoding = Some(target::encoding(&row, running).to_owned());
+        measured.case.served_from = target::served_from(&row);
+        if self.tier == Tier::Etcd && self.strategy().shape() == Shape::List {
+            self.probe(&row, running).await?;
+        }
+        self.check_fits()?;
+        let mut verifier = self.load(running, measured).await?;
+        if let Source::Fresh(_) = &self.source {
+            let restarted = running.restart_on_disk();
+            let restarted = self.unless_stopped(restarted).await?;
+            restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
+        }
+        if let Strategy::Selector(selector) = self.strategy() {
+            row.asks.nodes = self.select(selector, &mut verifier).await?;
+        }
+        if self.tier == Tier::Kube {
+            let started = running.start_kube(&self.spec.server);
+            let started = self.unless_stopped(started).await?;
+            started.map_err(|e| Early::Failed(e.to_string()))?;
+        }
+        let reach = self.reach(running);
+        if let Some(expected) = &mut verifier.expected
+            && self.backgrounds().any(Background::rewrites_data)
+        {
+            // The same objects, at revisions that nobody knows before.
+            expected.revisions = None;
+        }
+        if !self.spec.beside.is_empty() {
+            // What the loads hold is part of what is above idle, too.
+            measured.idle = Some(self.settled(running, measured).await?);
+        }
+        let loads = self.start_beside(&row, &reach, &verifier).await?;
+        let measured_part = match self.strategy().shape() {
+            Shape::List => self.lists(&row, &reach, verifier, running, measured).await,
+            Shape::Shards => self.shards(&row, &reach, verifier, running, measured).await,
+            Shape::ShardedWatch => {
+                self.sharded_watch(&row, &reach, &verifier, running, measured)
+                    .await
+            }
+            Shape::Requests => self.requests(&reach, &verifier, running, measured).await,
+            Shape::Delivery => {
+                self.deliveries(&reach, &verifier.root, running, measured)
+                    .await
+            }
+            // A scenario that measures nothing has been refused.
+            Shape::Idle => Ok(()),
+        };
+        // Also where the row has failed: the loads' own errors may say why.
+        measured.case.beside = loads.stop().await;
+        let broken = measured.case.beside.iter().find(|load| load.errors > 0);
+        match (measured_part, broken) {
+            (Ok(()), Some(load)) => Err(Early::Failed(format!(
+                "background {}: {} of {} requests failed",
+                load.name, load.errors, load.requests
+            ))),
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Waits until the servers are at rest, and takes their idle figures; once for a row.
+    async fn settled(&self, running: &Running, measured: &mut Measured) -> Result<Meter, Early> {
+        if let Some(meter) = measured.idle.take() {
+            return Ok(meter);
+        }
+        let stored = measured.data_set.as_ref().map(|data| data.bytes);
+        let mut meter = self
+            .unless_stopped(Meter::settled(running, stored))
+            .await??;
+        if self.spec.every.is_some() || self.spec.read_per_s.is_some() {
+            meter.ask_seldom();
+        }
+        if let Some(reason) = meter.unmetered() {
+            let target = self.target;
+            self.progress
+                .say(&format!("{target}: no figures of the server: {reason}"));
+        }
+        Ok(meter)
+    }
+
+    pub(super) fn strategy(&self) -> Strategy {
+        self.spec.strategy
+    }
+
+    /// Requests at the same time.
+    pub(super) fn clients(&self) -> u32 {
+        if self.strategy().shape() == Shape::Delivery || self.strategy().workers().is_some() {
+            return 1;
+        }
+        let own = self.spec.clients.map(std::num::NonZeroU32::get);
+        own.unwrap_or(self.scenario.clients)
+    }
+
+    /// Connections that small requests or watchers share.
+    fn connections(&self) -> u32 {
+        self.spec.connections.map_or(1, std::num::NonZeroU32::get)
+    }
+
+    /// How this row's clients reach the target.
+    fn reach(&self, running: &Running) -> Reach {
+        let mut reach = Reach::from(running);
+        if let (Some(etcd), Some(frame)) = (&mut reach.etcd, self.spec.frame) {
+            etcd.http2.max_frame_bytes = frame.0;
+        }
+        reach
+    }
+
+    pub(super) async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Early> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(Early::Interrupted),
+            done = work => Ok(done),
+        }
+    }
+}

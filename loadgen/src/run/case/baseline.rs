@@ -1,0 +1,140 @@
+//! Lists interleaved with a baseline: as many bytes from one contiguous buffer through the same HTTP, and over a plain socket. It
+//! follows the measured phase, so none of it is in the case's own figures, and the buffer is another process's, which ends with it.
+
+use std::time::Duration;
+
+use load::clients::baseline::{BaselineClient, Like, Over};
+use load::driver::closed::{Clients, Job};
+use load::operation::list::Row;
+use measure::{Process, free_memory_bytes};
+use report::result::{Transfer, Yardstick, YardstickRound};
+use workloads::Tier;
+
+use super::meter::Meter;
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::servers::baseline::BaselineServer;
+use crate::servers::running::Running;
+
+/// Rounds of a list, its baseline and its bytes over a socket: as many in this order as in the other.
+const ROUNDS: u32 = 10;
+/// Memory that must be left beside the baseline's buffer.
+const LEFT_FREE_BYTES: u64 = 512 << 20;
+
+impl RowRun<'_> {
+    /// Measures the case's lists against their bytes, where its row wants it. A target that is somewhere else has no baseline: from
+    /// this machine's loopback interface it would be no floor of theirs.
+    pub(super) async fn yardstick(
+        &self,
+        clients: &Clients,
+        row: &Row,
+        running: &Running,
+        meter: &Meter,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let bytes = measured.case.bytes;
+        // An empty list has no bytes to send.
+        if self.spec.yardstick.is_none() || bytes == 0 || !self.target.spec.is_started() {
+            return Ok(());
+        }
+        let title = format!("{}/{}: baseline", self.target.name, self.spec.name());
+        if free_memory_bytes().is_ok_and(|free| free < bytes + LEFT_FREE_BYTES) {
+            let text = format!("{title}: not measured, there is no memory for its {bytes} bytes");
+            self.progress.say(&text);
+            return Ok(());
+        }
+        let launcher = self.plan.launcher_of(self.scenario);
+        let started = launcher.start_baseline(bytes);
+        let started = self.unless_stopped(started).await?;
+        let server = started.map_err(|e| Early::Failed(e.to_string()))?;
+        let rounds = self.interleaved(clients, row, running, meter, &server, bytes);
+        let rounds = rounds.await;
+        server.stop().await;
+        measured.case.yardstick = Yardstick::of(bytes, rounds?);
+        Ok(())
+    }
+
+    async fn interleaved(
+        &self,
+        clients: &Clients,
+        row: &Row,
+        running: &Running,
+        meter: &Meter,
+        server: &BaselineServer,
+        bytes: u64,
+    ) -> Result<Vec<YardstickRound>, Early> {
+        let like = match (self.tier, self.reach(running).etcd) {
+            (Tier::Etcd, Some(config)) => Like::Etcd(Box::new(config)),
+            _ => Like::Kube(row.asks.options),
+        };
+        let process = Process::new(server.pid())?;
+        let baseline = BaselineClient::connect(&server.url, server.socket, like, bytes);
+        let baseline = self.unless_stopped(baseline).await??;
+        let title = format!(
+            "{}/{}: interleaved with its baseline",
+            self.target.name,
+            self.spec.name()
+        );
+        let phase = self.progress.phase(&title, ROUNDS.into(), Counted::Lists);
+        // The first touch of new connections and windows is nobody's time.
+        for over in [Over::Http, Over::Socket] {
+            self.unless_stopped(baseline.take(over)).await??;
+        }
+        let list = async || {
+            let before = meter.cpu();
+            let done = self.unless_stopped(clients.ask(0, Job::List)).await?;
+            let after = meter.cpu();
+            done.result?;
+            Ok::<_, Early>(transfer(done.latency, done.cpu, before, after))
+        };
+        let take = async |over| {
+            let before = process.cpu().ok();
+            let taken = self.unless_stopped(baseline.take(over)).await??;
+            Ok::<_, Early>(transfer(
+                taken.latency,
+                taken.cpu,
+                before,
+                process.cpu().ok(),
+            ))
+        };
+        let mut rounds = Vec::new();
+        for number in 0..ROUNDS {
+            let list_first = number.is_multiple_of(2);
+            let (list, body, socket) = if list_first {
+                (
+                    list().await?,
+                    take(Over::Http).await?,
+                    take(Over::Socket).await?,
+                )
+            } else {
+                let socket = take(Over::Socket).await?;
+                let body = take(Over::Http).await?;
+                (list().await?, body, socket)
+            };
+            rounds.push(YardstickRound {
+                list_first,
+                list,
+                body,
+                socket: Some(socket),
+            });
+            phase.advance(1);
+        }
+        phase.done(&format!("{ROUNDS} lists and baselines"));
+        Ok(rounds)
+    }
+}
+
+fn transfer(
+    latency: Duration,
+    client: Duration,
+    before: Option<Duration>,
+    after: Option<Duration>,
+) -> Transfer {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let server = before.zip(after);
+    Transfer {
+        ms: ms(latency),
+        server_cpu_ms: server.map(|(before, after)| ms(after.saturating_sub(before))),
+        client_cpu_ms: ms(client),
+    }
+}

@@ -1,0 +1,219 @@
+//! Loads beside a row: started before its clients warm up, stopped after its last phase, counted over all of that.
+//!
+//! To add a kind of load: a strategy of a shape that [`Load::start`] knows needs nothing; another shape is an arm there.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::arrivals::Pace;
+use load::driver::calls::Callers;
+use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::open::Waiting;
+use load::endpoint::Reach;
+use load::operation::list::Row;
+use load::operation::requests::{Call, Calls};
+use load::operation::watch::{Deliveries, Watched, Watchers};
+use report::result::Beside;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use workloads::scenario::{Background, Keys};
+use workloads::{DataSet, DataSetSpec, Kind, Shape};
+
+use super::{Early, RowRun};
+
+/// A row lasts less than this.
+const FOR_EVER: Duration = Duration::from_secs(24 * 3_600);
+/// Keys that no row reads.
+const ELSEWHERE: &str = "/elsewhere/";
+/// Keys that nobody writes.
+const NOWHERE: &str = "/nowhere/";
+/// Objects that writers write there, and their bytes.
+const OBJECTS_ELSEWHERE: (u64, u64) = (10_000, 1_024);
+
+/// Running loads of one row. Dropped, they stop.
+#[derive(Debug, Default)]
+pub(super) struct Loads(Vec<Load>);
+
+impl Loads {
+    /// Stops all of them; answers what each did.
+    pub(super) async fn stop(self) -> Vec<Beside> {
+        let mut all = Vec::new();
+        for load in self.0 {
+            all.push(load.stop().await);
+        }
+        all
+    }
+}
+
+/// One running load.
+#[derive(Debug)]
+struct Load {
+    stop: CancellationToken,
+    beside: Beside,
+    /// Answers requests and errors.
+    work: Option<JoinHandle<(u64, u64)>>,
+    idle: Option<(Watchers, Arc<Deliveries>)>,
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(work) = &self.work {
+            work.abort();
+        }
+    }
+}
+
+impl RowRun<'_> {
+    /// What the row names in `beside`, as its case describes it before anything ran.
+    pub(super) fn beside(&self) -> Vec<Beside> {
+        let loads = self.backgrounds();
+        loads.map(described).collect()
+    }
+
+    pub(super) fn backgrounds(&self) -> impl Iterator<Item = &Background> {
+        let all = &self.scenario.background;
+        let names = self.spec.beside.iter();
+        names.filter_map(move |name| all.iter().find(|load| load.name == *name))
+    }
+
+    /// Starts what the row names in `beside`.
+    pub(super) async fn start_beside(
+        &self,
+        row: &Row,
+        reach: &Reach,
+        verifier: &Verifier,
+    ) -> Result<Loads, Early> {
+        let mut loads = Loads::default();
+        for background in self.backgrounds() {
+            let started = Load::start(background, row, reach, verifier, self.data());
+            let started = self.unless_stopped(started).await?;
+            let failed = |error| Early::Failed(format!("background {}: {error}", background.name));
+            loads.0.push(started.map_err(failed)?);
+        }
+        Ok(loads)
+    }
+}
+
+fn described(background: &Background) -> Beside {
+    Beside {
+        name: background.name.clone(),
+        strategy: background.strategy.to_string(),
+        clients: background.watchers.unwrap_or(background.clients).get(),
+        offered_per_s: background.rate,
+        requests: 0,
+        errors: 0,
+    }
+}
+
+impl Load {
+    async fn start(
+        background: &Background,
+        row: &Row,
+        reach: &Reach,
+        verifier: &Verifier,
+        data: Option<&Arc<DataSet>>,
+    ) -> Result<Self, String> {
+        let mut load = Self {
+            stop: CancellationToken::new(),
+            beside: described(background),
+            work: None,
+            idle: None,
+        };
+        let etcd = || reach.etcd.as_ref().ok_or("the target has no etcd API");
+        match background.strategy.shape() {
+            Shape::List => {
+                let row = Row {
+                    tier: background.tier,
+                    strategy: background.strategy,
+                    ..row.clone()
+                };
+                let clients = background.clients.get();
+                let clients = Clients::connect(clients, &row, reach, verifier.clone()).await;
+                let clients = clients.map_err(|e| e.to_string())?;
+                load.work = Some(tokio::spawn(lists(clients, load.stop.clone())));
+            }
+            Shape::Requests => {
+                let strategy = background.strategy;
+                let call = Call::of(strategy)
+                    .ok_or_else(|| format!("`{strategy}` makes no small requests"))?;
+                let calls = match (background.keys, data) {
+                    (Keys::DataSet, Some(data)) => Calls::new(call, data, &verifier.root, 0),
+                    _ => Calls::new(call, &elsewhere(), ELSEWHERE, 0),
+                };
+                let connections = background.connections.get();
+                let callers = Callers::connect(etcd()?, connections, calls, Waiting::Sleep).await;
+                let callers = callers.map_err(|e| e.to_string())?;
+                let pace = match background.rate {
+                    Some(per_second) => Pace::Open { per_second },
+                    None => Pace::Closed {
+                        clients: background.clients.get(),
+                    },
+                };
+                let stop = load.stop.clone();
+                load.work = Some(tokio::spawn(async move {
+                    let tally = callers.run(pace, FOR_EVER, &stop).await;
+                    // One that had to stop sending was not beside the row throughout.
+                    (tally.requests, tally.errors + u64::from(tally.overrun))
+                }));
+            }
+            // A scenario with another shape here has been refused.
+            Shape::Idle | Shape::Delivery | Shape::Shards | Shape::ShardedWatch => {
+                let watched = Watched::Apart(NOWHERE.to_owned());
+                let count = background.watchers.map_or(1, NonZeroU32::get);
+                let connections = background.connections.get();
+                let deliveries = Deliveries::new(0, 0);
+                let watchers = Watchers::create(etcd()?, &watched, count, connections, &deliveries);
+                let watchers = watchers.await.map_err(|e| e.to_string())?;
+                load.idle = Some((watchers, deliveries));
+            }
+        }
+        Ok(load)
+    }
+
+    async fn stop(mut self) -> Beside {
+        self.stop.cancel();
+        let mut beside = self.beside.clone();
+        if let Some(work) = self.work.take() {
+            // A task that panicked has said so on standard error.
+            (beside.requests, beside.errors) = work.await.unwrap_or((0, 1));
+        }
+        if let Some((watchers, deliveries)) = self.idle.take() {
+            beside.requests = deliveries.received();
+            beside.errors = u64::from(watchers.close().await.is_err());
+        }
+        beside
+    }
+}
+
+/// Lists again and again, looking at nothing, until `stop`.
+async fn lists(clients: Clients, stop: CancellationToken) -> (u64, u64) {
+    let (mut requests, mut errors) = (0, 0);
+    loop {
+        let round = tokio::select! {
+            round = clients.round(Job::Drain) => round,
+            () = stop.cancelled() => return (requests, errors),
+        };
+        requests += round.len() as u64;
+        errors += round.iter().filter(|done| done.result.is_err()).count() as u64;
+        if errors > 0 {
+            // A broken target would be asked as fast as it refuses.
+            return (requests, errors);
+        }
+    }
+}
+
+/// What writers write where nobody lists.
+fn elsewhere() -> DataSet {
+    let (objects, object_size) = OBJECTS_ELSEWHERE;
+    DataSet::new(&DataSetSpec {
+        name: "elsewhere".to_owned(),
+        kind: Kind::Raw,
+        objects: objects.try_into().expect("some objects"),
+        object_size: object_size.try_into().ok(),
+        namespaces: None,
+        nodes: None,
+        seed: 1,
+    })
+}

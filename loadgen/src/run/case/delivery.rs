@@ -1,0 +1,119 @@
+//! A row of deliveries: puts, one after the other, each of which must reach every watcher before the next is sent.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::Client;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::proto::etcdserverpb::PutRequest;
+use load::endpoint::Reach;
+use load::operation::watch::{Deliveries, Watched, Watchers};
+use tokio::time::timeout;
+
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::servers::running::Running;
+use crate::timeouts::in_time;
+use crate::to_result;
+
+/// Watchers where a row does not say.
+const WATCHERS: u32 = 1_000;
+/// How long a put may take to reach all of them.
+const DELIVERED_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes of a put's value: what is sent to each watcher again.
+const VALUE_BYTES: usize = 100;
+
+impl RowRun<'_> {
+    /// The measured part of a row of deliveries.
+    pub(super) async fn deliveries(
+        &self,
+        reach: &Reach,
+        root: &str,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let failed = |error: EtcdError| Early::Failed(error.to_string());
+        let Some(config) = &reach.etcd else {
+            return Err(Early::NotApplicable(
+                "the target has no etcd API".to_owned(),
+            ));
+        };
+        let watchers = self.spec.watchers.map_or(WATCHERS, NonZeroU32::get);
+        let connections = self.connections();
+        measured.case.watchers = Some(watchers);
+        measured.case.connections = Some(connections);
+        let prefix = format!("{root}fan-out/");
+        // Warm-up puts have numbers, too.
+        let (warm_up, repeats) = (self.scenario.warmup, self.scenario.repeats);
+        let deliveries = Deliveries::new(warm_up, repeats);
+        let title = format!("{}/{}", self.target.name, self.spec.name());
+        let phase = self
+            .progress
+            .phase(&title, u64::from(repeats), Counted::Puts);
+        let client = self.unless_stopped(in_time(Client::connect(config.clone())));
+        let client = client.await?;
+        let client = client.map_err(failed)?;
+        let put = async |number: u32| -> Result<(), EtcdError> {
+            let request = PutRequest {
+                key: format!("{prefix}key").into(),
+                value: deliveries.send(number, VALUE_BYTES),
+                ..PutRequest::default()
+            };
+            let events = u64::from(watchers) * u64::from(number + 1);
+            let delivered = async {
+                client.kv().put(request).await?;
+                deliveries.reached(events).await
+            };
+            timeout(DELIVERED_WITHIN, delivered)
+                .await
+                .unwrap_or_else(|_| {
+                    let missing = events - deliveries.received();
+                    Err(EtcdError::Protocol(format!(
+                        "{missing} of {watchers} watchers had no event of a put after {} s",
+                        DELIVERED_WITHIN.as_secs()
+                    )))
+                })
+        };
+
+        let mut meter = self.settled(running, measured).await?;
+        let watched = Watched::Together(prefix.clone());
+        let created = Watchers::create(config, &watched, watchers, connections, &deliveries);
+        let created = self.unless_stopped(created).await?.map_err(failed)?;
+        for number in 0..warm_up {
+            self.unless_stopped(put(number)).await?.map_err(failed)?;
+        }
+        meter.begin().await?;
+        let begun = Instant::now();
+        let mut outcome = Ok(());
+        let mut requests = 0;
+        for number in warm_up..warm_up + repeats {
+            meter.begin_round();
+            outcome = match self.unless_stopped(put(number)).await {
+                Ok(delivered) => delivered.map_err(failed),
+                Err(stopped) => Err(stopped),
+            };
+            meter.end_of_round(outcome.is_ok()).await;
+            if outcome.is_err() {
+                break;
+            }
+            requests += 1;
+            phase.advance(1);
+        }
+        let span = self.since(begun);
+        meter.end(0, requests, measured).await;
+        measured.case.requests = requests;
+        let received = created.close().await;
+        match received {
+            // Also of puts before the one that failed.
+            Ok(histogram) => {
+                measured.case.latency_ms = Some(to_result::quantiles_of_ms(&histogram, requests));
+                measured.keep("latency", span, histogram);
+            }
+            Err(error) => outcome = outcome.and(Err(failed(error))),
+        }
+        outcome?;
+        measured.case.valid = true;
+        phase.done(&format!("{requests} puts to {watchers} watchers"));
+        Ok(())
+    }
+}

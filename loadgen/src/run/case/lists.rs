@@ -1,0 +1,349 @@
+//! A row of whole lists: in rounds and checked, drained by a null sink, cancelled after their first object.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use load::driver::closed::{Clients, Done, Job, Verifier};
+use load::endpoint::Reach;
+use load::operation::list::restart::Restarts;
+use load::operation::list::{ListError, Row};
+use load::record::LatencyHistogram;
+use load::verify::Found;
+use report::quantity::Quantity;
+use report::result::{self, Case, ServedFrom};
+use workloads::Tier;
+
+use super::meter::Meter;
+use super::programs::Programs;
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::servers::running::Running;
+use crate::to_result;
+
+/// Error texts that a case keeps.
+const KEPT_ERRORS: usize = 5;
+/// An apiserver gives a request a minute. A list that is ended sooner was not too slow.
+const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
+/// How long the first-object phase may take where the scenario does not say it: a server that builds its whole answer first needs seconds for each.
+const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
+/// The same while other loads run, which it waits for.
+const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
+
+impl RowRun<'_> {
+    /// The measured part of a row of lists.
+    pub(super) async fn lists(
+        &self,
+        row: &Row,
+        reach: &Reach,
+        verifier: Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let clients = Clients::connect(self.clients(), row, reach, verifier);
+        let clients = self.unless_stopped(clients).await??;
+        let mut meter = self.settled(running, measured).await?;
+        let is_timed = self.rounds(&clients, &mut meter, running, measured).await?;
+        measured.case.valid = true;
+        // A program of its own decodes whole lists, and nothing else.
+        if self.strategy().go_client().is_some() {
+            return Ok(());
+        }
+        // The time of a slow reader is its own, whoever looks at what it reads.
+        if !is_timed || self.spec.read_per_s.is_some() {
+            return Ok(());
+        }
+        // Who looks at no object does the same again, and lists at a pace are not to be held against lists without one.
+        if measured.case.verified.is_some() && self.spec.every.is_none() {
+            let list = async |job| {
+                let mut times = Vec::new();
+                for done in self.unless_stopped(clients.round(job)).await? {
+                    done.result?;
+                    times.push(done.latency);
+                }
+                Ok(times)
+            };
+            self.drained(measured, list).await?;
+        }
+        self.yardstick(&clients, row, running, &meter, measured)
+            .await?;
+        self.first_objects(&clients, measured).await
+    }
+
+    /// Measured rounds.
+    pub(super) fn repeats(&self) -> u32 {
+        let own = self.spec.repeats.map(std::num::NonZeroU32::get);
+        own.unwrap_or(self.scenario.repeats)
+    }
+
+    /// Lists in rounds, every object checked. Answers whether they have times: that of clients which listed nothing says
+    /// nothing, and would be the foot of every chart of times.
+    async fn rounds(
+        &self,
+        clients: &Clients,
+        meter: &mut Meter,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<bool, Early> {
+        let total = u64::from(self.repeats()) * u64::from(self.clients());
+        let title = format!("{}/{}: listing", self.target.name, self.spec.name());
+        let phase = self.progress.phase(&title, total, Counted::Lists);
+        let list = async || {
+            let mut longest = Duration::ZERO;
+            for done in self.unless_stopped(clients.round(Job::List)).await? {
+                longest = longest.max(done.latency);
+                done.result?;
+            }
+            for done in self.check_round(clients).await? {
+                done.result?;
+            }
+            Ok(longest)
+        };
+        self.warm_up(meter, measured, list).await?;
+        meter.begin().await?;
+        let mut lists = Lists::new();
+        let mut early = Ok(());
+        let mut due = tokio::time::Instant::now();
+        for _ in 0..self.repeats() {
+            if let Some(every) = self.spec.every {
+                if let Err(stopped) = self.unless_stopped(tokio::time::sleep_until(due)).await {
+                    early = Err(stopped);
+                    break;
+                }
+                due += every;
+            }
+            meter.begin_round();
+            let errors = lists.errors;
+            match self.unless_stopped(clients.round(Job::List)).await {
+                Ok(done) => lists.take(done),
+                Err(stopped) => {
+                    early = Err(stopped);
+                    break;
+                }
+            }
+            meter.end_of_round(lists.errors == errors).await;
+            if lists.errors == errors {
+                let begun = Instant::now();
+                match self.check_round(clients).await {
+                    Ok(done) => lists.take_checks(done, begun.elapsed()),
+                    Err(stopped) => {
+                        early = Err(stopped);
+                        break;
+                    }
+                }
+            }
+            phase.advance(u64::from(self.clients()));
+            if running.death().await.is_some() {
+                break;
+            }
+        }
+        let span = self.since(lists.begun);
+        let in_flight = lists.bytes_of_one() * u64::from(self.clients());
+        meter.end(in_flight, lists.requests, measured).await;
+        lists
+            .programs
+            .describe(&mut measured.case, lists.requests, span.duration);
+        if self.tier == Tier::Kube {
+            measured.case.served_from = served_from(measured.case.server.as_ref());
+        }
+        lists.describe(&mut measured.case, span.duration);
+        let is_timed = lists.latency.n() > 0;
+        if is_timed {
+            measured.keep("latency", span, lists.latency.clone());
+        }
+        early?;
+        if let Some(reason) = self.too_slow(&lists)
+            && running.death().await.is_none()
+        {
+            measured.case.errors = 0;
+            measured.case.error_samples.clear();
+            return Err(Early::NotApplicable(reason));
+        }
+        if let Some(reason) = measured.case.error_samples.first() {
+            return Err(Early::Failed(format!(
+                "{} of {} lists failed: {reason}",
+                measured.case.errors, measured.case.requests
+            )));
+        }
+        phase.done(&format!("{} lists", lists.requests));
+        Ok(is_timed)
+    }
+
+    /// Why a slow reader cannot have its list: the server gives a request so much time, and no more. Whatever else went wrong
+    /// is a failure, and so is an end that comes sooner.
+    fn too_slow(&self, lists: &Lists) -> Option<String> {
+        let (after, bytes) = lists.cut_off?;
+        if lists.cut_offs < lists.errors || after < LEAST_REQUEST_TIME {
+            return None;
+        }
+        let per_second = Quantity::bytes(self.spec.read_per_s?.0.into());
+        Some(format!(
+            "the server ended the list after {:.0} s, with {} of it read at {per_second} a second",
+            after.as_secs_f64(),
+            Quantity::bytes(bytes)
+        ))
+    }
+
+    /// Lists cancelled after their first object: as many as the scenario wants, or as the time allows.
+    async fn first_objects(&self, clients: &Clients, measured: &mut Measured) -> Result<(), Early> {
+        let wanted = u64::from(self.scenario.first_chunk_streams);
+        if wanted == 0 {
+            return Ok(());
+        }
+        let mut lists = Lists::new();
+        let usual = match self.spec.beside.is_empty() {
+            true => FIRST_OBJECT_WITHIN,
+            false => FIRST_OBJECT_BESIDE_WITHIN,
+        };
+        let within = self.scenario.first_chunk_within.unwrap_or(usual);
+        while lists.latency.n() < wanted && lists.begun.elapsed() < within {
+            let done = self.unless_stopped(clients.round(Job::FirstObject)).await?;
+            for done in done {
+                lists.latency.record(done.latency);
+                done.result?;
+            }
+        }
+        let span = self.since(lists.begun);
+        measured.case.first_chunk_ms = Some(to_result::quantiles_ms(&lists.latency));
+        measured.keep("first_chunk", span, lists.latency);
+        Ok(())
+    }
+}
+
+/// What the lists of a phase came to.
+struct Lists {
+    begun: Instant,
+    latency: LatencyHistogram,
+    requests: u64,
+    errors: u64,
+    error_counts: HashMap<String, u64>,
+    wire_bytes: u64,
+    chunks: Option<u64>,
+    found: Option<Found>,
+    /// When the latest list that the server ended was ended, and how many bytes of it had come.
+    cut_off: Option<(Duration, u64)>,
+    /// How many were.
+    cut_offs: u64,
+    /// Lists that were begun again since history was compacted, and the time of what came to nothing.
+    restarts: Restarts,
+    programs: Programs,
+}
+
+impl Lists {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            latency: LatencyHistogram::default(),
+            requests: 0,
+            errors: 0,
+            error_counts: HashMap::new(),
+            wire_bytes: 0,
+            chunks: None,
+            found: None,
+            cut_off: None,
+            cut_offs: 0,
+            restarts: Restarts::default(),
+            programs: Programs::default(),
+        }
+    }
+
+    fn take(&mut self, round: Vec<Done>) {
+        for done in round {
+            self.requests += 1;
+            self.restarts.count += done.restarts.count;
+            self.restarts.time += done.restarts.time;
+            self.programs.take_list(&done);
+            match done.result {
+                Ok(Some((listed, found))) => {
+                    self.latency.record(done.latency);
+                    self.wire_bytes += listed.wire_bytes;
+                    self.chunks = Some(listed.chunks);
+                    self.found = found;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    if let ListError::CutOff { bytes, .. } = error {
+                        self.cut_off = Some((done.latency, bytes));
+                        self.cut_offs += 1;
+                    }
+                    self.fail(&error);
+                }
+            }
+        }
+    }
+
+    /// Takes the checks of a round of lists, where they follow it.
+    fn take_checks(&mut self, round: Vec<Done>, took: Duration) {
+        self.programs.checking += took;
+        for done in round {
+            self.programs.take_check(&done);
+            match done.result {
+                Ok(Some((listed, found))) => {
+                    self.wire_bytes += listed.wire_bytes;
+                    self.found = found;
+                }
+                Ok(None) => {}
+                Err(error) => self.fail(&error),
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &ListError) {
+        self.errors += 1;
+        *self.error_counts.entry(error.to_string()).or_default() += 1;
+    }
+
+    /// Bytes of one list as received; 0 before there was one.
+    fn bytes_of_one(&self) -> u64 {
+        self.wire_bytes / (self.requests - self.errors).max(1)
+    }
+
+    fn describe(&self, case: &mut Case, elapsed: Duration) {
+        let elapsed = elapsed.saturating_sub(self.programs.checking);
+        case.requests = self.requests;
+        case.errors = self.errors;
+        case.bytes = self.bytes_of_one();
+        case.chunks = self.chunks;
+        case.restarts = self.restarts.count;
+        case.restarted_ms =
+            (self.restarts.count > 0).then_some(self.restarts.time.as_secs_f64() * 1e3);
+        case.latency_ms = (self.latency.n() > 0).then(|| to_result::quantiles_ms(&self.latency));
+        case.throughput_bytes_per_s =
+            (self.wire_bytes > 0).then(|| self.wire_bytes as f64 / elapsed.as_secs_f64());
+        case.verified = self.found.as_ref().map(to_result::verified);
+        case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
+        let mut errors: Vec<_> = self.error_counts.iter().collect();
+        errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+        let texts = errors.into_iter().take(KEPT_ERRORS);
+        case.error_samples = texts.map(|(text, _)| text.clone()).collect();
+    }
+}
+
+/// Which part of the Kubernetes tier answered, by its own counters of the measured phase.
+pub(super) fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom {
+    let Some(server) = server else {
+        return ServedFrom::Unknown;
+    };
+    let counted = |part: &str| {
+        let matching = server.counters.iter();
+        matching
+            .filter(|(name, _)| {
+                name.starts_with("apiserver_storage_list_total") && name.contains(part)
+            })
+            .map(|(_, count)| count)
+            .sum::<u64>()
+    };
+    let from_watches = server.counters.keys();
+    let is_watch = from_watches
+        .into_iter()
+        .any(|name| name.starts_with("apiserver_init_events_total"));
+    match (
+        counted("storage=\"watchcache\""),
+        counted("storage=\"etcd\""),
+    ) {
+        (0, 0) if is_watch => ServedFrom::WatchCache,
+        (0, 0) => ServedFrom::Unknown,
+        (_, 0) => ServedFrom::WatchCache,
+        (0, _) => ServedFrom::Store,
+        _ => ServedFrom::Unknown,
+    }
+}

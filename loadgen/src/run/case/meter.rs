@@ -1,0 +1,429 @@
+//! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
+//!
+//! - [`remote`]: the same of a server that is not ours, by its own word
+
+mod remote;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use measure::{
+    AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsText, Process, ProcessError,
+    RemoteServer, Rounds, SAMPLE_EVERY, Sampler, Series, Watched, grown, rss_resolution, settle,
+    socket_memory, socket_resolution,
+};
+use report::result::{ClientFigures, ServerFigures, TierFigures};
+
+use super::Measured;
+use crate::servers::running::Running;
+use crate::to_result;
+
+/// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
+const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
+/// The same where lists are far apart or slow: five pages a second would be most of what such a server does.
+const ASK_SELDOM: Duration = Duration::from_secs(2);
+/// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data set's.
+const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
+/// The generator's own series.
+const OWN_SERIES: &str = "loadgen";
+
+/// One server process.
+struct Metered {
+    name: String,
+    pid: u32,
+    process: Process,
+    metrics_url: Option<String>,
+    cpu_before: Duration,
+    counters_before: BTreeMap<String, f64>,
+    figures: TierFigures,
+    /// Private and allocated memory at the peak of each round.
+    round_peaks: Vec<(u64, Option<u64>)>,
+}
+
+impl Metered {
+    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw the highest. That of a
+    /// stretch that is the case's is noted.
+    fn peak(&mut self, mut highest: Highest, is_noted: bool) -> (u64, Option<u64>) {
+        let memory = self.process.memory().unwrap_or_default();
+        highest.see(&memory, None);
+        let private = highest.private(memory.peak);
+        if is_noted {
+            let figures = &mut self.figures;
+            figures.rss_peak = figures.rss_peak.max(memory.peak);
+            figures.rss_anon_peak = figures.rss_anon_peak.max(private);
+            figures.rss_file_peak = figures.rss_file_peak.max(highest.file);
+        }
+        (private, highest.allocated)
+    }
+}
+
+/// What the servers' memory came to at its peak.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PeakMemory {
+    /// Private memory of all of them.
+    pub(super) private: u64,
+    /// As [`ServerFigures::peak_above_idle`].
+    pub(super) above_idle: u64,
+}
+
+/// The meter of one row.
+pub(super) struct Meter {
+    servers: Vec<Metered>,
+    /// A server that is not ours and tells its figures; then there are no `servers`.
+    remote: Option<RemoteServer>,
+    /// Why it does not.
+    unmetered: Option<String>,
+    own: Process,
+    own_cpu_before: Duration,
+    /// The machine's clocks when the measured phase began.
+    begun: Option<MachineClocks>,
+    figures: ServerFigures,
+    stored_bytes: Option<u64>,
+    ask_allocated_every: Duration,
+    sampler: Option<Sampler>,
+    rounds: Rounds,
+}
+
+impl Meter {
+    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them.
+    ///
+    /// # Errors
+    /// When a server has ended.
+    pub(super) async fn settled(
+        running: &Running,
+        stored_bytes: Option<u64>,
+    ) -> Result<Self, ProcessError> {
+        let mut servers = Vec::new();
+        for child in running.processes() {
+            servers.push(Metered {
+                name: child.name().to_owned(),
+                pid: child.pid(),
+                process: Process::new(child.pid())?,
+                metrics_url: running.metrics_url(child.name()),
+                cpu_before: Duration::ZERO,
+                counters_before: BTreeMap::new(),
+                figures: TierFigures::default(),
+                round_peaks: Vec::new(),
+            });
+        }
+        let (remote, unmetered) = match running.processes() {
+            [] => match remote::open(running).await {
+                Ok(remote) => (Some(remote), None),
+                Err(error) => (None, Some(error.to_string())),
+            },
+            _ => (None, None),
+        };
+        let mut figures = ServerFigures::default();
+        for server in &mut servers {
+            settle(&server.process, server.metrics_url.as_deref()).await?;
+            let idle = server.process.memory()?;
+            server.figures.rss_idle = idle.rss;
+            server.figures.rss_anon_idle = idle.anon;
+            server.figures.rss_file_idle = idle.file;
+            let page = page(server.metrics_url.as_deref()).await;
+            let fill = page.as_ref().and_then(|page| page.sum(CACHE_FILL));
+            server.figures.cache_fill_s = fill.filter(|&seconds| seconds > 0.0);
+            server.figures.allocated_idle = page.and_then(|page| page.allocated());
+        }
+        if !servers.is_empty() {
+            figures.rss_resolution = Some(rss_resolution() * servers.len() as u64);
+            figures.socket_idle = socket_memory();
+            figures.socket_resolution = Some(socket_resolution());
+        }
+        Ok(Self {
+            servers,
+            remote,
+            unmetered,
+            own: Process::own()?,
+            own_cpu_before: Duration::ZERO,
+            begun: None,
+            figures,
+            stored_bytes,
+            ask_allocated_every: ASK_ALLOCATED_EVERY,
+            sampler: None,
+            rounds: Rounds::default(),
+        })
+    }
+
+    /// Asks seldom what is allocated, since lists come or are read at a pace and the servers rest in between.
+    pub(super) fn ask_seldom(&mut self) {
+        self.ask_allocated_every = ASK_SELDOM;
+    }
+
+    /// Begins a round of the measured phase, with peaks of its own.
+    pub(super) fn begin_round(&mut self) {
+        self.reset_peaks();
+        self.rounds.begin(self.cpu());
+    }
+
+    /// Begins a stretch with peaks of its own. A process that has ended is noticed elsewhere.
+    pub(super) fn reset_peaks(&self) {
+        for server in &self.servers {
+            server.process.reset_peak().ok();
+        }
+        if let Some(sampler) = &self.sampler {
+            // What was seen until now is of no stretch.
+            drop(sampler.take_highest());
+        }
+    }
+
+    /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its repeats'.
+    pub(super) fn note_peak(&mut self) {
+        self.peaks(true);
+    }
+
+    /// Samples lists before the measured phase, which are none of the case's. A process that has ended is noticed elsewhere.
+    pub(super) async fn begin_warm_up(&mut self) {
+        if let Ok(watched) = self.watched().await {
+            self.sampler = Sampler::start(watched, SAMPLE_EVERY).ok();
+        }
+    }
+
+    /// The servers' memory at its peak since [`Self::reset_peaks`]; `None` where none is ours.
+    pub(super) fn peak_of_warm_up(&mut self) -> Option<PeakMemory> {
+        let peaks = self.peaks(false);
+        let servers = self.servers.iter().zip(&peaks);
+        let above =
+            servers.map(|(server, &(anon, allocated))| server.figures.above_idle(anon, allocated));
+        let above_idle = above.sum();
+        (!peaks.is_empty()).then(|| PeakMemory {
+            private: peaks.iter().map(|(anon, _)| anon).sum(),
+            above_idle,
+        })
+    }
+
+    /// Ends the sampling of the warm-up.
+    pub(super) fn end_warm_up(&mut self) {
+        self.sampler = None;
+    }
+
+    /// Why the server's figures are not known, where it could have told them.
+    pub(super) fn unmetered(&self) -> Option<&str> {
+        self.unmetered.as_deref()
+    }
+
+    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time and CPU.
+    pub(super) async fn end_of_round(&mut self, whole: bool) {
+        self.rounds.end(whole, self.cpu());
+        if let Some(remote) = &mut self.remote {
+            remote.look_again().await;
+            return;
+        }
+        let peaks = self.peaks(true);
+        for (server, peak) in self.servers.iter_mut().zip(peaks) {
+            server.round_peaks.push(peak);
+        }
+    }
+
+    /// Private and allocated memory of each server at its peak since the last [`Self::reset_peaks`].
+    fn peaks(&mut self, are_noted: bool) -> Vec<(u64, Option<u64>)> {
+        let sampler = self.sampler.as_ref();
+        let seen = sampler.map(Sampler::take_highest).unwrap_or_default();
+        let seen = seen
+            .into_iter()
+            .chain(std::iter::repeat(Highest::default()));
+        let servers = self.servers.iter_mut().zip(seen);
+        servers
+            .map(|(server, highest)| server.peak(highest, are_noted))
+            .collect()
+    }
+
+    /// CPU time that the servers have used since they started; `None` where none is ours, or one has ended.
+    pub(super) fn cpu(&self) -> Option<Duration> {
+        cpu_of(&self.servers)
+    }
+
+    /// Starts sampling and notes the clocks.
+    ///
+    /// # Errors
+    /// When a server has ended.
+    pub(super) async fn begin(&mut self) -> Result<(), ProcessError> {
+        let mut watched = self.watched().await?;
+        for server in &mut self.servers {
+            let page = page(server.metrics_url.as_deref()).await;
+            server.counters_before = page.map(|page| page.totals()).unwrap_or_default();
+            server.cpu_before = server.process.cpu()?;
+        }
+        watched.push(Watched {
+            name: OWN_SERIES.to_owned(),
+            process: Process::own()?,
+            allocated: None,
+        });
+        self.own.reset_peak().ok();
+        self.own_cpu_before = self.own.cpu()?;
+        self.begun = Some(MachineClocks::now());
+        if let Some(remote) = &mut self.remote {
+            remote.begin().await;
+        }
+        // Without a sampler thread the kernel's peaks are still there.
+        self.sampler = Sampler::start(watched, SAMPLE_EVERY).ok();
+        Ok(())
+    }
+
+    /// The servers, to be sampled.
+    async fn watched(&self) -> Result<Vec<Watched>, ProcessError> {
+        let mut watched = Vec::new();
+        for server in &self.servers {
+            let client = server.metrics_url.as_deref().map(MetricsClient::new);
+            let allocated = match client {
+                Some(Ok(client)) => AllocatedWatch::start(client, self.ask_allocated_every).await,
+                _ => None,
+            };
+            watched.push(Watched {
+                name: server.name.clone(),
+                process: Process::new(server.pid)?,
+                allocated,
+            });
+        }
+        Ok(watched)
+    }
+
+    /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that ran at the same time.
+    pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
+        let clocks = MachineClocks::now();
+        let (server, client, series) = self.cost(in_flight, requests).await;
+        let servers_s: f64 = self.servers.iter().map(|server| server.figures.cpu_s).sum();
+        let ours = Duration::from_secs_f64(client.cpu_s + servers_s);
+        let ours = (!self.servers.is_empty()).then_some(ours);
+        let begun = self.begun.as_ref();
+        let load = begun.and_then(|begun| begun.load_until(&clocks, ours));
+        measured.case.machine = load.map(to_result::machine_load);
+        measured.case.server = server;
+        measured.case.client = Some(client);
+        let case = measured.case.id();
+        let series = series.into_iter();
+        measured.series = series.map(|one| to_result::series(&case, one)).collect();
+        let rounds = self.rounds.take().into_iter();
+        measured.case.rounds = rounds.map(to_result::round).collect();
+    }
+
+    /// Stops sampling and answers what the phase cost; `None` for the server where none is ours.
+    async fn cost(
+        &mut self,
+        in_flight: u64,
+        requests: u64,
+    ) -> (Option<ServerFigures>, ClientFigures, Vec<Series>) {
+        let own_cpu = self.own.cpu().unwrap_or_default();
+        let own_cpu = own_cpu.saturating_sub(self.own_cpu_before);
+        let own_cpu_s = own_cpu.as_secs_f64();
+        let client = ClientFigures {
+            program: None,
+            cpu_s: own_cpu_s,
+            cpu_s_per_request: (requests > 0).then(|| own_cpu_s / requests as f64),
+            stall_ms: None,
+            rss_peak: self.own.memory().map_or(0, |memory| memory.peak),
+            lag_ms: None,
+        };
+        for server in &mut self.servers {
+            let cpu = server.process.cpu().unwrap_or(server.cpu_before);
+            let figures = &mut server.figures;
+            figures.cpu_s = cpu.saturating_sub(server.cpu_before).as_secs_f64();
+            figures.cpu_s_per_request = (requests > 0).then(|| figures.cpu_s / requests as f64);
+        }
+        let series = match self.sampler.take() {
+            Some(sampler) => {
+                self.figures.socket_peak = sampler.most_socket_memory();
+                sampler.stop().0
+            }
+            None => Vec::new(),
+        };
+        if let Some(remote) = &mut self.remote {
+            let figures = remote::figures(remote.end().await, in_flight, requests);
+            return (figures, client, series);
+        }
+        if self.servers.is_empty() {
+            return (None, client, series);
+        }
+        for server in &self.servers {
+            if let Some(page) = page(server.metrics_url.as_deref()).await {
+                let grown = grown(&server.counters_before, page.totals());
+                self.figures.counters.extend(grown);
+            }
+        }
+        self.note_series(&series);
+        self.note_afters().await;
+        self.add_up();
+        self.figures.settle(in_flight, requests);
+        (Some(self.figures.clone()), client, series)
+    }
+
+    /// What the Kubernetes tier keeps when it has settled again.
+    async fn note_afters(&mut self) {
+        for server in &mut self.servers {
+            // A process that has ended is noticed elsewhere.
+            if server.name == "kube"
+                && settle(&server.process, server.metrics_url.as_deref())
+                    .await
+                    .is_ok()
+                && let Ok(memory) = server.process.memory()
+            {
+                server.figures.rss_after = Some(memory.rss);
+                server.figures.rss_anon_after = Some(memory.anon);
+                let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
+                server.figures.after_per_stored_byte =
+                    stored.map(|bytes| memory.anon as f64 / bytes as f64);
+            }
+        }
+    }
+
+    /// Peaks outside of rounds, and idle figures: a server that has settled may give back some more while it is measured, and
+    /// what it holds then would be hidden below that, so idle is the lowest that was seen.
+    fn note_series(&mut self, series: &[Series]) {
+        for server in &mut self.servers {
+            let Some(series) = series.iter().find(|series| series.process == server.name) else {
+                continue;
+            };
+            let figures = &mut server.figures;
+            for sample in &series.samples {
+                figures.rss_idle = figures.rss_idle.min(sample.rss);
+                figures.rss_anon_idle = figures.rss_anon_idle.min(sample.anon);
+                figures.rss_anon_peak = figures.rss_anon_peak.max(sample.anon);
+                figures.rss_file_peak = figures.rss_file_peak.max(sample.file);
+                let allocated = figures.allocated_idle.zip(sample.allocated);
+                figures.allocated_idle = match allocated {
+                    Some((idle, now)) => Some(idle.min(now)),
+                    None => figures.allocated_idle,
+                };
+                figures.allocated_peak = figures.allocated_peak.max(sample.allocated);
+            }
+        }
+    }
+
+    /// Adds up what each process has, and notes it beside.
+    fn add_up(&mut self) {
+        let tiers = self.servers.iter_mut().map(|server| &mut server.figures);
+        self.figures.add_up(tiers);
+        let stored = self.stored_bytes.filter(|&bytes| bytes > 0);
+        let idle = self.figures.rss_anon_idle.zip(stored);
+        self.figures.idle_per_stored_byte = idle.map(|(idle, bytes)| idle as f64 / bytes as f64);
+        let rounds = self.servers.iter().map(|server| server.round_peaks.len());
+        let rounds = rounds.min().unwrap_or(0);
+        let above = |round: usize| {
+            let servers = self.servers.iter();
+            let each = servers.map(|server| {
+                let (anon, allocated) = server.round_peaks[round];
+                server.figures.above_idle(anon, allocated)
+            });
+            each.sum()
+        };
+        self.figures.peaks_above_idle = (0..rounds).map(above).collect();
+        for server in &self.servers {
+            let figures = Some(server.figures.clone());
+            match server.name.as_str() {
+                "kube" => self.figures.kube = figures,
+                _ => self.figures.etcd = figures,
+            }
+        }
+    }
+}
+
+/// CPU time that all of them have used since they started; `None` without any, or where one has ended.
+fn cpu_of(servers: &[Metered]) -> Option<Duration> {
+    let each = servers.iter().map(|server| server.process.cpu().ok());
+    let sum = each.sum::<Option<Duration>>();
+    sum.filter(|_| !servers.is_empty())
+}
+
+async fn page(url: Option<&str>) -> Option<MetricsText> {
+    MetricsClient::new(url?).ok()?.metrics().await.ok()
+}

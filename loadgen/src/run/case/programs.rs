@@ -1,0 +1,146 @@
+//! What lists cost where the clients are programs of their own, and their checks, which follow each round.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::driver::closed::{Clients, Done, Job};
+use report::result::Case;
+
+use super::{Early, RowRun};
+
+/// Programs that listed.
+#[derive(Debug, Default)]
+pub(super) struct Programs {
+    name: Option<Arc<str>>,
+    lists_cpu: Duration,
+    rss_peak: u64,
+    /// CPU time of lists and checks.
+    all_cpu: Duration,
+    /// How long checks took, during which no server did anything.
+    pub(super) checking: Duration,
+}
+
+impl Programs {
+    /// Notes what a list cost.
+    pub(super) fn take_list(&mut self, done: &Done) {
+        if let Some(cost) = &done.program {
+            self.name = Some(Arc::clone(&cost.program));
+            self.lists_cpu += cost.cpu;
+            self.all_cpu += cost.cpu;
+            self.rss_peak = self.rss_peak.max(cost.rss_peak);
+        }
+    }
+
+    /// Notes what a check cost.
+    pub(super) fn take_check(&mut self, done: &Done) {
+        self.all_cpu += done
+            .program
+            .as_ref()
+            .map_or(Duration::ZERO, |cost| cost.cpu);
+    }
+
+    /// Puts their figures in the place of the generator's, for a phase that took `elapsed`. Where the clients are no programs
+    /// nothing changes.
+    pub(super) fn describe(&self, case: &mut Case, requests: u64, elapsed: Duration) {
+        let (Some(name), Some(client)) = (&self.name, &mut case.client) else {
+            return;
+        };
+        client.program = Some(name.to_string());
+        client.cpu_s = self.lists_cpu.as_secs_f64();
+        client.cpu_s_per_request = (requests > 0).then(|| client.cpu_s / requests as f64);
+        client.rss_peak = self.rss_peak;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let part = self.all_cpu.as_secs_f64() / (elapsed.as_secs_f64() * cores as f64);
+        // They are none of the others.
+        if let Some(machine) = &mut case.machine {
+            machine.others_cpu_part = machine.others_cpu_part.map(|o| (o - part).max(0.0));
+        }
+    }
+}
+
+impl RowRun<'_> {
+    /// Checks the lists of a round where that is no part of listing; nothing elsewhere.
+    pub(super) async fn check_round(&self, clients: &Clients) -> Result<Vec<Done>, Early> {
+        match self.strategy().go_client() {
+            Some(_) => self.unless_stopped(clients.round(Job::Check)).await,
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workloads::Tier;
+
+    use super::*;
+    use load::operation::list::ClientCost;
+    use load::operation::list::restart::Restarts;
+    use report::result::{ClientFigures, MachineLoad, Outcome};
+
+    fn done(cpu_ms: u64, rss_peak: u64) -> Done {
+        Done {
+            latency: Duration::from_millis(5),
+            first_object: None,
+            cpu: Duration::ZERO,
+            memory: None,
+            restarts: Restarts::default(),
+            program: Some(ClientCost {
+                program: "client 1".into(),
+                latency: Duration::from_millis(5),
+                cpu: Duration::from_millis(cpu_ms),
+                rss_peak,
+            }),
+            result: Ok(None),
+        }
+    }
+
+    /// A case whose generator had these figures.
+    fn case(client: ClientFigures, others_cpu_part: Option<f64>) -> Case {
+        let outcome = Outcome::Measured;
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "clientv3:stream", outcome);
+        case.client = Some(client);
+        case.machine = Some(MachineLoad {
+            others_cpu_part,
+            ..MachineLoad::default()
+        });
+        case
+    }
+
+    #[test]
+    fn lists_are_in_the_figures_and_checks_are_not() {
+        let mut programs = Programs::default();
+        programs.take_list(&done(300, 70));
+        programs.take_check(&done(500, 900));
+        programs.take_list(&done(100, 90));
+        let generator = ClientFigures {
+            cpu_s: 7.0,
+            rss_peak: 1_000,
+            ..ClientFigures::default()
+        };
+        let mut case = case(generator, Some(1.0));
+        programs.describe(&mut case, 2, Duration::from_secs(100));
+        let client = case.client.expect("it was there");
+        assert_eq!(client.program.as_deref(), Some("client 1"));
+        assert_eq!((client.cpu_s, client.cpu_s_per_request), (0.4, Some(0.2)));
+        assert_eq!(client.rss_peak, 90);
+        let others = case.machine.and_then(|machine| machine.others_cpu_part);
+        let others = others.expect("it was known");
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        assert!(
+            (others - (1.0 - 0.009 / cores as f64)).abs() < 1e-9,
+            "{others}"
+        );
+    }
+
+    #[test]
+    fn without_programs_the_generators_figures_stay() {
+        let generator = ClientFigures {
+            cpu_s: 7.0,
+            ..ClientFigures::default()
+        };
+        let mut case = case(generator, None);
+        Programs::default().describe(&mut case, 2, Duration::from_secs(1));
+        let client = case.client.expect("it was there");
+        assert_eq!((client.cpu_s, client.program), (7.0, None));
+    }
+}

@@ -1,0 +1,304 @@
+//! A row of small requests, in a closed or an open loop.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::arrivals::Pace;
+use load::driver::calls::Callers;
+use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::run::Tally;
+use load::endpoint::Reach;
+use load::operation::list::Row;
+use load::operation::requests::{Call, Calls};
+use load::record::LatencyHistogram;
+use report::result::{Case, Outcome, Quantiles};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use workloads::Strategy;
+
+use super::times::Span;
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::run::plan::waiting;
+use crate::servers::running::Running;
+use crate::to_result;
+
+/// Warm-up: connections, caches and branch predictors, not data.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// How much of a quantile that an open loop reports may be the generator's lateness.
+const LATE_PART: f64 = 0.1;
+/// The part of its schedule that a target keeps which is not saturated.
+const KEPT_PART: f64 = 0.99;
+/// What a server says that refuses a request since it has too many, in its status message.
+const REFUSED: &str = "too many requests";
+/// How long the generator may be kept from its CPU.
+const STALL_MS: f64 = 100.0;
+/// Page of the list that checks what is there afterwards.
+const PAGE: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
+/// How long it may take to read what was put.
+const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
+/// Error texts that a case keeps.
+const KEPT_ERRORS: usize = 5;
+
+impl RowRun<'_> {
+    /// The measured part of a row of small requests.
+    pub(super) async fn requests(
+        &self,
+        reach: &Reach,
+        verifier: &Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let (Some(config), Some(data)) = (&reach.etcd, self.data()) else {
+            let reason = "small requests need a data set of ours to be about".to_owned();
+            return Err(Early::NotApplicable(reason));
+        };
+        let after = verifier.expected.as_ref().map_or(0, |e| e.revision);
+        let strategy = self.strategy();
+        let no_requests = || Early::Failed(format!("`{strategy}` makes no small requests"));
+        let call = Call::of(strategy).ok_or_else(no_requests)?;
+        let calls = Calls::new(call, data, &verifier.root, after);
+        let connections = self.connections();
+        measured.case.connections = Some(connections);
+        let callers = Callers::connect(
+            config,
+            connections,
+            Arc::clone(&calls),
+            waiting(self.scenario),
+        );
+        let callers = self.unless_stopped(callers).await?;
+        let callers = callers.map_err(|e| Early::Failed(e.to_string()))?;
+        let rate = self.spec.rate.or(self.scenario.rate);
+        measured.case.offered_per_s = rate;
+        if rate.is_some() {
+            // Nobody waits for an answer: the schedule stands for any number of clients.
+            measured.case.clients = 1;
+        }
+        let pace = match rate {
+            Some(per_second) => Pace::Open { per_second },
+            None => Pace::Closed {
+                clients: self.clients(),
+            },
+        };
+
+        let mut meter = self.settled(running, measured).await?;
+        let never = CancellationToken::new();
+        let warm_up = callers.run(pace, WARM_UP, &never);
+        let warm_up = self.unless_stopped(warm_up).await?;
+        // A request left without an answer would be taken for one of the measured ones.
+        if let Some(reason) = warm_up.error_counts.keys().next() {
+            return Err(Early::Failed(format!(
+                "warm-up: {} of {} requests failed: {reason}",
+                warm_up.errors, warm_up.requests
+            )));
+        }
+
+        let duration = self.spec.duration.unwrap_or(self.scenario.duration);
+        let title = format!("{}/{}", self.target.name, self.spec.name());
+        let phase = self.progress.phase(&title, 1, Counted::Requests);
+        meter.begin().await?;
+        meter.begin_round();
+        let start = self.run_begun.elapsed();
+        // Stopped, it comes back with what there was until then.
+        let tally = callers.run(pace, duration, self.stop).await;
+        let whole = tally.errors == 0 && !self.stop.is_cancelled();
+        meter.end_of_round(whole).await;
+        let requests = tally.requests;
+        meter.end(0, requests, measured).await;
+        phase.done(&format!("{requests} requests"));
+        describe(&mut measured.case, &tally);
+        let span = Span {
+            start,
+            duration: tally.elapsed,
+        };
+        let saved = [
+            ("latency", &tally.latency),
+            ("service", &tally.service),
+            ("lag", &tally.lag),
+        ];
+        for (measure, histogram) in saved {
+            if histogram.n() > 0 {
+                measured.keep(measure, span, histogram.clone());
+            }
+        }
+        if self.stop.is_cancelled() {
+            return Err(Early::Interrupted);
+        }
+        measured.case.saturated = rate.is_some_and(|rate| is_saturated(&tally, rate));
+        if let Some(reason) = measured.case.error_samples.first()
+            && !(measured.case.saturated && is_refused(&tally))
+        {
+            return Err(Early::Failed(format!(
+                "{} of {} requests failed: {reason}",
+                tally.errors, tally.requests
+            )));
+        }
+        let mut after = verifier.clone();
+        if let Some(expected) = after.expected.as_mut()
+            && self.strategy() == Strategy::Put
+        {
+            // The same bytes at later revisions, each acknowledged put at one of its own.
+            expected.revisions = None;
+            expected.revision += (tally.requests - tally.errors) as i64;
+            let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
+            let read_back = self.unless_stopped(read_back).await?;
+            let late = || format!("puts were not read back within {READ_BACK_WITHIN:?}");
+            let read_back = read_back.map_err(|_| Early::Failed(late()))?;
+            read_back.map_err(|e| Early::Failed(e.to_string()))?;
+        }
+        self.list_once(reach, &after, measured).await?;
+        match spoiled(&tally) {
+            Some(reason) => measured.case.outcome = Outcome::Invalid { reason },
+            None => measured.case.valid = true,
+        }
+        Ok(())
+    }
+}
+
+impl RowRun<'_> {
+    /// Lists everything once, checked: what was written is what is there.
+    async fn list_once(
+        &self,
+        reach: &Reach,
+        verifier: &Verifier,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let row = Row {
+            strategy: Strategy::Paged(PAGE),
+            ..self.row()
+        };
+        let clients = Clients::connect(1, &row, reach, verifier.clone());
+        let clients = self.unless_stopped(clients).await??;
+        for done in self.unless_stopped(clients.round(Job::List)).await? {
+            if let Some((_, Some(found))) = done.result? {
+                let verified = to_result::verified(&found);
+                measured.case.objects = verified.objects;
+                measured.case.verified = Some(verified);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe(case: &mut Case, tally: &Tally) {
+    let quantiles = |histogram: &LatencyHistogram| -> Option<Quantiles> {
+        (histogram.n() > 0).then(|| to_result::quantiles_ms(histogram))
+    };
+    case.requests = tally.requests;
+    case.errors = tally.errors;
+    case.latency_ms = quantiles(&tally.latency);
+    case.service_ms = quantiles(&tally.service);
+    let answered = tally.requests.saturating_sub(tally.errors);
+    case.requests_per_s = Some(answered as f64 / tally.elapsed.as_secs_f64());
+    if let Some(client) = &mut case.client {
+        client.lag_ms = quantiles(&tally.lag);
+        let is_open = client.lag_ms.is_some();
+        client.stall_ms = is_open.then_some(tally.stall.as_secs_f64() * 1e3);
+    }
+    let mut errors: Vec<_> = tally.error_counts.iter().collect();
+    errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+    let texts = errors.into_iter().take(KEPT_ERRORS);
+    case.error_samples = texts.map(|(text, _)| text.clone()).collect();
+}
+
+/// Why a row's figures say nothing about the target; `None` when they do. A closed loop waits for its generator: only an
+/// empty one is spoiled.
+fn spoiled(tally: &Tally) -> Option<String> {
+    if tally.requests == 0 {
+        let reason = "not one request was sent: none was due at this rate in this time";
+        return Some(reason.to_owned());
+    }
+    if tally.lag.n() == 0 {
+        return None;
+    }
+    let stall_ms = tally.stall.as_secs_f64() * 1e3;
+    if stall_ms > STALL_MS {
+        return Some(format!("the generator lost its CPU for {stall_ms:.0} ms"));
+    }
+    late(tally)
+}
+
+/// Whether a target did not keep the rate of an open loop. Its times then grow for as long as the load lasts.
+fn is_saturated(tally: &Tally, per_second: f64) -> bool {
+    let answered = tally.requests.saturating_sub(tally.errors) as f64;
+    tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * per_second
+}
+
+/// Whether all that failed was refused for the load, and so not done.
+fn is_refused(tally: &Tally) -> bool {
+    let mut errors = tally.error_counts.keys();
+    errors.all(|error| error.contains(REFUSED))
+}
+
+/// Why the median of an open loop is the generator's rather than the target's. Between the intended start and sending lies what
+/// the generator was late by: one that is never late would have seen a latency between that from sending and that from
+/// the intended start. Both are reported of each quantile.
+fn late(tally: &Tally) -> Option<String> {
+    let latency = to_result::quantiles_ms(&tally.latency).p50?;
+    let late = latency - to_result::quantiles_ms(&tally.service).p50?;
+    (late > LATE_PART * latency).then(|| {
+        format!(
+            "the generator was late: {late:.3} of the {latency:.3} ms of the median passed before \
+             requests were sent, and more than a tenth says nothing about the target; give both \
+             CPUs of their own (--server-cpus, --client-cpus), or ask for another rate"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand requests that were each sent so late and answered within so long.
+    fn tally(late_us: u64, service_us: u64, stall_ms: u64) -> Tally {
+        let mut tally = Tally {
+            requests: 1_000,
+            stall: Duration::from_millis(stall_ms),
+            ..Tally::default()
+        };
+        for _ in 0..1_000 {
+            tally.lag.record(Duration::from_micros(late_us));
+            tally.service.record(Duration::from_micros(service_us));
+            let latency = Duration::from_micros(late_us + service_us);
+            tally.latency.record(latency);
+        }
+        tally
+    }
+
+    #[test]
+    fn an_open_loop_is_spoiled_by_a_late_generator_and_a_closed_one_has_none() {
+        assert_eq!(spoiled(&tally(20, 1_000, 2)), None);
+        // A millisecond is much beside one, and little beside twenty.
+        let late = spoiled(&tally(1_000, 1_000, 2));
+        assert!(late.is_some_and(|why| why.contains("ms of the median passed before")));
+        assert_eq!(spoiled(&tally(1_000, 20_000, 2)), None);
+        let stalled = spoiled(&tally(20, 1_000, 150));
+        assert!(stalled.is_some_and(|why| why.contains("lost its CPU")));
+        let closed = Tally {
+            requests: 1,
+            ..Tally::default()
+        };
+        assert_eq!(spoiled(&closed), None);
+        assert!(spoiled(&Tally::default()).is_some_and(|why| why.contains("not one request")));
+    }
+
+    #[test]
+    fn a_target_that_does_not_keep_the_rate_is_saturated_and_may_refuse() {
+        let mut tally = tally(0, 1_000, 0);
+        tally.elapsed = Duration::from_secs(10);
+        assert!(!is_saturated(&tally, 100.5) && is_saturated(&tally, 102.0));
+        let overrun = Tally {
+            overrun: true,
+            ..tally.clone()
+        };
+        assert!(is_saturated(&overrun, 1.0) && spoiled(&overrun).is_none());
+        tally.failed(10, "etcdserver: too many requests".to_owned());
+        assert!(is_refused(&tally));
+        tally.failed(
+            1,
+            "the answer for /a is not the object that was written".to_owned(),
+        );
+        assert!(!is_refused(&tally));
+    }
+}

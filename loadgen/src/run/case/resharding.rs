@@ -1,0 +1,106 @@
+//! From N workers to N + 1 while objects are written.
+//!
+//! All workers stop reading and say how far they are; the furthest of these revisions is where the old shards end and the new ones
+//! begin. Then each takes its new shard over, the new worker among them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use load::operation::list::Part;
+use load::operation::watch_worker::Held;
+use load::operation::watch_worker::reshard_handover::{Change, Taken};
+use load::shards::Plan;
+use load::shards::distribution::skew;
+use report::result::{Resharding, ShardFigures};
+use workloads::scenario::Reshard;
+
+use super::Early;
+use super::meter::Meter;
+use super::sharded_watch::Live;
+use super::shards::Workers;
+
+/// How the objects were shared anew.
+pub(super) struct Reshared {
+    reshard: Reshard,
+    /// Up to here the old plan holds, behind it the next one.
+    pub(super) revision: i64,
+    pub(super) next: Plan,
+    taken: Vec<Taken>,
+    took: Duration,
+    server_cpu: Option<Duration>,
+}
+
+impl Live<'_> {
+    /// Shares the objects anew between the workers and one more.
+    pub(super) async fn reshare(
+        &mut self,
+        reshard: Reshard,
+        meter: &Meter,
+    ) -> Result<Reshared, Early> {
+        let (plan, row) = (&self.workers.plan, &self.workers.rows[0]);
+        let Some(distribution) = &self.workers.distribution else {
+            let reason = "which hashes the objects have is not known".to_owned();
+            return Err(Early::NotApplicable(reason));
+        };
+        let next = match reshard {
+            Reshard::Replan => self.run.replan(self.workers, distribution),
+            Reshard::Give => plan.grown(distribution),
+        };
+        // A process that starts is no part of it.
+        self.followers.join(row, self.reach).await?;
+        let (begun, cpu_before) = (Instant::now(), meter.cpu());
+        let seen = self.followers.pause().await?;
+        let revision = seen.into_iter().max().unwrap_or_default();
+        let by_server = self.run.strategy().server_shards();
+        let part = |shard| Part { shard, by_server };
+        let had = plan.loads(distribution).into_iter().map(|load| load > 0);
+        let changes = next.shards().iter().zip(plan.gains(&next));
+        let changes = changes.zip(had.chain([false]));
+        let changes = changes.map(|((shard, gains), waits)| Change {
+            revision,
+            waits,
+            part: part(shard.clone()),
+            gains: gains.map(part),
+        });
+        let taken = self.followers.take_over(changes.collect()).await?;
+        let server_cpu = meter.cpu().zip(cpu_before);
+        Ok(Reshared {
+            reshard,
+            revision,
+            next,
+            taken,
+            took: begun.elapsed(),
+            server_cpu: server_cpu.map(|(after, before)| after.saturating_sub(before)),
+        })
+    }
+}
+
+impl Reshared {
+    /// What each worker held at the revision.
+    pub(super) fn held(&self) -> impl Iterator<Item = &HashMap<u64, Held>> {
+        self.taken.iter().map(|taken| &taken.held)
+    }
+
+    pub(super) fn figures(&self, workers: &Workers) -> Resharding {
+        let distribution = workers.distribution.as_ref();
+        let loads: Vec<u64> = self.held().map(|held| held.len() as u64).collect();
+        let waited = self.taken.iter().map(|taken| taken.waited).max();
+        let joined = self.taken.last().zip(self.next.shards().last());
+        Resharding {
+            plan: format!("{:?}", self.reshard).to_lowercase(),
+            moved: distribution.map_or(0.0, |d| workers.plan.moved(&self.next, d)),
+            objects_listed: self.taken.iter().map(|taken| taken.objects).sum(),
+            bytes_listed: self.taken.iter().map(|taken| taken.wire_bytes).sum(),
+            synced_ms: self.took.as_secs_f64() * 1e3,
+            waited_ms: waited.unwrap_or_default().as_secs_f64() * 1e3,
+            server_cpu_s: self.server_cpu.map(|cpu| cpu.as_secs_f64()),
+            objects_skew: skew(&loads),
+            joined: joined.map_or_else(ShardFigures::default, |(taken, shard)| ShardFigures {
+                selector: shard.to_string(),
+                objects: taken.objects,
+                bytes: taken.wire_bytes,
+                ..ShardFigures::default()
+            }),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a selector selects of a row's objects.
+
+use std::sync::Arc;
+
+use load::driver::closed::Verifier;
+use workloads::Selector;
+
+use super::{Early, RowRun, Source};
+use crate::seed::kube::Loaded;
+
+impl RowRun<'_> {
+    /// Narrows what is expected to what a selector selects; the nodes that lists ask for in turn, where it has one.
+    pub(super) async fn select(
+        &self,
+        selector: Selector,
+        verifier: &mut Verifier,
+    ) -> Result<Arc<[String]>, Early> {
+        if let Source::Loaded(loaded) = &self.source {
+            return self.select_loaded(loaded, selector, verifier).await;
+        }
+        let (Source::Fresh(data) | Source::Seeded { data, .. }) = &self.source else {
+            if selector.is_per_node() {
+                let reason = "whose nodes these are is known only of data that was seeded";
+                return Err(Early::NotApplicable(reason.to_owned()));
+            }
+            return Ok(Arc::default());
+        };
+        let data = Arc::clone(data);
+        let selected = tokio::task::spawn_blocking(move || selector.select(&data));
+        let selected = self.unless_stopped(selected).await?;
+        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
+        if let Some(expected) = &mut verifier.expected {
+            expected.fingerprint = selected.all;
+            expected.revisions = None;
+        }
+        let mut nodes: Vec<String> = selected.by_node.keys().cloned().collect();
+        nodes.sort();
+        verifier.by_node = selected.by_node;
+        Ok(nodes.into())
+    }
+
+    /// Likewise of what was loaded through an API: labels are kept there, fields are the server's.
+    async fn select_loaded(
+        &self,
+        loaded: &Arc<Loaded>,
+        selector: Selector,
+        verifier: &mut Verifier,
+    ) -> Result<Arc<[String]>, Early> {
+        if selector.is_field() {
+            let reason = "a pod that is loaded is on no node, and its fields are the server's to fill: only labels can be selected by";
+            return Err(Early::NotApplicable(reason.to_owned()));
+        }
+        let loaded = Arc::clone(loaded);
+        let selected = tokio::task::spawn_blocking(move || loaded.select(selector));
+        let selected = self.unless_stopped(selected).await?;
+        let selected = selected.map_err(|e| Early::Failed(format!("selecting: {e}")))?;
+        if let Some(expected) = &mut verifier.expected {
+            expected.fingerprint = selected;
+            expected.revisions = None;
+        }
+        Ok(Arc::default())
+    }
+}

@@ -1,0 +1,315 @@
+//! A row of workers that watch the objects together while they are written.
+//!
+//! First the state, as often as lists are repeated: the time until the last worker has its bookmark, and whether all of them
+//! together hold the data set. Then objects are written, one worker loses its connection halfway, and at the end every write
+//! must have reached the worker that had the object then, once, and no other.
+
+use std::time::{Duration, Instant};
+
+use load::driver::closed::Verifier;
+use load::driver::watch_workers::{Followed, Followers, Synced};
+use load::driver::writers::{Ledger, Writing};
+use load::endpoint::Reach;
+use load::operation::list::{ListError, Row};
+use load::record::LatencyHistogram;
+use load::shards::Inventory;
+use load::shards::event_ledger::{self, Unproven};
+use load::verify::{Expected, Wrong};
+use report::result::Sharding;
+use workloads::Strategy;
+use workloads::scenario::Writes;
+
+use super::meter::Meter;
+use super::resharding::Reshared;
+use super::shards::{Workers, summarise};
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::servers::running::Running;
+use crate::to_result;
+
+/// Writes a second where neither the row nor its scenario says.
+const WRITES_PER_S: f64 = 1_000.0;
+/// The worker that loses its connection.
+const RECONNECTS: usize = 0;
+
+impl RowRun<'_> {
+    /// The measured part of a row of sharded watches.
+    pub(super) async fn sharded_watch(
+        &self,
+        row: &Row,
+        reach: &Reach,
+        verifier: &Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let mut workers = self.workers(row).await?;
+        if self.strategy().workers().is_none() {
+            workers.rows.clear();
+        }
+        let (Some(etcd), Some(data), Some(expected), Some(inventory)) = (
+            &reach.etcd,
+            self.data(),
+            &verifier.expected,
+            &workers.inventory,
+        ) else {
+            let reason = "it writes, and needs a data set of ours to write to".to_owned();
+            return Err(Early::NotApplicable(reason));
+        };
+        self.probe_shard_info(&workers, reach).await?;
+        let followers = Followers::connect(&workers.rows, reach);
+        let mut followers = self.unless_stopped(followers).await??;
+        let writing = Writing {
+            etcd: etcd.clone(),
+            data: data.clone(),
+            root: verifier.root.clone(),
+            key: self.spec.shard_key.unwrap_or_default().into(),
+            writes: self.spec.writes.unwrap_or_default(),
+            per_second: self
+                .spec
+                .rate
+                .or(self.scenario.rate)
+                .unwrap_or(WRITES_PER_S),
+            api: (self.spec.writes == Some(Writes::Patches)).then(|| (row.clone(), reach.clone())),
+        };
+        measured.case.offered_per_s = Some(writing.per_second);
+
+        let mut meter = self.settled(running, measured).await?;
+        if workers.rows.is_empty() {
+            return self.unwatched(&writing, &mut meter, measured).await;
+        }
+        let mut sharding = self.sharding(&workers);
+        self.states(&followers, expected, &mut meter, &mut sharding, measured)
+            .await?;
+        summarise(&mut sharding);
+        let mut live = Live {
+            run: self,
+            followers: &mut followers,
+            writing: &writing,
+            workers: &workers,
+            inventory,
+            reach,
+        };
+        let outcome = live.measured(&mut meter, &mut sharding, measured).await;
+        summarise(&mut sharding);
+        measured.case.shards = Some(sharding);
+        outcome
+    }
+
+    /// Whether the server sends a shard where one is asked for: only its lists say so, not its watches.
+    async fn probe_shard_info(&self, workers: &Workers, reach: &Reach) -> Result<(), Early> {
+        let Strategy::WatchSharded(number) = self.strategy() else {
+            return Ok(());
+        };
+        let row = Row {
+            strategy: Strategy::Sharded(number),
+            ..workers.rows[0].clone()
+        };
+        let mut lister = self.unless_stopped(row.connect(reach)).await??;
+        match self.unless_stopped(lister.revision()).await? {
+            Err(not_sharded @ ListError::NotSharded) => {
+                Err(Early::NotApplicable(not_sharded.to_string()))
+            }
+            other => Ok(other.map(|_| ())?),
+        }
+    }
+
+    /// The state, again and again; at the last time the workers stay.
+    async fn states(
+        &self,
+        followers: &Followers,
+        expected: &Expected,
+        meter: &mut Meter,
+        sharding: &mut Sharding,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let title = format!("{}/{}: state", self.target.name, self.spec.name());
+        let rounds = self.scenario.warmup + self.repeats();
+        let phase = self
+            .progress
+            .phase(&title, u64::from(rounds), Counted::Rounds);
+        let begun = Instant::now();
+        let mut latency = LatencyHistogram::default();
+        let mut cpu = Duration::ZERO;
+        meter.reset_peaks();
+        for round in 0..rounds {
+            let before = meter.cpu();
+            let synced = self.unless_stopped(followers.sync()).await??;
+            let used = meter.cpu().zip(before);
+            let used = used.map_or(Duration::ZERO, |(after, before)| {
+                after.saturating_sub(before)
+            });
+            check_union(&synced, expected)?;
+            for (shard, worker) in sharding.shards.iter_mut().zip(&synced) {
+                shard.objects = worker.held.len() as u64;
+                shard.bytes = worker.wire_bytes;
+            }
+            if round >= self.scenario.warmup {
+                let last = synced.iter().map(|worker| worker.latency).max();
+                latency.record(last.unwrap_or_default());
+                cpu += used;
+            }
+            phase.advance(1);
+        }
+        // The state's peak is the row's, too.
+        meter.note_peak();
+        let case = &mut measured.case;
+        case.bytes = sharding.shards.iter().map(|shard| shard.bytes).sum();
+        case.objects = sharding.shards.iter().map(|shard| shard.objects).sum();
+        sharding.synced_ms = Some(to_result::quantiles_ms(&latency));
+        let each = cpu.as_secs_f64() / latency.n().max(1) as f64;
+        sharding.sync_server_cpu_s = meter.cpu().map(|_| each);
+        measured.keep("synced", self.since(begun), latency);
+        phase.done(&format!("{rounds} times by {} workers", sharding.workers));
+        Ok(())
+    }
+}
+
+/// Whether the workers together hold what was written before.
+fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
+    let failed = |why: &dyn std::fmt::Display| Early::Failed(format!("all shards together: {why}"));
+    let held = synced.iter().map(|worker| &worker.held);
+    let revisions = event_ledger::union(held, &expected.fingerprint).map_err(|e| failed(&e))?;
+    if expected.revisions.is_some_and(|sum| sum != revisions) {
+        return Err(failed(&Wrong::ObjectRevision));
+    }
+    match synced.iter().map(|worker| worker.revision).min() {
+        Some(found) if found < expected.revision => Err(failed(&Wrong::Stale {
+            found,
+            at_least: expected.revision,
+        })),
+        _ => Ok(()),
+    }
+}
+
+/// The part in which objects are written.
+pub(super) struct Live<'l> {
+    pub(super) run: &'l RowRun<'l>,
+    pub(super) followers: &'l mut Followers,
+    writing: &'l Writing,
+    pub(super) workers: &'l Workers,
+    inventory: &'l Inventory,
+    pub(super) reach: &'l Reach,
+}
+
+/// What was written, and what came of it.
+struct Outcomes {
+    ledger: Ledger,
+    /// Where the objects were shared anew.
+    reshared: Option<Reshared>,
+    followed: Vec<Followed>,
+}
+
+impl AsRef<Ledger> for Outcomes {
+    fn as_ref(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
+impl Live<'_> {
+    async fn measured(
+        &mut self,
+        meter: &mut Meter,
+        sharding: &mut Sharding,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let run = self.run;
+        let title = format!("{}/{}: writing", run.target.name, run.spec.name());
+        let phase = run.progress.phase(&title, 1, Counted::Writes);
+        let work = async |meter: &Meter| self.written(meter).await;
+        let (span, outcomes) = run.while_written(meter, measured, work).await?;
+        phase.done(&format!("{} writes", outcomes.ledger.writes.len()));
+        let (latency, proven) = self.describe(&outcomes, sharding);
+        measured.keep_latency(span, latency);
+        proven.map_err(|e| Early::Failed(e.to_string()))?;
+        self.check_states(&outcomes)?;
+        run.note_pace(&outcomes.ledger, &mut measured.case);
+        Ok(())
+    }
+
+    /// Writes until the time is over, with a lost connection and perhaps a worker more meanwhile, and waits until every worker
+    /// has seen the last of it.
+    async fn written(&mut self, meter: &Meter) -> Result<Outcomes, Early> {
+        let (run, writing) = (self.run, self.writing);
+        let duration = run.writes_for();
+        let meanwhile = async {
+            tokio::time::sleep(duration / 4).await;
+            let reshared = match run.spec.reshard {
+                Some(reshard) => Some(self.reshare(reshard, meter).await?),
+                None => None,
+            };
+            tokio::time::sleep(duration / 4).await;
+            self.followers.reconnect(RECONNECTS);
+            Ok::<_, Early>(reshared)
+        };
+        let (ledger, reshared) = tokio::join!(writing.run(duration, run.stop), meanwhile);
+        let (mut ledger, reshared) = (ledger?, reshared?);
+        let plan = &self.workers.plan;
+        let plan = reshared.as_ref().map_or(plan, |reshared| &reshared.next);
+        let last = writing
+            .last_words(&mut ledger, self.inventory, plan)
+            .await?;
+        let followed = self.followers.finish(&last).await?;
+        Ok(Outcomes {
+            ledger,
+            reshared,
+            followed,
+        })
+    }
+
+    /// Holds what was seen against what was written. Answers the times from a write to its event, and whether each write came to
+    /// its worker and to no other.
+    fn describe(
+        &self,
+        outcomes: &Outcomes,
+        sharding: &mut Sharding,
+    ) -> (LatencyHistogram, Result<(), Unproven>) {
+        let Outcomes {
+            ledger,
+            reshared,
+            followed,
+        } = outcomes;
+        let seen: Vec<_> = followed.iter().map(|f| f.log.seen.clone()).collect();
+        let plan = &self.workers.plan;
+        let expected = ledger.expected(|revision, hash| match reshared {
+            Some(reshared) if revision > reshared.revision => reshared.next.owner(hash),
+            _ => plan.owner(hash),
+        });
+        let (counts, latency, proven) = event_ledger::events(&expected, &seen);
+        let mut events = to_result::shard_events(counts);
+        sharding.resharding = reshared
+            .as_ref()
+            .map(|reshared| reshared.figures(self.workers));
+        let joined = sharding.resharding.as_mut().map(|r| &mut r.joined);
+        for (shard, worker) in sharding.shards.iter_mut().chain(joined).zip(followed) {
+            shard.cpu_s = worker.cpu.as_secs_f64();
+            shard.memory_bytes = worker.memory;
+            shard.events = worker.log.seen.len() as u64;
+            shard.event_bytes = worker.log.wire_bytes;
+            events.filtered += worker.log.filtered;
+            events.reconnects += worker.log.reconnects;
+            events.ended += worker.log.ended;
+            events.bytes_max = events.bytes_max.max(worker.log.wire_bytes);
+        }
+        sharding.events = Some(events);
+        (latency, proven)
+    }
+
+    /// Whether all workers together hold what was written: when they shared anew, and at the end.
+    fn check_states(&self, outcomes: &Outcomes) -> Result<(), Early> {
+        let Outcomes {
+            ledger,
+            reshared,
+            followed,
+        } = outcomes;
+        if let Some(reshared) = reshared {
+            let then = ledger.result_at(self.inventory, reshared.revision);
+            let union = event_ledger::union(reshared.held(), &then);
+            union.map_err(|e| Early::Failed(format!("when they shared anew: {e}")))?;
+        }
+        let held = followed.iter().map(|f| &f.held);
+        let result = ledger.result(self.inventory);
+        let union = event_ledger::union(held, &result);
+        union.map_err(|e| Early::Failed(format!("at the end: {e}")))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! A row of workers that list the objects together: all at one revision, each its shard, until the last one has it.
+//!
+//! The revision is what a consistent list of one object says, and that request is part of the time; then every worker lists
+//! exactly that state. Each answer is held against what its shard must hold, and all together against the data set. Then each
+//! worker lists by itself, so that what one shard costs the server can be told.
+//!
+//! - [`rounds`]: all workers at once
+//! - [`alone`]: each by itself, in turn with everything
+//! - [`tally`]: what they came to
+
+mod alone;
+mod rounds;
+mod tally;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use load::driver::closed::{Clients, Job, Verifier};
+use load::endpoint::Reach;
+use load::operation::list::{ListError, Part, Row};
+use load::shards::{Distribution, Inventory, Plan};
+use report::result::{ShardFigures, Sharding};
+use workloads::scenario::ShardPlan;
+
+use self::alone::Turns;
+use self::rounds::{Rounds, Union};
+use self::tally::Set;
+pub(super) use self::tally::summarise;
+use super::{Early, Measured, RowRun, Source};
+use crate::servers::running::Running;
+
+/// The workers of a row and what each must hold.
+pub(super) struct Workers {
+    pub(super) plan: Plan,
+    /// What the objects are, where they are ours.
+    pub(super) inventory: Option<Arc<Inventory>>,
+    pub(super) distribution: Option<Distribution>,
+    /// What a worker lists, or watches.
+    pub(super) rows: Vec<Row>,
+}
+
+impl RowRun<'_> {
+    /// Cuts the objects into shards.
+    pub(super) async fn workers(&self, row: &Row) -> Result<Workers, Early> {
+        let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
+        let key = self.spec.shard_key.unwrap_or_default().into();
+        let inventory = match (&self.source, self.data()) {
+            (Source::Loaded(loaded), _) => Some(loaded.inventory(key)),
+            (_, Some(data)) => {
+                let data = Arc::clone(data);
+                let made = tokio::task::spawn_blocking(move || Inventory::new(&data, key));
+                let made = self.unless_stopped(made).await?;
+                let made = made.map_err(|e| Early::Failed(format!("hashing: {e}")))?;
+                Some(made.map_err(|e| Early::Failed(format!("hashing: {e}")))?)
+            }
+            (_, None) => None,
+        };
+        let distribution = inventory.as_ref().map(Inventory::distribution);
+        let plan = match (self.spec.shard_plan.unwrap_or_default(), &distribution) {
+            (ShardPlan::Equal, _) => Plan::equal(key, number),
+            (ShardPlan::Weighted, Some(distribution)) => Plan::weighted(distribution, number),
+            (ShardPlan::Weighted, None) => {
+                let reason = "which hashes the objects have is known only of data that was seeded";
+                return Err(Early::NotApplicable(reason.to_owned()));
+            }
+        };
+        let by_server = self.strategy().server_shards();
+        let rows = plan.shards().iter().map(|shard| {
+            let mut row = row.clone();
+            row.asks.part = Some(Part {
+                shard: shard.clone(),
+                by_server,
+            });
+            row
+        });
+        Ok(Workers {
+            rows: rows.collect(),
+            plan,
+            inventory: inventory.map(Arc::new),
+            distribution,
+        })
+    }
+
+    /// The measured part of a row of shards.
+    pub(super) async fn shards(
+        &self,
+        row: &Row,
+        reach: &Reach,
+        verifier: Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let workers = self.workers(row).await?;
+        let clients = workers.rows.iter().zip(workers.plan.shards());
+        let clients = clients.map(|(row, shard)| {
+            let mut own = verifier.clone();
+            // Each latest list is another shard's: they are held against each other here.
+            own.latest = Arc::default();
+            if let (Some(expected), Some(inventory)) = (&mut own.expected, &workers.inventory) {
+                expected.fingerprint = inventory.expected(shard);
+                expected.revisions = None;
+            }
+            (row.clone(), own)
+        });
+        let clients: Vec<_> = clients.collect();
+        let clients = Clients::connect_each(clients, reach);
+        let clients = self.unless_stopped(clients).await??;
+        self.probe_shards(&clients).await?;
+        let whole = self.unsharded(row, reach, verifier.clone()).await?;
+
+        let mut meter = self.settled(running, measured).await?;
+        let mut set = Set::new(workers.rows.len());
+        let rounds = Rounds {
+            run: self,
+            clients: &clients,
+            union: match verifier.expected {
+                Some(expected) => Union::Known(expected),
+                None => Union::Listed(&whole),
+            },
+        };
+        rounds.measured(&mut set, &mut meter, measured).await?;
+        let list = async |job| Ok(vec![rounds.timed(job).await?]);
+        self.drained(measured, list).await?;
+        let turns = Turns {
+            run: self,
+            workers: &clients,
+            whole: &whole,
+        };
+        // Where every worker lists everything, one costs what each costs.
+        let alone = match self.strategy().server_shards() {
+            true => turns.measured(workers.rows.len(), &meter).await?,
+            false => None,
+        };
+        let mut sharding = self.sharding(&workers);
+        set.describe(&mut sharding, alone.as_ref());
+        measured.case.shards = Some(sharding);
+        measured.case.valid = true;
+        Ok(())
+    }
+
+    /// Whether the server sends a shard where one is asked for.
+    async fn probe_shards(&self, clients: &Clients) -> Result<(), Early> {
+        match self
+            .unless_stopped(clients.ask(0, Job::Revision))
+            .await?
+            .result
+        {
+            Err(not_sharded @ ListError::NotSharded) => {
+                Err(Early::NotApplicable(not_sharded.to_string()))
+            }
+            other => Ok(other.map(|_| ())?),
+        }
+    }
+
+    /// A client that lists everything: what shards are a part of, and what they must be together where nobody else knows.
+    async fn unsharded(
+        &self,
+        row: &Row,
+        reach: &Reach,
+        verifier: Verifier,
+    ) -> Result<Clients, Early> {
+        let clients = Clients::connect(1, row, reach, verifier);
+        Ok(self.unless_stopped(clients).await??)
+    }
+
+    /// The row's own plan for one worker more.
+    pub(super) fn replan(&self, workers: &Workers, distribution: &Distribution) -> Plan {
+        let number = u32::try_from(workers.rows.len()).unwrap_or(u32::MAX);
+        let more = NonZeroU32::MIN.saturating_add(number);
+        match self.spec.shard_plan.unwrap_or_default() {
+            ShardPlan::Equal => Plan::equal(distribution.key(), more),
+            ShardPlan::Weighted => Plan::weighted(distribution, more),
+        }
+    }
+
+    /// What can be said of the shards before anything was listed.
+    pub(super) fn sharding(&self, workers: &Workers) -> Sharding {
+        let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
+        let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
+        let next = workers.distribution.as_ref();
+        let next = next.map(|distribution| self.replan(workers, distribution));
+        let moved = |next: &Plan, distribution| workers.plan.moved(next, distribution);
+        let distribution = workers.distribution.as_ref();
+        let shards = workers.plan.shards().iter().map(|shard| ShardFigures {
+            selector: shard.to_string(),
+            ..ShardFigures::default()
+        });
+        Sharding {
+            key: name(&self.spec.shard_key.unwrap_or_default()),
+            plan: name(&self.spec.shard_plan.unwrap_or_default()),
+            workers: number.get(),
+            moved_to_next: next.zip(distribution).map(|(next, d)| moved(&next, d)),
+            least_moved: distribution.map(|d| moved(&workers.plan.grown(d), d)),
+            shards: shards.collect(),
+            ..Sharding::default()
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What one shard costs the servers by itself, as a part of what everything costs them.
+//!
+//! Each worker lists alone, in turn with one that lists everything from the same servers: two fresh servers differ by more than
+//! a shard's part does, and so do two minutes of one machine. A round is one list of everything and one of each shard; there are
+//! as many as it takes for every list to be of a second of CPU in all, since single ones of 30 ms scatter by a third, and medians
+//! of the rounds are what is told.
+
+use std::time::Duration;
+
+use load::driver::closed::{Clients, Job};
+use report::result::{Sharding, Spread};
+
+use crate::progress::Counted;
+use crate::run::case::meter::Meter;
+use crate::run::case::{Early, RowRun};
+
+/// CPU time of the servers that the lists of the cheapest shard shall come to.
+const ENOUGH: Duration = Duration::from_secs(1);
+/// However small the shards are.
+const MOST_ROUNDS: u32 = 48;
+
+/// Who lists in turn.
+pub(super) struct Turns<'r> {
+    pub(super) run: &'r RowRun<'r>,
+    /// One for each shard.
+    pub(super) workers: &'r Clients,
+    /// One that lists everything.
+    pub(super) whole: &'r Clients,
+}
+
+/// CPU seconds of the servers for each list, by rounds.
+#[derive(Debug)]
+pub(super) struct Alone {
+    whole: Vec<f64>,
+    shards: Vec<Vec<f64>>,
+}
+
+impl Turns<'_> {
+    /// Lists in turn; `None` where no server is ours.
+    pub(super) async fn measured(
+        &self,
+        shards: usize,
+        meter: &Meter,
+    ) -> Result<Option<Alone>, Early> {
+        let mut alone = Alone {
+            whole: Vec::new(),
+            shards: vec![Vec::new(); shards],
+        };
+        let run = self.run;
+        let title = format!("{}/{}: one by one", run.target.name, run.spec.name());
+        let phase = run
+            .progress
+            .phase(&title, u64::from(MOST_ROUNDS), Counted::Rounds);
+        let mut rounds = 0;
+        while rounds < MOST_ROUNDS && (rounds < run.repeats() || !alone.is_enough()) {
+            self.pin().await?;
+            let Some(whole) = self.cost(self.whole, 0, meter).await? else {
+                return Ok(None);
+            };
+            alone.whole.push(whole);
+            for (worker, costs) in alone.shards.iter_mut().enumerate() {
+                costs.extend(self.cost(self.workers, worker, meter).await?);
+            }
+            rounds += 1;
+            phase.advance(1);
+        }
+        phase.done(&format!(
+            "{rounds} rounds of {shards} shards and everything"
+        ));
+        Ok(Some(alone))
+    }
+
+    /// Has everybody list one revision.
+    async fn pin(&self) -> Result<(), Early> {
+        let run = self.run;
+        let asked = run
+            .unless_stopped(self.workers.ask(0, Job::Revision))
+            .await?;
+        let revision = asked.result?.map_or(0, |(listed, _)| listed.revision);
+        for clients in [self.workers, self.whole] {
+            run.unless_stopped(clients.round(Job::Pin(revision)))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The servers' CPU seconds for one list.
+    async fn cost(
+        &self,
+        clients: &Clients,
+        client: usize,
+        meter: &Meter,
+    ) -> Result<Option<f64>, Early> {
+        let Some(before) = meter.cpu() else {
+            return Ok(None);
+        };
+        let done = clients.ask(client, Job::List);
+        self.run.unless_stopped(done).await?.result?;
+        let after = meter.cpu().unwrap_or(before);
+        Ok(Some(after.saturating_sub(before).as_secs_f64()))
+    }
+}
+
+impl Alone {
+    fn is_enough(&self) -> bool {
+        let least = self.shards.iter().map(|costs| costs.iter().sum());
+        least.fold(f64::INFINITY, f64::min) >= ENOUGH.as_secs_f64()
+    }
+
+    /// Fills in what each shard costs, and the dearest as a part of everything.
+    pub(super) fn describe(&self, sharding: &mut Sharding) {
+        let whole = median(&self.whole);
+        for (figures, costs) in sharding.shards.iter_mut().zip(&self.shards) {
+            figures.server_cpu_s = median(costs);
+        }
+        let each = sharding
+            .shards
+            .iter()
+            .filter_map(|shard| shard.server_cpu_s);
+        sharding.server_cpu_s_max = each.reduce(f64::max);
+        sharding.server_cpu_s_whole = whole;
+        let dearest = sharding
+            .server_cpu_s_max
+            .zip(whole.filter(|&whole| whole > 0.0));
+        sharding.server_cpu_part_max = dearest.map(|(dearest, whole)| dearest / whole);
+        sharding.alone_rounds = self.whole.len() as u32;
+    }
+}
+
+/// The middle value, or the mean of the two; `None` of nothing.
+fn median(values: &[f64]) -> Option<f64> {
+    Spread::of(values.iter().copied()).map(|spread| spread.p50)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::result::ShardFigures;
+
+    #[test]
+    fn the_dearest_shard_is_a_part_of_everything_of_the_same_rounds() {
+        // One round of three was disturbed.
+        let alone = Alone {
+            whole: vec![1.0, 4.0, 1.0],
+            shards: vec![vec![0.5, 0.5, 3.0], vec![0.7, 0.9, 0.6]],
+        };
+        let mut sharding = Sharding {
+            shards: vec![ShardFigures::default(); 2],
+            ..Sharding::default()
+        };
+        alone.describe(&mut sharding);
+        let each = sharding.shards.iter().map(|shard| shard.server_cpu_s);
+        assert_eq!(each.collect::<Vec<_>>(), [Some(0.5), Some(0.7)]);
+        assert_eq!(sharding.server_cpu_s_max, Some(0.7));
+        assert_eq!(sharding.server_cpu_s_whole, Some(1.0));
+        assert_eq!(sharding.server_cpu_part_max, Some(0.7));
+        assert_eq!(sharding.alone_rounds, 3);
+    }
+
+    #[test]
+    fn rounds_are_enough_when_the_cheapest_shard_has_its_second() {
+        let mut alone = Alone {
+            whole: vec![4.0],
+            shards: vec![vec![2.0], vec![0.6]],
+        };
+        assert!(!alone.is_enough());
+        alone.shards[1].push(0.6);
+        assert!(alone.is_enough());
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+}

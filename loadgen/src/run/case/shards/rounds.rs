@@ -1,0 +1,174 @@
+//! Rounds of all workers at once: one revision, each its shard of it, and all shards together held against what is there.
+
+use std::time::{Duration, Instant};
+
+use load::driver::closed::{Clients, Done, Job};
+use load::record::LatencyHistogram;
+use load::verify::{Expected, Found, Listed};
+
+use super::tally::{Set, Took};
+use crate::progress::Counted;
+use crate::run::case::lists::served_from;
+use crate::run::case::meter::Meter;
+use crate::run::case::{Early, Measured, RowRun};
+use crate::to_result;
+
+/// What all shards together must be.
+pub(super) enum Union<'r> {
+    /// What was written.
+    Known(Expected),
+    /// What a client sees that asks for everything.
+    Listed(&'r Clients),
+}
+
+/// One kind of round after the other.
+pub(super) struct Rounds<'r> {
+    pub(super) run: &'r RowRun<'r>,
+    pub(super) clients: &'r Clients,
+    pub(super) union: Union<'r>,
+}
+
+impl Rounds<'_> {
+    /// Every worker at once: the time until the last one has its shard, and what each answered.
+    async fn round(&self, job: Job) -> Result<(Duration, Vec<Done>), Early> {
+        let asked = self
+            .run
+            .unless_stopped(self.clients.ask(0, Job::Revision))
+            .await?;
+        let revision = asked.result?.map(|(listed, _)| listed.revision);
+        let pin = Job::Pin(revision.unwrap_or_default());
+        self.run.unless_stopped(self.clients.round(pin)).await?;
+        let done = self.run.unless_stopped(self.clients.round(job)).await?;
+        let last = done.iter().map(|done| done.latency).max();
+        Ok((asked.latency + last.unwrap_or_default(), done))
+    }
+
+    /// Rounds in which every object is checked.
+    pub(super) async fn measured(
+        &self,
+        set: &mut Set,
+        meter: &mut Meter,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let run = self.run;
+        let title = format!("{}/{}: listing", run.target.name, run.spec.name());
+        let phase = run
+            .progress
+            .phase(&title, u64::from(run.repeats()), Counted::Rounds);
+        let list = async || {
+            let (time, done) = self.round(Job::List).await?;
+            for done in done {
+                done.result?;
+            }
+            Ok(time)
+        };
+        run.warm_up(meter, measured, list).await?;
+        meter.begin().await?;
+        let mut latency = LatencyHistogram::default();
+        let begun = Instant::now();
+        let mut outcome = Ok(());
+        let mut unions = Vec::new();
+        for _ in 0..run.repeats() {
+            meter.begin_round();
+            outcome = match self.round(Job::List).await {
+                Ok((time, done)) => {
+                    latency.record(time);
+                    take(set, done).map(|union| unions.push(union))
+                }
+                Err(early) => Err(early),
+            };
+            meter.end_of_round(outcome.is_ok()).await;
+            phase.advance(1);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        let span = run.since(begun);
+        let (bytes, rounds) = (set.bytes_of_one(), latency.n());
+        meter.end(bytes, rounds, measured).await;
+        // Only now: a list of everything to compare with is no part of what shards cost.
+        for (listed, union) in unions {
+            let compared = self.compare(&listed, &union).await;
+            if compared.is_err() {
+                outcome = outcome.and(compared);
+                break;
+            }
+            set.found = Some(union);
+        }
+        let case = &mut measured.case;
+        case.served_from = served_from(case.server.as_ref());
+        case.requests = rounds;
+        case.bytes = bytes;
+        case.throughput_bytes_per_s =
+            Some((bytes * rounds) as f64 / span.duration.as_secs_f64().max(f64::MIN_POSITIVE));
+        case.verified = set.found.as_ref().map(to_result::verified);
+        case.objects = case.verified.as_ref().map_or(0, |v| v.objects);
+        if let Err(Early::Failed(reason)) = &outcome {
+            case.errors = 1;
+            case.error_samples = vec![reason.clone()];
+        }
+        measured.keep_latency(span, latency);
+        outcome?;
+        phase.done(&format!("{rounds} times by {} workers", set.shards.len()));
+        Ok(())
+    }
+
+    /// Holds all shards of a round together against everything.
+    async fn compare(&self, listed: &Listed, union: &Found) -> Result<(), Early> {
+        match &self.union {
+            Union::Known(expected) => {
+                let wrong = union.compare(listed, expected);
+                wrong.map_err(|e| Early::Failed(format!("all shards together: {e}")))
+            }
+            Union::Listed(unsharded) => {
+                unsharded.ask(0, Job::Pin(listed.revision)).await.result?;
+                let whole = self.run.unless_stopped(unsharded.ask(0, Job::List)).await?;
+                let whole = whole.result?.and_then(|(_, found)| found);
+                if whole.as_ref() != Some(union) {
+                    let whole = whole.unwrap_or_default().fingerprint;
+                    return Err(Early::Failed(format!(
+                        "all shards together are {}, and a list of the same revision is {whole}",
+                        union.fingerprint
+                    )));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// One round, checked or drained, and its time.
+    pub(super) async fn timed(&self, job: Job) -> Result<Duration, Early> {
+        let (time, done) = self.round(job).await?;
+        for done in done {
+            done.result?;
+        }
+        Ok(time)
+    }
+}
+
+/// Takes what the workers of one round answered; answers what that is together.
+fn take(set: &mut Set, done: Vec<Done>) -> Result<(Listed, Found), Early> {
+    let mut union = Found::default();
+    let mut revision = None;
+    for (shard, done) in set.shards.iter_mut().zip(done) {
+        let took = Took {
+            latency: done.latency,
+            cpu: done.cpu,
+            memory: done.memory,
+        };
+        let Some((listed, Some(found))) = done.result? else {
+            continue;
+        };
+        if *revision.get_or_insert(listed.revision) != listed.revision {
+            let reason = "workers that asked for one revision were answered with several";
+            return Err(Early::Failed(reason.to_owned()));
+        }
+        shard.take(&listed, &found, took);
+        union.merge(&found);
+    }
+    let listed = Listed {
+        revision: revision.unwrap_or_default(),
+        ..Listed::default()
+    };
+    Ok((listed, union))
+}

@@ -1,0 +1,89 @@
+//! What the workers of a row came to: summed up over its rounds, and what follows for all of them together.
+
+use std::time::Duration;
+
+use load::record::LatencyHistogram;
+use load::shards::distribution::skew;
+use load::verify::{Found, Listed};
+use report::result::Sharding;
+
+use super::alone::Alone;
+use crate::to_result;
+
+/// What the workers of a row answered.
+pub(super) struct Set {
+    pub(super) shards: Vec<ShardTally>,
+    /// All shards of the latest round together.
+    pub(super) found: Option<Found>,
+}
+
+/// What one worker came to.
+#[derive(Default)]
+pub(super) struct ShardTally {
+    objects: u64,
+    bytes: u64,
+    latency: LatencyHistogram,
+    cpu: Duration,
+    memory: Option<u64>,
+}
+
+impl ShardTally {
+    /// Takes what the worker listed in one round, and what that took.
+    pub(super) fn take(&mut self, listed: &Listed, found: &Found, took: Took) {
+        self.objects = found.fingerprint.objects;
+        self.bytes = listed.wire_bytes;
+        self.latency.record(took.latency);
+        self.cpu += took.cpu;
+        self.memory = self.memory.max(took.memory);
+    }
+}
+
+/// What one list took its worker.
+pub(super) struct Took {
+    pub(super) latency: Duration,
+    pub(super) cpu: Duration,
+    pub(super) memory: Option<u64>,
+}
+
+impl Set {
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            shards: (0..workers).map(|_| ShardTally::default()).collect(),
+            found: None,
+        }
+    }
+
+    /// Bytes that all workers received in one round.
+    pub(super) fn bytes_of_one(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.bytes).sum()
+    }
+
+    /// Fills in the workers' figures; `alone` is what each cost the servers by itself, where that is known.
+    pub(super) fn describe(&self, sharding: &mut Sharding, alone: Option<&Alone>) {
+        for (figures, tally) in sharding.shards.iter_mut().zip(&self.shards) {
+            figures.objects = tally.objects;
+            figures.bytes = tally.bytes;
+            figures.list_ms = to_result::quantiles_ms(&tally.latency).p50;
+            figures.cpu_s = tally.cpu.as_secs_f64() / tally.latency.n().max(1) as f64;
+            figures.memory_bytes = tally.memory;
+        }
+        summarise(sharding);
+        if let Some(alone) = alone {
+            alone.describe(sharding);
+        }
+    }
+}
+
+/// Fills in what follows from the workers' own figures.
+pub(in crate::run::case) fn summarise(sharding: &mut Sharding) {
+    let shards = &sharding.shards;
+    let objects: Vec<u64> = shards.iter().map(|shard| shard.objects).collect();
+    let bytes: Vec<u64> = shards.iter().map(|shard| shard.bytes).collect();
+    let most = |of: &[u64]| of.iter().max().copied().unwrap_or(0);
+    sharding.objects_max = most(&objects);
+    sharding.objects_skew = skew(&objects);
+    sharding.bytes_max = most(&bytes);
+    sharding.bytes_skew = skew(&bytes);
+    sharding.worker_memory_max = shards.iter().filter_map(|shard| shard.memory_bytes).max();
+    sharding.worker_cpu_s_max = shards.iter().map(|shard| shard.cpu_s).fold(0.0, f64::max);
+}

@@ -1,0 +1,149 @@
+//! Where a row's objects come from: what they are listed as, and how they get there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kube_api::client::{HttpVersion, Options};
+use load::driver::closed::Verifier;
+use load::operation::list::{Asks, Row};
+use load::verify::Expected;
+use workloads::scenario::Http;
+use workloads::{DataSet, Kind, Scenario};
+
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::seed::kube::Loaded;
+use crate::seed::{Written, fill_log, seed};
+use crate::servers::running::Running;
+use crate::to_result;
+
+/// Where data sets go on servers that we start: where an apiserver would look for them.
+const OWN_ROOT: &str = "/registry/";
+
+/// Where a row's objects come from.
+#[derive(Debug, Clone)]
+pub(in crate::run) enum Source {
+    /// Fresh servers are seeded for this row alone.
+    Fresh(Arc<DataSet>),
+    /// An endpoint that was seeded for all its rows.
+    Seeded {
+        data: Arc<DataSet>,
+        root: String,
+        expected: Expected,
+    },
+    /// A Kubernetes API into which it was loaded for all its rows.
+    Loaded(Arc<Loaded>),
+    /// Whatever is there.
+    There { prefix: String },
+}
+
+/// What is listed of an API that is there: what the scenario's data set would be.
+pub(in crate::run) fn resource_there(scenario: &Scenario, data_set: &str) -> &'static str {
+    let mut specs = scenario.data_sets.iter();
+    match specs.find(|spec| spec.name == data_set) {
+        Some(spec) if spec.kind == Kind::ConfigMaps => "configmaps/",
+        _ => "pods/",
+    }
+}
+
+impl RowRun<'_> {
+    /// The data set, where it is ours.
+    pub(in crate::run) fn data(&self) -> Option<&Arc<DataSet>> {
+        match &self.source {
+            Source::Fresh(data) | Source::Seeded { data, .. } => Some(data),
+            Source::Loaded(loaded) => Some(loaded.data()),
+            Source::There { .. } => None,
+        }
+    }
+
+    /// What is listed, and as what.
+    pub(super) fn row(&self) -> Row {
+        let below =
+            |root: &str, data: &DataSet| (format!("{root}{}", data.prefix()), data.prefix());
+        let (prefix, resource) = match &self.source {
+            Source::Fresh(data) => below(OWN_ROOT, data),
+            Source::Seeded { data, root, .. } => below(root, data),
+            Source::Loaded(loaded) => below(OWN_ROOT, loaded.data()),
+            Source::There { prefix } => (
+                prefix.clone(),
+                resource_there(self.scenario, &self.data_set),
+            ),
+        };
+        let mut asks = Asks::new(
+            self.spec.media.unwrap_or_default(),
+            Options {
+                http: match self.spec.http.unwrap_or_default() {
+                    Http::H1 => HttpVersion::H1,
+                    Http::H2 => HttpVersion::H2,
+                },
+                gzip: self.spec.gzip,
+                read_per_s: self.spec.read_per_s.map(|size| size.0),
+            },
+        );
+        if let Source::Loaded(loaded) = &self.source {
+            asks.namespace.clone_from(&loaded.only_namespace);
+            asks.own_namespaces = Some(loaded.names_begin.clone());
+        }
+        Row {
+            tier: self.tier,
+            strategy: self.strategy(),
+            prefix,
+            resource: resource.trim_end_matches('/').to_owned(),
+            asks,
+            go_clients: self.plan.go_clients.clone(),
+        }
+    }
+
+    /// Seeds fresh servers; answers against what lists are checked.
+    pub(super) async fn load(
+        &self,
+        running: &Running,
+        measured: &mut Measured,
+    ) -> Result<Verifier, Early> {
+        let (root, expected) = match &self.source {
+            Source::Fresh(data) => {
+                let expected = self.seed(data, running, measured).await?;
+                (OWN_ROOT, Some(expected))
+            }
+            Source::Seeded { root, expected, .. } => (root.as_str(), Some(expected.clone())),
+            Source::Loaded(loaded) => (OWN_ROOT, Some(loaded.expected.clone())),
+            Source::There { .. } => ("", None),
+        };
+        let written = self.data().zip(expected.as_ref());
+        measured.data_set =
+            written.map(|(data, expected)| to_result::data_set(data, &expected.fingerprint));
+        Ok(Verifier {
+            root: root.to_owned(),
+            expected,
+            by_node: HashMap::new(),
+            latest: Arc::default(),
+        })
+    }
+
+    async fn seed(
+        &self,
+        data: &Arc<DataSet>,
+        running: &Running,
+        measured: &mut Measured,
+    ) -> Result<Expected, Early> {
+        let config = running.etcd.as_ref();
+        let config = config.ok_or_else(|| Early::Failed("nothing to seed".to_owned()))?;
+        let title = format!("{}/{}: seeding", self.target.name, self.spec.name());
+        let phase = self.progress.phase(&title, data.len(), Counted::Objects);
+        let written = Arc::new(Written::default());
+        let begun = Instant::now();
+        let seeded = seed(config, data, OWN_ROOT, &written, &phase);
+        let expected = self.unless_stopped(seeded).await?;
+        let expected = expected.map_err(|e| Early::Failed(format!("seeding: {e}")))?;
+        let seed_s = begun.elapsed().as_secs_f64();
+        if running.folder().is_some() {
+            let filled = self.unless_stopped(fill_log(config, data.len(), OWN_ROOT));
+            let filled = filled.await?;
+            filled.map_err(|e| Early::Failed(format!("entries without effect: {e}")))?;
+        }
+        measured.case.seed_s = Some(seed_s);
+        phase.done(&format!("{seed_s:.1} s"));
+        Ok(expected)
+    }
+}

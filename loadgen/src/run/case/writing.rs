@@ -1,0 +1,82 @@
+//! The part of a row in which objects are written: how it is metered, and rows in which nobody watches meanwhile, the baseline of
+//! those in which somebody does.
+
+use std::time::{Duration, Instant};
+
+use load::driver::writers::{Ledger, Writing};
+use load::record::LatencyHistogram;
+use report::result::{Case, Outcome};
+
+use super::meter::Meter;
+use super::times::Span;
+use super::{Early, Measured, RowRun};
+use crate::to_result;
+
+/// How much longer than intended the writing may take: writes that are due are made, however late.
+const LATE: f64 = 1.1;
+
+impl RowRun<'_> {
+    /// Writes while nobody watches: what the others' figures have that is not their watches'. Its time is until a write is
+    /// acknowledged.
+    pub(super) async fn unwatched(
+        &self,
+        writing: &Writing,
+        meter: &mut Meter,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let duration = self.writes_for();
+        let work = async |_: &Meter| Ok(writing.run(duration, self.stop).await?);
+        let (span, ledger) = self.while_written(meter, measured, work).await?;
+        let mut latency = LatencyHistogram::default();
+        let writes = ledger.writes.iter();
+        writes.for_each(|done| latency.record(done.took));
+        measured.keep_latency(span, latency);
+        self.note_pace(&ledger, &mut measured.case);
+        Ok(())
+    }
+
+    /// Does `work`, which writes, and notes what it cost the servers and us, a write or all together.
+    pub(super) async fn while_written<T: AsRef<Ledger>>(
+        &self,
+        meter: &mut Meter,
+        measured: &mut Measured,
+        work: impl AsyncFnOnce(&Meter) -> Result<T, Early>,
+    ) -> Result<(Span, T), Early> {
+        meter.begin().await?;
+        meter.begin_round();
+        let begun = Instant::now();
+        let done = self.unless_stopped(work(meter)).await.flatten();
+        let span = self.since(begun);
+        meter.end_of_round(done.is_ok()).await;
+        let ledger = done.as_ref().map(AsRef::as_ref);
+        let writes = ledger.map_or(0, |ledger| ledger.writes.len() as u64);
+        meter.end(0, writes, measured).await;
+        measured.case.requests = writes;
+        Ok((span, done?))
+    }
+
+    /// How long objects are written.
+    pub(super) fn writes_for(&self) -> Duration {
+        self.spec.duration.unwrap_or(self.scenario.duration)
+    }
+
+    /// How well the writers kept their pace; a row whose writers did not is invalid.
+    pub(super) fn note_pace(&self, ledger: &Ledger, case: &mut Case) {
+        let per_s = ledger.writes.len() as f64 / ledger.elapsed.as_secs_f64();
+        case.requests_per_s = Some(per_s);
+        if let Some(client) = &mut case.client {
+            client.lag_ms = (ledger.lag.n() > 0).then(|| to_result::quantiles_ms(&ledger.lag));
+        }
+        let intended = self.writes_for();
+        if ledger.elapsed > intended.mul_f64(LATE) {
+            let reason = format!(
+                "the writers were late: {:.1} s of writes took {:.1} s",
+                intended.as_secs_f64(),
+                ledger.elapsed.as_secs_f64()
+            );
+            case.outcome = Outcome::Invalid { reason };
+        } else {
+            case.valid = true;
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Loads a data set through a Kubernetes API, into namespaces that are made for it and removed again.
+//!
+//! What a server stores is not what it is sent: it gives uids and times, fills in defaults, and others may change the object on its
+//! way. So lists are held against what it answered to each POST, object by object, and not against the data set.
+//!
+//! - [`object`]: what is sent of an object
+//! - [`namespaces`]: where it goes; made, refused where they exist, removed
+//! - [`client`]: one connection that sends again what a server puts off
+
+mod client;
+mod namespaces;
+mod object;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use kube_api::client::{KubeAccess, KubeError};
+use kube_api::envelope::{self, MEDIA_TYPE};
+use kube_api::shard_selector::ShardKey;
+use load::operation::list::Restore;
+use load::shards::Inventory;
+use load::shards::inventory::Entry;
+use load::verify::{Check, Expected, Found, Wrong};
+use tokio::task::JoinSet;
+use workloads::{DataSet, Fingerprint, Selector};
+
+use crate::progress::Phase;
+use client::Client;
+pub use namespaces::{Left, Namespaces};
+
+/// Requests in flight, each on a connection of its own. An apiserver's default is 400 changes at once, for everybody.
+const WRITERS: usize = 16;
+/// What stored keys begin with, as an apiserver has them by default.
+const ROOT: &str = "/registry/";
+
+/// Why nothing, or not everything, was loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The API refused, or could not be reached.
+    #[error(transparent)]
+    Api(#[from] KubeError),
+    /// Somebody has a namespace of the name that ours should have.
+    #[error("namespace `{0}` exists, and is not of this run: nothing is written to it")]
+    NamespaceExists(String),
+    /// An object that was not written by us is in a namespace that we have made.
+    #[error("{0} is there already, and this run has not written it")]
+    ObjectExists(String),
+    /// An object cannot be sent, or what came back for it is none.
+    #[error("{key}: {reason}")]
+    Object {
+        /// Where it should be.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A writer ended by itself, and has said why on standard error.
+    #[error("a writer ended: {0}")]
+    Writer(#[from] tokio::task::JoinError),
+}
+
+/// An API that is written to.
+#[derive(Debug, Clone)]
+pub struct Api {
+    /// `http[s]://HOST[:PORT]`.
+    pub url: String,
+    /// What it lets us in by.
+    pub access: KubeAccess,
+}
+
+impl Api {
+    fn client(&self) -> Result<Client, KubeError> {
+        Client::new(&self.url, &self.access)
+    }
+}
+
+/// What was loaded: what lists must hold.
+#[derive(Debug)]
+pub struct Loaded {
+    data: Arc<DataSet>,
+    namespaces: Arc<Namespaces>,
+    /// What the names of all its namespaces begin with, and no others'.
+    pub names_begin: String,
+    /// The namespace, where there is one only.
+    pub only_namespace: Option<String>,
+    /// What a list of everything of ours holds.
+    pub expected: Expected,
+    /// Every object as the server answered it, by number; shards by uid.
+    entries: Vec<Entry>,
+}
+
+impl Loaded {
+    /// What the objects were made from.
+    #[must_use]
+    pub fn data(&self) -> &Arc<DataSet> {
+        &self.data
+    }
+
+    /// The objects as they are stored, for shards by this field.
+    #[must_use]
+    pub fn inventory(&self, by: ShardKey) -> Inventory {
+        let entries = self.entries.iter().zip(0..).map(|(entry, i)| match by {
+            ShardKey::Uid => *entry,
+            ShardKey::Namespace => {
+                let namespace = self.namespaces.name(self.data.namespace_of(i));
+                Entry {
+                    shard_hash: by.hash(b"", namespace.as_bytes()),
+                    ..*entry
+                }
+            }
+        });
+        Inventory::of(by, entries.collect())
+    }
+
+    /// What a list with this label selector holds. Makes every object of the data set once.
+    #[must_use]
+    pub fn select(&self, selector: Selector) -> Fingerprint {
+        let mut selected = Fingerprint::default();
+        for i in selector.numbers(&self.data) {
+            let entry = usize::try_from(i).ok().and_then(|i| self.entries.get(i));
+            if let Some(entry) = entry {
+                selected.add_hashed(entry.hash, entry.bytes);
+            }
+        }
+        selected
+    }
+}
+
+/// Writes every object of `data`, into namespaces that exist. Dropping the future stops writing.
+///
+/// # Errors
+/// [`LoadError`], the first of any writer; what was written until then is there.
+pub async fn load(
+    api: &Api,
+    data: &Arc<DataSet>,
+    namespaces: &Arc<Namespaces>,
+    phase: &Phase,
+) -> Result<Loaded, LoadError> {
+    let next = Arc::new(AtomicU64::new(0));
+    let mut writers = JoinSet::new();
+    for _ in 0..WRITERS {
+        let resource = data.prefix().trim_end_matches('/');
+        let writer = Writer {
+            client: api.client()?,
+            data: Arc::clone(data),
+            resource,
+            namespaces: Arc::clone(namespaces),
+            next: Arc::clone(&next),
+            restore: Restore::one_by_one(resource),
+            part: Part::default(),
+            phase: phase.clone(),
+        };
+        writers.spawn(writer.run());
+    }
+    let mut all = Part::default();
+    while let Some(part) = writers.join_next().await {
+        all.merge(part??);
+    }
+    all.entries.sort_unstable_by_key(|(i, _)| *i);
+    let loaded = Loaded {
+        data: Arc::clone(data),
+        namespaces: Arc::clone(namespaces),
+        names_begin: namespaces.names_begin().to_owned(),
+        only_namespace: namespaces.only().map(str::to_owned),
+        expected: Expected {
+            fingerprint: all.found.fingerprint,
+            revisions: Some(all.found.revisions),
+            revision: all.revision,
+        },
+        entries: all.entries.into_iter().map(|(_, entry)| entry).collect(),
+    };
+    until_listed(api, data, loaded.expected.revision).await?;
+    Ok(loaded)
+}
+
+/// Waits until a list of the server's cache would hold the last write: row `cached` may ask for whatever it has.
+async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), KubeError> {
+    let resource = data.prefix().trim_end_matches('/');
+    let path = format!(
+        "/api/v1/{resource}?limit=1&resourceVersion={revision}&resourceVersionMatch=NotOlderThan"
+    );
+    let mut client = api.client()?;
+    let good = [StatusCode::OK];
+    let nothing = Bytes::new();
+    let list = client.must(&Method::GET, &path, client::JSON, &nothing, &good);
+    list.await.map(drop)
+}
+
+/// What one writer wrote.
+#[derive(Debug, Default)]
+struct Part {
+    found: Found,
+    revision: i64,
+    entries: Vec<(u64, Entry)>,
+}
+
+impl Part {
+    fn merge(&mut self, other: Self) {
+        self.found.merge(&other.found);
+        self.revision = self.revision.max(other.revision);
+        self.entries.extend(other.entries);
+    }
+}
+
+/// One task that writes objects until none is left.
+struct Writer {
+    client: Client,
+    data: Arc<DataSet>,
+    resource: &'static str,
+    namespaces: Arc<Namespaces>,
+    next: Arc<AtomicU64>,
+    restore: Restore,
+    part: Part,
+    phase: Phase,
+}
+
+impl Writer {
+    async fn run(mut self) -> Result<Part, LoadError> {
+        loop {
+            let i = self.next.fetch_add(1, Ordering::Relaxed);
+            if i >= self.data.len() {
+                return Ok(self.part);
+            }
+            self.write(i).await?;
+            self.phase.advance(1);
+        }
+    }
+
+    async fn write(&mut self, i: u64) -> Result<(), LoadError> {
+        let namespace = self.namespaces.name(self.data.namespace_of(i));
+        let key = self.data.key(i);
+        let name = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        let collection = format!("/api/v1/namespaces/{namespace}/{}", self.resource);
+        let wrong = |reason: String| LoadError::Object {
+            key: format!("{collection}/{name}"),
+            reason,
+        };
+        let body = object::body(&self.data, i, namespace).map_err(wrong)?;
+        let post = (&Method::POST, collection.as_str(), MEDIA_TYPE);
+        let mut reply = self
+            .client
+            .send(post.0, post.1, post.2, &body.into())
+            .await?;
+        if reply.status == StatusCode::CONFLICT {
+            let path = format!("{collection}/{name}");
+            if !reply.repeated {
+                return Err(LoadError::ObjectExists(path));
+            }
+            // An attempt before, whose answer was lost, has written it.
+            let nothing = Bytes::new();
+            let get = self.client.send(&Method::GET, &path, MEDIA_TYPE, &nothing);
+            reply = get.await?;
+        }
+        if !reply.status.is_success() {
+            return Err(reply.refused(&Method::POST, &collection).into());
+        }
+        self.take(i, &reply.body).map_err(wrong)
+    }
+
+    /// Notes what the server has stored.
+    fn take(&mut self, i: u64, answer: &[u8]) -> Result<(), String> {
+        let object = envelope::open(answer).map_err(|e| e.to_string())?;
+        let said = |wrong: Wrong| wrong.to_string();
+        let stored = self.restore.event(object).map_err(said)?;
+        let stored = stored.ok_or("no object came back")?;
+        let mut check = Check::new(ROOT);
+        let hash = check.visit_first(stored.key, stored.value, stored.revision);
+        let bytes = check.relative_len(stored.key) + stored.value.len() as u64;
+        let found = &mut self.part.found;
+        found.fingerprint.add_hashed(hash, bytes);
+        let product = hash.wrapping_mul(stored.revision as u64);
+        found.revisions = found.revisions.wrapping_add(product);
+        self.part.revision = self.part.revision.max(stored.revision);
+        let entry = Entry {
+            shard_hash: stored.shard_hash(),
+            hash,
+            bytes,
+        };
+        self.part.entries.push((i, entry));
+        Ok(())
+    }
+}

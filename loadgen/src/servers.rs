@@ -1,0 +1,23 @@
+//! Fresh servers for a row, ready to be seeded: ours, an etcd binary, or connections to what is
+//! there.
+//!
+//! - [`baseline`]: a server of as many bytes as a list has
+//! - [`mod@bench`]: ours, with both tiers
+//! - [`etcd`]: an etcd binary, and its data folder
+//! - [`attached`]: endpoints that are there
+//! - [`launcher`]: what all of them begin with
+//! - [`running`]: what came of any of them
+//! - [`target_spec`]: `--target` as it is written
+
+mod attached;
+pub mod baseline;
+mod bench;
+mod etcd;
+mod launcher;
+mod own_program;
+pub mod running;
+pub mod target_spec;
+
+pub use etcd::folders_left;
+pub use launcher::{Launcher, StartError};
+pub use own_program::OwnProgram;

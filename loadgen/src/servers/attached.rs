@@ -1,0 +1,107 @@
+//! Connections to what is there: an etcd, or a Kubernetes API.
+
+use etcd_api::client::config::ClientConfig;
+use kube_api::client::config::Context;
+use kube_api::client::{Connection, KubeAccess, KubeError, Options};
+use kube_api::envelope::MEDIA_TYPE;
+use report::result::ServerSetup;
+
+use super::launcher::{Launcher, StartError, status};
+use super::running::Running;
+use super::target_spec::TargetSpec;
+use crate::timeouts::{ANSWERS_WITHIN, in_time};
+
+impl Launcher {
+    /// Where a Kubernetes API that is there is, and what it lets us in by.
+    ///
+    /// # Errors
+    /// [`KubeError`] when the file that kubectl reads has no such context, or cannot be read.
+    pub fn kube_of(&self, target: &TargetSpec) -> Result<(String, KubeAccess), KubeError> {
+        match target {
+            TargetSpec::Kubeconfig(name) => {
+                let context = Context::named(name)?;
+                Ok((context.server, context.credentials.access()?))
+            }
+            TargetSpec::Kube(url) => Ok((url.clone(), self.kube_access.clone())),
+            other => Err(KubeError::Url {
+                url: other.to_string(),
+                reason: "is no Kubernetes API",
+            }),
+        }
+    }
+
+    /// Connects to an endpoint that is there, once; asks a Kubernetes API for one object of `resource`, which it may not want
+    /// to tell.
+    ///
+    /// # Errors
+    /// [`StartError`] when it cannot be reached, or refuses.
+    pub async fn reach(&self, target: &TargetSpec, resource: &str) -> Result<(), StartError> {
+        if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target {
+            let (url, access) = self.kube_of(target)?;
+            let mut connection = Connection::new(&url, access, Options::default())?;
+            let path = format!("/api/v1/{resource}?limit=1");
+            connection.get(&path, MEDIA_TYPE).await?.drain().await?;
+        } else if let TargetSpec::Etcd(endpoints) = target {
+            self.connect(endpoints).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn connect_kube(&self, target: &TargetSpec) -> Result<Running, StartError> {
+        let (url, kube_access) = self.kube_of(target)?;
+        let version = kube_version(&url, &kube_access);
+        let version = tokio::time::timeout(ANSWERS_WITHIN, version).await;
+        let version = version.ok().flatten().map(|version| format!(" {version}"));
+        Ok(Running {
+            etcd: None,
+            kube_url: Some(url.trim_end_matches('/').to_owned()),
+            kube_access,
+            setup: ServerSetup {
+                program: format!("Kubernetes API{}", version.unwrap_or_default()),
+                ..ServerSetup::default()
+            },
+            unary_encoding: "unknown",
+            processes: Vec::new(),
+            on_disk: None,
+            own_program: self.own_program.clone(),
+        })
+    }
+
+    pub(super) async fn connect(&self, endpoints: &str) -> Result<Running, StartError> {
+        let config = ClientConfig {
+            endpoints: ClientConfig::new(endpoints)?.endpoints,
+            ..self.connect.clone()
+        };
+        let status = in_time(status(&config)).await?;
+        Ok(Running {
+            etcd: Some(config),
+            kube_url: None,
+            // What its metrics page is read with; a token is for Kubernetes APIs alone.
+            kube_access: KubeAccess {
+                authorization: None,
+                ..self.kube_access.clone()
+            },
+            setup: ServerSetup {
+                program: format!("etcd {}", status.version),
+                quota_bytes: u64::try_from(status.db_size_quota).ok().filter(|&q| q > 0),
+                ..ServerSetup::default()
+            },
+            unary_encoding: "unknown",
+            processes: Vec::new(),
+            on_disk: None,
+            own_program: self.own_program.clone(),
+        })
+    }
+}
+
+/// What a Kubernetes API says that it is; `None` when it does not.
+async fn kube_version(url: &str, access: &KubeAccess) -> Option<String> {
+    let mut connection = Connection::new(url, access.clone(), Options::default()).ok()?;
+    let mut body = connection.get("/version", "application/json").await.ok()?;
+    let mut text = Vec::new();
+    while let Some(part) = body.next().await.ok()? {
+        text.extend_from_slice(&part);
+    }
+    let version: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    version["gitVersion"].as_str().map(str::to_owned)
+}

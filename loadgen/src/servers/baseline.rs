@@ -1,0 +1,57 @@
+//! The baseline of a row: a process of this program that sends as many bytes as a list has, from one contiguous buffer, over the HTTP
+//! that our servers use and over a plain socket. It is the same for every target, and its memory is gone with it.
+
+use std::net::SocketAddr;
+
+use load::child::ChildServer;
+
+use super::launcher::{Launcher, READY_WITHIN, StartError, guarded, words};
+
+/// The hidden command's name.
+pub const COMMAND: &str = "serve-baseline";
+
+/// A running baseline. Dropped, it is killed.
+#[derive(Debug)]
+pub struct BaselineServer {
+    child: ChildServer,
+    /// Where any path has the bytes.
+    pub url: String,
+    /// Where they are sent for any byte.
+    pub socket: SocketAddr,
+}
+
+impl Launcher {
+    /// Starts a baseline of this many bytes, on the servers' CPUs.
+    ///
+    /// # Errors
+    /// [`StartError`] when it does not get ready.
+    pub async fn start_baseline(&self, bytes: u64) -> Result<BaselineServer, StartError> {
+        let args = words(&[COMMAND, &bytes.to_string()]);
+        let mut child = guarded("baseline", &self.own_program, &self.own_program.path, &args)?;
+        let ready = child.ready_line("ready baseline=", READY_WITHIN).await?;
+        let addresses = ready.split_once(" socket=");
+        let addresses = addresses.and_then(|(url, socket)| Some((url, socket.parse().ok()?)));
+        let Some((url, socket)) = addresses else {
+            let text = format!("a baseline that is ready at `{ready}`");
+            return Err(std::io::Error::other(text).into());
+        };
+        Ok(BaselineServer {
+            url: url.to_owned(),
+            socket,
+            child,
+        })
+    }
+}
+
+impl BaselineServer {
+    /// Its process number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Kills it and waits until its memory is free.
+    pub async fn stop(self) {
+        self.child.stop().await;
+    }
+}

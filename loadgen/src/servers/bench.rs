@@ -1,0 +1,152 @@
+//! Our own server: its etcd tier, and once that is seeded its HTTP tier, whose cache is filled from it.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::config::ClientConfig;
+use http::Method;
+use kube_api::client::KubeAccess;
+use load::child::{ChildError, ChildServer};
+use measure::MetricsClient;
+use report::result::ServerSetup;
+use workloads::strategy::Strategy;
+
+use super::launcher::{
+    CACHE_WITHIN, Launcher, QUOTA_BYTES, READY_WITHIN, StartError, guarded, shown, status, words,
+};
+use super::running::Running;
+use crate::timeouts::in_time;
+
+/// Pause between looks at whether it is.
+const READY_STEP: Duration = Duration::from_millis(20);
+
+impl Launcher {
+    pub(super) async fn start_bench(&self, strategy: Strategy) -> Result<Running, StartError> {
+        let encoding = match strategy {
+            Strategy::Unary => "buffered",
+            _ => "incremental",
+        };
+        let quota = QUOTA_BYTES.to_string();
+        let args = words(&[
+            "serve",
+            "--listen-client-urls",
+            "http://127.0.0.1:0",
+            "--range-encoding",
+            encoding,
+            "--quota-backend-bytes",
+            &quota,
+            "--enable-debug-endpoints",
+            "--log-level",
+            "warn",
+        ]);
+        let mut child = guarded("etcd", &self.own_program, &self.own_program.path, &args)?;
+        let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
+        let config = ClientConfig::new(&url)?;
+        let version = in_time(status(&config)).await?.version;
+        Ok(Running {
+            etcd: Some(config),
+            kube_url: None,
+            kube_access: KubeAccess::default(),
+            setup: ServerSetup {
+                program: format!(
+                    "bench-server {} (as etcd {version})",
+                    env!("CARGO_PKG_VERSION")
+                ),
+                flags: shown(&args),
+                allocator: Some("jemalloc".to_owned()),
+                fsync: None,
+                quota_bytes: Some(QUOTA_BYTES),
+                ..ServerSetup::default()
+            },
+            unary_encoding: encoding,
+            processes: vec![child],
+            on_disk: None,
+            own_program: self.own_program.clone(),
+        })
+    }
+}
+
+impl Running {
+    /// Starts our HTTP tier in front of the etcd tier, with these flags of a row's own; returns once its cache holds what
+    /// was seeded.
+    ///
+    /// # Errors
+    /// [`StartError::Child`].
+    pub async fn start_kube(&mut self, flags: &[String]) -> Result<(), StartError> {
+        if self.kube_url.is_some() {
+            return Ok(());
+        }
+        let endpoints = self.etcd.iter().flat_map(|config| &config.endpoints);
+        let endpoints: Vec<_> = endpoints
+            .map(|uri| uri.to_string().trim_end_matches('/').to_owned())
+            .collect();
+        let mut args = words(&[
+            "serve",
+            "--listen-kube-urls",
+            "http://127.0.0.1:0",
+            "--etcd-servers",
+            &endpoints.join(","),
+            "--enable-debug-endpoints",
+            "--log-level",
+            "warn",
+        ]);
+        args.extend(flags.iter().map(OsString::from));
+        let mut child = guarded("kube", &self.own_program, &self.own_program.path, &args)?;
+        let url = child.ready_line("ready kube=", READY_WITHIN).await?;
+        let url = url.trim_end_matches('/').to_owned();
+        cache_filled(&url, &mut child).await?;
+        self.kube_url = Some(url);
+        self.setup.flags.push("+".to_owned());
+        self.setup.flags.extend(shown(&args));
+        self.processes.push(child);
+        Ok(())
+    }
+}
+
+/// Waits until an HTTP tier says that its cache is filled, or is dead.
+async fn cache_filled(url: &str, child: &mut ChildServer) -> Result<(), StartError> {
+    let begun = Instant::now();
+    let not_filled = |reason: String, child: &ChildServer| StartError::Cache {
+        url: url.to_owned(),
+        reason,
+        log: child.last_lines(),
+    };
+    let mut client = MetricsClient::new(url).map_err(|e| not_filled(e.to_string(), child))?;
+    loop {
+        let Err(error) = client.text(Method::GET, "/readyz").await else {
+            return Ok(());
+        };
+        if let Some(death) = child.died().await {
+            return Err(ChildError::Died(death).into());
+        }
+        if begun.elapsed() > CACHE_WITHIN {
+            return Err(not_filled(error.to_string(), child));
+        }
+        tokio::time::sleep(READY_STEP).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_tier_that_dies_while_its_cache_fills_is_told_with_its_last_words() {
+        let args = words(&["-c", "echo no room for the cache >&2; exit 3"]);
+        let mut child = ChildServer::spawn("kube", Path::new("/bin/sh"), &args).expect("a shell");
+        let nobody = "http://127.0.0.1:1";
+        let error = cache_filled(nobody, &mut child).await;
+        let error = error.expect_err("it never gets ready");
+        assert!(
+            matches!(&error, StartError::Child(ChildError::Died(_))),
+            "{error}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains("exit status: 3") && text.contains("no room for the cache"),
+            "{text}"
+        );
+    }
+}

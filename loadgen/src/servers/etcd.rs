@@ -1,0 +1,199 @@
+//! An etcd binary, with a data folder that goes with it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use etcd_api::client::config::ClientConfig;
+use kube_api::client::KubeAccess;
+use load::child::{ChildError, ChildServer};
+use report::result::ServerSetup;
+use tokio::process::Command;
+
+use super::launcher::{
+    Launcher, QUOTA_BYTES, READY_WITHIN, StartError, guarded, shown, status, words,
+};
+use super::running::{OnDisk, Running};
+
+/// How long a server may take to write what it has and end.
+const STOP_WITHIN: Duration = Duration::from_secs(60);
+/// Entries between two snapshots, which etcd keeps of its raft log in memory, beside those for slow followers: the default
+/// since 3.6. Before, it was ten times as many, so that memory at rest was that of the log.
+const SNAPSHOT_COUNT: u64 = 10_000;
+/// How long it may take to read its data again.
+const RESTART_WITHIN: Duration = Duration::from_secs(120);
+
+impl Launcher {
+    pub(super) async fn start_etcd(&self, path: &Path, fsync: bool) -> Result<Running, StartError> {
+        let help = Command::new(path).arg("--help").output().await;
+        let help = help.map_err(|source| ChildError::Spawn {
+            program: path.to_owned(),
+            source,
+        })?;
+        let help = [&help.stdout[..], &help.stderr].concat();
+        let help = String::from_utf8_lossy(&help);
+        let no_fsync = !fsync && help.contains("--unsafe-no-fsync");
+        let folder = tempfile::Builder::new()
+            .prefix(&folder_prefix())
+            .tempdir()?;
+        let (client_url, peer_url) = (free_url()?, free_url()?);
+        let quota = QUOTA_BYTES.to_string();
+        let cluster = format!("default={peer_url}");
+        let mut args = words(&["--data-dir"]);
+        args.push(folder.path().as_os_str().to_owned());
+        args.extend(words(&[
+            "--listen-client-urls",
+            &client_url,
+            "--advertise-client-urls",
+            &client_url,
+            "--listen-peer-urls",
+            &peer_url,
+            "--initial-advertise-peer-urls",
+            &peer_url,
+            "--initial-cluster",
+            &cluster,
+            "--quota-backend-bytes",
+            &quota,
+            "--log-level",
+            "warn",
+        ]));
+        if no_fsync {
+            args.push("--unsafe-no-fsync".into());
+        }
+        if default_of(&help, "--snapshot-count").is_some_and(|count| count > SNAPSHOT_COUNT) {
+            args.extend(words(&["--snapshot-count", &SNAPSHOT_COUNT.to_string()]));
+        }
+        let mut child = guarded("etcd", &self.own_program, path, &args)?;
+        let config = ClientConfig::new(&client_url)?;
+        let version = until_answering(&config, &mut child, READY_WITHIN).await?;
+        Ok(Running {
+            etcd: Some(config),
+            kube_url: None,
+            kube_access: KubeAccess::default(),
+            setup: ServerSetup {
+                program: format!("etcd {version}"),
+                flags: shown(&args),
+                allocator: Some("go".to_owned()),
+                fsync: Some(!no_fsync),
+                quota_bytes: Some(QUOTA_BYTES),
+                ..ServerSetup::default()
+            },
+            unary_encoding: "buffered",
+            processes: vec![child],
+            on_disk: Some(OnDisk {
+                folder,
+                program: path.to_owned(),
+                args,
+            }),
+            own_program: self.own_program.clone(),
+        })
+    }
+}
+
+impl Running {
+    /// Starts a server that keeps its data on disk anew, with the same flags, ports and folder, once it was seeded; others
+    /// are left alone. Returns whether it did, when the server answers again.
+    ///
+    /// A server that has just taken a data set still holds what taking it needed, which in etcd's heap is garbage. No server in
+    /// production was seeded a moment ago, and a server that keeps its data in memory has nothing else to begin with.
+    ///
+    /// # Errors
+    /// [`StartError`] when it does not come back.
+    pub async fn restart_on_disk(&mut self) -> Result<bool, StartError> {
+        let (Some(on_disk), Some(config)) = (&self.on_disk, &self.etcd) else {
+            return Ok(false);
+        };
+        // It is the only one so far: the Kubernetes tier is started in front of what has been seeded.
+        let Some(child) = self.processes.pop() else {
+            return Ok(false);
+        };
+        child.terminate(STOP_WITHIN).await;
+        let child = guarded("etcd", &self.own_program, &on_disk.program, &on_disk.args)?;
+        self.processes.push(child);
+        for child in &mut self.processes {
+            until_answering(config, child, RESTART_WITHIN).await?;
+        }
+        self.setup.restarted_after_seeding = true;
+        Ok(true)
+    }
+}
+
+/// The default that etcd's `--help` names for a flag, where that is a number: `--snapshot-count '10000'`.
+fn default_of(help: &str, flag: &str) -> Option<u64> {
+    let mut words = help.split_whitespace();
+    words.find(|word| *word == flag)?;
+    words.next()?.trim_matches('\'').parse().ok()
+}
+
+/// Data folders of servers of this process that are there: what it leaves when it ends without dropping its [`Running`].
+#[must_use]
+pub fn folders_left() -> Vec<PathBuf> {
+    let prefix = folder_prefix();
+    let entries = std::fs::read_dir(std::env::temp_dir());
+    let entries = entries.into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// How the names of our servers' data folders begin.
+fn folder_prefix() -> String {
+    format!("loadgen-etcd-{}-", std::process::id())
+}
+
+/// Asks until the server answers: etcd prints no line that all its versions share.
+async fn until_answering(
+    config: &ClientConfig,
+    child: &mut ChildServer,
+    within: Duration,
+) -> Result<String, StartError> {
+    let deadline = Instant::now() + within;
+    loop {
+        // One that takes the connection and then says nothing is late, too.
+        let left = deadline.saturating_duration_since(Instant::now());
+        if let Ok(Ok(status)) = tokio::time::timeout(left, status(config)).await {
+            return Ok(status.version);
+        }
+        if let Some(death) = child.died().await {
+            return Err(ChildError::Died(death).into());
+        }
+        if Instant::now() > deadline {
+            return Err(child.slow(within).into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A loopback URL whose port was free a moment ago; etcd does not say which one it got for port 0.
+pub(super) fn free_url() -> std::io::Result<String> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    Ok(format!(
+        "http://127.0.0.1:{}",
+        listener.local_addr()?.port()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_is_read_from_the_help() {
+        let help = "Member:\n  --wal-dir ''\n    Path.\n  --snapshot-count '100000'\n    Number of transactions.\n  --auto-tls 'false'";
+        for (flag, default) in [
+            ("--snapshot-count", Some(100_000)),
+            ("--auto-tls", None),
+            ("--snapshot", None),
+        ] {
+            assert_eq!(default_of(help, flag), default, "{flag}");
+        }
+    }
+
+    #[test]
+    fn a_data_folder_that_stays_is_found_by_its_name() {
+        let folder = tempfile::Builder::new().prefix(&folder_prefix()).tempdir();
+        let folder = folder.expect("a temporary folder");
+        assert!(folders_left().contains(&folder.path().to_owned()));
+    }
+}

@@ -1,0 +1,115 @@
+//! What was recorded, checked and measured, as the types of a saved result: the crates that do the
+//! one know nothing of the other.
+
+use std::time::Duration;
+
+use load::record::LatencyHistogram;
+use load::shards::event_ledger::EventCounts;
+use load::verify::Found;
+use report::latency::{self, Latencies};
+use report::result::{self, Disk, MachineLoad, Quantiles, Round, ShardEvents, Verified, series};
+use workloads::{DataSet, Fingerprint};
+
+/// Recorded latencies, as they are saved.
+#[must_use]
+pub fn latencies(recorded: &LatencyHistogram) -> Latencies {
+    Latencies::new(recorded.histogram_ns().clone(), recorded.clamped())
+}
+
+/// The distribution of recorded latencies in milliseconds, with null for every quantile that so few
+/// values cannot carry.
+#[must_use]
+pub fn quantiles_ms(recorded: &LatencyHistogram) -> Quantiles {
+    quantiles_of_ms(recorded, recorded.n())
+}
+
+/// The same of values that come in `groups`: see [`latency::quantiles_of_ms`].
+#[must_use]
+pub fn quantiles_of_ms(recorded: &LatencyHistogram, groups: u64) -> Quantiles {
+    latency::quantiles_of_ms(recorded.histogram_ns(), recorded.clamped(), groups)
+}
+
+/// A data set whose objects are ours, and what they are.
+#[must_use]
+pub fn data_set(data: &DataSet, fingerprint: &Fingerprint) -> result::DataSet {
+    result::DataSet {
+        name: data.spec().name.clone(),
+        seed: Some(data.spec().seed),
+        objects: fingerprint.objects,
+        bytes: fingerprint.bytes,
+        fingerprint: Some(fingerprint.to_string()),
+    }
+}
+
+/// What a checked list held.
+#[must_use]
+pub fn verified(found: &Found) -> Verified {
+    Verified {
+        objects: found.fingerprint.objects,
+        bytes: found.fingerprint.bytes,
+        fingerprint: found.fingerprint.to_string(),
+    }
+}
+
+/// How many writes reached their worker. What workers did besides is not known here.
+#[must_use]
+pub fn shard_events(counts: EventCounts) -> ShardEvents {
+    ShardEvents {
+        writes: counts.writes,
+        delivered: counts.delivered,
+        dropped: counts.dropped,
+        superfluous: counts.superfluous,
+        ..ShardEvents::default()
+    }
+}
+
+/// The samples of one process during the case of this name.
+#[must_use]
+pub fn series(case: &str, measured: measure::Series) -> series::Series {
+    let samples = measured.samples.into_iter();
+    series::Series {
+        case: case.to_owned(),
+        process: measured.process,
+        samples: samples
+            .map(|sample| series::Sample {
+                elapsed_s: sample.elapsed_s,
+                rss: sample.rss,
+                anon: sample.anon,
+                file: sample.file,
+                cpu_s: sample.cpu_s,
+                allocated: sample.allocated,
+            })
+            .collect(),
+    }
+}
+
+/// One round of the measured phase.
+#[must_use]
+pub fn round(round: measure::Round) -> Round {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    Round {
+        ms: ms(round.took),
+        server_cpu_ms: round.server_cpu.map(ms),
+    }
+}
+
+/// What the machine did besides.
+#[must_use]
+pub fn machine_load(load: measure::MachineLoad) -> MachineLoad {
+    MachineLoad {
+        others_cpu_part: load.others_cpu_part,
+        stolen_cpu_part: load.stolen_cpu_part,
+        waiting_part: load.waiting_part,
+    }
+}
+
+/// The disk that data lies on.
+#[must_use]
+pub fn disk(disk: measure::Disk) -> Disk {
+    Disk {
+        path: disk.path,
+        file_system: disk.file_system,
+        device: disk.device,
+        free_bytes: disk.free_bytes,
+    }
+}
