@@ -7,6 +7,7 @@
 //! average (PASTA), where an even rate can lock onto a period of the server, such as etcd's batch
 //! commit every 100 ms.
 
+use std::fmt;
 use std::time::Duration;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -209,6 +210,42 @@ impl Profile {
 
     fn is_random(&self) -> bool {
         !matches!(self, Self::Constant(_) | Self::Burst { .. })
+    }
+}
+
+/// Its name in a case, as `ramp-100-to-5000-in-1m`; rates are per second.
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |time: Duration| {
+            humantime::format_duration(time)
+                .to_string()
+                .replace(' ', "")
+        };
+        match self {
+            Self::Poisson(rate) => write!(f, "{rate}-per-second"),
+            Self::Constant(rate) => write!(f, "evenly-{rate}-per-second"),
+            Self::Ramp { from, to, within } => {
+                write!(f, "ramp-{from}-to-{to}-in-{}", text(*within))
+            }
+            Self::Steps {
+                rates,
+                each,
+                shuffled,
+            } => {
+                f.write_str("steps")?;
+                for rate in rates {
+                    write!(f, "-{rate}")?;
+                }
+                write!(f, "-of-{}", text(*each))?;
+                f.write_str(if *shuffled { "-shuffled" } else { "" })
+            }
+            Self::Burst { size, every } => write!(f, "bursts-of-{size}-every-{}", text(*every)),
+            Self::Sine {
+                mean,
+                amplitude,
+                period,
+            } => write!(f, "sine-{mean}-by-{amplitude}-in-{}", text(*period)),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! No distribution follows what was acknowledged, so that two machines, or one machine after an
 //! abort, are about the same objects in the same order.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::random::{Stream, below, generator};
@@ -19,7 +21,7 @@ use zipf::Zipf;
 /// `{ hotspot = { objects = 0.1, operations = 0.9 } }`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Keys {
+pub enum Distribution {
     /// Each with the same probability.
     #[default]
     Uniform,
@@ -49,7 +51,7 @@ pub struct KeysError {
     bound: &'static str,
 }
 
-impl Keys {
+impl Distribution {
     /// Refuses what picks nothing.
     ///
     /// # Errors
@@ -108,6 +110,22 @@ impl Keys {
             seed,
             objects,
             rule,
+        }
+    }
+}
+
+/// Its name in a case, as `zipf-0.99`.
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Sequential => f.write_str("sequential"),
+            Self::Zipf(exponent) => write!(f, "zipf-{exponent}"),
+            Self::Latest(exponent) => write!(f, "latest-{exponent}"),
+            Self::Hotspot {
+                objects,
+                operations,
+            } => write!(f, "hotspot-{objects}-of-objects-{operations}-of-operations"),
         }
     }
 }

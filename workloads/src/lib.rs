@@ -31,7 +31,7 @@ pub use cpu_list::CpuList;
 pub use data_set::{DataSet, Version};
 pub use fingerprint::Fingerprint;
 pub use go_client::GoClient;
-pub use keys::Keys;
+pub use keys::Distribution;
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
 pub use selector::Selector;
 pub use strategy::{Shape, Strategy, Tier};

@@ -3,7 +3,7 @@ use super::*;
 const OPERATIONS: u64 = 200_000;
 
 /// How often each object is picked, of `objects`.
-fn counts(keys: Keys, objects: u64) -> Vec<u64> {
+fn counts(keys: Distribution, objects: u64) -> Vec<u64> {
     let picker = keys.over(3, objects);
     let mut counts = vec![0; objects as usize];
     for n in 0..OPERATIONS {
@@ -12,7 +12,7 @@ fn counts(keys: Keys, objects: u64) -> Vec<u64> {
     counts
 }
 
-fn sorted(keys: Keys, objects: u64) -> Vec<f64> {
+fn sorted(keys: Distribution, objects: u64) -> Vec<f64> {
     let mut counts = counts(keys, objects);
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let share = |count: &u64| *count as f64 / OPERATIONS as f64;
@@ -28,7 +28,7 @@ fn zipf(rank: u64, n: u64, exponent: f64) -> f64 {
 #[test]
 fn ranks_have_zipfs_probabilities_at_any_exponent() {
     for exponent in [0.5, 0.99, 1.0, 1.5, 3.0] {
-        let found = sorted(Keys::Zipf(exponent), 1_000);
+        let found = sorted(Distribution::Zipf(exponent), 1_000);
         for rank in 1..=3 {
             let expected = zipf(rank, 1_000, exponent);
             let deviation = (expected * (1.0 - expected) / OPERATIONS as f64).sqrt();
@@ -44,21 +44,21 @@ fn ranks_have_zipfs_probabilities_at_any_exponent() {
 
 #[test]
 fn the_hottest_key_is_zipfs_and_not_ycsbs() {
-    let hottest = sorted(Keys::Zipf(0.99), 10_000)[0];
+    let hottest = sorted(Distribution::Zipf(0.99), 10_000)[0];
     assert!((hottest - 0.098).abs() < 0.004, "{hottest}");
 }
 
 #[test]
 fn first_and_last_rank_can_be_picked() {
-    let counts = counts(Keys::Latest(0.5), 3);
+    let counts = counts(Distribution::Latest(0.5), 3);
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     assert!(counts[2] > counts[1] && counts[1] > counts[0], "{counts:?}");
-    assert_eq!(Keys::Zipf(1.0).over(1, 1).object_of(0), 0);
+    assert_eq!(Distribution::Zipf(1.0).over(1, 1).object_of(0), 0);
 }
 
 #[test]
 fn a_hotspot_gets_its_part() {
-    let keys = Keys::Hotspot {
+    let keys = Distribution::Hotspot {
         objects: 0.1,
         operations: 0.9,
     };
@@ -69,9 +69,9 @@ fn a_hotspot_gets_its_part() {
 
 #[test]
 fn uniform_and_sequential_reach_everything_alike() {
-    let found = sorted(Keys::Uniform, 50);
+    let found = sorted(Distribution::Uniform, 50);
     assert!(found[0] < 0.022 && found[49] > 0.018, "{found:?}");
-    let counts = counts(Keys::Sequential, 50);
+    let counts = counts(Distribution::Sequential, 50);
     assert!(counts.iter().all(|count| *count == OPERATIONS / 50));
 }
 
@@ -92,13 +92,13 @@ fn a_permutation_hits_each_once() {
 
 #[test]
 fn picks_are_the_same_everywhere() {
-    let of = |keys: Keys| {
+    let of = |keys: Distribution| {
         let picker = keys.over(7, 150_000);
         (0..4).map(|n| picker.object_of(n)).collect::<Vec<_>>()
     };
     // Made by this code once; other values are another plan.
-    assert_eq!(of(Keys::Uniform), UNIFORM);
-    assert_eq!(of(Keys::Zipf(0.99)), ZIPF);
+    assert_eq!(of(Distribution::Uniform), UNIFORM);
+    assert_eq!(of(Distribution::Zipf(0.99)), ZIPF);
 }
 
 const UNIFORM: [u64; 4] = [5_359, 4_358, 4_427, 146_749];
@@ -106,13 +106,13 @@ const ZIPF: [u64; 4] = [91_601, 131_155, 88_353, 5_436];
 
 #[test]
 fn what_picks_nothing_is_refused_with_its_field() {
-    let refused = |keys: Keys| keys.check().expect_err("refused").to_string();
+    let refused = |keys: Distribution| keys.check().expect_err("refused").to_string();
     assert_eq!(
-        refused(Keys::Zipf(0.0)),
+        refused(Distribution::Zipf(0.0)),
         "keys: zipf = 0 must be a number above 0"
     );
-    assert!(refused(Keys::Latest(f64::NAN)).contains("NaN"));
-    let hotspot = |objects, operations| Keys::Hotspot {
+    assert!(refused(Distribution::Latest(f64::NAN)).contains("NaN"));
+    let hotspot = |objects, operations| Distribution::Hotspot {
         objects,
         operations,
     };
