@@ -1,6 +1,7 @@
 //! The command line. Scripts and other people's CI call it: names stay, and what is not built is not here.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use load::child::parent_death;
 use report::compare::Metric;
 use serde::{Deserialize, Serialize};
 use workloads::CpuList;
+use workloads::scenario::{Objective, Saturate};
 
 use crate::exit::Exit;
 use crate::isolation::network::{self, NetworkNamespace};
@@ -54,6 +56,9 @@ pub enum Command {
     /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
     #[command(after_help = after_help())]
     Run(Box<RunArgs>),
+    /// Searches for the highest rate of small requests that keeps an objective.
+    #[command(after_help = after_help())]
+    Saturate(Box<SaturateArgs>),
     /// Says what an endpoint honours of what listing leans on; only reads. Exit code 1 when it breaks the contract.
     Probe(ProbeArgs),
     /// Lists the built-in scenarios, one line each.
@@ -78,6 +83,52 @@ pub enum Command {
     /// Enters a network namespace of its own and ends: whether this system allows one.
     #[command(name = network::COMMAND, hide = true, disable_help_flag = true)]
     TryNetworkNamespace,
+}
+
+/// The scenario whose requests `loadgen saturate` sends when none is named.
+pub const SATURATE_SCENARIO: &str = "small-requests";
+
+/// What `loadgen saturate` takes.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct SaturateArgs {
+    /// What every trial must keep: a quantile of the latency from the intended start, and a time, as p99=10ms
+    #[arg(long, value_name = "pQ=TIME")]
+    pub slo: Objective,
+
+    /// The first rate, requests a second; the search doubles it until the objective is missed [default: 1000]
+    #[arg(long, value_name = "R")]
+    pub from: Option<f64>,
+
+    /// No higher rate is tried [default: 1000000]
+    #[arg(long, value_name = "R")]
+    pub to: Option<f64>,
+
+    /// How close the rate that is kept and the one that is not shall come [default: 5%]
+    #[arg(long, value_name = "PERCENT")]
+    pub width: Option<Percent>,
+
+    /// How often the whole search is made
+    #[arg(long, value_name = "N", default_value_t = NonZeroU32::MIN)]
+    pub searches: NonZeroU32,
+
+    /// As of `loadgen run`; --duration is how long a trial lasts, and the default scenario is small-requests
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+impl SaturateArgs {
+    /// What each case is searched for.
+    #[must_use]
+    pub fn saturate(&self) -> Saturate {
+        let defaults = Saturate::for_objective(self.slo);
+        Saturate {
+            from: self.from.unwrap_or(defaults.from),
+            to: self.to.unwrap_or(defaults.to),
+            width: self.width.map_or(defaults.width, |width| width.0),
+            searches: self.searches,
+            ..defaults
+        }
+    }
 }
 
 /// What `loadgen probe` takes.

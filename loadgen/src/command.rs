@@ -3,16 +3,20 @@
 use std::io::Write;
 use std::time::SystemTime;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kube_api::client::KubeAccess;
 use load::child::parent_death::become_guarded;
 use report::result::{Report, ResultFolder, SavedResult, folder_name};
 use report::{draw, terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use workloads::scenario::Saturate;
 use workloads::{Scenario, Strategy};
 
-use crate::cli::{CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, shown_command};
+use crate::cli::{
+    CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO,
+    SaturateArgs, shown_command,
+};
 use crate::compare;
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
@@ -30,10 +34,31 @@ use crate::timeouts::in_time;
 /// # Errors
 /// [`Failure`] with the exit code that it means.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    run_or_search(args, None)
+}
+
+/// `loadgen saturate`.
+///
+/// # Errors
+/// [`Failure`] with the exit code that it means.
+pub fn saturate(args: &SaturateArgs) -> Result<Exit, Failure> {
+    let mut run = args.run.clone();
+    if run.rate.is_some() {
+        return Err(Failure::usage(anyhow!(
+            "--rate does not go with saturate, which searches for it: --from and --to are its bounds"
+        )));
+    }
+    if run.scenarios.is_empty() {
+        run.scenarios = vec![SATURATE_SCENARIO.to_owned()];
+    }
+    run_or_search(&run, Some(args.saturate()))
+}
+
+fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Failure> {
     let own_program = std::env::current_exe()
         .context("own program")
         .map_err(Failure::usage)?;
-    let plan = Plan::new(args, &own_program)?;
+    let plan = Plan::new(args, saturate, &own_program)?;
     let mut out = std::io::stdout();
     if args.dry_run {
         writeln!(out, "{}", plan.dry_run())?;

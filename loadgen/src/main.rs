@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     }
     let ended = match command {
         Command::Run(args) => command::run(&args),
+        Command::Saturate(args) => command::saturate(&args),
         Command::Probe(args) => command::probe(&args),
         Command::Scenarios => command::scenarios(),
         Command::Report(args) => command::report(&args),

@@ -4,12 +4,14 @@
 //! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
 //! - [`CpuList`]: the CPUs that a scenario runs on
-//! - [`operations`]: small requests by number, and when they come; [`writes`]: writes that change, delete and create again
+//! - [`arrivals`]: when operations of an open loop begin; [`keys`]: which object operation n is about
+//! - [`writes`]: writes that change, delete and create again
 //! - [`fingerprint`]: one number for a whole data set, from what was received
 
+pub mod arrivals;
 pub mod data_set;
 pub mod fingerprint;
-pub mod operations;
+pub mod keys;
 pub mod scenario;
 pub mod selector;
 pub mod strategy;
@@ -24,10 +26,12 @@ mod pods;
 mod random;
 mod template;
 
+pub use arrivals::{Arrivals, Profile};
 pub use cpu_list::CpuList;
 pub use data_set::{DataSet, Version};
 pub use fingerprint::Fingerprint;
 pub use go_client::GoClient;
+pub use keys::Distribution;
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
 pub use selector::Selector;
 pub use strategy::{Shape, Strategy, Tier};

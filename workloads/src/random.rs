@@ -20,6 +20,8 @@ pub(crate) enum Stream {
     Incarnations,
     Changes,
     Writes,
+    Steps,
+    Keys,
 }
 
 /// The generator for item `i` of a stream.

@@ -12,6 +12,7 @@ mod background;
 mod bar;
 mod data;
 mod rows;
+mod saturate;
 mod units;
 
 use std::num::{NonZeroU32, NonZeroU64};
@@ -29,6 +30,7 @@ pub use background::{Background, Keys};
 pub use bar::BarSpec;
 pub use data::{DataSetSpec, Kind};
 pub use rows::{Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes, Yardstick};
+pub use saturate::{Objective, ObjectiveError, Saturate};
 use units::duration_text;
 pub use units::{ByteSize, ByteSizeError};
 
@@ -145,6 +147,8 @@ pub struct Overrides {
     pub rate: Option<f64>,
     /// `--duration`, of every row of small requests.
     pub duration: Option<Duration>,
+    /// `loadgen saturate`: what each row of small requests is searched for, instead of its rates.
+    pub saturate: Option<Saturate>,
     /// `--strategies`: rows to keep or to add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
 }
@@ -415,13 +419,22 @@ impl Scenario {
             return Err(refuse(self, message.to_owned()));
         }
         for row in self.rows.all_mut() {
-            row.rate = row.rate.filter(|_| overrides.rate.is_none());
+            if overrides.rate.is_some() {
+                row.rate = None;
+                row.arrivals = None;
+            }
             row.duration = row.duration.filter(|_| overrides.duration.is_none());
+        }
+        if let Some(saturate) = overrides.saturate {
+            self.rows.searched(saturate);
+            self.bars.clear();
         }
         rows::check_rate(overrides.rate).map_err(|message| refuse(self, message))?;
         self.rate = overrides.rate.or(self.rate);
         self.duration = overrides.duration.unwrap_or(self.duration);
         self.rows.without_doubles();
+        self.check_searches()
+            .map_err(|message| refuse(self, message))?;
         // A bar is about a row as the scenario has it: another number of clients or another pace is another row.
         if overrides.clients.is_some() || overrides.rate.is_some() {
             self.bars.clear();
@@ -435,6 +448,22 @@ impl Scenario {
         }
         self.forget_bars_of_missing_rows();
         Ok(())
+    }
+
+    /// Whether every search has trials long enough.
+    fn check_searches(&self) -> Result<(), String> {
+        let rows = self.rows.all();
+        let searches = rows.filter_map(|(_, row)| Some((row.saturate?, row.duration)));
+        for (saturate, duration) in searches {
+            saturate.check(duration.unwrap_or(self.duration))?;
+        }
+        match self.rows.all().next() {
+            Some(_) => Ok(()),
+            None => Err(
+                "there is no row of small requests (`get` or `put`) to search for a rate of"
+                    .to_owned(),
+            ),
+        }
     }
 
     /// What the command line took out has no bar to meet.

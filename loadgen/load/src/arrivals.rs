@@ -1,16 +1,15 @@
 //! When requests are due.
 
+use workloads::Profile;
+
 /// When requests are sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Pace {
     /// So many clients, each waiting for its answer.
     Closed {
         /// Over all connections.
         clients: u32,
     },
-    /// On a schedule of so many a second, whatever comes back.
-    Open {
-        /// Over all connections.
-        per_second: f64,
-    },
+    /// On a schedule over all connections, whatever comes back.
+    Open(Profile),
 }

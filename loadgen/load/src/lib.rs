@@ -16,5 +16,6 @@ pub mod driver;
 pub mod endpoint;
 pub mod operation;
 pub mod record;
+pub mod saturation;
 pub mod shards;
 pub mod verify;

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::quantity::{ABSENT, Quantity, step_of};
 use crate::result::{
-    Case, ClientFigures, Cold, Outcome, Quantiles, ServedFrom, ServerFigures, Sharding, Spread,
-    Yardstick,
+    Case, ClientFigures, Cold, Outcome, Quantiles, Saturation, ServedFrom, ServerFigures, Sharding,
+    Spread, Yardstick,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
@@ -155,6 +155,7 @@ pub fn notes(case: &Case) -> Vec<String> {
         Some(shards) => notes.extend(shared(case, shards)),
         None => notes.extend(pace(case)),
     }
+    notes.extend(case.saturation.iter().map(saturation));
     notes.extend(case.client.as_ref().and_then(program));
     if case.server.as_ref().is_some_and(|s| s.is_own_word) {
         notes.push(
@@ -180,6 +181,44 @@ pub fn notes(case: &Case) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Up to which rate an objective is kept, and how sure that is.
+fn saturation(found: &Saturation) -> String {
+    let objective = &found.objective;
+    let rate = |rate: f64| Quantity::PerSecond(rate).to_string();
+    let searches = &found.searches;
+    let by = match searches.iter().any(|search| search.generator_gave_out) {
+        true => "; THE GENERATOR gave out, not the target",
+        false => "",
+    };
+    let lower = searches.iter().filter_map(|search| search.lower_per_s);
+    let upper = searches.iter().filter_map(|search| search.upper_per_s);
+    let Some(kept) = found.kept_per_s else {
+        return match upper.reduce(f64::min) {
+            Some(missed) => format!(
+                "{objective} is missed at the lowest rate, {}{by}",
+                rate(missed)
+            ),
+            None => format!("whether {objective} is kept was not found out"),
+        };
+    };
+    let mut text = format!("{objective} is kept up to {}", rate(kept));
+    if searches.len() > 1 {
+        let lowest = lower.clone().fold(f64::INFINITY, f64::min);
+        let highest = lower.fold(0.0, f64::max);
+        text.push_str(&format!(
+            " (median of {} searches, {} to {})",
+            searches.len(),
+            rate(lowest),
+            rate(highest)
+        ));
+    }
+    match upper.reduce(f64::min) {
+        Some(missed) => text.push_str(&format!(", and missed at {}{by}", rate(missed))),
+        None => text.push_str(", the highest rate that was tried"),
+    }
+    text
 }
 
 /// What a list cost a client that is a program of its own.

@@ -9,7 +9,8 @@
 //! - [`programs`]: what they cost where the clients are programs of their own
 //! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
 //!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
-//! - [`requests`]: small requests, in a closed or an open loop
+//! - [`requests`]: small requests, in a closed or an open loop; [`saturation`]: the highest rate of them that keeps an
+//!   objective
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
@@ -43,6 +44,7 @@ mod meter;
 mod programs;
 mod requests;
 mod resharding;
+mod saturation;
 mod selection;
 mod sharded_watch;
 mod shards;
@@ -118,6 +120,11 @@ impl RowRun<'_> {
         case.row = self.spec.name();
         case.clients = self.clients();
         case.beside = self.beside();
+        let saturate = self.spec.saturate;
+        let saturate = saturate.map(|saturate| format!("saturate-{}", saturate.objective));
+        let arrivals = self.spec.arrivals.as_ref().map(ToString::to_string);
+        case.arrivals = arrivals.or(saturate);
+        case.keys = self.spec.keys.map(|keys| keys.to_string());
         case.frame_bytes = self.spec.frame.map(|size| size.0);
         case.kube_options = self.spec.kube_options();
         let mut measured = Measured {

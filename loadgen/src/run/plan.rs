@@ -13,6 +13,7 @@ use load::clients::go_clients::GoClients;
 use load::driver::open::Waiting;
 use report::result::ClientSettings;
 use report::threshold;
+use workloads::scenario::Saturate;
 use workloads::{CpuList, DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
 
 use super::availability::combination::{loaded, measures_something, never};
@@ -51,11 +52,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the command line; `own_program` is what starts our servers (`own_program serve …`).
+    /// Reads the command line; with `saturate`, small requests are searched for their highest rate. `own_program` is what starts our servers (`own_program serve …`).
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 and one line that says what to change.
-    pub fn new(args: &RunArgs, own_program: &Path) -> Result<Self, Failure> {
+    pub fn new(
+        args: &RunArgs,
+        saturate: Option<Saturate>,
+        own_program: &Path,
+    ) -> Result<Self, Failure> {
         let targets = targets(args)?.into_iter().map(named_target);
         let mut targets = targets.collect::<Result<Vec<_>, _>>()?;
         tell_apart(&mut targets);
@@ -80,6 +85,7 @@ impl Plan {
             clients: args.clients.and_then(NonZeroU32::new),
             rate: args.rate,
             duration: args.duration,
+            saturate,
             strategies: (!strategies.is_empty()).then_some(strategies),
         };
         let mut scenarios = match &args.prefix {

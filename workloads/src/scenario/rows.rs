@@ -11,7 +11,10 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::saturate::Saturate;
 use super::units::{ByteSize, duration_text};
+use crate::arrivals::Profile;
+use crate::keys::Distribution;
 use crate::strategy::{Shape, Strategy, Tier};
 
 /// Rows per tier, in the order in which they run.
@@ -129,6 +132,15 @@ pub struct RowSpec {
     /// Small requests per second on a schedule (open loop); without one each client waits for its answer (closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Small requests on a schedule whose rate changes, or that does not come at random; instead of `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Profile>,
+    /// Small requests: the highest rate that keeps an objective is searched for, instead of one rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturate: Option<Saturate>,
+    /// Which objects small requests are about; any with the same probability where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Distribution>,
     /// How long small requests are sent.
     #[serde(
         default,
@@ -193,6 +205,9 @@ impl From<Strategy> for RowSpec {
             connections: None,
             frame: None,
             rate: None,
+            arrivals: None,
+            saturate: None,
+            keys: None,
             duration: None,
             watchers: None,
             repeats: None,
@@ -224,6 +239,13 @@ impl RowSpec {
         name
     }
 
+    /// When its small requests are sent, where that is on a schedule; `rate` is the scenario's own.
+    #[must_use]
+    pub fn profile(&self, rate: Option<f64>) -> Option<Profile> {
+        let steady = || self.rate.or(rate).map(Profile::Poisson);
+        self.arrivals.clone().or_else(steady)
+    }
+
     fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
         options.extend(self.clients.map(|n| format!("{n}-clients")));
@@ -231,6 +253,9 @@ impl RowSpec {
         options.extend(self.watchers.map(|n| format!("{n}-watchers")));
         options.extend(self.frame.map(|size| format!("{size}-frames")));
         options.extend(self.rate.map(|rate| format!("{rate}-per-second")));
+        options.extend(self.arrivals.as_ref().map(ToString::to_string));
+        options.extend(self.saturate.map(|s| format!("saturate-{}", s.objective)));
+        options.extend(self.keys.map(|keys| keys.to_string()));
         options.extend(self.kube_options());
         options.extend(self.beside.iter().map(|name| format!("beside-{name}")));
         options
@@ -291,6 +316,17 @@ impl RowSpec {
                 !sharded && !sharded_watch,
             ),
             ("rate", self.rate.is_some(), paced),
+            (
+                "arrivals",
+                self.arrivals.is_some(),
+                shape == Shape::Requests,
+            ),
+            ("keys", self.keys.is_some(), shape == Shape::Requests),
+            (
+                "saturate",
+                self.saturate.is_some(),
+                shape == Shape::Requests,
+            ),
             ("duration", self.duration.is_some(), paced),
             (
                 "connections",
@@ -335,6 +371,23 @@ impl RowSpec {
                 "frame of {} bytes: HTTP/2 has 16 KiB to 16 MiB - 1",
                 frame.0
             ));
+        }
+        let schedules = [
+            self.rate.is_some(),
+            self.arrivals.is_some(),
+            self.saturate.is_some(),
+        ];
+        if schedules.into_iter().filter(|is_given| *is_given).count() > 1 {
+            return Err(format!(
+                "strategy `{}`: `rate`, `arrivals` and `saturate` each say when requests are sent; keep one",
+                self.strategy
+            ));
+        }
+        if let Some(arrivals) = &self.arrivals {
+            arrivals.check().map_err(|error| error.to_string())?;
+        }
+        if let Some(keys) = self.keys {
+            keys.check().map_err(|error| error.to_string())?;
         }
         check_rate(self.rate)
     }
@@ -390,6 +443,20 @@ impl Rows {
         Self {
             etcd: on(Tier::Etcd),
             kube: on(Tier::Kube),
+        }
+    }
+
+    /// Keeps rows of small requests, each searched for its highest rate instead of at rates of its own.
+    pub(super) fn searched(&mut self, saturate: Saturate) {
+        for rows in [&mut self.etcd, &mut self.kube] {
+            rows.retain(|row| row.strategy.shape() == Shape::Requests);
+            for row in rows {
+                row.rate = None;
+                row.arrivals = None;
+                // The schedule stands for any number of clients.
+                row.clients = None;
+                row.saturate = Some(saturate);
+            }
         }
     }
 

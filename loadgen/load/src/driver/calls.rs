@@ -83,11 +83,11 @@ async fn caller(
     calls: &Calls,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
 ) {
-    let mut sent = 0;
+    let mut part = 0;
     while let Some((run, mut done)) = runs.recv().await {
         tokio::select! {
-            tally = all_lanes(&mut all, calls, &run, sent) => {
-                sent += tally.requests;
+            tally = all_lanes(&mut all, calls, &run, part) => {
+                part += 1;
                 done.send(tally).ok();
             }
             // Whoever asked has gone: the connections go with what is outstanding on them.
@@ -101,7 +101,7 @@ async fn all_lanes(
     connections: &mut [CallConnection],
     calls: &Calls,
     run: &Run,
-    before: u64,
+    part: u64,
 ) -> Tally {
     let begun = Instant::now();
     let given_up = Cell::new(false);
@@ -110,7 +110,7 @@ async fn all_lanes(
     let place = |number| Place {
         number,
         lanes: lanes.len() as u64,
-        before,
+        part,
     };
     let drivers: Vec<_> = lanes
         .iter()
@@ -119,8 +119,7 @@ async fn all_lanes(
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,
-        Pace::Open { .. } => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall))
-        {
+        Pace::Open(_) => match Clock::new(run.waiting, begun, lanes.clone(), Rc::clone(&stall)) {
             Ok(clock) => Some(clock),
             Err(error) => return Tally::broken(no_clock(&error)),
         },

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use etcd_api::client::calls::CallConnection;
 use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
-use workloads::operations::Arrivals;
+use workloads::Arrivals;
 
 use super::open::Lane;
 use super::run::{DRAIN_WITHIN, Run, Tally};
@@ -17,6 +17,10 @@ use crate::operation::requests::Calls;
 
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the rate, and only memory fills.
 const OUTSTANDING: usize = 20_000;
+
+/// Numbers of operations that a run has to itself: the plan of a run does not depend on how many
+/// operations earlier ones ended.
+const OPERATIONS_OF_A_RUN: u64 = 1 << 40;
 
 /// What allows a request to be sent.
 enum Source {
@@ -27,22 +31,20 @@ enum Source {
 }
 
 impl Source {
-    fn of(pace: Pace, seed: u64, place: Place) -> Self {
+    fn of(pace: &Pace, seed: u64, place: Place) -> Self {
         let Place {
             number,
             lanes,
-            before,
+            part,
         } = place;
         match pace {
             Pace::Closed { clients } => {
-                let clients = u64::from(clients);
+                let clients = u64::from(*clients);
                 let share = clients / lanes + u64::from(number < clients % lanes);
                 Self::Closed { idle: share as u32 }
             }
-            Pace::Open { per_second } => {
-                // Each run of the same connections has arrivals of its own.
-                let lane = before.wrapping_mul(lanes).wrapping_add(number);
-                let mut arrivals = Arrivals::new(seed, lane, per_second / lanes as f64);
+            Pace::Open(profile) => {
+                let mut arrivals = Arrivals::new(profile, seed, part, number, lanes);
                 let due = arrivals.next().unwrap_or(Duration::MAX);
                 Self::Open { arrivals, due }
             }
@@ -65,8 +67,8 @@ pub(super) struct Place {
     pub(super) number: u64,
     /// How many they are.
     pub(super) lanes: u64,
-    /// Requests that they have ended together in earlier runs.
-    pub(super) before: u64,
+    /// The run's number among those of the same connections.
+    pub(super) part: u64,
 }
 
 /// One connection's share of a run.
@@ -98,7 +100,7 @@ impl<'a> Driver<'a> {
         given_up: &'a Cell<bool>,
         lane: &'a Lane,
     ) -> Self {
-        let source = Source::of(run.pace, calls.seed(), place);
+        let source = Source::of(&run.pace, calls.seed(), place);
         if let Source::Open { due, .. } = &source {
             lane.set_due(Some(*due));
         }
@@ -109,7 +111,7 @@ impl<'a> Driver<'a> {
             stop: &run.stop,
             given_up,
             // Lanes take turns in numbering, so that no two send the same operation.
-            next: place.before + place.number,
+            next: place.part * OPERATIONS_OF_A_RUN + place.number,
             step: place.lanes,
             outstanding: Vec::new(),
             free: Vec::new(),

@@ -45,7 +45,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, other: &Self) {
+    /// Adds what others came to; not their time nor their longest stall.
+    pub fn add(&mut self, other: &Self) {
         self.latency.add(&other.latency);
         self.service.add(&other.service);
         self.lag.add(&other.lag);

@@ -20,9 +20,9 @@ use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use workloads::DataSet;
-use workloads::operations::Arrivals;
 use workloads::scenario::Writes;
 use workloads::writes::{Effect, Lane, Write};
+use workloads::{Arrivals, Profile};
 
 pub use self::ledger::{Acknowledged, Ledger};
 use crate::clients::thread;
@@ -163,7 +163,8 @@ impl Writing {
         stop: &CancellationToken,
     ) -> Result<(Vec<Acknowledged>, LatencyHistogram), WriteError> {
         let seed = self.data.spec().seed;
-        let arrivals = Arrivals::new(seed, lane, self.per_second / lanes as f64);
+        let profile = Profile::Poisson(self.per_second);
+        let arrivals = Arrivals::new(&profile, seed, 0, lane, lanes);
         let writes = Lane::new(seed, self.data.len(), lane, lanes, self.writes);
         let (mut done, mut lag) = (Vec::new(), LatencyHistogram::default());
         for (due, write) in arrivals.zip(writes) {

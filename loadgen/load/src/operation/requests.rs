@@ -8,8 +8,8 @@ use etcd_api::client::calls::{CallConnection, Completion, Rpc, put_answer, range
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
-use workloads::operations::object_of;
-use workloads::{DataSet, Strategy};
+use workloads::keys::Picker;
+use workloads::{DataSet, Distribution, Strategy};
 
 /// Objects that requests are about, at most: more would only fill the generator's memory.
 const OBJECTS: u64 = 10_000;
@@ -98,6 +98,7 @@ pub struct Calls {
     requests: Requests,
     objects: Vec<(Bytes, Bytes)>,
     seed: u64,
+    picker: Picker,
     /// Revision of the data before any of these requests.
     after: i64,
     /// Of each object, the latest revision that a put of it was answered with; 0 where none was.
@@ -111,10 +112,16 @@ enum Requests {
 }
 
 impl Calls {
-    /// Makes requests for single keys of `data` below `root`. `after` is the revision that the data
-    /// has.
+    /// Makes requests for single keys of `data` below `root`, picked by `keys`. `after` is the
+    /// revision that the data has.
     #[must_use]
-    pub fn new(call: Call, data: &DataSet, root: &str, after: i64) -> Arc<Self> {
+    pub fn new(
+        call: Call,
+        data: &DataSet,
+        root: &str,
+        keys: Distribution,
+        after: i64,
+    ) -> Arc<Self> {
         let count = data.len().min(OBJECTS);
         let objects: Vec<(Bytes, Bytes)> = (0..count)
             .map(|i| {
@@ -148,6 +155,7 @@ impl Calls {
             written: objects.iter().map(|_| AtomicI64::new(0)).collect(),
             objects,
             seed: data.spec().seed,
+            picker: keys.over(data.spec().seed, count),
             after,
         })
     }
@@ -161,7 +169,7 @@ impl Calls {
     /// Which object operation `n` is about.
     #[must_use]
     pub fn object_of(&self, n: u64) -> usize {
-        object_of(self.seed, n, self.objects.len() as u64) as usize
+        self.picker.object_of(n) as usize
     }
 
     /// Queues the request about an object under `token`.

@@ -7,6 +7,7 @@ use super::baseline::{Spread, Yardstick};
 use super::machine::MachineLoad;
 use super::quantiles::Quantiles;
 use super::rounds::Round;
+use super::saturation::Saturation;
 use super::server::ServerFigures;
 use super::shards::Sharding;
 use super::warm_up::{Cold, WarmUp};
@@ -53,6 +54,16 @@ pub struct Case {
     /// Small requests per second that were intended (open loop); null in a closed loop.
     #[serde(default)]
     pub offered_per_s: Option<f64>,
+    /// How the rate of an open loop goes over time, where it is not one rate at random times: `ramp-100-to-5000-in-1m`.
+    #[serde(default)]
+    pub arrivals: Option<String>,
+    /// The highest rate that keeps an objective, where the case searched for it. The case's other figures are then of the
+    /// full trials at the rates that were kept, its memory and CPU of the whole search.
+    #[serde(default)]
+    pub saturation: Option<Saturation>,
+    /// How the objects of small requests are picked, where not all have the same probability: `zipf-0.99`.
+    #[serde(default)]
+    pub keys: Option<String>,
     /// What ran beside the row.
     #[serde(default)]
     pub beside: Vec<Beside>,
@@ -150,6 +161,9 @@ impl Case {
             frame_bytes: None,
             kube_options: Vec::new(),
             offered_per_s: None,
+            arrivals: None,
+            saturation: None,
+            keys: None,
             beside: Vec::new(),
             outcome,
             objects: 0,
@@ -230,7 +244,11 @@ impl Case {
         options.extend(self.connections.map(|n| format!("{n} connections")));
         let frame = self.frame_bytes.map(workloads::scenario::ByteSize);
         options.extend(frame.map(|size| format!("{size} frames")));
-        options.extend(self.offered_per_s.map(|rate| format!("{rate} per second")));
+        options.extend(match &self.arrivals {
+            Some(arrivals) => Some(arrivals.clone()),
+            None => self.offered_per_s.map(|rate| format!("{rate} per second")),
+        });
+        options.extend(self.keys.clone());
         options.extend(self.kube_options.iter().cloned());
         options.extend(
             self.beside

@@ -18,7 +18,7 @@ use report::result::Beside;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
-use workloads::{DataSet, DataSetSpec, Kind, Shape};
+use workloads::{DataSet, DataSetSpec, Distribution, Kind, Profile, Shape};
 
 use super::{Early, RowRun};
 
@@ -139,14 +139,16 @@ impl Load {
                 let call = Call::of(strategy)
                     .ok_or_else(|| format!("`{strategy}` makes no small requests"))?;
                 let calls = match (background.keys, data) {
-                    (Keys::DataSet, Some(data)) => Calls::new(call, data, &verifier.root, 0),
-                    _ => Calls::new(call, &elsewhere(), ELSEWHERE, 0),
+                    (Keys::DataSet, Some(data)) => {
+                        Calls::new(call, data, &verifier.root, Distribution::Uniform, 0)
+                    }
+                    _ => Calls::new(call, &elsewhere(), ELSEWHERE, Distribution::Uniform, 0),
                 };
                 let connections = background.connections.get();
                 let callers = Callers::connect(etcd()?, connections, calls, Waiting::Sleep).await;
                 let callers = callers.map_err(|e| e.to_string())?;
                 let pace = match background.rate {
-                    Some(per_second) => Pace::Open { per_second },
+                    Some(per_second) => Pace::Open(Profile::Poisson(per_second)),
                     None => Pace::Closed {
                         clients: background.clients.get(),
                     },

@@ -1,9 +1,10 @@
-//! A row of small requests, in a closed or an open loop.
+//! A row of small requests: in a closed or an open loop, or searched for its highest rate.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use etcd_api::client::config::ClientConfig;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
@@ -58,82 +59,25 @@ impl RowRun<'_> {
         let strategy = self.strategy();
         let no_requests = || Early::Failed(format!("`{strategy}` makes no small requests"));
         let call = Call::of(strategy).ok_or_else(no_requests)?;
-        let calls = Calls::new(call, data, &verifier.root, after);
-        let connections = self.connections();
-        measured.case.connections = Some(connections);
-        let callers = Callers::connect(
-            config,
-            connections,
-            Arc::clone(&calls),
-            waiting(self.scenario),
-        );
-        let callers = self.unless_stopped(callers).await?;
-        let callers = callers.map_err(|e| Early::Failed(e.to_string()))?;
-        let rate = self.spec.rate.or(self.scenario.rate);
-        measured.case.offered_per_s = rate;
-        if rate.is_some() {
-            // Nobody waits for an answer: the schedule stands for any number of clients.
-            measured.case.clients = 1;
-        }
-        let pace = match rate {
-            Some(per_second) => Pace::Open { per_second },
-            None => Pace::Closed {
-                clients: self.clients(),
-            },
-        };
-
-        let mut meter = self.settled(running, measured).await?;
-        let never = CancellationToken::new();
-        let warm_up = callers.run(pace, WARM_UP, &never);
-        let warm_up = self.unless_stopped(warm_up).await?;
-        // A request left without an answer would be taken for one of the measured ones.
-        if let Some(reason) = warm_up.error_counts.keys().next() {
-            return Err(Early::Failed(format!(
-                "warm-up: {} of {} requests failed: {reason}",
-                warm_up.errors, warm_up.requests
-            )));
-        }
-
+        let keys = self.spec.keys.unwrap_or_default();
+        let calls = Calls::new(call, data, &verifier.root, keys, after);
+        measured.case.connections = Some(self.connections());
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
-        let title = format!("{}/{}", self.target.name, self.spec.name());
-        let phase = self.progress.phase(&title, 1, Counted::Requests);
-        meter.begin().await?;
-        meter.begin_round();
-        let start = self.run_begun.elapsed();
-        // Stopped, it comes back with what there was until then.
-        let tally = callers.run(pace, duration, self.stop).await;
-        let whole = tally.errors == 0 && !self.stop.is_cancelled();
-        meter.end_of_round(whole).await;
-        let requests = tally.requests;
-        meter.end(0, requests, measured).await;
-        phase.done(&format!("{requests} requests"));
-        describe(&mut measured.case, &tally);
-        let span = Span {
-            start,
-            duration: tally.elapsed,
-        };
-        let saved = [
-            ("latency", &tally.latency),
-            ("service", &tally.service),
-            ("lag", &tally.lag),
-        ];
-        for (measure, histogram) in saved {
-            if histogram.n() > 0 {
-                measured.keep(measure, span, histogram.clone());
+        let tally = match self.spec.saturate {
+            Some(saturate) => {
+                let peer = Peer {
+                    config,
+                    calls: &calls,
+                };
+                self.saturate(saturate, peer, duration, running, measured)
+                    .await?
             }
-        }
-        if self.stop.is_cancelled() {
-            return Err(Early::Interrupted);
-        }
-        measured.case.saturated = rate.is_some_and(|rate| is_saturated(&tally, rate));
-        if let Some(reason) = measured.case.error_samples.first()
-            && !(measured.case.saturated && is_refused(&tally))
-        {
-            return Err(Early::Failed(format!(
-                "{} of {} requests failed: {reason}",
-                tally.errors, tally.requests
-            )));
-        }
+            None => {
+                let callers = self.callers(config, &calls).await?;
+                self.at_one_pace(&callers, calls.seed(), duration, running, measured)
+                    .await?
+            }
+        };
         let mut after = verifier.clone();
         if let Some(expected) = after.expected.as_mut()
             && self.strategy() == Strategy::Put
@@ -156,7 +100,96 @@ impl RowRun<'_> {
     }
 }
 
+/// Where small requests go, and what they are.
+#[derive(Clone, Copy)]
+pub(super) struct Peer<'a> {
+    pub(super) config: &'a ClientConfig,
+    pub(super) calls: &'a Arc<Calls>,
+}
+
 impl RowRun<'_> {
+    /// Opens the connections of the case.
+    pub(super) async fn callers(
+        &self,
+        config: &ClientConfig,
+        calls: &Arc<Calls>,
+    ) -> Result<Callers, Early> {
+        let calls = Arc::clone(calls);
+        let waiting = waiting(self.scenario);
+        let callers = Callers::connect(config, self.connections(), calls, waiting);
+        let callers = self.unless_stopped(callers).await?;
+        callers.map_err(|e| Early::Failed(e.to_string()))
+    }
+
+    /// Sends requests as the case says, for its duration.
+    async fn at_one_pace(
+        &self,
+        callers: &Callers,
+        seed: u64,
+        duration: Duration,
+        running: &Running,
+        measured: &mut Measured,
+    ) -> Result<Tally, Early> {
+        let profile = self.spec.profile(self.scenario.rate);
+        let profile = profile.map(|profile| profile.ordered(seed));
+        measured.case.offered_per_s = profile.as_ref().map(|p| p.mean_rate(duration));
+        let is_open = profile.is_some();
+        if is_open {
+            // Nobody waits for an answer: the schedule stands for any number of clients.
+            measured.case.clients = 1;
+        }
+        let pace = match profile {
+            Some(profile) => Pace::Open(profile),
+            None => Pace::Closed {
+                clients: self.clients(),
+            },
+        };
+
+        let mut meter = self.settled(running, measured).await?;
+        let never = CancellationToken::new();
+        let warm_up = callers.run(pace.clone(), WARM_UP, &never);
+        let warm_up = self.unless_stopped(warm_up).await?;
+        // A request left without an answer would be taken for one of the measured ones.
+        if let Some(reason) = warm_up.error_counts.keys().next() {
+            return Err(Early::Failed(format!(
+                "warm-up: {} of {} requests failed: {reason}",
+                warm_up.errors, warm_up.requests
+            )));
+        }
+
+        let title = format!("{}/{}", self.target.name, self.spec.name());
+        let phase = self.progress.phase(&title, 1, Counted::Requests);
+        meter.begin().await?;
+        meter.begin_round();
+        let start = self.run_begun.elapsed();
+        // Stopped, it comes back with what there was until then.
+        let tally = callers.run(pace, duration, self.stop).await;
+        let whole = tally.errors == 0 && !self.stop.is_cancelled();
+        meter.end_of_round(whole).await;
+        let requests = tally.requests;
+        meter.end(0, requests, measured).await;
+        phase.done(&format!("{requests} requests"));
+        describe(&mut measured.case, &tally);
+        let span = Span {
+            start,
+            duration: tally.elapsed,
+        };
+        measured.keep_requests(span, &tally);
+        if self.stop.is_cancelled() {
+            return Err(Early::Interrupted);
+        }
+        measured.case.saturated = is_open && is_saturated(&tally, duration);
+        if let Some(reason) = measured.case.error_samples.first()
+            && !(measured.case.saturated && is_refused(&tally))
+        {
+            return Err(Early::Failed(format!(
+                "{} of {} requests failed: {reason}",
+                tally.errors, tally.requests
+            )));
+        }
+        Ok(tally)
+    }
+
     /// Lists everything once, checked: what was written is what is there.
     async fn list_once(
         &self,
@@ -181,7 +214,23 @@ impl RowRun<'_> {
     }
 }
 
-fn describe(case: &mut Case, tally: &Tally) {
+impl Measured {
+    /// Keeps the times of small requests.
+    pub(super) fn keep_requests(&mut self, span: Span, tally: &Tally) {
+        let saved = [
+            ("latency", &tally.latency),
+            ("service", &tally.service),
+            ("lag", &tally.lag),
+        ];
+        for (measure, histogram) in saved {
+            if histogram.n() > 0 {
+                self.keep(measure, span, histogram.clone());
+            }
+        }
+    }
+}
+
+pub(super) fn describe(case: &mut Case, tally: &Tally) {
     let quantiles = |histogram: &LatencyHistogram| -> Option<Quantiles> {
         (histogram.n() > 0).then(|| to_result::quantiles_ms(histogram))
     };
@@ -212,17 +261,22 @@ fn spoiled(tally: &Tally) -> Option<String> {
     if tally.lag.n() == 0 {
         return None;
     }
-    let stall_ms = tally.stall.as_secs_f64() * 1e3;
-    if stall_ms > STALL_MS {
-        return Some(format!("the generator lost its CPU for {stall_ms:.0} ms"));
-    }
-    late(tally)
+    stall_of(tally).or_else(|| late(tally))
 }
 
-/// Whether a target did not keep the rate of an open loop. Its times then grow for as long as the load lasts.
-fn is_saturated(tally: &Tally, per_second: f64) -> bool {
+/// How long the generator was kept from its CPU, where that is too long.
+pub(super) fn stall_of(tally: &Tally) -> Option<String> {
+    let stall_ms = tally.stall.as_secs_f64() * 1e3;
+    (stall_ms > STALL_MS).then(|| format!("the generator lost its CPU for {stall_ms:.0} ms"))
+}
+
+/// Whether a target did not keep the rate of an open loop. Its times then grow for as long as the
+/// load lasts. Held against what was due in `duration`, which was sent, and not against the mean
+/// rate: a few random arrivals are seldom as many as the mean.
+pub(super) fn is_saturated(tally: &Tally, duration: Duration) -> bool {
     let answered = tally.requests.saturating_sub(tally.errors) as f64;
-    tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * per_second
+    let due = tally.requests as f64 / duration.as_secs_f64();
+    tally.overrun || answered / tally.elapsed.as_secs_f64() < KEPT_PART * due
 }
 
 /// Whether all that failed was refused for the load, and so not done.
@@ -287,12 +341,13 @@ mod tests {
     fn a_target_that_does_not_keep_the_rate_is_saturated_and_may_refuse() {
         let mut tally = tally(0, 1_000, 0);
         tally.elapsed = Duration::from_secs(10);
-        assert!(!is_saturated(&tally, 100.5) && is_saturated(&tally, 102.0));
+        let took = |ms| is_saturated(&tally, Duration::from_millis(ms));
+        assert!(!took(9_950) && took(9_800));
         let overrun = Tally {
             overrun: true,
             ..tally.clone()
         };
-        assert!(is_saturated(&overrun, 1.0) && spoiled(&overrun).is_none());
+        assert!(is_saturated(&overrun, Duration::from_secs(10)) && spoiled(&overrun).is_none());
         tally.failed(10, "etcdserver: too many requests".to_owned());
         assert!(is_refused(&tally));
         tally.failed(

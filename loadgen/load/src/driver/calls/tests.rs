@@ -3,7 +3,7 @@
 use etcd_api::client::calls::Framing;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use workloads::{DataSet, DataSetSpec, Kind};
+use workloads::{DataSet, DataSetSpec, Distribution, Kind, Profile};
 
 use super::*;
 use crate::operation::requests::Call;
@@ -34,7 +34,7 @@ fn gets() -> Arc<Calls> {
         nodes: None,
         seed: 1,
     });
-    Calls::new(Call::Get, &data, "/", 0)
+    Calls::new(Call::Get, &data, "/", Distribution::Uniform, 0)
 }
 
 /// A run of ten years that is stopped after an hour; what it came to and when it ended, on a clock that jumps.
@@ -69,7 +69,7 @@ async fn a_stopped_run_waits_for_a_hanging_target_no_longer_than_it_says() {
 async fn a_stopped_schedule_with_nothing_outstanding_ends_at_once() {
     // One a year.
     let per_second = 1.0 / (365.0 * 24.0 * 3_600.0);
-    let (tally, took) = stopped_after_an_hour(Pace::Open { per_second }).await;
+    let (tally, took) = stopped_after_an_hour(Pace::Open(Profile::Poisson(per_second))).await;
     assert_eq!((tally.requests, tally.errors), (0, 0));
     assert_eq!(took.as_secs(), 3_600);
 }
@@ -77,9 +77,7 @@ async fn a_stopped_schedule_with_nothing_outstanding_ends_at_once() {
 #[tokio::test]
 async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
     let run = Run {
-        pace: Pace::Open {
-            per_second: 1_000.0,
-        },
+        pace: Pace::Open(Profile::Poisson(1_000.0)),
         waiting: Waiting::Sleep,
         duration: Duration::from_secs(1),
         stop: CancellationToken::new(),
@@ -88,7 +86,7 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
     let place = Place {
         number: 0,
         lanes: 1,
-        before: 0,
+        part: 0,
     };
     let _driver = Driver::new(&calls, &run, place, Instant::now(), &given_up, &lane);
     assert!(lane.due().is_some_and(|due| due < run.duration));

@@ -1,0 +1,320 @@
+//! The highest rate of small requests that keeps an objective: trials, as `load::saturation` orders
+//! them.
+
+use std::time::Duration;
+
+use load::arrivals::Pace;
+use load::driver::run::Tally;
+use load::record::LatencyHistogram;
+use load::saturation::{Goal, Length, Outcome, Search, Step, Trial, Verdict};
+use report::result::{RateSearch, RateTrial, Saturation, TrialVerdict};
+use tokio_util::sync::CancellationToken;
+use workloads::Profile;
+use workloads::scenario::{Objective, Saturate};
+
+use super::meter::Meter;
+use super::requests::{Peer, describe, is_saturated, stall_of};
+use super::times::Span;
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::servers::running::Running;
+
+/// Short trials, as a part of full ones.
+const SHORT: f64 = 0.4;
+/// Before each trial its rate is sent for this part of it, which is not counted.
+const SETTLE: f64 = 0.2;
+
+/// Trials of one rate.
+struct Tried {
+    trial: Trial,
+    tally: Tally,
+}
+
+impl RowRun<'_> {
+    /// Searches for the highest rate; what was sent at the rates that were kept is the case's.
+    pub(super) async fn saturate(
+        &self,
+        saturate: Saturate,
+        peer: Peer<'_>,
+        duration: Duration,
+        running: &Running,
+        measured: &mut Measured,
+    ) -> Result<Tally, Early> {
+        // Nobody waits for a response: the schedule stands for any number of clients.
+        measured.case.clients = 1;
+        let mut meter = self.settled(running, measured).await?;
+        let title = format!("{}/{}", self.target.name, self.spec.name());
+        let searches = u64::from(saturate.searches.get());
+        let phase = self.progress.phase(&title, searches, Counted::Requests);
+        meter.begin().await?;
+        let start = self.run_begun.elapsed();
+        let mut found = Saturation {
+            objective: saturate.objective.to_string(),
+            kept_per_s: None,
+            searches: Vec::new(),
+        };
+        let mut kept = Tally::default();
+        let mut requests = 0;
+        for _ in 0..saturate.searches.get() {
+            let (search, tried) = self.search(saturate, peer, duration, &mut meter).await?;
+            requests += tried.iter().map(|tried| tried.tally.requests).sum::<u64>();
+            let search = described(saturate.objective, search, &tried);
+            for tried in &tried {
+                let is_reported = Some(tried.trial.rate) == search.lower_per_s
+                    && tried.trial.length == Length::Full;
+                if is_reported {
+                    kept.add(&tried.tally);
+                    kept.elapsed += tried.tally.elapsed;
+                    kept.stall = kept.stall.max(tried.tally.stall);
+                }
+            }
+            found.searches.push(search);
+            if self.stop.is_cancelled() {
+                break;
+            }
+        }
+        meter.end(0, requests, measured).await;
+        phase.done(&format!("{requests} requests"));
+        found.kept_per_s = median(found.searches.iter().filter_map(|s| s.lower_per_s));
+        measured.case.offered_per_s = found.kept_per_s;
+        measured.case.saturation = Some(found);
+        describe(&mut measured.case, &kept);
+        let span = Span {
+            start,
+            duration: self.run_begun.elapsed().saturating_sub(start),
+        };
+        measured.keep_requests(span, &kept);
+        match self.stop.is_cancelled() {
+            true => Err(Early::Interrupted),
+            false => Ok(kept),
+        }
+    }
+
+    /// One search, or what of it was made until the run was stopped.
+    async fn search(
+        &self,
+        saturate: Saturate,
+        peer: Peer<'_>,
+        full: Duration,
+        meter: &mut Meter,
+    ) -> Result<(Option<Outcome>, Vec<Tried>), Early> {
+        let Saturate {
+            objective,
+            from,
+            to,
+            width,
+            ..
+        } = saturate;
+        let mut search = Search::new(Goal { from, to, width });
+        let mut all = Vec::new();
+        let mut callers = self.callers(peer.config, peer.calls).await?;
+        loop {
+            let (rate, length) = match search.next() {
+                Step::Done(outcome) => return Ok((Some(outcome), all)),
+                Step::Try { rate, length } => (rate, length),
+            };
+            let duration = match length {
+                Length::Full => full,
+                // Long enough for its quantile.
+                Length::Short => full
+                    .mul_f64(SHORT)
+                    .max(Duration::from_secs_f64(objective.samples() / rate))
+                    .min(full),
+            };
+            let pace = Pace::Open(Profile::Poisson(rate));
+            let never = CancellationToken::new();
+            let settling = callers.run(pace.clone(), duration.mul_f64(SETTLE), &never);
+            if self.unless_stopped(settling).await.is_err() {
+                return Ok((None, all));
+            }
+            meter.begin_round();
+            let tally = callers.run(pace, duration, self.stop).await;
+            let stopped = self.stop.is_cancelled();
+            meter.end_of_round(tally.errors == 0 && !stopped).await;
+            if stopped {
+                return Ok((None, all));
+            }
+            let verdict = judge(objective, &tally, duration);
+            let trial = Trial {
+                rate,
+                length,
+                verdict,
+            };
+            self.progress.say(&told(&trial, objective, &tally));
+            search.record(trial);
+            if tally.errors > 0 {
+                // A late response would be taken for one of the next trial's.
+                callers = self.callers(peer.config, peer.calls).await?;
+            }
+            all.push(Tried { trial, tally });
+        }
+    }
+}
+
+/// What a trial showed. Failed requests and those without a response are slower than any objective.
+fn judge(objective: Objective, tally: &Tally, duration: Duration) -> Verdict {
+    let may_miss = 1.0 - objective.quantile;
+    let missing = |histogram: &LatencyHistogram| {
+        let slow = above(histogram, objective.at_most) + tally.errors;
+        slow as f64 / (tally.requests.max(1)) as f64
+    };
+    if tally.requests == 0 {
+        return Verdict::GeneratorLate;
+    }
+    let is_saturated = is_saturated(tally, duration);
+    if !is_saturated && missing(&tally.latency) <= may_miss {
+        return Verdict::Kept;
+    }
+    // From when they were really sent it was kept: the time passed in the generator.
+    match stall_of(tally).is_some() || (!is_saturated && missing(&tally.service) <= may_miss) {
+        true => Verdict::GeneratorLate,
+        false => Verdict::Missed,
+    }
+}
+
+/// How many of the times are longer than `limit`.
+fn above(histogram: &LatencyHistogram, limit: Duration) -> u64 {
+    let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let within = histogram.histogram_ns().count_between(0, limit_ns);
+    histogram.n().saturating_sub(within)
+}
+
+fn quantile_ms(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {
+    let ns = histogram.histogram_ns().value_at_quantile(quantile);
+    (histogram.n() > 0).then(|| ns as f64 / 1e6)
+}
+
+fn achieved(tally: &Tally) -> f64 {
+    let answered = tally.requests.saturating_sub(tally.errors) as f64;
+    answered / tally.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+/// One trial as a line of progress.
+fn told(trial: &Trial, objective: Objective, tally: &Tally) -> String {
+    let verdict = match trial.verdict {
+        Verdict::Kept => "kept",
+        Verdict::Missed => "missed",
+        Verdict::GeneratorLate => "the generator was late",
+    };
+    let length = match trial.length {
+        Length::Short => "short trial",
+        Length::Full => "trial",
+    };
+    let found = quantile_ms(&tally.latency, objective.quantile);
+    let found = found.map_or_else(|| "no response".to_owned(), |ms| format!("{ms:.2} ms"));
+    format!(
+        "{length} at {:.0}/s: {:.0}/s achieved, p{} {found}: {objective} {verdict}",
+        trial.rate,
+        achieved(tally),
+        objective.quantile * 100.0
+    )
+}
+
+fn described(objective: Objective, outcome: Option<Outcome>, tried: &[Tried]) -> RateSearch {
+    let (lower_per_s, upper_per_s, generator_gave_out) = match outcome {
+        None => (None, None, false),
+        Some(Outcome::Between {
+            lower,
+            upper,
+            generator,
+        }) => (Some(lower), Some(upper), generator),
+        Some(Outcome::AboveAll { rate }) => (Some(rate), None, false),
+        Some(Outcome::BelowAll { rate, generator }) => (None, Some(rate), generator),
+    };
+    RateSearch {
+        lower_per_s,
+        upper_per_s,
+        generator_gave_out,
+        trials: tried
+            .iter()
+            .map(|Tried { trial, tally }| RateTrial {
+                offered_per_s: trial.rate,
+                achieved_per_s: achieved(tally),
+                full: trial.length == Length::Full,
+                verdict: match trial.verdict {
+                    Verdict::Kept => TrialVerdict::Kept,
+                    Verdict::Missed => TrialVerdict::Missed,
+                    Verdict::GeneratorLate => TrialVerdict::GeneratorLate,
+                },
+                requests: tally.requests,
+                errors: tally.errors,
+                latency_ms: quantile_ms(&tally.latency, objective.quantile),
+                service_ms: quantile_ms(&tally.service, objective.quantile),
+                p50_ms: quantile_ms(&tally.latency, 0.5),
+            })
+            .collect(),
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n.is_multiple_of(2) => Some(values[middle - 1].midpoint(values[middle])),
+        _ => Some(values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A second of 1,000 requests, `slow` of which took 20 ms, sent late by `late`.
+    fn tally(slow: u64, late: Duration) -> Tally {
+        let mut tally = Tally {
+            requests: 1_000,
+            elapsed: SECOND,
+            ..Tally::default()
+        };
+        for n in 0..1_000 {
+            let service = Duration::from_millis(if n < slow { 20 } else { 1 });
+            tally.service.record(service);
+            tally.latency.record(service + late);
+        }
+        tally
+    }
+
+    fn objective() -> Objective {
+        "p99=10ms".parse().expect("an objective")
+    }
+
+    #[test]
+    fn one_request_of_a_hundred_may_be_slow() {
+        let judged = |slow| judge(objective(), &tally(slow, Duration::ZERO), SECOND);
+        assert_eq!(judged(0), Verdict::Kept);
+        assert_eq!(judged(10), Verdict::Kept);
+        assert_eq!(judged(11), Verdict::Missed);
+    }
+
+    #[test]
+    fn failed_requests_are_slow_and_a_rate_that_is_not_reached_is_missed() {
+        let mut failed = tally(0, Duration::ZERO);
+        failed.failed(11, "refused".to_owned());
+        assert_eq!(judge(objective(), &failed, SECOND), Verdict::Missed);
+        let mut behind = tally(0, Duration::ZERO);
+        behind.elapsed = SECOND * 2;
+        assert_eq!(judge(objective(), &behind, SECOND), Verdict::Missed);
+    }
+
+    #[test]
+    fn lateness_of_the_generator_is_not_the_targets() {
+        let late = tally(0, Duration::from_millis(15));
+        assert_eq!(judge(objective(), &late, SECOND), Verdict::GeneratorLate);
+        // What is late and kept all the same is kept.
+        let little = tally(0, Duration::from_millis(5));
+        assert_eq!(judge(objective(), &little, SECOND), Verdict::Kept);
+        let nothing = Tally::default();
+        assert_eq!(judge(objective(), &nothing, SECOND), Verdict::GeneratorLate);
+    }
+
+    #[test]
+    fn the_middle_of_the_searches_is_reported() {
+        assert_eq!(median([].into_iter()), None);
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
+    }
+}
