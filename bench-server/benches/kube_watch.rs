@@ -13,9 +13,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bench_server::kube::list::ResourceHandler;
-use bench_server::kube::negotiation::{Encoding, Media, PLAIN};
-use bench_server::kube::representation::{Form, Include};
-use bench_server::kube::tier::{FeatureGates, KubeTier};
+use bench_server::kube::http::negotiation::{Encoding, Media, PLAIN};
+use bench_server::kube::resource::representation::{Form, Include};
+use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
 use bytes::Buf;

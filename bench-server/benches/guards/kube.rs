@@ -4,13 +4,13 @@
 use std::hint::black_box;
 use std::pin::Pin;
 
-use bench_server::kube::body::KubeBody;
+use bench_server::kube::http::body::KubeBody;
 use bench_server::kube::metrics::Undecodable;
-use bench_server::kube::representation::{Form, Include};
+use bench_server::kube::resource::representation::{Form, Include};
 
-use bench_server::kube::list_body::ListBody;
-use bench_server::kube::negotiation::{Encoding, Media, PLAIN};
-use bench_server::kube::tier::{FeatureGates, KubeTier};
+use bench_server::kube::list::body::ListBody;
+use bench_server::kube::http::negotiation::{Encoding, Media, PLAIN};
+use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
 use bytes::Buf;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench_server::embedded::EmbeddedEtcd;
 use bench_server::flags::{CommonFlags, Flags};
-use bench_server::kube::tier::{FeatureGates, KubeTier};
+use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::store::{Config, Store};
 use clap::Parser;
 

@@ -3,9 +3,9 @@
 use etcd_api::kubernetes::GetOptions;
 use kube_api::{ListOptions, Status};
 
-use super::list::{ResourceHandler, storage_error};
-use super::metrics::Operation;
-use super::object::Object;
+use crate::list::{ResourceHandler, storage_error};
+use crate::metrics::Operation;
+use crate::resource::object::Object;
 
 impl ResourceHandler {
     /// One object.

@@ -3,7 +3,10 @@
 //! - [`plan`]: what is asked for
 //! - [`from_etcd`]: what etcd answers
 
+pub mod body;
+pub(crate) mod encode_ahead;
 mod from_etcd;
+pub mod page;
 mod plan;
 
 use std::sync::Arc;
@@ -14,16 +17,16 @@ use index::Tree;
 use kube_api::{ListOptions, Status};
 use memory::admission::Admission;
 
+use self::page::{ListSource, Listing};
 use self::plan::{Plan, Wanted};
-use super::cache::WatchCache;
-use super::cache::index::Candidates;
-use super::cache::initial_list::StreamSupport;
-use super::decode::Decoder;
-use super::gates::FeatureGates;
-use super::metrics::lists::{Served, ServedFrom};
-use super::metrics::{Figures, Operation};
-use super::page::{ListSource, Listing};
-use super::resource::Resource;
+use crate::cache::WatchCache;
+use crate::cache::index::Candidates;
+use crate::feature_gates::FeatureGates;
+use crate::metrics::lists::{Served, ServedFrom};
+use crate::metrics::{Figures, Operation};
+use crate::resource::Resource;
+use crate::storage::decoder::Decoder;
+use crate::storage::list_reader::StreamSupport;
 
 /// Where one resource's lists come from.
 #[derive(Clone)]

@@ -16,10 +16,9 @@ pub use self::lists::ServedFrom;
 use self::requests::RequestFigures;
 pub use self::undecodable::Undecodable;
 use self::watch::WatchFigures;
-use super::resource::Resource;
+use crate::resource::Resource;
 
 pub(crate) mod lists;
-pub(crate) mod open;
 pub(crate) mod requests;
 mod undecodable;
 pub(crate) mod watch;
@@ -37,13 +36,13 @@ const ETCD_BUCKETS: [f64; 11] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.
 
 /// The resource that a figure is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByResource {
+pub(crate) struct ByResource {
     group: &'static str,
     resource: &'static str,
 }
 
 impl ByResource {
-    fn of(resource: &Resource) -> Self {
+    pub(crate) fn of(resource: &Resource) -> Self {
         Self {
             group: resource.group,
             resource: resource.name,

@@ -23,9 +23,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::fake::FakeEtcd;
-use super::resource::RESOURCES;
-use super::service::KubeService;
-use super::tier::{KubeFlags, KubeTier};
+use crate::http::service::KubeService;
+use crate::resource::RESOURCES;
+use crate::server::{KubeFlags, KubeTier};
 
 pub(super) fn pod(namespace: &str, name: &str, phase: &str) -> (String, Option<Vec<u8>>) {
     let pod = json!({

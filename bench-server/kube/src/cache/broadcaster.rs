@@ -7,7 +7,6 @@
 //!
 //! - [`watcher_groups`]: the groups of one place; [`shard_ranges`]: which shards a hash belongs to
 
-mod shard_ranges;
 mod watcher_groups;
 
 use std::collections::HashMap;
@@ -21,9 +20,9 @@ use self::watcher_groups::{Crowd, Found, Group};
 use super::event::{Dispatched, Event, EventType};
 use super::index::{INDEXED_FIELD, indexed_value};
 use super::watcher_queue::{Delivery, Queue};
-use crate::filter::{Filter, NAME, NAMESPACE};
-use crate::object::Object;
 use crate::resource::Resource;
+use crate::resource::filter::{Filter, NAME, NAMESPACE};
+use crate::resource::object::Object;
 
 /// What a watcher wants to be told about.
 #[derive(Debug)]
@@ -328,7 +327,7 @@ mod tests {
     use kube_api::ListOptions;
 
     use super::*;
-    use crate::gates::FeatureGates;
+    use crate::feature_gates::FeatureGates;
     use crate::resource::RESOURCES;
 
     /// An event costs as much as there are interests that are looked up nowhere.

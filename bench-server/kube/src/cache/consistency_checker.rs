@@ -14,11 +14,11 @@ use index::Item;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::bulk_load::Portion;
-use super::initial_list::{Source, StreamSupport};
 use super::{View, WatchCache};
-use crate::object::Object;
-use crate::page::TURN;
+use crate::list::page::TURN;
+use crate::resource::object::Object;
+use crate::storage::bulk_load::Portion;
+use crate::storage::list_reader::{Source, StreamSupport};
 
 /// Time between two looks at least; at most half as much is added by chance, so that servers which were
 /// started together do not list together.

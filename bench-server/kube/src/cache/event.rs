@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::object::Object;
-use crate::representation::Form;
+use crate::resource::object::Object;
+use crate::resource::representation::Form;
 
 /// What a watcher is told about an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -150,8 +150,8 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Object;
     use crate::resource::RESOURCES;
+    use crate::resource::object::Object;
 
     fn event(revision: i64) -> Arc<Event> {
         let value = kube_api::envelope::seal("v1", "Pod", &[]);

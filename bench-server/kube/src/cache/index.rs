@@ -7,10 +7,8 @@
 //! built beside the running cache ([`build`]), and kept until [`MOST_LABELS`] others were used more recently.
 
 pub(super) mod build;
-pub(crate) mod by_uid;
 #[cfg(test)]
 mod tests;
-pub(crate) mod uid;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +18,11 @@ use etcd_api::keys::KeyRange;
 use index::{Item, Tree};
 use kube_api::ShardKey;
 
-use self::uid::UidIndex;
-use crate::filter::{Filter, field_of, label_of};
-use crate::iter::Objects;
-use crate::object::Object;
 use crate::resource::Resource;
+use crate::resource::filter::{Filter, field_of, label_of};
+use crate::resource::object::Object;
+use crate::shard::objects::Objects;
+use crate::shard::uid_index::UidIndex;
 
 /// The field that is always indexed, for resources that have it: kubelets list and watch by it.
 pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";

@@ -12,13 +12,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::WatchCache;
-use super::dispatch::{self, Batch};
+use super::dispatcher;
+use super::dispatcher::Batch;
 use super::event::Event;
 use super::freshness::PATIENCE;
 use super::index::{Indexes, build};
-use super::initial_list::{Source, StreamSupport};
 use crate::metrics::watch::Stage;
-use crate::object::Object;
+use crate::resource::object::Object;
+use crate::storage::list_reader::{Source, StreamSupport};
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
@@ -42,7 +43,7 @@ impl WatchCache {
         backend: Arc<dyn KubernetesEtcd>,
         streams: Arc<StreamSupport>,
     ) {
-        let (incoming, batches) = mpsc::channel(dispatch::QUEUE);
+        let (incoming, batches) = mpsc::channel(dispatcher::QUEUE);
         // Each is a task of its own: what one does at a stretch is not added to what another does.
         let mut tasks = JoinSet::new();
         let part = || (self.clone(), backend.clone(), streams.clone());
@@ -50,7 +51,7 @@ impl WatchCache {
         tasks.spawn(async move { cache.keep(&*storage, &support, &incoming).await });
         let (cache, ..) = part();
         tasks.spawn(async move {
-            dispatch::run(&cache.hub, batches, cache.resource, &cache.figures).await;
+            dispatcher::run(&cache.hub, batches, cache.resource, &cache.figures).await;
         });
         let (cache, storage, _) = part();
         tasks.spawn(async move { cache.settle_doubts(&*storage).await });

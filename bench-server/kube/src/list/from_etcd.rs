@@ -7,14 +7,14 @@ use index::Tree;
 use kube_api::{ContinueToken, Status};
 use memory::admission::Admitted;
 
+use super::page::{ListSource, Listing, Remainder};
 use super::plan::{Plan, Wanted};
 use super::{ResourceHandler, storage_error};
-use crate::cache::initial_list::{Filled, PAGE, Source};
-use crate::filter::Filter;
-use crate::iter::Objects;
 use crate::metrics::Operation;
 use crate::metrics::lists::{Served, ServedFrom};
-use crate::page::{ListSource, Listing, Remainder};
+use crate::resource::filter::Filter;
+use crate::shard::objects::Objects;
+use crate::storage::list_reader::{Filled, PAGE, Source};
 
 /// What was read of a list.
 struct Read {

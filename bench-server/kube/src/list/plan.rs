@@ -2,10 +2,10 @@
 
 use kube_api::{ContinueToken, ListOptions, Match, Status};
 
-use crate::filter::{Filter, NAME};
-use crate::gates::FeatureGates;
-use crate::page::PageStart;
+use super::page::PageStart;
+use crate::feature_gates::FeatureGates;
 use crate::resource::Resource;
+use crate::resource::filter::{Filter, NAME};
 
 /// How fresh a list must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

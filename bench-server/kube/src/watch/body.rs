@@ -27,8 +27,8 @@ use crate::cache::broadcaster::{Interest, Subscription};
 use crate::cache::event::EventType;
 use crate::cache::watcher_queue::{Queue, Taken};
 use crate::cache::{CatchUp, WatchCache};
-use crate::iter::Walk;
 use crate::metrics::watch::{Open, WatchFigures};
+use crate::shard::objects::Walk;
 
 /// Time between bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);

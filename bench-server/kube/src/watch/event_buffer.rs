@@ -5,7 +5,7 @@ use memory::in_flight;
 use wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
 use wire::part::Part;
 
-use crate::list_body::OVERSHOOT;
+use crate::list::body::OVERSHOOT;
 
 /// Gathers events until the connection takes them.
 #[derive(Debug)]

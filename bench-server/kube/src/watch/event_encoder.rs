@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::event_buffer::Out;
 use crate::cache::event::{Dispatched, EventType};
-use crate::negotiation::{Encoding, Shape};
-use crate::object::Object;
-use crate::representation::Form;
+use crate::http::negotiation::{Encoding, Shape};
 use crate::resource::Resource;
+use crate::resource::object::Object;
+use crate::resource::representation::Form;
 
 /// Marks the bookmark behind the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";

@@ -16,10 +16,10 @@ use kube_api::{envelope, from_json, schema};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::service::KubeService;
+use crate::http::service::KubeService;
+use crate::http::tracked_body::Reply;
 use crate::tests::fake::FakeEtcd;
 use crate::tests::{get, metric, put, ready, start};
-use crate::tracked_body::Reply;
 
 const SIE: &str =
     "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";

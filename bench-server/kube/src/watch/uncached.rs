@@ -14,9 +14,9 @@ use tokio::task::AbortHandle;
 use crate::cache::broadcaster::Interest;
 use crate::cache::event::{Dispatched, Event};
 use crate::cache::watcher_queue::{Delivery, Queue};
-use crate::decode::Decoder;
 use crate::metrics::Figures;
 use crate::resource::Resource;
+use crate::storage::decoder::Decoder;
 
 /// Events that wait for the client before storage's watch is no longer read.
 const QUEUE: usize = 100;

@@ -12,8 +12,8 @@ use super::patch::Patch;
 use super::prepare::Part;
 use super::ttl_lease::EventLease;
 use crate::list::ResourceHandler;
-use crate::object::Object;
-use crate::page::Listing;
+use crate::list::page::Listing;
+use crate::resource::object::Object;
 
 /// What a write is about.
 #[derive(Debug, Clone, Copy)]

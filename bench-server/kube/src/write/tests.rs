@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full};
 use kube_api::{envelope, from_json, schema};
 use serde_json::json;
 
-use crate::service::KubeService;
+use crate::http::service::KubeService;
 use crate::tests::fake::FakeEtcd;
 use crate::tests::{Answer, get, put, ready};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use kube_api::ShardKey;
 
-use super::shard_ranges::Intervals;
 use super::{Event, Interest, Object, Queue};
+use crate::shard::interval_tree::Intervals;
 
 /// Watchers of one interest.
 #[derive(Debug, Clone)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use index::Tree;
 
-use super::uid::UidIndex;
 use super::{LabelIndex, NewIndex};
 use crate::cache::event::Event;
 use crate::cache::{View, Wanted, WatchCache};
-use crate::object::Object;
+use crate::resource::object::Object;
+use crate::shard::uid_index::UidIndex;
 
 /// Changes that an index takes in before others get their turn. Fewer are taken in while readers and
 /// writers of the cache wait.

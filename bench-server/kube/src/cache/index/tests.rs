@@ -4,7 +4,7 @@ use kube_api::{ListOptions, envelope, from_json, schema};
 use serde_json::json;
 
 use super::*;
-use crate::gates::FeatureGates;
+use crate::feature_gates::FeatureGates;
 use crate::resource::RESOURCES;
 use crate::tests::fake::FakeEtcd;
 use crate::tests::{get, ready};

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::cache::index::{LabelIndex, NewIndex};
-use crate::filter::Filter;
-use crate::gates::FeatureGates;
+use crate::feature_gates::FeatureGates;
+use crate::resource::filter::Filter;
 
 /// Longer than it takes to notice that storage went back, and to list it again.
 const NOTICED: Duration = Duration::from_secs(1);

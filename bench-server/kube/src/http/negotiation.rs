@@ -1,0 +1,252 @@
+//! Which media type answers a request: encoding and shape by `Accept`.
+
+use std::cmp::Reverse;
+
+use kube_api::{Status, envelope};
+
+use crate::resource::Resource;
+
+/// Encodings of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// `application/json`.
+    Json,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
+
+/// What objects and lists are turned into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// The objects as they are.
+    Whole,
+    /// `PartialObjectMetadata` and lists of them.
+    Partial,
+    /// `Table`: rows of printed columns. JSON only.
+    Table,
+}
+
+/// One alternative of an `Accept` header that can be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Media {
+    /// Encoding.
+    pub encoding: Encoding,
+    /// Shape.
+    pub shape: Shape,
+    /// API version of tables and partial metadata; `meta.k8s.io/v1` otherwise.
+    pub api_version: &'static str,
+    /// Whether the header itself asks for indented JSON.
+    pub pretty: bool,
+}
+
+const META_V1: &str = "meta.k8s.io/v1";
+const META_V1_BETA1: &str = "meta.k8s.io/v1beta1";
+
+/// What is served when nothing is asked for, and what errors without a readable `Accept` are sent as.
+pub const PLAIN: Media = Media {
+    encoding: Encoding::Json,
+    shape: Shape::Whole,
+    api_version: META_V1,
+    pretty: false,
+};
+
+impl Encoding {
+    /// Media types that can be asked for.
+    pub const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_TYPE];
+
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => Self::MEDIA_TYPES[0],
+            Self::Protobuf => Self::MEDIA_TYPES[1],
+        }
+    }
+
+    /// A Status in it.
+    pub fn status(self, status: &Status) -> Vec<u8> {
+        match self {
+            Self::Json => status.json(),
+            Self::Protobuf => status.protobuf(),
+        }
+    }
+}
+
+impl Media {
+    /// The best alternative of an `Accept` header that can be served: by weight, then those without wildcard,
+    /// then as they stand. `None` when there is none. A custom resource (`resource` without schema) has no
+    /// protobuf, but its partial metadata has.
+    pub fn accepted(accept: &str, resource: &Resource) -> Option<Self> {
+        if accept.trim().is_empty() {
+            return Some(PLAIN);
+        }
+        let mut alternatives: Vec<_> = accept.split(',').map(Alternative::read).collect();
+        alternatives.sort_by_key(|alternative| {
+            (
+                Reverse(alternative.weight),
+                alternative.type_name.contains('*'),
+            )
+        });
+        alternatives
+            .iter()
+            .find_map(|alternative| alternative.serve(resource.message.is_some()))
+    }
+}
+
+/// Whether Go reads it as true.
+pub(crate) fn is_true(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+struct Alternative<'a> {
+    type_name: &'a str,
+    /// Thousandths.
+    weight: u32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Alternative<'a> {
+    fn read(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let type_name = parts.next().unwrap_or_default();
+        let parameters: Vec<_> = parts
+            .map(|part| part.split_once('=').unwrap_or((part, "")))
+            .collect();
+        let weight = parameters
+            .iter()
+            .find(|(name, _)| *name == "q")
+            .and_then(|(_, value)| value.parse::<f32>().ok())
+            .map_or(1000, |weight| (weight.clamp(0.0, 1.0) * 1000.0) as u32);
+        Self {
+            type_name,
+            weight,
+            parameters,
+        }
+    }
+
+    fn parameter(&self, name: &str) -> Option<&'a str> {
+        let mut parameters = self.parameters.iter();
+        parameters
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| *value)
+    }
+
+    fn serve(&self, has_protobuf: bool) -> Option<Media> {
+        let encoding = match self.type_name {
+            "application/json" | "application/*" | "*/*" => Encoding::Json,
+            envelope::MEDIA_TYPE => Encoding::Protobuf,
+            _ => return None,
+        };
+        if self
+            .parameter("charset")
+            .is_some_and(|charset| !charset.eq_ignore_ascii_case("utf-8"))
+        {
+            return None;
+        }
+        let api_version = match (self.parameter("g"), self.parameter("v")) {
+            (Some("meta.k8s.io"), Some("v1")) => META_V1,
+            (Some("meta.k8s.io"), Some("v1beta1")) => META_V1_BETA1,
+            _ => "",
+        };
+        let shape = match (self.parameter("as"), encoding) {
+            (None, Encoding::Protobuf) if !has_protobuf => return None,
+            (None, _) => Shape::Whole,
+            (Some(_), _) if api_version.is_empty() => return None,
+            (Some("Table"), Encoding::Json) => Shape::Table,
+            (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), _) => Shape::Partial,
+            (Some(_), _) => return None,
+        };
+        Some(Media {
+            encoding,
+            shape,
+            api_version: if api_version.is_empty() {
+                META_V1
+            } else {
+                api_version
+            },
+            pretty: self.parameter("pretty").is_some_and(is_true),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::RESOURCES;
+
+    fn accepted(accept: &str, resource: &str) -> Option<(Encoding, Shape, &'static str)> {
+        let mut resources = RESOURCES.iter();
+        let resource = resources.find(|candidate| candidate.name == resource);
+        Media::accepted(accept, resource.expect("served"))
+            .map(|media| (media.encoding, media.shape, media.api_version))
+    }
+
+    #[test]
+    fn headers_of_real_clients() {
+        let json = Some((Encoding::Json, Shape::Whole, META_V1));
+        let protobuf = Some((Encoding::Protobuf, Shape::Whole, META_V1));
+        let partial = |encoding| Some((encoding, Shape::Partial, META_V1));
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        for (accept, media) in [
+            ("", json),
+            ("*/*", json),
+            ("application/json, */*", json),
+            ("application/vnd.kubernetes.protobuf", protobuf),
+            (
+                "application/vnd.kubernetes.protobuf,application/json",
+                protobuf,
+            ),
+            ("application/vnd.kubernetes.protobuf;stream=watch", protobuf),
+            (
+                "application/json;q=0.5,application/vnd.kubernetes.protobuf",
+                protobuf,
+            ),
+            ("*/*,application/vnd.kubernetes.protobuf", protobuf),
+            ("text/html, image/gif, *; q=.2, */*; q=.2", json),
+            (table, Some((Encoding::Json, Shape::Table, META_V1))),
+            (
+                "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+                Some((Encoding::Json, Shape::Table, META_V1_BETA1)),
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                partial(Encoding::Protobuf),
+            ),
+            (
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                partial(Encoding::Json),
+            ),
+            // What cannot be served is passed over for what comes next.
+            (
+                "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
+                json,
+            ),
+            (
+                "application/json;as=Table;v=v2;g=meta.k8s.io,application/json",
+                json,
+            ),
+            ("application/yaml", None),
+            ("text/html, application/json;as=Table;v=v1", None),
+            ("application/json;charset=latin1", None),
+        ] {
+            assert_eq!(accepted(accept, "pods"), media, "{accept:?}");
+        }
+        assert_eq!(
+            accepted("application/vnd.kubernetes.protobuf", "widgets"),
+            None
+        );
+        assert_eq!(
+            accepted(
+                "application/vnd.kubernetes.protobuf,application/json",
+                "widgets"
+            ),
+            json
+        );
+        assert_eq!(
+            accepted(
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                "widgets"
+            ),
+            partial(Encoding::Protobuf)
+        );
+    }
+}
