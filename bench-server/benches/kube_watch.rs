@@ -12,8 +12,8 @@ mod pods;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bench_server::kube::list::ResourceHandler;
-use bench_server::kube::http::negotiation::{Encoding, Media, PLAIN};
+use bench_server::kube::resource_handler::ResourceHandler;
+use bench_server::kube::resource::media_type::{Encoding, Media, PLAIN};
 use bench_server::kube::resource::representation::{Form, Include};
 use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;

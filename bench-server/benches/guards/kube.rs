@@ -9,7 +9,7 @@ use bench_server::kube::metrics::Undecodable;
 use bench_server::kube::resource::representation::{Form, Include};
 
 use bench_server::kube::list::body::ListBody;
-use bench_server::kube::http::negotiation::{Encoding, Media, PLAIN};
+use bench_server::kube::resource::media_type::{Encoding, Media, PLAIN};
 use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;

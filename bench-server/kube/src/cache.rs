@@ -19,6 +19,7 @@ mod consistency_checker;
 mod dispatcher;
 pub(crate) mod freshness;
 pub(crate) mod index;
+mod initial_list;
 pub(crate) mod open_lists;
 pub(crate) mod past_snapshots;
 mod reflector;
@@ -28,13 +29,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::index::Tree;
-use kube_api::ShardKey;
+use kube_api::{ShardKey, Status};
 use memory::open_lists::{OpenList, OpenLists, Pinned};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use self::broadcaster::{Hub, Interest, Subscription};
+use self::broadcaster::interest::Interest;
+use self::broadcaster::{Hub, Subscription};
 use self::event::Event;
 use self::event_history::{Ring, TooOld};
 use self::freshness::{Freshness, Position};
@@ -200,6 +202,12 @@ impl WatchCache {
     /// How long it has not been ready.
     pub fn down(&self) -> Duration {
         self.state.lock().lost.unwrap_or(self.created).elapsed()
+    }
+
+    /// What a client is told whose request needs a cache that is not filled: when to come back.
+    pub(crate) fn not_ready(&self) -> Status {
+        let seconds = (0.06 * self.down().as_secs_f64()).exp().clamp(1.0, 30.0);
+        Status::too_many_requests("storage is (re)initializing", seconds as u32)
     }
 
     /// What it holds now. Constant time.

@@ -3,9 +3,10 @@
 use etcd_api::kubernetes::GetOptions;
 use kube_api::{ListOptions, Status};
 
-use crate::list::{ResourceHandler, storage_error};
 use crate::metrics::Operation;
 use crate::resource::object::Object;
+use crate::resource_handler::ResourceHandler;
+use crate::storage::error::storage_error;
 
 impl ResourceHandler {
     /// One object.

@@ -3,7 +3,7 @@
 pub mod body;
 mod content_encoding;
 mod health;
-pub mod negotiation;
+mod negotiation;
 mod pretty_json;
 mod resource_request;
 mod response;

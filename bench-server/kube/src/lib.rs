@@ -2,6 +2,7 @@
 //!
 //! - [`server`]: flags, start, stop
 //! - [`http`]: a request's URL, media type and options, and its response
+//! - [`resource_handler`]: what handles the requests for one resource
 //! - [`list`], [`get`], [`watch`], [`mod@write`]: what a handler does
 //! - [`cache`]: one watch cache per resource
 //! - [`shard`]: the objects of a shard
@@ -17,6 +18,7 @@ pub mod http;
 pub mod list;
 pub mod metrics;
 pub mod resource;
+pub mod resource_handler;
 pub mod server;
 pub mod shard;
 pub mod storage;

@@ -9,51 +9,17 @@ mod from_etcd;
 pub mod page;
 mod plan;
 
-use std::sync::Arc;
-
-use etcd_api::error::{Error, Refusal};
-use etcd_api::kubernetes::KubernetesEtcd;
 use index::Tree;
 use kube_api::{ListOptions, Status};
-use memory::admission::Admission;
 
 use self::page::{ListSource, Listing};
 use self::plan::{Plan, Wanted};
 use crate::cache::WatchCache;
 use crate::cache::index::Candidates;
-use crate::feature_gates::FeatureGates;
+use crate::metrics::Operation;
 use crate::metrics::lists::{Served, ServedFrom};
-use crate::metrics::{Figures, Operation};
-use crate::resource::Resource;
-use crate::storage::decoder::Decoder;
-use crate::storage::list_reader::StreamSupport;
-
-/// Where one resource's lists come from.
-#[derive(Clone)]
-pub struct ResourceHandler {
-    /// The resource.
-    pub resource: &'static Resource,
-    /// Its prefix in storage.
-    pub prefix: Vec<u8>,
-    /// Its cache; `None` with `--watch-cache=false`.
-    pub cache: Option<Arc<WatchCache>>,
-    /// What is switched off.
-    pub gates: FeatureGates,
-    /// Storage.
-    pub backend: Arc<dyn KubernetesEtcd>,
-    /// Whether storage has RangeStream.
-    pub streams: Arc<StreamSupport>,
-    /// Metrics.
-    pub figures: Figures,
-    /// Room for lists that are read from storage as a whole.
-    pub admission: Admission,
-}
-
-impl std::fmt::Debug for ResourceHandler {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ResourceHandler({})", self.resource.name)
-    }
-}
+use crate::resource_handler::ResourceHandler;
+use crate::storage::error::storage_error;
 
 impl ResourceHandler {
     /// Answers a LIST of all namespaces (`namespace` empty) or of one.
@@ -77,15 +43,6 @@ impl ResourceHandler {
         Ok(listing)
     }
 
-    /// Reads what storage has of the resource.
-    pub(super) fn decoder(&self) -> Decoder<'_> {
-        Decoder {
-            resource: self.resource,
-            prefix: &self.prefix,
-            figures: &self.figures,
-        }
-    }
-
     /// The cache's answer; `None` where the table sends the request to etcd.
     async fn ask_cache(&self, cache: &WatchCache, plan: &Plan) -> Result<Option<Listing>, Status> {
         if !cache.is_ready() {
@@ -101,7 +58,7 @@ impl ResourceHandler {
             if etcd_anyway {
                 return Ok(None);
             }
-            return Err(not_ready(cache));
+            return Err(cache.not_ready());
         }
         let late = |revision: i64, current: i64| {
             Status::too_large_resource_version(revision as u64, current as u64, 1)
@@ -173,34 +130,5 @@ impl ResourceHandler {
         let mut listing = state.page(plan.from(), limit, &plan.filter).await;
         listing.open = Some(open);
         Ok(Some(listing))
-    }
-}
-
-/// What a client is told whose request needs a cache that is not filled: when to come back.
-pub(crate) fn not_ready(cache: &WatchCache) -> Status {
-    let seconds = (0.06 * cache.down().as_secs_f64()).exp().clamp(1.0, 30.0);
-    Status::too_many_requests("storage is (re)initializing", seconds as u32)
-}
-
-/// What a client is told for whose response there is no room: an apiserver's words, and when to come back.
-pub(crate) fn too_busy() -> Status {
-    Status::too_many_requests("Too many requests, please try again later.", 1)
-}
-
-/// Storage's failure as the client sees it.
-pub(crate) fn storage_error(error: Error) -> Status {
-    match error {
-        Error::Refused(Refusal::Compacted) => Status::expired_resource_version(),
-        Error::Refused(Refusal::TooManyRequests) => too_busy(),
-        // Who knows which revision was asked for names it; clients look at the cause.
-        Error::Refused(Refusal::FutureRevision) => Status::too_large_resource_version(0, 0, 0),
-        Error::Unreachable { .. } | Error::Refused(Refusal::DeadlineExceeded) => {
-            Status::server_timeout(error.to_string())
-        }
-        Error::Status {
-            code: tonic::Code::Unavailable | tonic::Code::DeadlineExceeded,
-            ..
-        } => Status::server_timeout(error.to_string()),
-        other => Status::internal(other.to_string()),
     }
 }

@@ -9,17 +9,20 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use tokio::time::Instant;
 
+use self::labels::ByResource;
 use self::lists::ListFigures;
 pub use self::lists::ServedFrom;
 use self::requests::RequestFigures;
+use self::timer::{ETCD_BUCKETS, Timed};
 pub use self::undecodable::Undecodable;
 use self::watch::WatchFigures;
 use crate::resource::Resource;
 
+pub(crate) mod labels;
 pub(crate) mod lists;
 pub(crate) mod requests;
+mod timer;
 mod undecodable;
 pub(crate) mod watch;
 
@@ -31,24 +34,6 @@ const WAIT_BUCKETS: [f64; 13] = [
 const FILL_BUCKETS: [f64; 12] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
 ];
-/// Upper bounds for requests to etcd, seconds.
-const ETCD_BUCKETS: [f64; 11] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 8.0, 30.0];
-
-/// The resource that a figure is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct ByResource {
-    group: &'static str,
-    resource: &'static str,
-}
-
-impl ByResource {
-    pub(crate) fn of(resource: &Resource) -> Self {
-        Self {
-            group: resource.group,
-            resource: resource.name,
-        }
-    }
-}
 
 /// A consistent read's outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -281,21 +266,12 @@ impl Figures {
             group: resource.group,
             resource: resource.name,
         };
-        Timed {
-            histogram: self.etcd_requests.get_or_create(&labels).clone(),
-            start: Instant::now(),
-        }
+        Timed::start(&self.etcd_requests.get_or_create(&labels))
     }
 
     /// Times a wait for the cache.
     pub(crate) fn wait(&self, resource: &Resource) -> Timed {
-        Timed {
-            histogram: self
-                .read_wait
-                .get_or_create(&ByResource::of(resource))
-                .clone(),
-            start: Instant::now(),
-        }
+        Timed::start(&self.read_wait.get_or_create(&ByResource::of(resource)))
     }
 
     pub(crate) fn consistent_read(&self, resource: &Resource, fresh: bool) {
@@ -413,18 +389,5 @@ impl CacheFigures {
         self.size_estimate.set(bytes as i64);
         self.snapshots.set(snapshots as i64);
         self.ring_capacity.set(ring_capacity as i64);
-    }
-}
-
-/// Observes a histogram when dropped.
-#[derive(Debug)]
-pub(crate) struct Timed {
-    histogram: Histogram,
-    start: Instant,
-}
-
-impl Drop for Timed {
-    fn drop(&mut self) {
-        self.histogram.observe(self.start.elapsed().as_secs_f64());
     }
 }

@@ -2,10 +2,12 @@
 
 pub(crate) mod discovery;
 pub(crate) mod filter;
+pub mod media_type;
 pub(crate) mod merge_keys;
+pub(crate) mod name_rule;
 pub mod object;
 pub mod representation;
-mod strategy;
+pub(crate) mod strategy;
 pub(crate) mod table;
 
 use kube_api::custom::custom_to_json;

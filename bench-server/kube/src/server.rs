@@ -19,9 +19,9 @@ use memory::metrics;
 use crate::cache::WatchCache;
 pub use crate::feature_gates::FeatureGates;
 use crate::http::service::KubeService;
-use crate::list::ResourceHandler;
 use crate::metrics::Figures;
 use crate::resource::RESOURCES;
+use crate::resource_handler::ResourceHandler;
 use crate::storage::compaction;
 use crate::storage::list_reader::StreamSupport;
 

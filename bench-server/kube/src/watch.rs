@@ -12,6 +12,7 @@ pub mod event_encoder;
 mod event_buffer;
 mod gzip;
 mod plan;
+mod source;
 mod uncached;
 
 #[cfg(test)]
@@ -20,31 +21,21 @@ mod tests;
 use std::sync::Arc;
 
 use kube_api::{ListOptions, Status};
-use memory::open_lists::OpenList;
 
-use self::body::{Feed, WatchBody};
+use self::body::WatchBody;
 use self::event_encoder::EventEncoder;
 use self::plan::{After, Plan, Start};
+use self::source::{Beginning, Feed};
 use self::uncached::Direct;
 use crate::cache::WatchCache;
-use crate::cache::broadcaster::Interest;
-use crate::list::{ResourceHandler, storage_error};
+use crate::cache::broadcaster::interest::Interest;
 use crate::metrics::Operation;
 use crate::resource::filter::Filter;
 use crate::resource::representation::Form;
+use crate::resource_handler::ResourceHandler;
 use crate::shard::objects::Objects;
+use crate::storage::error::storage_error;
 use crate::storage::list_reader::Source;
-
-/// Where a watch begins: which objects it shows first, and the revision that it follows.
-pub(crate) struct Beginning {
-    /// The state to show first.
-    pub(crate) state: Option<Objects>,
-    /// Everything up to here is in that state, or is not to be shown.
-    pub(crate) revision: i64,
-    pub(crate) feed: Feed,
-    /// Counts the state among those that lists are read from, where it is a cache's.
-    pub(crate) open: Option<OpenList>,
-}
 
 impl ResourceHandler {
     /// Answers a WATCH of all namespaces (`namespace` empty) or of one. `gzip` when the client takes it.
@@ -77,7 +68,7 @@ impl ResourceHandler {
         if let Some(cache) = &self.cache
             && !cache.is_ready()
         {
-            return Err(super::list::not_ready(cache));
+            return Err(cache.not_ready());
         }
         let gzip = gzip && plan.is_watch_list() && self.gates.watch_list_compression;
         let began = tokio::time::Instant::now();

@@ -2,9 +2,9 @@
 //!
 //! - [`handler`]: methods and URLs in, objects and Statuses out
 //! - [`body`]: bodies as they are sent; [`options`] and [`delete_options`]: what is asked for beside the object
-//! - [`prepare`]: what the server sets, keeps and refuses in an object; [`name`]: which names are
-//!   allowed
-//! - [`patch`]: changes of an object; [`strategy`]: what differs between kinds
+//! - [`prepare`]: what the server sets, keeps and refuses in an object; [`generate_name`]: names
+//!   that it makes up
+//! - [`patch`]: changes of an object
 //! - [`codec`]: an object as storage holds it; [`field_validation`]: fields that its kind does not have
 //! - [`guaranteed_update`]: read, change, write, and again when somebody else was faster
 //! - [`delete`]: one object, or all that a list selects
@@ -19,9 +19,9 @@ mod codec;
 pub(crate) mod delete;
 pub(crate) mod delete_options;
 mod field_validation;
+mod generate_name;
 pub(crate) mod guaranteed_update;
 pub(crate) mod handler;
-pub(crate) mod name;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod prepare;

@@ -15,7 +15,6 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::{View, WatchCache};
-use crate::list::page::TURN;
 use crate::resource::object::Object;
 use crate::storage::bulk_load::Portion;
 use crate::storage::list_reader::{Source, StreamSupport};
@@ -23,6 +22,9 @@ use crate::storage::list_reader::{Source, StreamSupport};
 /// Time between two looks at least; at most half as much is added by chance, so that servers which were
 /// started together do not list together.
 const PERIOD: Duration = Duration::from_secs(300);
+
+/// Objects that are added to a digest before other tasks of the thread get their turn.
+const TURN: u64 = 4_096;
 
 /// What a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::WatchCache;
-use crate::metrics::ByResource;
+use crate::metrics::labels::ByResource;
 
 /// What lists and initial events read of these caches.
 #[derive(Debug)]

@@ -15,11 +15,11 @@ use super::WatchCache;
 use super::dispatcher;
 use super::dispatcher::Batch;
 use super::event::Event;
+use super::event_history::Resized;
 use super::freshness::PATIENCE;
-use super::index::{Indexes, build};
 use crate::metrics::watch::Stage;
 use crate::resource::object::Object;
-use crate::storage::list_reader::{Source, StreamSupport};
+use crate::storage::list_reader::StreamSupport;
 
 /// How often storage is asked what it compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
@@ -114,56 +114,9 @@ impl WatchCache {
         }
     }
 
-    /// Lists everything; answers the revision at which that is true.
-    async fn fill(
-        &self,
-        backend: &dyn KubernetesEtcd,
-        streams: &StreamSupport,
-    ) -> Result<i64, etcd_api::error::Error> {
-        let source = Source {
-            backend,
-            decoder: self.decoder(),
-            below: "",
-            start: "",
-            revision: 0,
-        };
-        // Beside the list: what storage says about itself is known while a long first list is read.
-        let (filled, ()) = tokio::join!(source.read(streams), self.learn_progress(backend));
-        let filled = filled?;
-        tracing::info!(
-            "{}: {} objects at revision {}",
-            self.resource.name,
-            filled.tree.len(),
-            filled.revision
-        );
-        let indexes = match self.gates.cache_index {
-            true => {
-                let (resource, tree) = (self.resource, filled.tree.clone());
-                build::elsewhere(move || Indexes::build(resource, &tree)).await
-            }
-            false => Indexes::default(),
-        };
-        self.change(|state| {
-            state.generation += 1;
-            if filled.revision < state.revision {
-                state.abandoned = state.abandoned.max(state.revision);
-            }
-            state.replaced += state.tree.weight();
-            state.ring.reset(filled.revision);
-            state.revision = filled.revision;
-            state.tree = filled.tree;
-            state.indexes = Arc::new(indexes);
-            let kept = state.kept();
-            state.snapshots.reset(filled.revision, kept);
-            state.inconsistent = false;
-            state.ready = true;
-        });
-        Ok(filled.revision)
-    }
-
     /// Asks storage whether its progress can be believed. Where it does not say so, it is not believed, and
     /// asked again later.
-    async fn learn_progress(&self, backend: &dyn KubernetesEtcd) {
+    pub(super) async fn learn_progress(&self, backend: &dyn KubernetesEtcd) {
         let progress = match timeout(PATIENCE, backend.features()).await {
             Ok(Ok(features)) => Some(features.request_progress),
             Ok(Err(error)) => {
@@ -291,8 +244,10 @@ impl WatchCache {
                     continue;
                 };
                 let event = Arc::new(event);
-                if let Some(resized) = state.ring.push(event.clone()) {
-                    self.figures.watch.ring_resized(self.resource, resized);
+                match state.ring.push(event.clone()) {
+                    None => {}
+                    Some(Resized::Grown) => self.figures.watch.history_grown(self.resource),
+                    Some(Resized::Shrunk) => self.figures.watch.history_shrunk(self.resource),
                 }
                 changes.push(event);
             }

@@ -1,95 +1,29 @@
-//! Which media type answers a request: encoding and shape by `Accept`.
+//! Content negotiation: the media type of a response, by `Accept`.
 
 use std::cmp::Reverse;
 
-use kube_api::{Status, envelope};
+use kube_api::envelope;
 
 use crate::resource::Resource;
+use crate::resource::media_type::{Encoding, META_V1, META_V1_BETA1, Media, PLAIN, Shape};
 
-/// Encodings of answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Encoding {
-    /// `application/json`.
-    Json,
-    /// `application/vnd.kubernetes.protobuf`.
-    Protobuf,
-}
-
-/// What objects and lists are turned into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// The objects as they are.
-    Whole,
-    /// `PartialObjectMetadata` and lists of them.
-    Partial,
-    /// `Table`: rows of printed columns. JSON only.
-    Table,
-}
-
-/// One alternative of an `Accept` header that can be served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Media {
-    /// Encoding.
-    pub encoding: Encoding,
-    /// Shape.
-    pub shape: Shape,
-    /// API version of tables and partial metadata; `meta.k8s.io/v1` otherwise.
-    pub api_version: &'static str,
-    /// Whether the header itself asks for indented JSON.
-    pub pretty: bool,
-}
-
-const META_V1: &str = "meta.k8s.io/v1";
-const META_V1_BETA1: &str = "meta.k8s.io/v1beta1";
-
-/// What is served when nothing is asked for, and what errors without a readable `Accept` are sent as.
-pub const PLAIN: Media = Media {
-    encoding: Encoding::Json,
-    shape: Shape::Whole,
-    api_version: META_V1,
-    pretty: false,
-};
-
-impl Encoding {
-    /// Media types that can be asked for.
-    pub const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_TYPE];
-
-    /// Its media type.
-    pub fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => Self::MEDIA_TYPES[0],
-            Self::Protobuf => Self::MEDIA_TYPES[1],
-        }
+/// Returns the best alternative of an `Accept` header that can be served: by weight, then those without
+/// wildcard, then as they stand. `None` when there is none. A custom resource (`resource` without schema) has
+/// no protobuf, but its partial metadata has.
+pub(crate) fn accepted(accept: &str, resource: &Resource) -> Option<Media> {
+    if accept.trim().is_empty() {
+        return Some(PLAIN);
     }
-
-    /// A Status in it.
-    pub fn status(self, status: &Status) -> Vec<u8> {
-        match self {
-            Self::Json => status.json(),
-            Self::Protobuf => status.protobuf(),
-        }
-    }
-}
-
-impl Media {
-    /// The best alternative of an `Accept` header that can be served: by weight, then those without wildcard,
-    /// then as they stand. `None` when there is none. A custom resource (`resource` without schema) has no
-    /// protobuf, but its partial metadata has.
-    pub fn accepted(accept: &str, resource: &Resource) -> Option<Self> {
-        if accept.trim().is_empty() {
-            return Some(PLAIN);
-        }
-        let mut alternatives: Vec<_> = accept.split(',').map(Alternative::read).collect();
-        alternatives.sort_by_key(|alternative| {
-            (
-                Reverse(alternative.weight),
-                alternative.type_name.contains('*'),
-            )
-        });
-        alternatives
-            .iter()
-            .find_map(|alternative| alternative.serve(resource.message.is_some()))
-    }
+    let mut alternatives: Vec<_> = accept.split(',').map(Alternative::read).collect();
+    alternatives.sort_by_key(|alternative| {
+        (
+            Reverse(alternative.weight),
+            alternative.type_name.contains('*'),
+        )
+    });
+    alternatives
+        .iter()
+        .find_map(|alternative| alternative.serve(resource.message.is_some()))
 }
 
 /// Whether Go reads it as true.
@@ -173,10 +107,10 @@ mod tests {
     use super::*;
     use crate::resource::RESOURCES;
 
-    fn accepted(accept: &str, resource: &str) -> Option<(Encoding, Shape, &'static str)> {
+    fn media(accept: &str, resource: &str) -> Option<(Encoding, Shape, &'static str)> {
         let mut resources = RESOURCES.iter();
         let resource = resources.find(|candidate| candidate.name == resource);
-        Media::accepted(accept, resource.expect("served"))
+        accepted(accept, resource.expect("served"))
             .map(|media| (media.encoding, media.shape, media.api_version))
     }
 
@@ -186,7 +120,7 @@ mod tests {
         let protobuf = Some((Encoding::Protobuf, Shape::Whole, META_V1));
         let partial = |encoding| Some((encoding, Shape::Partial, META_V1));
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        for (accept, media) in [
+        for (accept, expected) in [
             ("", json),
             ("*/*", json),
             ("application/json, */*", json),
@@ -228,21 +162,21 @@ mod tests {
             ("text/html, application/json;as=Table;v=v1", None),
             ("application/json;charset=latin1", None),
         ] {
-            assert_eq!(accepted(accept, "pods"), media, "{accept:?}");
+            assert_eq!(media(accept, "pods"), expected, "{accept:?}");
         }
         assert_eq!(
-            accepted("application/vnd.kubernetes.protobuf", "widgets"),
+            media("application/vnd.kubernetes.protobuf", "widgets"),
             None
         );
         assert_eq!(
-            accepted(
+            media(
                 "application/vnd.kubernetes.protobuf,application/json",
                 "widgets"
             ),
             json
         );
         assert_eq!(
-            accepted(
+            media(
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
                 "widgets"
             ),

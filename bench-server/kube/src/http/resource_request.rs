@@ -7,15 +7,15 @@ use kube_api::{ListOptions, Status};
 
 use super::body::KubeBody;
 use super::content_encoding::{Dress, DressedList};
-use super::negotiation::{Encoding, Media, Shape};
 use super::response::respond;
 use super::route::Route;
-use crate::list::ResourceHandler;
 use crate::list::body::ListBody;
 use crate::list::page::Listing;
 use crate::resource::filter::{Filter, NAME};
+use crate::resource::media_type::{Encoding, Media, Shape};
 use crate::resource::object::Object;
 use crate::resource::representation::{Form, Include};
+use crate::resource_handler::ResourceHandler;
 use crate::write::handler::Answer;
 
 /// What a request for a resource is made of.

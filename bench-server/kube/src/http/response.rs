@@ -6,8 +6,8 @@ use kube_api::Status;
 
 use super::body::KubeBody;
 use super::content_encoding::Dress;
-use super::negotiation::Encoding;
 use crate::resource::discovery::Document;
+use crate::resource::media_type::Encoding;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 

@@ -17,14 +17,16 @@ use prometheus_client::registry::Registry;
 use super::body::KubeBody;
 use super::content_encoding::Dress;
 use super::health::{self, Check};
-use super::negotiation::{Encoding, Media};
+use super::negotiation::accepted;
 use super::resource_request::Call;
 use super::response::{described, failure, nothing, text, unsniffed, whole};
 use super::route::{Route, decoded};
 use super::tracked_body::Reply;
 use crate::cache::open_lists::OpenListCollector;
-use crate::list::{ResourceHandler, too_busy};
 use crate::resource::discovery;
+use crate::resource::media_type::Encoding;
+use crate::resource_handler::ResourceHandler;
+use crate::storage::error::too_busy;
 use crate::write::body::Sent;
 use crate::write::delete_options::DeleteOptions;
 use crate::write::handler::Place;
@@ -148,7 +150,7 @@ impl KubeService {
         let asked = route.asked(&head.method, watches);
         let dry_run = query.contains("dryRun=All");
         let request = lister.figures.requests.begin(asked, dry_run);
-        let media = Media::accepted(accept(&head.headers), route.resource);
+        let media = accepted(accept(&head.headers), route.resource);
         let encoding = media
             .as_ref()
             .map_or(Encoding::Json, |media| media.encoding);

@@ -13,9 +13,9 @@ use memory::open_lists::OpenList;
 use wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
 use super::page::{Listing, TURN};
-use crate::http::negotiation::{Encoding, Shape};
 use crate::metrics::Undecodable;
 use crate::resource::Resource;
+use crate::resource::media_type::{Encoding, Shape};
 use crate::resource::object::Object;
 use crate::resource::representation::{Form, Items};
 use crate::resource::table;

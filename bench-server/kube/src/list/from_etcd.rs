@@ -5,16 +5,19 @@ use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{GetOptions, ListOptions};
 use index::Tree;
 use kube_api::{ContinueToken, Status};
-use memory::admission::Admitted;
+use memory::admission::{Admission, Admitted};
+use tokio::sync::mpsc;
 
 use super::page::{ListSource, Listing, Remainder};
 use super::plan::{Plan, Wanted};
-use super::{ResourceHandler, storage_error};
 use crate::metrics::Operation;
 use crate::metrics::lists::{Served, ServedFrom};
 use crate::resource::filter::Filter;
+use crate::resource_handler::ResourceHandler;
 use crate::shard::objects::Objects;
-use crate::storage::list_reader::{Filled, PAGE, Source};
+use crate::storage::bulk_load::{AHEAD, Portion, grow};
+use crate::storage::error::storage_error;
+use crate::storage::list_reader::{Filled, PAGE, Source, StreamSupport, hand_over};
 
 /// What was read of a list.
 struct Read {
@@ -35,6 +38,37 @@ impl Read {
             behind: None,
             admitted: None,
         }
+    }
+}
+
+impl Source<'_> {
+    /// As [`Self::read`] for one client, with room for what is read. Nobody knows how much that will be, so room is asked for
+    /// as it comes.
+    ///
+    /// # Errors
+    /// Storage's, and [`Refusal::TooManyRequests`] where there is no room in time.
+    async fn read_for_client(
+        &self,
+        streams: &StreamSupport,
+        admission: &Admission,
+    ) -> Result<(Filled, Option<Admitted>), Error> {
+        let (portions, mut received) = mpsc::channel(1);
+        let (admitted, incoming) = mpsc::channel(AHEAD);
+        let admit = async move {
+            let mut room = None;
+            while let Some(portion) = received.recv().await {
+                let extended = admission.extend(&mut room, Portion::bytes(&portion)).await;
+                extended.map_err(|_| Error::Refused(Refusal::TooManyRequests))?;
+                hand_over(&admitted, portion).await?;
+            }
+            Ok(room)
+        };
+        let (revision, room, tree) = tokio::try_join!(
+            self.each(streams, portions),
+            admit,
+            grow(self.decoder, incoming)
+        )?;
+        Ok((Filled { tree, revision }, room))
     }
 }
 

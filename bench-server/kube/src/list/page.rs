@@ -11,7 +11,7 @@ use crate::resource::filter::Filter;
 use crate::shard::objects::{Objects, Walk};
 
 /// Objects that are looked at before others on the same thread get their turn.
-pub(crate) const TURN: u64 = 4_096;
+pub(super) const TURN: u64 = 4_096;
 
 /// A list that is ready to be sent.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use tokio::time::Instant;
 
-use super::{ByResource, ETCD_BUCKETS, Timed};
+use super::labels::ByResource;
+use super::timer::{ETCD_BUCKETS, Timed};
 use crate::resource::Resource;
 
 /// Who answers a list.
@@ -203,9 +203,6 @@ impl ListFigures {
             resource: resource.name,
             streamed: if streamed { "true" } else { "false" },
         };
-        Timed {
-            histogram: self.seconds.get_or_create(&labels).clone(),
-            start: Instant::now(),
-        }
+        Timed::start(&self.seconds.get_or_create(&labels))
     }
 }

@@ -9,8 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::ByResource;
-use crate::cache::event_history::Resized;
+use super::labels::ByResource;
 use crate::resource::Resource;
 
 /// Upper bounds of upstream's histogram of an event's way, seconds.
@@ -165,12 +164,12 @@ impl WatchFigures {
             .clone()
     }
 
-    pub(crate) fn ring_resized(&self, resource: &Resource, resized: Resized) {
-        let family = match resized {
-            Resized::Grown => &self.grown,
-            Resized::Shrunk => &self.shrunk,
-        };
-        family.get_or_create(&ByResource::of(resource)).inc();
+    pub(crate) fn history_grown(&self, resource: &Resource) {
+        self.grown.get_or_create(&ByResource::of(resource)).inc();
+    }
+
+    pub(crate) fn history_shrunk(&self, resource: &Resource) {
+        self.shrunk.get_or_create(&ByResource::of(resource)).inc();
     }
 
     pub(crate) fn dispatched(&self, resource: &Resource) {

@@ -7,6 +7,7 @@
 //! The documents are functions of the resource table alone, and are made once.
 
 mod aggregated;
+mod groups;
 mod legacy;
 mod openapi;
 
@@ -15,37 +16,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{RESOURCES, Resource};
-
-/// What can be done with collections and objects.
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
-/// The same of a custom resource, in the order in which an apiserver tells it.
-const CUSTOM_VERBS: [&str; 8] = [
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "create",
-    "update",
-    "watch",
-];
-/// Parts of a kind's objects that have a URL of their own, by name, and what can be done with them.
-fn subresources(resource: &Resource) -> Vec<(&'static str, &'static [&'static str])> {
-    let finalize = (resource.kind == "Namespace").then_some(("finalize", &["update"][..]));
-    let status = resource.has_status();
-    let status = status.then_some(("status", &["get", "patch", "update"][..]));
-    finalize.into_iter().chain(status).collect()
-}
+use self::groups::root;
+use super::RESOURCES;
 
 const JSON: &str = "application/json";
 
@@ -120,54 +92,9 @@ fn version() -> Value {
     })
 }
 
-fn verbs(resource: &Resource) -> Vec<&'static str> {
-    let all = match resource.is_custom() {
-        true => CUSTOM_VERBS,
-        false => VERBS,
-    };
-    let served = |verb: &&str| *verb != "deletecollection" || resource.deletes_collections();
-    all.into_iter().filter(served).collect()
-}
-
-/// Short names and categories, where there are some.
-fn put_names(resource: &Resource, entry: &mut Value) {
-    for (field, names) in [
-        ("shortNames", resource.short_names),
-        ("categories", resource.categories),
-    ] {
-        if !names.is_empty() {
-            entry[field] = json!(names);
-        }
-    }
-}
-
-/// Every version of every group, each with its resources, in the order of the table.
-fn group_versions() -> Vec<(&'static str, Vec<&'static Resource>)> {
-    let mut versions: Vec<(&str, Vec<&Resource>)> = Vec::new();
-    for resource in &RESOURCES {
-        match versions
-            .iter_mut()
-            .find(|(version, _)| *version == resource.api_version)
-        {
-            Some((_, resources)) => resources.push(resource),
-            None => versions.push((resource.api_version, vec![resource])),
-        }
-    }
-    versions
-}
-
-/// Where a version of a group is served: `/api/v1`, `/apis/GROUP/VERSION`.
-fn root(resource: &Resource) -> String {
-    let root = if resource.group.is_empty() {
-        "/api"
-    } else {
-        "/apis"
-    };
-    format!("{root}/{}", resource.api_version)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::groups::group_versions;
     use super::*;
 
     /// What kubectl 1.37 sends.

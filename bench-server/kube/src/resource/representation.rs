@@ -6,9 +6,9 @@ use kube_api::schema::PARTIAL_OBJECT_METADATA;
 use kube_api::{JsonSeries, ToJsonError, envelope, list, to_json};
 
 use super::Resource;
+use super::media_type::{Encoding, Media, Shape};
 use super::object::Object;
 use super::table;
-use crate::http::negotiation::{Encoding, Media, Shape};
 
 /// What a table's rows carry besides their cells (`includeObject`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -3,9 +3,20 @@
 use kube_api::status::writes::About;
 
 use super::Resource;
-use crate::write::name::NameRule;
+use super::name_rule::NameRule;
+
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(crate) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 impl Resource {
+    /// Returns the media types of patches of this kind; strategic merge needs to know the kind's fields.
+    /// Server-side apply is not among them.
+    pub(crate) fn patch_media_types(&self) -> &'static [&'static str] {
+        const ALL: [&str; 3] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH];
+        if self.is_custom() { &ALL[..2] } else { &ALL }
+    }
+
     /// How Statuses name an object of this kind.
     pub(crate) fn about<'n>(&self, name: &'n str) -> About<'n> {
         About {

@@ -1,6 +1,7 @@
 //! Objects as rows of printed columns, as `kubectl get` asks for them (`meta.k8s.io` Table): for each kind the
 //! columns and cells that an apiserver prints.
 
+mod cells;
 mod event;
 mod message;
 mod node;
@@ -8,49 +9,11 @@ mod pod;
 #[cfg(test)]
 mod tests;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use kube_api::duration::human_duration;
 use kube_api::put_string;
 
+use self::cells::{AGE, Cells, Column, NAME, column};
 use self::message::Message;
 use super::Resource;
-
-/// A column of a kind's table.
-struct Column {
-    name: &'static str,
-    /// `string`, `integer` or `date`.
-    type_name: &'static str,
-    /// `name` for the column that identifies the object.
-    format: &'static str,
-    description: &'static str,
-    /// Above 0: only with `-o wide`.
-    priority: u8,
-}
-
-const fn column(name: &'static str, description: &'static str) -> Column {
-    Column {
-        name,
-        type_name: "string",
-        format: "",
-        description,
-        priority: 0,
-    }
-}
-
-const fn wide(name: &'static str, description: &'static str) -> Column {
-    Column {
-        priority: 1,
-        ..column(name, description)
-    }
-}
-
-const NAME: Column = Column {
-    format: "name",
-    ..column("Name", "Identifies the object among those of its kind.")
-};
-
-const AGE: Column = column("Age", "Time since the object was created.");
 
 /// Of custom resources, which name no columns of their own.
 static DEFAULT: [Column; 2] = [
@@ -138,12 +101,7 @@ pub(crate) fn put_columns(resource: &Resource, with_columns: bool, out: &mut Vec
 
 /// Appends the cells of one object's row, and behind them the conditions that pods at their end have.
 pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let mut cells = Cells {
-        out,
-        now: now.map_or(0, |now| now.as_secs() as i64),
-        any: false,
-    };
+    let mut cells = Cells::new(out);
     cells.out.push(b'[');
     let object = Message(encoded);
     match resource.kind {
@@ -182,55 +140,5 @@ pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) 
     out.push(b']');
     if resource.kind == "Pod" {
         pod::put_conditions(object, out);
-    }
-}
-
-/// The cells of a row being written.
-struct Cells<'o> {
-    out: &'o mut Vec<u8>,
-    /// Seconds since 1970.
-    now: i64,
-    any: bool,
-}
-
-impl Cells<'_> {
-    fn next(&mut self) {
-        if std::mem::replace(&mut self.any, true) {
-            self.out.push(b',');
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        self.next();
-        put_string(self.out, text.as_bytes());
-    }
-
-    /// A text, or `<none>`.
-    fn or_none(&mut self, text: &str) {
-        self.text(if text.is_empty() { "<none>" } else { text });
-    }
-
-    fn null(&mut self) {
-        self.next();
-        self.out.extend_from_slice(b"null");
-    }
-
-    fn int(&mut self, value: i64) {
-        self.next();
-        self.out.extend_from_slice(value.to_string().as_bytes());
-    }
-
-    fn name(&mut self, object: Message<'_>) {
-        self.text(object.metadata().text(1));
-    }
-
-    fn age(&mut self, object: Message<'_>) {
-        self.since(object.metadata().seconds(8));
-    }
-
-    /// How long ago a moment was.
-    fn since(&mut self, seconds: Option<i64>) {
-        let text = seconds.map(|seconds| human_duration(self.now - seconds));
-        self.text(text.as_deref().unwrap_or("<unknown>"));
     }
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use etcd_api::error::{Error, Refusal};
+use etcd_api::error::Error;
 use etcd_api::kubernetes::{KubernetesEtcd, ListBatch, ListOptions};
 use futures::StreamExt;
 use index::Tree;
-use memory::admission::{Admission, Admitted};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -92,35 +91,6 @@ impl Source<'_> {
         let (revision, tree) =
             tokio::try_join!(self.each(streams, portions), grow(self.decoder, incoming))?;
         Ok(Filled { tree, revision })
-    }
-
-    /// As [`Self::read`] for one client, with room for what is read. Nobody knows how much that will be, so room is asked for
-    /// as it comes.
-    ///
-    /// # Errors
-    /// Storage's, and [`Refusal::TooManyRequests`] where there is no room in time.
-    pub(crate) async fn read_for_client(
-        &self,
-        streams: &StreamSupport,
-        admission: &Admission,
-    ) -> Result<(Filled, Option<Admitted>), Error> {
-        let (portions, mut received) = mpsc::channel(1);
-        let (admitted, incoming) = mpsc::channel(AHEAD);
-        let admit = async move {
-            let mut room = None;
-            while let Some(portion) = received.recv().await {
-                let extended = admission.extend(&mut room, Portion::bytes(&portion)).await;
-                extended.map_err(|_| Error::Refused(Refusal::TooManyRequests))?;
-                hand_over(&admitted, portion).await?;
-            }
-            Ok(room)
-        };
-        let (revision, room, tree) = tokio::try_join!(
-            self.each(streams, portions),
-            admit,
-            grow(self.decoder, incoming)
-        )?;
-        Ok((Filled { tree, revision }, room))
     }
 
     /// Hands everything that is stored to `portions`, in key order. Answers the revision at which that is
@@ -217,7 +187,10 @@ impl Source<'_> {
     }
 }
 
-async fn hand_over(portions: &mpsc::Sender<Portion>, portion: Portion) -> Result<(), Error> {
+pub(crate) async fn hand_over(
+    portions: &mpsc::Sender<Portion>,
+    portion: Portion,
+) -> Result<(), Error> {
     let sent = portions.send(portion).await;
     sent.map_err(|_| Error::Protocol("a list's objects cannot be read".into()))
 }

@@ -17,16 +17,17 @@ use memory::open_lists::OpenList;
 use tokio::time::{Instant, Sleep};
 use wire::frame::Frame;
 
-use super::Beginning;
 use super::event_buffer::Out;
 use super::event_encoder::EventEncoder;
 use super::gzip::Members;
 use super::plan::Plan;
-use super::uncached::{Direct, DirectWatch};
-use crate::cache::broadcaster::{Interest, Subscription};
+use super::source::{Beginning, Feed};
+use super::uncached::DirectWatch;
+use crate::cache::CatchUp;
+use crate::cache::broadcaster::Subscription;
+use crate::cache::broadcaster::interest::Interest;
 use crate::cache::event::EventType;
 use crate::cache::watcher_queue::{Queue, Taken};
-use crate::cache::{CatchUp, WatchCache};
 use crate::metrics::watch::{Open, WatchFigures};
 use crate::shard::objects::Walk;
 
@@ -40,15 +41,6 @@ const BOOKMARK_RETRY: Duration = Duration::from_secs(1);
 const RING_STEP: usize = 8;
 /// Objects and old events that are looked at before other connections of the thread get their turn.
 const TURN: usize = 4_096;
-
-/// Where events come from.
-#[derive(Debug)]
-pub(crate) enum Feed {
-    /// The watch cache, as of one of its fills.
-    Cache(Arc<WatchCache>, u64),
-    /// Storage.
-    Etcd(Box<Direct>),
-}
 
 /// What comes next.
 #[derive(Debug)]

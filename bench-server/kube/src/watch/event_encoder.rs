@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::event_buffer::Out;
 use crate::cache::event::{Dispatched, EventType};
-use crate::http::negotiation::{Encoding, Shape};
 use crate::resource::Resource;
+use crate::resource::media_type::{Encoding, Shape};
 use crate::resource::object::Object;
 use crate::resource::representation::Form;
 

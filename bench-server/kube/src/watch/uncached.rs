@@ -11,7 +11,7 @@ use kube_api::Status;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-use crate::cache::broadcaster::Interest;
+use crate::cache::broadcaster::interest::Interest;
 use crate::cache::event::{Dispatched, Event};
 use crate::cache::watcher_queue::{Delivery, Queue};
 use crate::metrics::Figures;

@@ -14,9 +14,9 @@ use super::options::WriteOptions;
 use super::patch::Patch;
 use super::prepare::{Draft, Part};
 use super::ttl_lease::EventLease;
-use crate::list::storage_error;
 use crate::metrics::{Figures, Operation};
 use crate::resource::Resource;
+use crate::storage::error::storage_error;
 
 /// How often a change is made again because somebody else wrote in between. An apiserver goes on until the
 /// request's deadline; so many losses in a row mean that something else is wrong.

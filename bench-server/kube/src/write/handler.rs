@@ -11,9 +11,9 @@ use super::options::WriteOptions;
 use super::patch::Patch;
 use super::prepare::Part;
 use super::ttl_lease::EventLease;
-use crate::list::ResourceHandler;
 use crate::list::page::Listing;
 use crate::resource::object::Object;
+use crate::resource_handler::ResourceHandler;
 
 /// What a write is about.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ impl ResourceHandler {
             (&Method::PUT, Some(name)) => writer(options()?).replace(name, part, sent).await?,
             (&Method::PATCH, Some(name)) => {
                 let writer = writer(options()?);
-                let patch = Patch::parse(&sent.media_type, self.resource.schema(), &sent.bytes)?;
+                let patch = Patch::parse(&sent.media_type, self.resource, &sent.bytes)?;
                 writer.patch(name, part, &patch).await?
             }
             (&Method::DELETE, Some(name)) if part == Part::Main => {

@@ -2,7 +2,6 @@
 //!
 //! - [`operations`]: JSON patches
 //! - [`strategic`]: strategic merge patches, for built-in kinds
-//! - [`merge_keys`]: what they merge lists by
 
 mod operations;
 mod strategic;
@@ -11,11 +10,9 @@ use kube_api::Status;
 use kube_api::schema::Message;
 use serde_json::{Map, Value};
 
-use self::operations::Operations;
-
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
-const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+use self::operations::{Operations, unreadable};
+use crate::resource::Resource;
+use crate::resource::strategy::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 /// A patch that was read.
 #[derive(Debug, Clone)]
@@ -29,13 +26,6 @@ pub(crate) enum Patch {
 }
 
 impl Patch {
-    /// Media types of patches of a kind; strategic merge needs to know the kind's fields. Server-side apply is
-    /// not among them.
-    pub(crate) fn media_types(message: Option<&'static Message>) -> &'static [&'static str] {
-        const ALL: [&str; 3] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH];
-        if message.is_some() { &ALL } else { &ALL[..2] }
-    }
-
     /// Reads a body by its media type.
     ///
     /// # Errors
@@ -43,10 +33,10 @@ impl Patch {
     /// patch of too many operations.
     pub(crate) fn parse(
         media_type: &str,
-        message: Option<&'static Message>,
+        resource: &Resource,
         body: &[u8],
     ) -> Result<Self, Status> {
-        match (media_type, message) {
+        match (media_type, resource.schema()) {
             (JSON_PATCH, _) => Operations::parse(body).map(Self::Json),
             (MERGE_PATCH, _) => {
                 match serde_json::from_slice(body).map_err(|error| unreadable(&error))? {
@@ -59,7 +49,7 @@ impl Patch {
             (STRATEGIC_MERGE_PATCH, Some(message)) => serde_json::from_slice(body)
                 .map(|patch| Self::Strategic(message, patch))
                 .map_err(|error| unreadable(&error)),
-            (_, None) => Err(Status::unsupported_media_type(Self::media_types(message))),
+            (_, None) => Err(Status::unsupported_media_type(resource.patch_media_types())),
             _ => Err(Status::unsupported_patch()),
         }
     }
@@ -88,10 +78,6 @@ impl Patch {
     }
 }
 
-fn unreadable(error: &serde_json::Error) -> Status {
-    Status::bad_request(format!("error decoding patch: {error}"))
-}
-
 /// Lends the map to what takes a whole value.
 fn on_value(
     object: &mut Map<String, Value>,
@@ -107,11 +93,11 @@ fn on_value(
 
 #[cfg(test)]
 mod tests {
-    use kube_api::schema::POD;
     use serde_json::json;
 
     use super::operations::MAX_OPERATIONS;
     use super::*;
+    use crate::resource::RESOURCES;
 
     fn applied(media_type: &str, patch: Value) -> Result<Value, Status> {
         let Value::Object(mut object) =
@@ -119,7 +105,7 @@ mod tests {
         else {
             panic!("an object");
         };
-        let patch = Patch::parse(media_type, Some(&POD), patch.to_string().as_bytes())?;
+        let patch = Patch::parse(media_type, &RESOURCES[0], patch.to_string().as_bytes())?;
         patch.apply(&mut object)?;
         Ok(Value::Object(object))
     }
@@ -167,7 +153,8 @@ mod tests {
         assert_eq!(code(JSON_PATCH, whole), 422);
         let many = vec![json!({"op": "test", "path": "", "value": 1}); MAX_OPERATIONS + 1];
         assert_eq!(code(JSON_PATCH, many.into()), 413);
-        let custom = Patch::parse(STRATEGIC_MERGE_PATCH, None, b"{}").expect_err("refused");
-        assert_eq!(custom.code, 415);
+        let custom = RESOURCES.iter().find(|resource| resource.is_custom());
+        let custom = Patch::parse(STRATEGIC_MERGE_PATCH, custom.expect("widgets"), b"{}");
+        assert_eq!(custom.expect_err("refused").code, 415);
     }
 }

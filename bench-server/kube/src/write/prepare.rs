@@ -9,7 +9,7 @@ use kube_api::time;
 use serde_json::{Map, Value};
 
 use super::codec::Stored;
-use super::name;
+use super::generate_name::generate;
 use crate::resource::Resource;
 
 /// Metadata that only the server changes, kept from the stored object by every update.
@@ -103,7 +103,7 @@ impl Draft {
         }
         self.place(namespace)?;
         if self.wants_a_name() {
-            let made_up = name::generate(self.text("generateName"));
+            let made_up = generate(self.text("generateName"));
             self.metadata().insert("name".to_owned(), made_up.into());
         }
         self.check_name()?;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use kube_api::ShardKey;
 
-use super::{Event, Interest, Object, Queue};
+use super::interest::Interest;
+use crate::cache::event::Event;
+use crate::cache::watcher_queue::Queue;
+use crate::resource::object::Object;
 use crate::shard::interval_tree::Intervals;
 
 /// Watchers of one interest.

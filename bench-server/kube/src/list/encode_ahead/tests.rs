@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::*;
 use crate::http::body::KubeBody;
-use crate::http::negotiation::{Encoding, Media, PLAIN};
 use crate::list::page::Listing;
 use crate::metrics::Undecodable;
 use crate::metrics::lists::{Served, ServedFrom};
 use crate::resource::RESOURCES;
+use crate::resource::media_type::{Encoding, Media, PLAIN};
 use crate::resource::object::Object;
 use crate::resource::representation::{Form, Include};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{group_versions, put_names, subresources, verbs};
+use super::groups::{group_versions, put_names, subresources, verbs};
 use crate::resource::Resource;
 
 /// The media type, without which kubectl takes the answer for the older form.

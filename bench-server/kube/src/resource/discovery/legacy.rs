@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{group_versions, put_names, root, subresources, verbs};
+use super::groups::{group_versions, put_names, root, subresources, verbs};
 use crate::resource::Resource;
 
 /// Every document with its path.

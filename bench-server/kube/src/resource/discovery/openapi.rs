@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use kube_api::schema::{Kind, Message, Rule};
 use serde_json::{Map, Value, json};
 
-use super::{group_versions, root};
+use super::groups::{group_versions, root};
 use crate::resource::Resource;
 use crate::resource::merge_keys::{ListMerge, list_merge};
-use crate::write::patch::Patch;
 
 /// The index, and the document of each version of each group.
 pub(super) fn documents() -> Vec<(String, Value)> {
@@ -98,7 +97,7 @@ fn object(resource: &Resource) -> Value {
     json!({
         "get": operation(resource, "get", &["resourceVersion"], &[]),
         "put": operation(resource, "put", &WRITES, &["application/json"]),
-        "patch": operation(resource, "patch", &WRITES, Patch::media_types(resource.schema())),
+        "patch": operation(resource, "patch", &WRITES, resource.patch_media_types()),
         "delete": operation(resource, "delete", &["dryRun"], &[]),
     })
 }

@@ -1,7 +1,7 @@
 //! Rows of events.
 
+use super::cells::{Cells, Column, NAME, column, wide};
 use super::message::Message;
-use super::{Cells, Column, NAME, column, wide};
 
 pub(super) static COLUMNS: [Column; 10] = [
     column("Last Seen", "When it happened last."),

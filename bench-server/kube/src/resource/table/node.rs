@@ -1,7 +1,7 @@
 //! Rows of nodes.
 
+use super::cells::{AGE, Cells, Column, NAME, column, wide};
 use super::message::Message;
-use super::{AGE, Cells, Column, NAME, column, wide};
 
 pub(super) static COLUMNS: [Column; 10] = [
     NAME,

@@ -2,8 +2,8 @@
 
 use kube_api::duration::human_duration;
 
+use super::cells::{AGE, Cells, Column, NAME, column, wide};
 use super::message::Message;
-use super::{AGE, Cells, Column, NAME, column, wide};
 
 pub(super) static COLUMNS: [Column; 9] = [
     NAME,

@@ -1,4 +1,4 @@
-//! Names that objects may have (RFC 1123), and names that the server makes up.
+//! Names that objects may have (RFC 1123).
 
 /// What an object's name must look like, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,14 +9,8 @@ pub(crate) enum NameRule {
     Label,
 }
 
-const LABEL_MAX: usize = 63;
+pub(crate) const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
-
-/// Length of what is put behind `generateName`, and how much of `generateName` is kept before it.
-const SUFFIX: usize = 5;
-const BASE_MAX: usize = LABEL_MAX - SUFFIX;
-/// No vowels and no look-alikes, so that no name is a word.
-const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl NameRule {
     /// Why `name` is not allowed, in an apiserver's words; `None` when it is.
@@ -52,22 +46,6 @@ fn is_label(text: &str) -> bool {
         && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
 }
 
-/// A name that begins with `base` (`metadata.generateName`) and ends at random.
-pub(crate) fn generate(base: &str) -> String {
-    let mut end = base.len().min(BASE_MAX);
-    while !base.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut random = uuid::Uuid::new_v4().as_u128();
-    let mut name = base[..end].to_owned();
-    for _ in 0..SUFFIX {
-        let letter = (random % ALPHABET.len() as u128) as usize;
-        random /= ALPHABET.len() as u128;
-        name.push(char::from(ALPHABET[letter]));
-    }
-    name
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,18 +62,5 @@ mod tests {
         assert!(NameRule::Label.refuse("a.b").is_some());
         assert!(NameRule::Label.refuse(&long[..LABEL_MAX + 1]).is_some());
         assert_eq!(NameRule::Label.refuse(&long[..LABEL_MAX]), None);
-    }
-
-    #[test]
-    fn made_up_names_are_allowed_and_differ() {
-        let one = generate("web-");
-        assert!(one.starts_with("web-") && one.len() == 9, "{one}");
-        assert_eq!(NameRule::Subdomain.refuse(&one), None);
-        assert_ne!(one, generate("web-"));
-        assert_eq!(
-            generate(&"ä".repeat(40)).chars().count(),
-            BASE_MAX / 2 + SUFFIX
-        );
-        assert_eq!(generate(&"a".repeat(90)).len(), LABEL_MAX);
     }
 }
