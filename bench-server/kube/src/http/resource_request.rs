@@ -1,22 +1,17 @@
 //! A request for a resource that is served, and its answer in the form and dress that it asks for.
 
-use http::header::{CONTENT_ENCODING, VARY, WARNING};
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use kube_api::{ListOptions, Status};
 
 use super::body::KubeBody;
-use super::content_encoding::{Dress, DressedList};
-use super::response::respond;
+use super::content_encoding::Dress;
+use super::response::{Responder, watch};
 use super::route::Route;
-use crate::list::body::ListBody;
-use crate::list::page::Listing;
 use crate::resource::filter::{Filter, NAME};
-use crate::resource::media_type::{Encoding, Media, Shape};
-use crate::resource::object::Object;
+use crate::resource::media_type::{Media, Shape};
 use crate::resource::representation::{Form, Include};
 use crate::resource_handler::ResourceHandler;
-use crate::write::handler::Answer;
 
 /// What a request for a resource is made of.
 #[derive(Debug)]
@@ -39,11 +34,19 @@ impl Call<'_> {
         self.head.uri.query().unwrap_or_default()
     }
 
-    /// The form of the answer's objects.
+    /// Returns what writes the response.
     ///
     /// # Errors
     /// 400 for an `includeObject` that is none of the three.
-    pub(crate) fn form(&self) -> Result<Form, Status> {
+    pub(crate) fn responder(&self) -> Result<Responder<'_>, Status> {
+        Ok(Responder {
+            lister: self.lister,
+            form: self.form()?,
+            dress: self.dress,
+        })
+    }
+
+    fn form(&self) -> Result<Form, Status> {
         let mut pairs = form_urlencoded::parse(self.query().as_bytes());
         let include = match pairs.find(|(name, _)| name == "includeObject") {
             None => Include::default(),
@@ -66,30 +69,30 @@ impl Call<'_> {
     /// Answers a LIST.
     ///
     /// # Errors
-    /// As [`ResourceHandler::list`] and [`Self::form`].
+    /// As [`ResourceHandler::list`] and [`Self::responder`].
     pub(crate) async fn list(&self, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
-        let form = self.form()?;
+        let responder = self.responder()?;
         let listing = self.lister.list(self.route.namespace, options).await?;
-        Ok(self.listed(form, listing).await)
+        Ok(responder.list(listing).await)
     }
 
     /// Answers a GET.
     ///
     /// # Errors
-    /// As [`ResourceHandler::get`] and [`Self::form`].
+    /// As [`ResourceHandler::get`] and [`Self::responder`].
     pub(crate) async fn get(
         &self,
         name: &str,
         options: &ListOptions,
     ) -> Result<Response<KubeBody>, Status> {
         let object = self.lister.get(self.route.namespace, name, options).await?;
-        self.shown(self.form()?, StatusCode::OK, &object)
+        self.responder()?.object(StatusCode::OK, &object)
     }
 
     /// Answers a WATCH.
     ///
     /// # Errors
-    /// As [`ResourceHandler::watch`] and [`Self::form`]; 400 where the old form names one object and a
+    /// As [`ResourceHandler::watch`] and [`Self::responder`]; 400 where the old form names one object and a
     /// selector another.
     pub(crate) async fn watch(
         &self,
@@ -112,72 +115,7 @@ impl Call<'_> {
                 self.dress.gzip,
             )
             .await?;
-        let (compressed, media_type) = (body.is_compressed(), body.media_type());
-        let response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));
-        Ok(encoded(response, compressed))
-    }
-
-    /// Tells what a write has done.
-    ///
-    /// # Errors
-    /// 500 for an object that cannot be shown.
-    pub(crate) async fn written(
-        &self,
-        form: Form,
-        answer: Answer,
-    ) -> Result<Response<KubeBody>, Status> {
-        match answer {
-            Answer::Object {
-                code,
-                object,
-                warnings,
-            } => {
-                let mut response = self.shown(form, code, &object)?;
-                for warning in warnings {
-                    response.headers_mut().append(WARNING, warning);
-                }
-                Ok(response)
-            }
-            Answer::List(listing) => Ok(self.listed(form, listing).await),
-            // A Status has one shape, whatever was asked for.
-            Answer::Gone(status) => Ok(self.whole(StatusCode::OK, form.encoding.status(&status))),
-        }
-    }
-
-    async fn listed(&self, form: Form, listing: Listing) -> Response<KubeBody> {
-        let undecodable = self.lister.figures.undecodable(self.lister.resource);
-        let body = ListBody::new(self.lister.resource, form, listing, undecodable).await;
-        let (body, compressed) = match self.dress == Dress::default() {
-            true => (KubeBody::list(body), false),
-            false => {
-                let body = DressedList::new(body, self.dress);
-                let compressed = body.is_compressed();
-                (KubeBody::Dressed(Box::new(body)), compressed)
-            }
-        };
-        let media_type = self.media.encoding.media_type();
-        encoded(respond(StatusCode::OK, media_type, body), compressed)
-    }
-
-    fn shown(
-        &self,
-        form: Form,
-        code: StatusCode,
-        object: &Object,
-    ) -> Result<Response<KubeBody>, Status> {
-        let mut out = Vec::new();
-        form.put_object(self.lister.resource, object, true, &mut out)
-            .map_err(|error| Status::internal(error.to_string()))?;
-        if self.media.encoding == Encoding::Json {
-            out.push(b'\n');
-        }
-        Ok(self.whole(code, out))
-    }
-
-    fn whole(&self, code: StatusCode, body: Vec<u8>) -> Response<KubeBody> {
-        let (body, compressed) = self.dress.whole(body);
-        let media_type = self.media.encoding.media_type();
-        encoded(respond(code, media_type, KubeBody::full(body)), compressed)
+        Ok(watch(body))
     }
 }
 
@@ -194,14 +132,4 @@ fn names_no_other(
         )),
         _ => Ok(()),
     }
-}
-
-/// Says so where the body is compressed.
-fn encoded(mut response: Response<KubeBody>, compressed: bool) -> Response<KubeBody> {
-    if compressed {
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    }
-    response
 }

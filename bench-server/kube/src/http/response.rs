@@ -1,22 +1,28 @@
 //! Responses: codes, headers and bodies of what handlers answer.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, Response, StatusCode};
 use kube_api::Status;
 
 use super::body::KubeBody;
-use super::content_encoding::Dress;
+use super::content_encoding::{Dress, DressedList};
+use crate::list::body::ListBody;
+use crate::list::page::Listing;
 use crate::resource::discovery::Document;
 use crate::resource::media_type::Encoding;
+use crate::resource::object::Object;
+use crate::resource::representation::Form;
+use crate::resource_handler::ResourceHandler;
+use crate::watch::body::WatchBody;
+use crate::write::handler::Answer;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Any answer.
-pub(crate) fn respond(
-    code: StatusCode,
-    content_type: &'static str,
-    body: KubeBody,
-) -> Response<KubeBody> {
+fn respond(code: StatusCode, content_type: &'static str, body: KubeBody) -> Response<KubeBody> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     let headers = response.headers_mut();
@@ -72,6 +78,103 @@ pub(crate) fn failure(status: &Status, encoding: Encoding, pretty: bool) -> Resp
         response
             .headers_mut()
             .insert(RETRY_AFTER, HeaderValue::from(status.retry_after_seconds()));
+    }
+    response
+}
+
+/// A watch.
+pub(crate) fn watch(body: WatchBody) -> Response<KubeBody> {
+    let (compressed, media_type) = (body.is_compressed(), body.media_type());
+    let response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));
+    encoded(response, compressed)
+}
+
+/// Writes the response to a request for a resource, as the request asks for it.
+#[derive(Debug)]
+pub(crate) struct Responder<'r> {
+    /// What served the resource.
+    pub(crate) lister: &'r ResourceHandler,
+    /// How objects are shown.
+    pub(crate) form: Form,
+    /// What is done to the body then.
+    pub(crate) dress: Dress,
+}
+
+impl Responder<'_> {
+    /// A list.
+    pub(crate) async fn list(&self, listing: Listing) -> Response<KubeBody> {
+        let undecodable = self.lister.figures.undecodable(self.lister.resource);
+        let body = ListBody::new(self.lister.resource, self.form, listing, undecodable).await;
+        let (body, compressed) = match self.dress == Dress::default() {
+            true => (KubeBody::list(body), false),
+            false => {
+                let body = DressedList::new(body, self.dress);
+                let compressed = body.is_compressed();
+                (KubeBody::Dressed(Box::new(body)), compressed)
+            }
+        };
+        let media_type = self.form.encoding.media_type();
+        encoded(respond(StatusCode::OK, media_type, body), compressed)
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// 500 for an object that cannot be shown.
+    pub(crate) fn object(
+        &self,
+        code: StatusCode,
+        object: &Object,
+    ) -> Result<Response<KubeBody>, Status> {
+        let mut out = Vec::new();
+        self.form
+            .put_object(self.lister.resource, object, true, &mut out)
+            .map_err(|error| Status::internal(error.to_string()))?;
+        if self.form.encoding == Encoding::Json {
+            out.push(b'\n');
+        }
+        Ok(self.whole(code, out))
+    }
+
+    /// What a write has done.
+    ///
+    /// # Errors
+    /// 500 for an object that cannot be shown.
+    pub(crate) async fn written(&self, answer: Answer) -> Result<Response<KubeBody>, Status> {
+        match answer {
+            Answer::Object {
+                code,
+                object,
+                warnings,
+            } => {
+                let mut response = self.object(code, &object)?;
+                for warning in warnings {
+                    response.headers_mut().append(WARNING, warning);
+                }
+                Ok(response)
+            }
+            Answer::List(listing) => Ok(self.list(listing).await),
+            // A Status has one shape, whatever was asked for.
+            Answer::Gone(status) => {
+                let body = self.form.encoding.status(&status);
+                Ok(self.whole(StatusCode::OK, body))
+            }
+        }
+    }
+
+    fn whole(&self, code: StatusCode, body: Vec<u8>) -> Response<KubeBody> {
+        let (body, compressed) = self.dress.whole(body);
+        let media_type = self.form.encoding.media_type();
+        encoded(respond(code, media_type, KubeBody::full(body)), compressed)
+    }
+}
+
+/// Says so where the body is compressed.
+fn encoded(mut response: Response<KubeBody>, compressed: bool) -> Response<KubeBody> {
+    if compressed {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     response
 }

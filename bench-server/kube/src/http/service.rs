@@ -234,7 +234,7 @@ impl KubeService {
             name: route.name,
             subresource: route.subresource,
         };
-        let form = call.form()?;
+        let responder = call.responder()?;
         let events = &self.shared.events;
         let sent = Sent::read(&head.headers, body).await?;
         if let (&Method::DELETE, "namespaces", Some(name), None) = (
@@ -256,7 +256,7 @@ impl KubeService {
         let answer = lister
             .write(events, place, &head.method, call.query(), &sent)
             .await?;
-        call.written(form, answer).await
+        responder.written(answer).await
     }
 }
 
