@@ -130,6 +130,15 @@ pub struct View {
     pub(crate) generation: u64,
 }
 
+/// Why a cache does not tell what it held at a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoSnapshot {
+    /// That state is not kept (any more), or not reached yet.
+    NotKept,
+    /// The last consistency check found that the cache differs from storage.
+    Inconsistent,
+}
+
 /// How a watcher goes on behind what it has.
 #[derive(Debug)]
 pub(crate) enum CatchUp {
@@ -254,14 +263,20 @@ impl WatchCache {
         }
     }
 
-    /// What it held at `revision`; `None` when that is not kept (any more), or not reached yet.
-    pub fn snapshot(&self, revision: i64) -> Option<View> {
+    /// Returns what it held at `revision`.
+    ///
+    /// # Errors
+    /// Why it cannot tell: see [`NoSnapshot`].
+    pub(crate) fn snapshot(&self, revision: i64) -> Result<View, NoSnapshot> {
         let state = self.state.lock();
-        let serves = self.gates.list_from_cache_snapshot && !state.inconsistent;
-        if !serves || revision > state.revision {
-            return None;
+        if state.inconsistent {
+            return Err(NoSnapshot::Inconsistent);
         }
-        state.snapshots.at(revision).map(|kept| View {
+        if !self.gates.list_from_cache_snapshot || revision > state.revision {
+            return Err(NoSnapshot::NotKept);
+        }
+        let kept = state.snapshots.at(revision).ok_or(NoSnapshot::NotKept)?;
+        Ok(View {
             revision,
             tree: kept.objects.clone(),
             indexes: Arc::new(Indexes::of_uids(kept.uids.clone())),

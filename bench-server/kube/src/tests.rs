@@ -6,6 +6,7 @@
 pub(super) mod fake;
 
 mod faults;
+mod not_from_cache;
 mod pages;
 mod revisions;
 mod shapes;

@@ -74,7 +74,7 @@ impl Source<'_> {
 
 impl ResourceHandler {
     /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
-    async fn ask_etcd_for_one(&self, key: &str, revision: i64) -> Result<Filled, Error> {
+    async fn single_from_etcd(&self, key: &str, revision: i64) -> Result<Filled, Error> {
         let timed = self.figures.etcd_request(Operation::Get, self.resource);
         let whole = [&self.prefix[..], key.as_bytes()].concat();
         let found = self.backend.get(&whole, GetOptions { revision }).await?;
@@ -92,17 +92,22 @@ impl ResourceHandler {
         Ok(Filled { tree, revision })
     }
 
-    pub(super) async fn ask_etcd(&self, plan: &Plan) -> Result<Listing, Status> {
+    /// Reads a list from storage.
+    ///
+    /// # Errors
+    /// The Status to be sent: 410 for a compacted revision, 504 for one that storage has not reached;
+    /// storage's failures.
+    pub(super) async fn list_from_etcd(&self, plan: &Plan) -> Result<Listing, Status> {
         let revision = match plan.wanted {
             Wanted::Exact { revision, .. } => revision,
             _ => 0,
         };
         let only = plan.only_key(self.resource);
         let read = if let Some(key) = &only {
-            let filled = self.ask_etcd_for_one(key, revision).await;
+            let filled = self.single_from_etcd(key, revision).await;
             filled.map(Read::whole)
         } else if plan.limit > 0 {
-            self.etcd_page(plan, revision).await
+            self.page_from_etcd(plan, revision).await
         } else {
             let source = Source {
                 backend: &*self.backend,
@@ -187,7 +192,7 @@ impl ResourceHandler {
 
     /// One page with what lies behind it. With selectors, pages twice as large each time are read until enough
     /// objects are selected.
-    async fn etcd_page(&self, plan: &Plan, revision: i64) -> Result<Read, Error> {
+    async fn page_from_etcd(&self, plan: &Plan, revision: i64) -> Result<Read, Error> {
         let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
         let decoder = self.decoder();
         let mut options = ListOptions {

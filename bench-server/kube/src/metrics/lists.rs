@@ -86,6 +86,14 @@ struct ByStreamed {
     streamed: &'static str,
 }
 
+/// Why storage was read for a list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    group: &'static str,
+    resource: &'static str,
+    reason: &'static str,
+}
+
 /// Figures of lists. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ListFigures {
@@ -97,6 +105,7 @@ pub(crate) struct ListFigures {
     cached_fetched: Family<ByIndex, Counter>,
     cached_returned: Family<ByResource, Counter>,
     seconds: Family<ByStreamed, Histogram, fn() -> Histogram>,
+    from_storage: Family<ByReason, Counter>,
 }
 
 impl ListFigures {
@@ -110,6 +119,7 @@ impl ListFigures {
             cached_fetched: Family::default(),
             cached_returned: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
+            from_storage: Family::default(),
         };
         let f = figures.clone();
         registry.register(
@@ -151,6 +161,11 @@ impl ListFigures {
             "apiserver_storage_list_duration_seconds",
             "Time that etcd took for a list or a page",
             f.seconds,
+        );
+        registry.register(
+            "bench_lists_from_storage",
+            "Lists that storage was read for, by the reason why the watch cache did not serve them",
+            f.from_storage,
         );
         figures
     }
@@ -194,6 +209,16 @@ impl ListFigures {
                 .get_or_create(&ByResource::of(resource))
                 .inc_by(served.returned);
         }
+    }
+
+    /// Counts a list that storage is read for, and why.
+    pub(crate) fn from_storage(&self, resource: &Resource, reason: &'static str) {
+        let labels = ByReason {
+            group: resource.group,
+            resource: resource.name,
+            reason,
+        };
+        self.from_storage.get_or_create(&labels).inc();
     }
 
     /// Times etcd's answer to a list, or to one page of it, until what is given back is dropped.
