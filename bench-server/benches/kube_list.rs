@@ -12,7 +12,7 @@ mod pods;
 
 use std::time::Duration;
 
-use bench_server::kube::tier::{FeatureGates, KubeTier};
+use bench_server::kube::server::{FeatureGates, KubeTier};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use kube_api::envelope;
 use kube_api::protobuf::find_bytes;

@@ -13,7 +13,7 @@ mod pods;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use bench_server::kube::tier::{FeatureGates, KubeTier};
+use bench_server::kube::server::{FeatureGates, KubeTier};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use kube_api::{ShardKey, ShardSelector, envelope};
 use tokio::runtime::Runtime;

@@ -12,10 +12,10 @@ mod pods;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bench_server::kube::list::ResourceHandler;
-use bench_server::kube::negotiation::{Encoding, Media, PLAIN};
-use bench_server::kube::representation::{Form, Include};
-use bench_server::kube::tier::{FeatureGates, KubeTier};
+use bench_server::kube::resource_handler::ResourceHandler;
+use bench_server::kube::resource::media_type::{Encoding, MediaType, DEFAULT_MEDIA_TYPE};
+use bench_server::kube::resource::representation::{Representation, IncludeObject};
+use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
 use bytes::Buf;
@@ -39,12 +39,12 @@ impl Served {
     }
 
     fn pods(&self) -> &ResourceHandler {
-        self.tier.service.lister("pods").expect("served")
+        self.tier.service.handler("pods").expect("served")
     }
 
     async fn watch(&self, query: &str, encoding: Encoding) -> Pin<Box<WatchBody>> {
         let options = ListOptions::parse(query).expect("a query");
-        let form = Form::new(Media { encoding, ..PLAIN }, Include::default());
+        let form = Representation::new(MediaType { encoding, ..DEFAULT_MEDIA_TYPE }, IncludeObject::default());
         let body = self.pods().watch("", &options, form, false).await;
         Box::pin(body.expect("accepted"))
     }

@@ -4,7 +4,7 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 pub use etcd_tier::flags::{CompactionMode, EmulatedVersion, EtcdFlags, RangeEncoding};
-pub use kube_tier::tier::{FeatureGates, KubeFlags};
+pub use kube_tier::server::{FeatureGates, KubeFlags};
 pub use listen::flags::CommonFlags;
 
 /// The codes as the help lists them.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use etcd_tier::server::EtcdTier;
 use futures::future::OptionFuture;
-use kube_tier::tier::{Backend, KubeTier};
+use kube_tier::server::{Backend, KubeTier};
 use listen::raise_descriptor_limit;
 use listen::tasks::TaskEnded;
 use tokio::signal::unix::{SignalKind, signal};

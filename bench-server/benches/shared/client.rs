@@ -1,6 +1,6 @@
 //! A client of the Kubernetes tier that reads answers and keeps nothing.
 
-use bench_server::kube::tier::KubeTier;
+use bench_server::kube::server::KubeTier;
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty};

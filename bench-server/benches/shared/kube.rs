@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench_server::embedded::EmbeddedEtcd;
 use bench_server::flags::{CommonFlags, Flags};
-use bench_server::kube::tier::{FeatureGates, KubeTier};
+use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::store::{Config, Store};
 use clap::Parser;
 
@@ -36,8 +36,8 @@ pub(crate) async fn serve(store: Store, resources: &[&str], gates: FeatureGates)
         .await
         .expect("a loopback port is free");
     for resource in resources {
-        let lister = tier.service.lister(resource).expect("served");
-        let cache = lister.cache.clone().expect("on by default");
+        let handler = tier.service.handler(resource).expect("served");
+        let cache = handler.cache.clone().expect("on by default");
         while !cache.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -9,18 +9,20 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use tokio::time::Instant;
 
-use self::lists::ListFigures;
+use self::labels::ByResource;
+use self::lists::ListMetrics;
 pub use self::lists::ServedFrom;
-use self::requests::RequestFigures;
+use self::requests::RequestMetrics;
+use self::timer::{ETCD_BUCKETS, Timer};
 pub use self::undecodable::Undecodable;
-use self::watch::WatchFigures;
-use super::resource::Resource;
+use self::watch::WatchMetrics;
+use crate::resource::Resource;
 
+pub(crate) mod labels;
 pub(crate) mod lists;
-pub(crate) mod open;
 pub(crate) mod requests;
+mod timer;
 mod undecodable;
 pub(crate) mod watch;
 
@@ -32,24 +34,6 @@ const WAIT_BUCKETS: [f64; 13] = [
 const FILL_BUCKETS: [f64; 12] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
 ];
-/// Upper bounds for requests to etcd, seconds.
-const ETCD_BUCKETS: [f64; 11] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 8.0, 30.0];
-
-/// The resource that a figure is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByResource {
-    group: &'static str,
-    resource: &'static str,
-}
-
-impl ByResource {
-    fn of(resource: &Resource) -> Self {
-        Self {
-            group: resource.group,
-            resource: resource.name,
-        }
-    }
-}
 
 /// A consistent read's outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -97,7 +81,7 @@ pub enum Operation {
 
 /// All figures of the tier. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Figures {
+pub struct Metrics {
     read_wait: Family<ByResource, Histogram, fn() -> Histogram>,
     consistent_reads: Family<ByOutcome, Counter>,
     initializations: Family<ByResource, Counter>,
@@ -120,17 +104,17 @@ pub struct Figures {
     stored_objects: Family<ByResource, Gauge>,
     decode_errors: Family<ByResource, Counter>,
     /// Of lists.
-    pub(crate) lists: ListFigures,
+    pub(crate) lists: ListMetrics,
     /// Of requests.
-    pub(crate) requests: RequestFigures,
+    pub(crate) requests: RequestMetrics,
     /// Of the watch cache's events and of watches.
-    pub(crate) watch: WatchFigures,
+    pub(crate) watch: WatchMetrics,
 }
 
-impl Figures {
+impl Metrics {
     /// Registers every figure.
     pub fn new(registry: &mut Registry) -> Self {
-        let figures = Self {
+        let metrics = Self {
             read_wait: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
             etcd_requests: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
             consistent_reads: Family::default(),
@@ -152,11 +136,11 @@ impl Figures {
             size_estimate: Family::default(),
             stored_objects: Family::default(),
             decode_errors: Family::default(),
-            lists: ListFigures::new(registry),
-            requests: RequestFigures::new(registry),
-            watch: WatchFigures::new(registry),
+            lists: ListMetrics::new(registry),
+            requests: RequestMetrics::new(registry),
+            watch: WatchMetrics::new(registry),
         };
-        let f = figures.clone();
+        let f = metrics.clone();
         registry.register(
             "apiserver_watch_cache_read_wait_seconds",
             "Time that a consistent read waited for the cache",
@@ -258,11 +242,11 @@ impl Figures {
             "Stored values that are no objects",
             f.decode_errors,
         );
-        figures
+        metrics
     }
 
     /// Times a call to etcd until the answer is dropped.
-    pub(crate) fn etcd_request(&self, operation: Operation, resource: &Resource) -> Timed {
+    pub(crate) fn etcd_request(&self, operation: Operation, resource: &Resource) -> Timer {
         if operation == Operation::GetCurrentResourceVersion {
             self.revision_reads
                 .get_or_create(&ByResource::of(resource))
@@ -282,21 +266,12 @@ impl Figures {
             group: resource.group,
             resource: resource.name,
         };
-        Timed {
-            histogram: self.etcd_requests.get_or_create(&labels).clone(),
-            start: Instant::now(),
-        }
+        Timer::start(&self.etcd_requests.get_or_create(&labels))
     }
 
     /// Times a wait for the cache.
-    pub(crate) fn wait(&self, resource: &Resource) -> Timed {
-        Timed {
-            histogram: self
-                .read_wait
-                .get_or_create(&ByResource::of(resource))
-                .clone(),
-            start: Instant::now(),
-        }
+    pub(crate) fn wait(&self, resource: &Resource) -> Timer {
+        Timer::start(&self.read_wait.get_or_create(&ByResource::of(resource)))
     }
 
     pub(crate) fn consistent_read(&self, resource: &Resource, fresh: bool) {
@@ -314,7 +289,7 @@ impl Figures {
         }
     }
 
-    pub(crate) fn filled(&self, resource: &Resource, seconds: f64) {
+    pub(crate) fn initialized(&self, resource: &Resource, seconds: f64) {
         self.initializations
             .get_or_create(&ByResource::of(resource))
             .inc();
@@ -323,7 +298,7 @@ impl Figures {
             .observe(seconds);
     }
 
-    pub(crate) fn fill_failed(&self, resource: &Resource) {
+    pub(crate) fn initialization_failed(&self, resource: &Resource) {
         self.initialization_errors
             .get_or_create(&ByResource::of(resource))
             .inc();
@@ -370,34 +345,34 @@ impl Figures {
     }
 
     /// The gauges of a resource's cache.
-    pub(crate) fn cache(&self, resource: &Resource) -> CacheFigures {
+    pub(crate) fn cache(&self, resource: &Resource) -> CacheGauges {
         let label = ByResource::of(resource);
         let gauge = |family: &Family<ByResource, Gauge>| family.get_or_create(&label).clone();
-        CacheFigures {
+        CacheGauges {
             resource_version: gauge(&self.resource_version),
             cached_objects: gauge(&self.cached_objects),
             stored_objects: gauge(&self.stored_objects),
             cached_bytes: gauge(&self.cached_bytes),
             size_estimate: gauge(&self.size_estimate),
             snapshots: gauge(&self.snapshots),
-            ring_capacity: self.watch.ring_capacity(resource),
+            history_capacity: self.watch.history_capacity(resource),
         }
     }
 }
 
 /// The gauges of one cache, looked up once: every write sets all of them, and readers wait meanwhile.
 #[derive(Debug)]
-pub(crate) struct CacheFigures {
+pub(crate) struct CacheGauges {
     resource_version: Gauge,
     cached_objects: Gauge,
     stored_objects: Gauge,
     cached_bytes: Gauge,
     size_estimate: Gauge,
     snapshots: Gauge,
-    ring_capacity: Gauge,
+    history_capacity: Gauge,
 }
 
-impl CacheFigures {
+impl CacheGauges {
     /// The cache as it stands after a change. Seven stores.
     pub(crate) fn set(
         &self,
@@ -405,7 +380,7 @@ impl CacheFigures {
         objects: u64,
         bytes: u64,
         snapshots: usize,
-        ring_capacity: usize,
+        history_capacity: usize,
     ) {
         self.resource_version.set(revision);
         self.cached_objects.set(objects as i64);
@@ -413,19 +388,6 @@ impl CacheFigures {
         self.cached_bytes.set(bytes as i64);
         self.size_estimate.set(bytes as i64);
         self.snapshots.set(snapshots as i64);
-        self.ring_capacity.set(ring_capacity as i64);
-    }
-}
-
-/// Observes a histogram when dropped.
-#[derive(Debug)]
-pub(crate) struct Timed {
-    histogram: Histogram,
-    start: Instant,
-}
-
-impl Drop for Timed {
-    fn drop(&mut self) {
-        self.histogram.observe(self.start.elapsed().as_secs_f64());
+        self.history_capacity.set(history_capacity as i64);
     }
 }

@@ -1,5 +1,15 @@
 //! The resources that are served, and where etcd keeps them.
 
+pub(crate) mod discovery;
+pub(crate) mod filter;
+pub mod media_type;
+pub(crate) mod merge_keys;
+pub(crate) mod name_rule;
+pub mod object;
+pub mod representation;
+pub(crate) mod strategy;
+pub(crate) mod table;
+
 use kube_api::custom::custom_to_json;
 use kube_api::schema::{self, Message};
 use kube_api::{ToJsonError, to_json};

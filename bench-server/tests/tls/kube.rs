@@ -2,7 +2,7 @@
 
 use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::Flags;
-use bench_server::kube::tier::KubeTier;
+use bench_server::kube::server::KubeTier;
 use clap::Parser;
 use http::{StatusCode, Version};
 

@@ -1,223 +1,59 @@
-//! The first list of a cache: one RangeStream, or pages where storage has none.
+//! The initial list: everything that storage holds of a resource becomes the state of its cache.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use bytes::Bytes;
-use etcd_api::error::{Error, Refusal};
-use etcd_api::kubernetes::{KubernetesEtcd, ListBatch, ListOptions};
-use futures::StreamExt;
-use index::Tree;
-use memory::admission::{Admission, Admitted};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use etcd_api::error::Error;
+use etcd_api::kubernetes::KubernetesEtcd;
 
-use super::bulk_load::{AHEAD, Portion, grow};
-use crate::decode::Decoder;
-use crate::metrics::Operation;
-use crate::object::Object;
+use super::WatchCache;
+use super::index::{Indexes, build};
+use crate::storage::list_reader::{ListReader, StreamSupport};
 
-/// Keys per page where RangeStream is not there.
-pub(crate) const PAGE: i64 = 10_000;
-
-/// Keys of a page that are decoded together.
-const PART: usize = 100;
-
-/// After RangeStream was refused as unimplemented, it is not tried again for so long.
-const RETRY_STREAM_AFTER: Duration = Duration::from_secs(600);
-
-/// Everything that storage holds of a resource (or of a namespace of it), at one revision.
-#[derive(Debug)]
-pub(crate) struct Filled {
-    pub(crate) tree: Tree<Object>,
-    /// The revision at which it is true.
-    pub(crate) revision: i64,
-}
-
-/// What a whole list is read from.
-pub(crate) struct Source<'a> {
-    pub(crate) backend: &'a dyn KubernetesEtcd,
-    /// Reads what comes.
-    pub(crate) decoder: Decoder<'a>,
-    /// What to read below the prefix: everything, or `NAMESPACE/`.
-    pub(crate) below: &'a str,
-    /// First key below the prefix; empty for all.
-    pub(crate) start: &'a str,
-    /// 0 is the latest.
-    pub(crate) revision: i64,
-}
-
-/// Whether RangeStream is worth trying.
-#[derive(Debug)]
-pub struct StreamSupport {
-    enabled: bool,
-    refused: parking_lot::Mutex<Option<Instant>>,
-}
-
-impl StreamSupport {
-    /// `enabled` is the feature gate.
-    pub fn new(enabled: bool) -> Self {
-        Self {
-            enabled,
-            refused: parking_lot::Mutex::new(None),
-        }
-    }
-
-    fn expected(&self) -> bool {
-        self.enabled
-            && self
-                .refused
-                .lock()
-                .is_none_or(|at| at.elapsed() >= RETRY_STREAM_AFTER)
-    }
-}
-
-impl Source<'_> {
-    fn whole_prefix(&self) -> Vec<u8> {
-        [self.decoder.prefix, self.below.as_bytes()].concat()
-    }
-
-    fn continue_key(&self) -> Bytes {
-        if self.start.is_empty() {
-            return Bytes::new();
-        }
-        Bytes::from([self.decoder.prefix, self.start.as_bytes()].concat())
-    }
-
-    /// Reads everything. Objects that do not decode are left out, counted and logged.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub(crate) async fn read(&self, streams: &StreamSupport) -> Result<Filled, Error> {
-        let (portions, incoming) = mpsc::channel(AHEAD);
-        let (revision, tree) =
-            tokio::try_join!(self.each(streams, portions), grow(self.decoder, incoming))?;
-        Ok(Filled { tree, revision })
-    }
-
-    /// As [`Self::read`] for one client, with room for what is read. Nobody knows how much that will be, so room is asked for
-    /// as it comes.
-    ///
-    /// # Errors
-    /// Storage's, and [`Refusal::TooManyRequests`] where there is no room in time.
-    pub(crate) async fn read_for_client(
+impl WatchCache {
+    /// Lists everything; answers the revision at which that is true.
+    pub(super) async fn initial_list(
         &self,
+        backend: &dyn KubernetesEtcd,
         streams: &StreamSupport,
-        admission: &Admission,
-    ) -> Result<(Filled, Option<Admitted>), Error> {
-        let (portions, mut received) = mpsc::channel(1);
-        let (admitted, incoming) = mpsc::channel(AHEAD);
-        let admit = async move {
-            let mut room = None;
-            while let Some(portion) = received.recv().await {
-                let extended = admission.extend(&mut room, Portion::bytes(&portion)).await;
-                extended.map_err(|_| Error::Refused(Refusal::TooManyRequests))?;
-                hand_over(&admitted, portion).await?;
-            }
-            Ok(room)
-        };
-        let (revision, room, tree) = tokio::try_join!(
-            self.each(streams, portions),
-            admit,
-            grow(self.decoder, incoming)
-        )?;
-        Ok((Filled { tree, revision }, room))
-    }
-
-    /// Hands everything that is stored to `portions`, in key order. Answers the revision at which that is
-    /// everything.
-    ///
-    /// # Errors
-    /// Storage's; some objects may have been handed over.
-    pub(crate) async fn each(
-        &self,
-        streams: &StreamSupport,
-        portions: mpsc::Sender<Portion>,
     ) -> Result<i64, Error> {
-        if streams.expected() {
-            match self.stream(&portions).await {
-                // Refused as a whole, so nothing was handed over.
-                Err(Error::Unimplemented(text)) => {
-                    tracing::info!(
-                        "{}: no RangeStream ({text}), listing in pages",
-                        self.decoder.resource.name
-                    );
-                    *streams.refused.lock() = Some(Instant::now());
-                }
-                other => return other,
-            }
-        }
-        self.pages(&portions).await
-    }
-
-    async fn stream(&self, portions: &mpsc::Sender<Portion>) -> Result<i64, Error> {
-        let _timed = self
-            .decoder
-            .figures
-            .etcd_request(Operation::ListStream, self.decoder.resource);
-        let lists = &self.decoder.figures.lists;
-        let _listed = lists.stored(self.decoder.resource, true);
-        let options = ListOptions {
-            revision: self.revision,
-            limit: 0,
-            continue_key: self.continue_key(),
+        let reader = ListReader {
+            backend,
+            decoder: self.decoder(),
+            below: "",
+            start: "",
+            revision: 0,
         };
-        let mut batches = self
-            .backend
-            .list_stream(&self.whole_prefix(), options)
-            .await?;
-        while let Some(batch) = batches.next().await {
-            match batch? {
-                ListBatch::Objects(runs) => hand_over(portions, Portion::Runs(runs)).await?,
-                // A pinned list's end shows storage's latest revision, not its own.
-                ListBatch::End { revision, .. } => {
-                    return Ok(match self.revision {
-                        0 => revision,
-                        pinned => pinned,
-                    });
-                }
+        // Beside the list: what storage says about itself is known while a long first list is read.
+        let (listed, ()) = tokio::join!(reader.read(streams), self.check_progress_support(backend));
+        let listed = listed?;
+        tracing::info!(
+            "{}: {} objects at revision {}",
+            self.resource.name,
+            listed.tree.len(),
+            listed.revision
+        );
+        let indexes = match self.gates.cache_index {
+            true => {
+                let (resource, tree) = (self.resource, listed.tree.clone());
+                build::run_blocking(move || Indexes::build(resource, &tree)).await
             }
-        }
-        Err(Error::Protocol(
-            "a streamed list ended without its end".into(),
-        ))
-    }
-
-    async fn pages(&self, portions: &mpsc::Sender<Portion>) -> Result<i64, Error> {
-        let prefix = self.whole_prefix();
-        let mut options = ListOptions {
-            revision: self.revision,
-            limit: PAGE,
-            continue_key: self.continue_key(),
+            false => Indexes::default(),
         };
-        loop {
-            let timed = self
-                .decoder
-                .figures
-                .etcd_request(Operation::List, self.decoder.resource);
-            let lists = &self.decoder.figures.lists;
-            let listed = lists.stored(self.decoder.resource, false);
-            let page = self.backend.list(&prefix, options.clone()).await?;
-            drop((timed, listed));
-            // The first page pins the others.
-            if options.revision == 0 {
-                options.revision = page.revision;
+        self.change(|state| {
+            state.generation += 1;
+            if listed.revision < state.revision {
+                state.abandoned_revision = state.abandoned_revision.max(state.revision);
             }
-            let more = page.behind()? > 0;
-            let last = page.kvs.last().map(|last| [&last.key[..], b"\0"].concat());
-            let mut kvs = page.kvs.into_iter();
-            while !kvs.as_slice().is_empty() {
-                let part = kvs.by_ref().take(PART).collect();
-                hand_over(portions, Portion::Page(part)).await?;
-            }
-            match last {
-                Some(next) if more => options.continue_key = next.into(),
-                _ => return Ok(options.revision),
-            }
-        }
+            state.replaced_bytes += state.tree.weight();
+            state.history.reset(listed.revision);
+            state.revision = listed.revision;
+            state.tree = listed.tree;
+            state.indexes = Arc::new(indexes);
+            let kept = state.past_snapshot();
+            state.past_snapshots.reset(listed.revision, kept);
+            state.inconsistent = false;
+            state.ready = true;
+        });
+        Ok(listed.revision)
     }
-}
-
-async fn hand_over(portions: &mpsc::Sender<Portion>, portion: Portion) -> Result<(), Error> {
-    let sent = portions.send(portion).await;
-    sent.map_err(|_| Error::Protocol("a list's objects cannot be read".into()))
 }

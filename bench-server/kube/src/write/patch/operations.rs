@@ -28,7 +28,7 @@ impl Operations {
     /// 10,000 of them.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Status> {
         let operations: Vec<Map<String, Value>> =
-            serde_json::from_slice(body).map_err(|error| super::unreadable(&error))?;
+            serde_json::from_slice(body).map_err(|error| unreadable(&error))?;
         if operations.len() > MAX_OPERATIONS {
             return Err(Status::request_too_large(format!(
                 "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
@@ -75,6 +75,11 @@ impl Operations {
             _ => Err(Status::patch_rejected()),
         }
     }
+}
+
+/// Returns the Status of a body that cannot be read as a patch.
+pub(super) fn unreadable(error: &serde_json::Error) -> Status {
+    Status::bad_request(format!("error decoding patch: {error}"))
 }
 
 /// Whether `value` may stand at `path`.

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use kube_api::schema::{Kind, Message};
 use serde_json::{Map, Value};
 
-use super::merge_keys::{ListMerge, list_merge};
+use crate::resource::merge_keys::{ListMerge, list_merge};
 
 /// What a patch says of the object or list that it stands in: `replace`, `delete` or `merge`.
 const DIRECTIVE: &str = "$patch";

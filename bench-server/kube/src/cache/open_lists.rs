@@ -1,0 +1,30 @@
+//! Figures of lists that are being sent, read from the caches at scrape time.
+
+use std::sync::Arc;
+
+use memory::open_lists;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::WatchCache;
+use crate::metrics::labels::ByResource;
+
+/// What lists and initial events read of these caches.
+#[derive(Debug)]
+pub(crate) struct OpenListCollector {
+    caches: Vec<Arc<WatchCache>>,
+}
+
+impl OpenListCollector {
+    pub(crate) fn new(caches: Vec<Arc<WatchCache>>) -> Self {
+        Self { caches }
+    }
+}
+
+impl Collector for OpenListCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let caches = self.caches.iter();
+        let pinned = caches.map(|cache| (ByResource::of(cache.resource()), cache.pinned()));
+        open_lists::encode(&mut encoder, &pinned.collect::<Vec<_>>())
+    }
+}

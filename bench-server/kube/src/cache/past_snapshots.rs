@@ -1,0 +1,131 @@
+//! Older states of a cache, kept for pages and exact reads.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use index::Tree;
+use tokio::time::Instant;
+
+use crate::resource::object::Object;
+use crate::shard::uid_index::UidIndex;
+
+/// How long a state is kept at least, while there are not too many.
+const KEEP: Duration = Duration::from_secs(75);
+/// States kept whatever their age.
+const FEWEST: usize = 100;
+/// States kept at most. Each pins the nodes that later writes replaced, some kilobytes.
+const MOST: usize = 4_096;
+
+/// A state that is kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PastSnapshot {
+    pub(crate) objects: Tree<Object>,
+    /// The index that shards are read from, if it was there. Others are kept for the latest state only.
+    pub(crate) uids: Option<UidIndex>,
+    /// Bytes of objects that had been replaced or deleted by then, ever.
+    pub(crate) replaced_bytes: u64,
+}
+
+/// The states after each revision, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct PastSnapshots {
+    states: VecDeque<(i64, Instant, PastSnapshot)>,
+}
+
+impl PastSnapshots {
+    /// Forgets all and begins with the state at `revision`.
+    pub(crate) fn reset(&mut self, revision: i64, state: PastSnapshot) {
+        self.states.clear();
+        self.states.push_back((revision, Instant::now(), state));
+    }
+
+    /// Adds the state after `revision`, which is higher than all before.
+    pub(crate) fn push(&mut self, revision: i64, state: PastSnapshot) {
+        let now = Instant::now();
+        self.states.push_back((revision, now, state));
+        while self.states.len() > MOST
+            || self.states.len() > FEWEST && self.states[0].1 + KEEP < now
+        {
+            self.states.pop_front();
+        }
+    }
+
+    /// Adds to the latest state the index that was built for it.
+    pub(crate) fn index_latest(&mut self, uids: &UidIndex) {
+        if let Some((.., latest)) = self.states.back_mut() {
+            latest.uids = Some(uids.clone());
+        }
+    }
+
+    /// The state at `revision`: the newest one that is not newer. `None` when it is not kept any more.
+    /// The caller knows that the cache has reached `revision`.
+    pub(crate) fn at(&self, revision: i64) -> Option<&PastSnapshot> {
+        let after = self.states.partition_point(|(kept, ..)| *kept <= revision);
+        self.states
+            .get(after.checked_sub(1)?)
+            .map(|(.., state)| state)
+    }
+
+    /// Forgets what storage has forgotten; the latest state stays.
+    pub(crate) fn compact(&mut self, revision: i64) {
+        while self.states.len() > 1 && self.states[0].0 < revision {
+            self.states.pop_front();
+        }
+    }
+
+    /// The oldest state.
+    pub(crate) fn oldest(&self) -> Option<&PastSnapshot> {
+        self.states.front().map(|(.., state)| state)
+    }
+
+    /// How many are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_newest_state_not_newer_is_found() {
+        let mut snapshots = PastSnapshots::default();
+        snapshots.reset(10, PastSnapshot::default());
+        snapshots.push(12, PastSnapshot::default());
+        assert!(
+            snapshots.at(9).is_none(),
+            "before the first list nothing is known"
+        );
+        assert!(
+            [10, 11, 12, 20]
+                .iter()
+                .all(|revision| snapshots.at(*revision).is_some())
+        );
+        snapshots.compact(12);
+        assert!(snapshots.at(11).is_none());
+        snapshots.compact(100);
+        assert!(
+            snapshots.at(12).is_some(),
+            "the latest state is the cache itself"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn old_states_go_when_there_are_many() {
+        let mut snapshots = PastSnapshots::default();
+        snapshots.reset(1, PastSnapshot::default());
+        for revision in 2..=200 {
+            snapshots.push(revision, PastSnapshot::default());
+        }
+        assert_eq!(snapshots.len(), 200, "all are young");
+        tokio::time::advance(KEEP + Duration::from_secs(1)).await;
+        snapshots.push(201, PastSnapshot::default());
+        assert_eq!(snapshots.len(), FEWEST);
+        assert!(snapshots.at(101).is_none() && snapshots.at(102).is_some());
+        for revision in 202..=2 * MOST as i64 {
+            snapshots.push(revision, PastSnapshot::default());
+        }
+        assert_eq!(snapshots.len(), MOST);
+    }
+}

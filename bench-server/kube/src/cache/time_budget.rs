@@ -1,0 +1,59 @@
+//! How long all slow watchers together may hold up a dispatcher.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Time that comes in per second.
+const REFILL_PER_SECOND: Duration = Duration::from_millis(50);
+/// Time that can be saved up.
+const MOST: Duration = Duration::from_millis(100);
+
+/// A purse of time: filled slowly, spent on waiting for watchers whose queue is full.
+#[derive(Debug)]
+pub(crate) struct TimeBudget {
+    saved: Duration,
+    counted: Instant,
+}
+
+impl TimeBudget {
+    /// A full one.
+    pub(crate) fn new() -> Self {
+        Self {
+            saved: MOST,
+            counted: Instant::now(),
+        }
+    }
+
+    /// What may be spent now.
+    pub(crate) fn available(&mut self) -> Duration {
+        let now = Instant::now();
+        let came = (now - self.counted).mul_f64(REFILL_PER_SECOND.as_secs_f64());
+        self.saved = (self.saved + came).min(MOST);
+        self.counted = now;
+        self.saved
+    }
+
+    /// Takes what was spent, and counts no refill for that time.
+    pub(crate) fn spend(&mut self, spent: Duration) {
+        self.saved = self.saved.saturating_sub(spent);
+        self.counted = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn time_comes_back_slowly() {
+        let mut budget = TimeBudget::new();
+        assert_eq!(budget.available(), MOST);
+        budget.spend(Duration::from_millis(90));
+        assert_eq!(budget.available(), Duration::from_millis(10));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(budget.available(), Duration::from_millis(60));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(budget.available(), MOST);
+    }
+}

@@ -1,0 +1,141 @@
+//! A request for a resource that is served, and its answer in the form and dress that it asks for.
+
+use http::request::Parts;
+use http::{Response, StatusCode};
+use kube_api::{ListOptions, Status};
+
+use super::body::ResponseBody;
+use super::content_encoding::ContentEncoding;
+use super::response::{Responder, watch};
+use super::route::Route;
+use crate::resource::filter::{Filter, NAME};
+use crate::resource::media_type::{MediaType, ResponseKind};
+use crate::resource::representation::{IncludeObject, Representation};
+use crate::resource_handler::ResourceHandler;
+
+/// What a request for a resource is made of.
+#[derive(Debug)]
+pub(crate) struct ResourceRequest<'r> {
+    /// What serves the resource.
+    pub(crate) handler: &'r ResourceHandler,
+    /// What the URL names.
+    pub(crate) route: Route<'r>,
+    /// Method, URL and headers.
+    pub(crate) head: &'r Parts,
+    /// How the answer is encoded.
+    pub(crate) media_type: MediaType,
+    /// What is done to it then.
+    pub(crate) content_encoding: ContentEncoding,
+}
+
+impl ResourceRequest<'_> {
+    /// What stands behind `?`.
+    pub(crate) fn query(&self) -> &str {
+        self.head.uri.query().unwrap_or_default()
+    }
+
+    /// Returns what writes the response.
+    ///
+    /// # Errors
+    /// 400 for an `includeObject` that is none of the three.
+    pub(crate) fn responder(&self) -> Result<Responder<'_>, Status> {
+        Ok(Responder {
+            handler: self.handler,
+            representation: self.representation()?,
+            content_encoding: self.content_encoding,
+        })
+    }
+
+    fn representation(&self) -> Result<Representation, Status> {
+        let mut pairs = form_urlencoded::parse(self.query().as_bytes());
+        let include = match pairs.find(|(name, _)| name == "includeObject") {
+            None => IncludeObject::default(),
+            Some((_, value)) => match &*value {
+                "" | "Metadata" => IncludeObject::Metadata,
+                "None" => IncludeObject::None,
+                "Object" => IncludeObject::Object,
+                _ if self.media_type.kind != ResponseKind::Table => IncludeObject::default(),
+                other => {
+                    return Err(Status::bad_request(format!(
+                        "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                         must be 'Metadata', 'Object', 'None', or empty"
+                    )));
+                }
+            },
+        };
+        Ok(Representation::new(self.media_type, include))
+    }
+
+    /// Answers a LIST.
+    ///
+    /// # Errors
+    /// As [`ResourceHandler::list`] and [`Self::responder`].
+    pub(crate) async fn list(
+        &self,
+        options: &ListOptions,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let responder = self.responder()?;
+        let list = self.handler.list(self.route.namespace, options).await?;
+        Ok(responder.list(list).await)
+    }
+
+    /// Answers a GET.
+    ///
+    /// # Errors
+    /// As [`ResourceHandler::get`] and [`Self::responder`].
+    pub(crate) async fn get(
+        &self,
+        name: &str,
+        options: &ListOptions,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let object = self
+            .handler
+            .get(self.route.namespace, name, options)
+            .await?;
+        self.responder()?.object(StatusCode::OK, &object)
+    }
+
+    /// Answers a WATCH.
+    ///
+    /// # Errors
+    /// As [`ResourceHandler::watch`] and [`Self::responder`]; 400 where the old form names one object and a
+    /// selector another.
+    pub(crate) async fn watch(
+        &self,
+        mut options: ListOptions,
+    ) -> Result<Response<ResponseBody>, Status> {
+        if let Some(name) = self.route.name {
+            check_name_selector(self.handler, &options, name)?;
+            let comma = match &*options.field_selector {
+                "" => "",
+                _ => ",",
+            };
+            options.field_selector += &format!("{comma}metadata.name={name}");
+        }
+        let body = self
+            .handler
+            .watch(
+                self.route.namespace,
+                &options,
+                self.representation()?,
+                self.content_encoding.gzip,
+            )
+            .await?;
+        Ok(watch(body))
+    }
+}
+
+/// Refuses a field selector that demands another object than the URL names.
+fn check_name_selector(
+    handler: &ResourceHandler,
+    options: &ListOptions,
+    name: &str,
+) -> Result<(), Status> {
+    let filter = Filter::parse(handler.resource, options, handler.gates)?;
+    match filter.demands_field(NAME) {
+        Some(other) if other != name => Err(Status::bad_request(
+            "fieldSelector metadata.name doesn't match requested name",
+        )),
+        _ => Ok(()),
+    }
+}

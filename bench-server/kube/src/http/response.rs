@@ -1,0 +1,203 @@
+//! Responses: codes, headers and bodies of what handlers answer.
+
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderValue, Response, StatusCode};
+use kube_api::Status;
+
+use super::body::ResponseBody;
+use super::content_encoding::{ContentEncoding, EncodedList};
+use crate::list::body::ListBody;
+use crate::list::page::ObjectList;
+use crate::resource::discovery::Document;
+use crate::resource::media_type::Encoding;
+use crate::resource::object::Object;
+use crate::resource::representation::Representation;
+use crate::resource_handler::ResourceHandler;
+use crate::watch::body::WatchBody;
+use crate::write::handler::WriteResponse;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Any answer.
+fn response(
+    code: StatusCode,
+    content_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A line of text.
+pub(crate) fn text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Response<ResponseBody> {
+    response(code, TEXT, ResponseBody::full(body))
+}
+
+/// A body that is there as a whole.
+pub(crate) fn complete(content_type: &'static str, body: String) -> Response<ResponseBody> {
+    response(StatusCode::OK, content_type, ResponseBody::full(body))
+}
+
+/// A text that no browser is to take for something else.
+pub(crate) fn nosniff(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// What is told where there is nothing at all.
+pub(crate) fn not_found() -> Response<ResponseBody> {
+    nosniff(text(StatusCode::NOT_FOUND, "404 page not found\n"))
+}
+
+/// A document of discovery.
+pub(crate) fn discovery_document(document: Document) -> Response<ResponseBody> {
+    let body = ResponseBody::full(document.body);
+    let mut response = response(StatusCode::OK, document.media_type, body);
+    if document.is_negotiated() {
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        headers.insert(VARY, HeaderValue::from_static("Accept"));
+    }
+    response
+}
+
+/// An error, with the header that says when to come back; indented for people where it is JSON.
+pub(crate) fn error(status: &Status, encoding: Encoding, pretty: bool) -> Response<ResponseBody> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let content_encoding = ContentEncoding {
+        pretty: pretty && encoding == Encoding::Json,
+        gzip: false,
+    };
+    let (body, _) = content_encoding.encode(encoding.status(status));
+    let mut response = response(code, encoding.media_type(), ResponseBody::full(body));
+    if status.retry_after_seconds() > 0 {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(status.retry_after_seconds()));
+    }
+    response
+}
+
+/// A watch.
+pub(crate) fn watch(body: WatchBody) -> Response<ResponseBody> {
+    let (compressed, media_type) = (body.is_compressed(), body.media_type());
+    let response = response(
+        StatusCode::OK,
+        media_type,
+        ResponseBody::Watch(Box::new(body)),
+    );
+    with_content_encoding(response, compressed)
+}
+
+/// Writes the response to a request for a resource, as the request asks for it.
+#[derive(Debug)]
+pub(crate) struct Responder<'r> {
+    /// What served the resource.
+    pub(crate) handler: &'r ResourceHandler,
+    /// How objects are shown.
+    pub(crate) representation: Representation,
+    /// What is done to the body then.
+    pub(crate) content_encoding: ContentEncoding,
+}
+
+impl Responder<'_> {
+    /// A list.
+    pub(crate) async fn list(&self, list: ObjectList) -> Response<ResponseBody> {
+        let undecodable = self.handler.metrics.undecodable(self.handler.resource);
+        let body = ListBody::new(
+            self.handler.resource,
+            self.representation,
+            list,
+            undecodable,
+        )
+        .await;
+        let (body, compressed) = match self.content_encoding == ContentEncoding::default() {
+            true => (ResponseBody::list(body), false),
+            false => {
+                let body = EncodedList::new(body, self.content_encoding);
+                let compressed = body.is_compressed();
+                (ResponseBody::Encoded(Box::new(body)), compressed)
+            }
+        };
+        let media_type = self.representation.encoding.media_type();
+        with_content_encoding(response(StatusCode::OK, media_type, body), compressed)
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// 500 for an object that cannot be shown.
+    pub(crate) fn object(
+        &self,
+        code: StatusCode,
+        object: &Object,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let mut out = Vec::new();
+        self.representation
+            .put_object(self.handler.resource, object, true, &mut out)
+            .map_err(|error| Status::internal(error.to_string()))?;
+        if self.representation.encoding == Encoding::Json {
+            out.push(b'\n');
+        }
+        Ok(self.complete(code, out))
+    }
+
+    /// What a write has done.
+    ///
+    /// # Errors
+    /// 500 for an object that cannot be shown.
+    pub(crate) async fn written(
+        &self,
+        answer: WriteResponse,
+    ) -> Result<Response<ResponseBody>, Status> {
+        match answer {
+            WriteResponse::Object {
+                code,
+                object,
+                warnings,
+            } => {
+                let mut response = self.object(code, &object)?;
+                for warning in warnings {
+                    response.headers_mut().append(WARNING, warning);
+                }
+                Ok(response)
+            }
+            WriteResponse::List(list) => Ok(self.list(list).await),
+            // A Status has one shape, whatever was asked for.
+            WriteResponse::Gone(status) => {
+                let body = self.representation.encoding.status(&status);
+                Ok(self.complete(StatusCode::OK, body))
+            }
+        }
+    }
+
+    fn complete(&self, code: StatusCode, body: Vec<u8>) -> Response<ResponseBody> {
+        let (body, compressed) = self.content_encoding.encode(body);
+        let media_type = self.representation.encoding.media_type();
+        with_content_encoding(
+            response(code, media_type, ResponseBody::full(body)),
+            compressed,
+        )
+    }
+}
+
+/// Says so where the body is compressed.
+fn with_content_encoding(
+    mut response: Response<ResponseBody>,
+    compressed: bool,
+) -> Response<ResponseBody> {
+    if compressed {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
+}

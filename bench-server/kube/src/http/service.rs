@@ -1,0 +1,298 @@
+//! Requests in, answers out: which handler a method and URL belong to.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, HeaderMap};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+use kube_api::{ListOptions, Status};
+use listen::{Handler, discard};
+use memory::metrics;
+use prometheus_client::registry::Registry;
+
+use super::body::ResponseBody;
+use super::content_encoding::ContentEncoding;
+use super::health::{self, Check};
+use super::negotiation::negotiate;
+use super::resource_request::ResourceRequest;
+use super::response::{complete, discovery_document, error, nosniff, not_found, text};
+use super::route::{Route, decoded};
+use super::tracked_body::TrackedBody;
+use crate::cache::open_lists::OpenListCollector;
+use crate::resource::discovery;
+use crate::resource::media_type::Encoding;
+use crate::resource_handler::ResourceHandler;
+use crate::storage::error::too_busy;
+use crate::write::body::RequestBody;
+use crate::write::delete_options::DeleteOptions;
+use crate::write::handler::ObjectPath;
+use crate::write::ttl_lease::EventLease;
+
+/// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The tier as a connection sees it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct KubeService {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    handlers: Vec<ResourceHandler>,
+    registry: Registry,
+    event_lease: EventLease,
+    /// Whether what lies below `/debug` is served.
+    debug: bool,
+}
+
+impl KubeService {
+    /// Serves these resources and this registry; what lies below `/debug` only with `debug`.
+    pub fn new(handlers: Vec<ResourceHandler>, mut registry: Registry, debug: bool) -> Self {
+        let caches = handlers.iter().filter_map(|handler| handler.cache.clone());
+        let open = OpenListCollector::new(caches.collect());
+        registry.register_collector(Box::new(open));
+        Self {
+            shared: Arc::new(Shared {
+                handlers,
+                registry,
+                event_lease: EventLease::default(),
+                debug,
+            }),
+        }
+    }
+
+    /// The resource's lists, when it is served.
+    pub fn handler(&self, resource: &str) -> Option<&ResourceHandler> {
+        self.shared
+            .handlers
+            .iter()
+            .find(|handler| handler.resource.name == resource)
+    }
+
+    /// Whether each cache is filled.
+    fn readiness(&self) -> Vec<Check> {
+        let check = |handler: &ResourceHandler| Check {
+            name: format!("watch-cache/{}", handler.resource.name),
+            holds: handler.cache.as_ref().is_none_or(|cache| cache.is_ready()),
+        };
+        self.shared.handlers.iter().map(check).collect()
+    }
+
+    /// Answers any request; only a write's body is read.
+    pub(crate) async fn serve<B>(&self, request: Request<B>) -> Response<TrackedBody>
+    where
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path();
+        let decoded = decoded(path);
+        if let Some(route) = decoded.as_deref().and_then(Route::parse)
+            && let Some(handler) = self.handler(route.resource.name)
+        {
+            return self.serve_resource(handler, route, &head, body).await;
+        }
+        discard(body).await;
+        let response = match (&head.method, path) {
+            (&Method::POST, "/debug/settle") if self.shared.debug => {
+                metrics::settle().await;
+                text(StatusCode::OK, "settled\n")
+            }
+            (&Method::GET, "/healthz" | "/livez" | "/readyz") => {
+                let ready = path == "/readyz";
+                let checks = if ready { self.readiness() } else { Vec::new() };
+                let query = head.uri.query().unwrap_or_default();
+                let (code, body) = health::report(&path[1..], &checks, query);
+                nosniff(text(code, body))
+            }
+            (&Method::GET, "/healthz/ping" | "/livez/ping" | "/readyz/ping") => {
+                text(StatusCode::OK, "ok")
+            }
+            (&Method::GET, "/metrics") => complete(
+                metrics::CONTENT_TYPE,
+                metrics::encode(&self.shared.registry),
+            ),
+            _ => match discovery::document(path, accept_header(&head.headers)) {
+                Some(document) if head.method == Method::GET => discovery_document(document),
+                Some(_) => error(&Status::method_not_allowed(), Encoding::Json, false),
+                None if discovery::is_below_a_version(path) => {
+                    error(&Status::nothing_served(), Encoding::Json, false)
+                }
+                None => not_found(),
+            },
+        };
+        response.map(TrackedBody::from)
+    }
+
+    /// Answers a request for a resource, and counts it until its answer is over.
+    async fn serve_resource<B>(
+        &self,
+        handler: &ResourceHandler,
+        route: Route<'_>,
+        head: &Parts,
+        body: B,
+    ) -> Response<TrackedBody>
+    where
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let query = head.uri.query().unwrap_or_default();
+        // One object is asked for with fewer options than many, and a write is not selected by any.
+        let selects = head.method == Method::GET && (route.watch || route.name.is_none());
+        let options = match selects {
+            true => ListOptions::parse(query),
+            false => Ok(ListOptions::of_one(query)),
+        };
+        let watches = route.watch || options.as_ref().is_ok_and(|options| options.watch);
+        let labels = route.labels(&head.method, watches);
+        let dry_run = query.contains("dryRun=All");
+        let request = handler.metrics.requests.track(labels, dry_run);
+        let media_type = negotiate(accept_header(&head.headers), route.resource);
+        let encoding = media_type
+            .as_ref()
+            .map_or(Encoding::Json, |media_type| media_type.encoding);
+        let mut content_encoding = ContentEncoding::requested(&head.headers, query);
+        content_encoding.pretty |= media_type
+            .as_ref()
+            .is_some_and(|media_type| media_type.pretty);
+        content_encoding.pretty &= encoding == Encoding::Json;
+        let media_type = media_type.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
+        // Watches end by limits of their own.
+        let time = match &options {
+            Ok(options) if !watches => options.timeout(),
+            _ => Ok(None),
+        };
+        let until = request.started()
+            + time
+                .clone()
+                .ok()
+                .flatten()
+                .unwrap_or(DEADLINE)
+                .min(DEADLINE);
+        let answer = async {
+            let (media_type, options, _) = (media_type?, options?, time?);
+            let request = ResourceRequest {
+                handler,
+                route,
+                head,
+                media_type,
+                content_encoding,
+            };
+            self.handle(&request, options, watches, body).await
+        };
+        let response = match tokio::time::timeout_at(until, answer).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(status)) => error(&status, encoding, content_encoding.pretty),
+            Err(_) => error(&Status::timeout(), encoding, content_encoding.pretty),
+        };
+        TrackedBody::of_request(request, response, until)
+    }
+
+    async fn handle<B>(
+        &self,
+        request: &ResourceRequest<'_>,
+        options: ListOptions,
+        watches: bool,
+        body: B,
+    ) -> Result<Response<ResponseBody>, Status>
+    where
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let route = &request.route;
+        let mut body = pin!(body);
+        if request.head.method == Method::GET {
+            discard(body.as_mut()).await;
+        }
+        match (&request.head.method, route.name) {
+            _ if !route.is_served() => Err(Status::nothing_served()),
+            (&Method::GET, _) if !route.is_readable() => Err(Status::method_not_allowed()),
+            (&Method::GET, _) if watches => request.watch(options).await,
+            (&Method::GET, Some(name)) => request.get(name, &options).await,
+            (&Method::GET, None) => request.list(&options).await,
+            // The path of the old form is read and nothing else.
+            _ if route.watch => Err(Status::method_not_allowed()),
+            (&Method::POST | &Method::PUT | &Method::PATCH | &Method::DELETE, _) => {
+                self.write(request, body).await
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    async fn write<B>(
+        &self,
+        request: &ResourceRequest<'_>,
+        body: B,
+    ) -> Result<Response<ResponseBody>, Status>
+    where
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let ResourceRequest {
+            handler,
+            route,
+            head,
+            ..
+        } = request;
+        let path = ObjectPath {
+            namespace: route.namespace,
+            name: route.name,
+            subresource: route.subresource,
+        };
+        let responder = request.responder()?;
+        let event_lease = &self.shared.event_lease;
+        let request_body = RequestBody::read(&head.headers, body).await?;
+        if let (&Method::DELETE, "namespaces", Some(name), None) = (
+            &head.method,
+            route.resource.name,
+            route.name,
+            route.subresource,
+        ) {
+            let options = DeleteOptions::read(request.query(), &request_body)?;
+            if !options.dry_run() {
+                // Where the namespace itself may not be deleted, nothing in it may be.
+                handler.dry_run_delete(event_lease, name, &options).await?;
+                let within = |handler: &&ResourceHandler| handler.resource.namespaced;
+                for handler in self.shared.handlers.iter().filter(within) {
+                    handler.delete_all_in_namespace(name, event_lease).await?;
+                }
+            }
+        }
+        let answer = handler
+            .write(
+                event_lease,
+                path,
+                &head.method,
+                request.query(),
+                &request_body,
+            )
+            .await?;
+        responder.written(answer).await
+    }
+}
+
+/// The `Accept` header; empty when there is none.
+fn accept_header(headers: &HeaderMap) -> &str {
+    let value = headers.get(ACCEPT);
+    value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+impl Handler for KubeService {
+    type Data = wire::frame::Frame;
+    type Body = TrackedBody;
+
+    const TIME_LIMITS: bool = true;
+
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<TrackedBody>> {
+        let path = request.uri().path();
+        let is_served = path.starts_with("/api/") || path.starts_with("/apis/");
+        is_served.then(|| error(&too_busy(), Encoding::Json, false).map(TrackedBody::from))
+    }
+
+    async fn handle(self, request: Request<Incoming>) -> Response<TrackedBody> {
+        self.serve(request).await
+    }
+}

@@ -1,0 +1,197 @@
+//! Lists as they are sent: head, items from a snapshot, tail, made frame by frame as the client reads.
+//!
+//! JSON is made from protobuf while it is sent and not kept: a memo of 150,000 pods' JSON is half as large
+//! again as everything the cache holds. One object at a time is kept, since neighbours are alike.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use kube_api::list;
+use memory::admission::Admitted;
+use memory::in_flight;
+use memory::open_lists::OpenList;
+use wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
+
+use super::page::{ObjectList, TURN};
+use crate::metrics::Undecodable;
+use crate::resource::Resource;
+use crate::resource::media_type::{Encoding, ResponseKind};
+use crate::resource::object::Object;
+use crate::resource::representation::{ItemEncoder, Representation};
+use crate::resource::table;
+use crate::shard::object_set::ObjectIter;
+
+/// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
+pub(crate) const FRAME_OVERSHOOT_BYTES: usize = 32 * 1024;
+
+/// A list whose objects weigh more may be worth the while of another thread: it is some frames of whole objects.
+const LONG_BYTES: u64 = 1024 * 1024;
+
+/// A list that is being sent.
+#[derive(Debug)]
+pub struct ListBody {
+    resource: &'static Resource,
+    representation: Representation,
+    head: Vec<u8>,
+    /// Writes objects that do not lie in the cache as they are shown.
+    encoder: ItemEncoder,
+    /// What stands behind the items.
+    tail: Cow<'static, [u8]>,
+    /// Objects as they lie in the cache, on their way into frames.
+    frames: FrameBuilder,
+    items: ObjectIter,
+    left: u64,
+    is_long: bool,
+    started: bool,
+    ended: bool,
+    undecodable: Undecodable,
+    _open: Option<OpenList>,
+    _admitted: Option<Admitted>,
+}
+
+impl ListBody {
+    /// The objects of `listing` in `form`. Costs a walk over the objects where their lengths in that form are
+    /// not known: partial metadata in protobuf. An object that cannot be shown in that form is left out, named in the log and
+    /// added to `undecodable`.
+    pub async fn new(
+        resource: &'static Resource,
+        representation: Representation,
+        list: ObjectList,
+        undecodable: Undecodable,
+    ) -> Self {
+        let (api_version, kind) = representation.list_type(resource);
+        let mut list = list;
+        if representation.kind != ResponseKind::Object || resource.message.is_none() {
+            // Upstream tells of the shard in typed lists only.
+            list.meta.shard_selector.clear();
+        }
+        let meta = &list.meta;
+        let custom = representation.kind == ResponseKind::Object && resource.message.is_none();
+        let tail = match representation.encoding {
+            Encoding::Json if custom => list::custom_json_tail(kind, meta).into(),
+            Encoding::Json => list::JSON_TAIL.into(),
+            Encoding::Protobuf => list::PROTOBUF_TAIL.into(),
+        };
+        let head = match (representation.encoding, representation.kind) {
+            (Encoding::Json, ResponseKind::Table) => {
+                let mut head = list::json_start(api_version, kind, meta);
+                table::put_columns(resource, true, &mut head);
+                head
+            }
+            (Encoding::Json, _) if custom => list::custom_json_head(api_version),
+            (Encoding::Json, _) => list::json_head(api_version, kind, meta),
+            (Encoding::Protobuf, ResponseKind::Object) => {
+                list::protobuf_head(api_version, kind, meta, list.items_len as usize)
+            }
+            (Encoding::Protobuf, _) => {
+                let mut iter = list.items.clone();
+                let mut items_len = 0;
+                for looked in 1..=list.count {
+                    items_len += iter.next_ref().map_or(0, Representation::partial_item_len);
+                    if looked.is_multiple_of(TURN) {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                list::protobuf_head(api_version, kind, meta, items_len)
+            }
+        };
+        Self {
+            resource,
+            representation,
+            head,
+            encoder: representation.item_encoder(resource),
+            tail,
+            frames: FrameBuilder::new(list.items_len as usize),
+            items: list.items,
+            left: list.count,
+            is_long: list.items_len > LONG_BYTES,
+            started: false,
+            ended: false,
+            undecodable,
+            _open: list.open,
+            _admitted: list.admitted,
+        }
+    }
+
+    /// The next frame; `None` behind the tail.
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
+        if self.is_over() {
+            return None;
+        }
+        Some(match self.is_shared() {
+            true => self.shared_frame(),
+            false => self.encoded_frame(),
+        })
+    }
+
+    /// Whether another thread should encode it.
+    pub(crate) fn should_encode_ahead(&self) -> bool {
+        self.is_long && !self.is_shared()
+    }
+
+    /// Whether objects are sent as they lie in the cache.
+    fn is_shared(&self) -> bool {
+        (self.representation.encoding, self.representation.kind)
+            == (Encoding::Protobuf, ResponseKind::Object)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended && self.frames.is_empty()
+    }
+
+    /// Objects as they lie in the cache.
+    fn shared_frame(&mut self) -> Frame {
+        self.frames.put(&std::mem::take(&mut self.head));
+        while !self.frames.is_full() && !self.ended {
+            match next_item(&mut self.left, &mut self.items) {
+                Some(object) => {
+                    self.frames.put_part(object.item());
+                }
+                None => {
+                    self.frames.put(&self.tail);
+                    self.ended = true;
+                }
+            }
+        }
+        self.frames.take_frame()
+    }
+
+    /// Objects encoded for this frame.
+    fn encoded_frame(&mut self) -> Frame {
+        let separator = match self.representation.encoding {
+            Encoding::Json => &b","[..],
+            Encoding::Protobuf => b"",
+        };
+        let target = in_flight::frame_bytes(TARGET_BYTES);
+        let mut out = Vec::with_capacity(target + FRAME_OVERSHOOT_BYTES.min(target / 2));
+        out.append(&mut self.head);
+        while out.len() < target {
+            let before = out.len();
+            let Some(object) = next_item(&mut self.left, &mut self.items) else {
+                out.extend_from_slice(&self.tail);
+                self.ended = true;
+                break;
+            };
+            if self.started {
+                out.extend_from_slice(separator);
+            }
+            match self.encoder.put(object, &mut out) {
+                Ok(()) => self.started = true,
+                Err(error) => {
+                    // As one that storage holds and nobody can decode: the others are served, and this one is told of.
+                    let key = object.key().escape_ascii();
+                    let name = self.resource.name;
+                    tracing::warn!("{name} {key} is left out of a list: {error}");
+                    self.undecodable.count();
+                    out.truncate(before);
+                }
+            }
+        }
+        Frame::from(Bytes::from(out))
+    }
+}
+
+fn next_item<'w>(left: &mut u64, items: &'w mut ObjectIter) -> Option<&'w Object> {
+    *left = left.checked_sub(1)?;
+    items.next_ref()
+}

@@ -1,0 +1,197 @@
+//! Cutting a page out of a state: the objects, the token of the next page, and what remains behind it.
+
+use etcd_api::keys::{KeyRange, prefix_end};
+use index::{Item, Tree};
+use kube_api::{ContinueToken, ListMeta};
+use memory::admission::Admitted;
+use memory::open_lists::OpenList;
+
+use crate::metrics::lists::ListStats;
+use crate::resource::filter::Filter;
+use crate::shard::object_set::{ObjectIter, ObjectSet};
+
+/// Objects that are looked at before others on the same thread get their turn.
+pub(super) const TURN: u64 = 4_096;
+
+/// A list that is ready to be sent.
+#[derive(Debug)]
+pub struct ObjectList {
+    /// What the list says about itself.
+    pub meta: ListMeta,
+    /// The objects from its first on.
+    pub items: ObjectIter,
+    /// How many of them belong to the list.
+    pub count: u64,
+    /// Sum of their encoded lengths.
+    pub items_len: u64,
+    /// Who answered, and what it took.
+    pub(crate) stats: ListStats,
+    /// Counts it among the lists that are being sent, where it is read from a cache's state.
+    pub(crate) open: Option<OpenList>,
+    /// Room for it, where it was read from storage as a whole.
+    pub(crate) admitted: Option<Admitted>,
+}
+
+/// What lies behind a page.
+#[derive(Debug)]
+pub(crate) struct Remainder {
+    /// Objects there, where that is known.
+    pub(crate) remaining: Option<u64>,
+    /// Key, below the resource's prefix, of the last object that was looked at.
+    pub(crate) last: Vec<u8>,
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageStart<'a> {
+    /// What the list is restricted to: empty, or `NAMESPACE/`.
+    pub(crate) below: &'a str,
+    /// First key below the resource's prefix; empty for the beginning.
+    pub(crate) start: &'a str,
+}
+
+/// A state at a revision, and who has it.
+pub(crate) struct ListSource {
+    pub(crate) revision: i64,
+    pub(crate) objects: ObjectSet,
+    /// Set where there is no more than a page, cut and filtered by storage.
+    pub(crate) remainder: Option<Remainder>,
+    /// Who has it. What it took is counted while a page is cut, and added to this.
+    pub(crate) stats: ListStats,
+}
+
+impl ListSource {
+    /// The page of at most `limit` objects (0: all). Costs O(log n + page) without selectors, however many
+    /// objects are behind it; with selectors each object is looked at until the page is full.
+    pub(crate) async fn page(self, from: PageStart<'_>, limit: u64, filter: &Filter) -> ObjectList {
+        let start = if from.start.is_empty() {
+            from.below
+        } else {
+            from.start
+        };
+        let end = prefix_end(from.below.as_bytes());
+        let range = KeyRange::new(start.as_bytes(), &end);
+        let in_shard = self.objects.is_shard() && filter.selects_whole_shard();
+        match in_shard || filter.is_empty() {
+            true => self.page_of_all(from, range, limit).await,
+            false => self.page_of_selected(from, range, limit, filter).await,
+        }
+    }
+
+    /// Objects that all belong to the list.
+    async fn page_of_all(
+        mut self,
+        from: PageStart<'_>,
+        range: KeyRange<'_>,
+        limit: u64,
+    ) -> ObjectList {
+        if limit == 0 {
+            return self.all(from, range).await;
+        }
+        let items = self.objects.iter(range);
+        if items.remaining().is_some_and(|count| count <= limit) {
+            return self.all(from, range).await;
+        }
+        let mut iter = items.clone();
+        let (mut count, mut items_len, mut last) = (0, 0, Vec::new());
+        while let Some(object) = iter.next_ref() {
+            count += 1;
+            items_len += object.weight();
+            if count == limit {
+                last = object.key().to_vec();
+                break;
+            }
+            if count.is_multiple_of(TURN) {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.stats.evaluated += iter.evaluated();
+        let remainder = (!iter.is_exhausted()).then(|| Remainder {
+            remaining: iter.remaining(),
+            last,
+        });
+        self.into_list(from, items, count, items_len, remainder)
+    }
+
+    /// All of them; their number and lengths are known without a look at each.
+    async fn all(mut self, from: PageStart<'_>, range: KeyRange<'_>) -> ObjectList {
+        let measured = self.objects.measured(range).await;
+        let totals = measured.totals;
+        if self.objects.is_shard() {
+            self.stats.evaluated += totals.count + measured.others;
+        }
+        self.into_list(from, measured.iter, totals.count, totals.weight, None)
+    }
+
+    /// Objects of which the filter selects some: each is looked at.
+    async fn page_of_selected(
+        mut self,
+        from: PageStart<'_>,
+        range: KeyRange<'_>,
+        limit: u64,
+        filter: &Filter,
+    ) -> ObjectList {
+        let mut selected = Tree::default();
+        let mut iter = self.objects.iter(range);
+        let (mut remainder, mut evaluated, mut prefetched) = (None, 0_u64, 0_u64);
+        loop {
+            if evaluated >= prefetched && filter.has_labels() {
+                prefetched = evaluated + iter.prefetch_labels() as u64;
+            }
+            let Some(object) = iter.next_ref() else {
+                break;
+            };
+            evaluated += 1;
+            if filter.matches(object) {
+                let last = object.clone();
+                selected.insert(last.clone());
+                if selected.len() == limit {
+                    // How many of those behind would be selected is not known.
+                    remainder = (!iter.is_exhausted()).then(|| Remainder {
+                        remaining: None,
+                        last: last.key().to_vec(),
+                    });
+                    break;
+                }
+            }
+            if evaluated.is_multiple_of(TURN) {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.stats.evaluated += evaluated;
+        let items = selected.cursor(KeyRange::From(b"")).into();
+        self.into_list(from, items, selected.len(), selected.weight(), remainder)
+    }
+
+    fn into_list(
+        self,
+        from: PageStart<'_>,
+        items: ObjectIter,
+        count: u64,
+        items_len: u64,
+        remainder: Option<Remainder>,
+    ) -> ObjectList {
+        let mut meta = ListMeta {
+            resource_version: self.revision as u64,
+            ..ListMeta::default()
+        };
+        if let Some(remainder) = remainder.or(self.remainder) {
+            let last = String::from_utf8_lossy(&remainder.last);
+            let last = last.strip_prefix(from.below).unwrap_or(&last);
+            meta.continue_token = ContinueToken::after(self.revision, last).encode();
+            meta.remaining_item_count = remainder.remaining;
+        }
+        ObjectList {
+            meta,
+            items,
+            count,
+            items_len,
+            stats: ListStats {
+                returned: count,
+                ..self.stats
+            },
+            open: None,
+            admitted: None,
+        }
+    }
+}

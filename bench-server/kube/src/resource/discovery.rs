@@ -1,0 +1,161 @@
+//! Discovery: what kubectl and client libraries ask before anything else.
+//!
+//! - [`legacy`]: groups, then one document for each version of each group
+//! - [`aggregated`]: everything below `/api` or `/apis` in one document (KEP-3352)
+//! - [`openapi`]: fields of the kinds, and which parameters their URLs take
+//!
+//! The documents are functions of the resource table alone, and are made once.
+
+mod aggregated;
+mod groups;
+mod legacy;
+mod openapi;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use self::groups::root;
+use super::RESOURCES;
+
+const JSON: &str = "application/json";
+
+/// A document and its media type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Document {
+    pub(crate) media_type: &'static str,
+    pub(crate) body: &'static str,
+}
+
+impl Document {
+    /// Whether Accept chose this form: its answer tells caches so, and that anybody may share it.
+    pub(crate) fn is_negotiated(&self) -> bool {
+        self.media_type == aggregated::MEDIA_TYPE
+    }
+}
+
+/// The document at `path`, in the form that the client would rather have; `None` where there is none.
+pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
+    static PLAIN: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+        let documents = legacy::documents()
+            .into_iter()
+            .chain(openapi::documents())
+            .chain([("/version".to_owned(), version())]);
+        documents.map(|(path, body)| (path, text(&body))).collect()
+    });
+    static AGGREGATED: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+        let documents = aggregated::documents().into_iter();
+        documents.map(|(path, body)| (path, text(&body))).collect()
+    });
+    // A slash at the end names the same document.
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if aggregated::accepted(accept)
+        && let Some(body) = AGGREGATED.get(path)
+    {
+        return Some(Document {
+            media_type: aggregated::MEDIA_TYPE,
+            body,
+        });
+    }
+    PLAIN.get(path).map(|body| Document {
+        media_type: JSON,
+        body,
+    })
+}
+
+/// Whether a path leads below a version of a group that is served: what is not there is then said in a Status. The
+/// core group's path is taken whatever follows it.
+pub(crate) fn is_below_a_version(path: &str) -> bool {
+    let below = |root: &str| {
+        path.strip_prefix(root)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    below("/api") || RESOURCES.iter().any(|resource| below(&root(resource)))
+}
+
+fn text(document: &Value) -> String {
+    format!("{document}\n")
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "37",
+        "gitVersion": concat!("v1.37.0-bench-server.", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::groups::group_versions;
+    use super::*;
+
+    /// What kubectl 1.37 sends.
+    const KUBECTL: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+        application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+
+    fn read(path: &str, accept: &str) -> (Value, &'static str) {
+        let document = document(path, accept).unwrap_or_else(|| panic!("nothing at {path}"));
+        let body = serde_json::from_str(document.body).expect("JSON");
+        (body, document.media_type)
+    }
+
+    #[test]
+    fn both_forms_name_the_same_resources() {
+        let mut plain: Vec<String> = Vec::new();
+        for (version, resources) in group_versions() {
+            let (list, _) = read(&root(resources[0]), "");
+            assert_eq!(list["groupVersion"], version);
+            let names = list["resources"].as_array().expect("a list").iter();
+            plain.extend(
+                names.map(|named| format!("{version}/{}", named["name"].as_str().unwrap_or("?"))),
+            );
+        }
+        let mut whole: Vec<String> = Vec::new();
+        for path in ["/api", "/apis"] {
+            let (list, media_type) = read(path, KUBECTL);
+            assert!(media_type.ends_with("as=APIGroupDiscoveryList"));
+            for group in list["items"].as_array().expect("a list") {
+                for version in group["versions"].as_array().expect("a list") {
+                    let group = group["metadata"]["name"].as_str().unwrap_or_default();
+                    let slash = if group.is_empty() { "" } else { "/" };
+                    let version_name = version["version"].as_str().unwrap_or("?");
+                    for resource in version["resources"].as_array().expect("a list") {
+                        let name = resource["resource"].as_str().unwrap_or("?");
+                        whole.push(format!("{group}{slash}{version_name}/{name}"));
+                        for below in resource["subresources"].as_array().unwrap_or(&Vec::new()) {
+                            let below = below["subresource"].as_str().unwrap_or("?");
+                            whole.push(format!("{group}{slash}{version_name}/{name}/{below}"));
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(plain, whole);
+        for part in ["v1/pods/status", "v1/namespaces/finalize"] {
+            assert!(plain.contains(&part.to_owned()), "{part}: {plain:?}");
+        }
+    }
+
+    #[test]
+    fn other_paths_are_no_documents() {
+        for path in ["/", "/apis/", "/api/v1/", "/version/"] {
+            assert_eq!(document(path, "").is_some(), path != "/", "{path}");
+        }
+        for path in [
+            "/api/v2",
+            "/apis/apps/v1",
+            "/openapi/v2",
+            "/openapi/v3/api/v2",
+        ] {
+            assert_eq!(document(path, KUBECTL), None, "{path}");
+        }
+    }
+}

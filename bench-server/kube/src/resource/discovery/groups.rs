@@ -1,0 +1,81 @@
+//! What all documents tell of a resource: its group and version, names, verbs and subresources.
+
+use serde_json::{Value, json};
+
+use crate::resource::{RESOURCES, Resource};
+
+/// What can be done with collections and objects.
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+/// The same of a custom resource, in the order in which an apiserver tells it.
+const CUSTOM_VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
+/// Parts of a kind's objects that have a URL of their own, by name, and what can be done with them.
+pub(super) fn subresources(resource: &Resource) -> Vec<(&'static str, &'static [&'static str])> {
+    let finalize = (resource.kind == "Namespace").then_some(("finalize", &["update"][..]));
+    let status = resource.has_status();
+    let status = status.then_some(("status", &["get", "patch", "update"][..]));
+    finalize.into_iter().chain(status).collect()
+}
+
+pub(super) fn verbs(resource: &Resource) -> Vec<&'static str> {
+    let all = match resource.is_custom() {
+        true => CUSTOM_VERBS,
+        false => VERBS,
+    };
+    let served = |verb: &&str| *verb != "deletecollection" || resource.deletes_collections();
+    all.into_iter().filter(served).collect()
+}
+
+/// Short names and categories, where there are some.
+pub(super) fn put_names(resource: &Resource, entry: &mut Value) {
+    for (field, names) in [
+        ("shortNames", resource.short_names),
+        ("categories", resource.categories),
+    ] {
+        if !names.is_empty() {
+            entry[field] = json!(names);
+        }
+    }
+}
+
+/// Every version of every group, each with its resources, in the order of the table.
+pub(super) fn group_versions() -> Vec<(&'static str, Vec<&'static Resource>)> {
+    let mut versions: Vec<(&str, Vec<&Resource>)> = Vec::new();
+    for resource in &RESOURCES {
+        match versions
+            .iter_mut()
+            .find(|(version, _)| *version == resource.api_version)
+        {
+            Some((_, resources)) => resources.push(resource),
+            None => versions.push((resource.api_version, vec![resource])),
+        }
+    }
+    versions
+}
+
+/// Where a version of a group is served: `/api/v1`, `/apis/GROUP/VERSION`.
+pub(super) fn root(resource: &Resource) -> String {
+    let root = if resource.group.is_empty() {
+        "/api"
+    } else {
+        "/apis"
+    };
+    format!("{root}/{}", resource.api_version)
+}

@@ -1,0 +1,217 @@
+//! One object as one request wants it: whole, as partial metadata or as a row of a table, in JSON or
+//! protobuf, alone or as an item of a list.
+
+use kube_api::protobuf::{bytes_field_len, find_bytes, put_bytes, put_bytes_header};
+use kube_api::schema::PARTIAL_OBJECT_METADATA;
+use kube_api::{JsonSeries, ToJsonError, envelope, list, to_json};
+
+use super::Resource;
+use super::media_type::{Encoding, MediaType, ResponseKind};
+use super::object::Object;
+use super::table;
+
+/// What a table's rows carry besides their cells (`includeObject`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// Partial metadata; the default.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+/// How one request's objects are shown. Two requests with equal forms get equal bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Representation {
+    /// Encoding.
+    pub encoding: Encoding,
+    /// Shape.
+    pub kind: ResponseKind,
+    /// API version of a shape other than the whole object.
+    api_version: &'static str,
+    /// Of tables only.
+    include: IncludeObject,
+}
+
+/// Field number of `metadata` in every object.
+pub(super) const METADATA: u32 = 1;
+
+impl Representation {
+    /// The form that a media type and `includeObject` ask for.
+    pub fn new(media_type: MediaType, include: IncludeObject) -> Self {
+        Self {
+            encoding: media_type.encoding,
+            kind: media_type.kind,
+            api_version: media_type.api_version,
+            include,
+        }
+    }
+
+    /// API version and kind of a list in this form.
+    pub fn list_type(&self, resource: &Resource) -> (&'static str, &'static str) {
+        match self.kind {
+            ResponseKind::Object => (resource.api_version, resource.list_kind),
+            ResponseKind::PartialMetadata => (self.api_version, "PartialObjectMetadataList"),
+            ResponseKind::Table => (self.api_version, "Table"),
+        }
+    }
+
+    /// Appends an object that stands alone: JSON without a newline, protobuf in its envelope. `columns` is
+    /// whether a table names its columns, which in a watch only the first one does.
+    ///
+    /// # Errors
+    /// The object is damaged; `out` then holds the part before the error.
+    pub fn put_object(
+        &self,
+        resource: &'static Resource,
+        object: &Object,
+        columns: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ToJsonError> {
+        let encoded = object.encoded();
+        match (self.encoding, self.kind) {
+            (Encoding::Json, ResponseKind::Object) => {
+                out.reserve(2 * encoded.len());
+                resource.put_json(encoded, &resource.json_head(), out)
+            }
+            (Encoding::Protobuf, ResponseKind::Object) => {
+                let (api_version, kind) = (resource.api_version, resource.kind);
+                out.reserve_exact(envelope::sealed_len(api_version, kind, encoded.len()));
+                envelope::put_head(out, api_version, kind, encoded.len());
+                out.extend_from_slice(encoded);
+                out.extend_from_slice(envelope::TAIL);
+                Ok(())
+            }
+            (Encoding::Json, ResponseKind::PartialMetadata) => {
+                // Field 1 is all that the schema knows, so everything else is passed over.
+                to_json(&PARTIAL_OBJECT_METADATA, encoded, &self.partial_head(), out)
+            }
+            (Encoding::Protobuf, ResponseKind::PartialMetadata) => {
+                let metadata = metadata(encoded)?;
+                let length = bytes_field_len(METADATA, metadata.len());
+                envelope::put_head(out, self.api_version, "PartialObjectMetadata", length);
+                put_bytes(out, METADATA, metadata);
+                out.extend_from_slice(envelope::TAIL);
+                Ok(())
+            }
+            (_, ResponseKind::Table) => {
+                let version = kube_api::Metadata::read(encoded)
+                    .map_err(|source| malformed(resource, source))?
+                    .resource_version;
+                table::put_head(self.api_version, resource, version, columns, out);
+                self.item_encoder(resource).put(object, out)?;
+                out.extend_from_slice(b"]}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes objects of a resource as items of one list.
+    pub fn item_encoder(&self, resource: &'static Resource) -> ItemEncoder {
+        let whole = |head| Some(JsonSeries::new(resource.message?, head));
+        let partial = || {
+            Some(JsonSeries::new(
+                &PARTIAL_OBJECT_METADATA,
+                self.partial_head(),
+            ))
+        };
+        let json = match (self.encoding, self.kind, self.include) {
+            (Encoding::Json, ResponseKind::Object, _) => whole(String::new()),
+            (Encoding::Json, ResponseKind::PartialMetadata, _)
+            | (_, ResponseKind::Table, IncludeObject::Metadata) => partial(),
+            (_, ResponseKind::Table, IncludeObject::Object) => whole(resource.json_head()),
+            _ => None,
+        };
+        ItemEncoder {
+            representation: *self,
+            resource,
+            json,
+        }
+    }
+
+    /// Bytes that [`ItemEncoder::put`] appends for partial metadata in protobuf.
+    pub(crate) fn partial_item_len(object: &Object) -> usize {
+        let length = metadata(object.encoded()).map_or(0, <[u8]>::len);
+        bytes_field_len(list::ITEMS, bytes_field_len(METADATA, length))
+    }
+
+    fn partial_head(&self) -> String {
+        format!(
+            "\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{}\"",
+            self.api_version
+        )
+    }
+}
+
+/// Writes the items of one list, of which neighbours are mostly alike.
+#[derive(Debug)]
+pub struct ItemEncoder {
+    representation: Representation,
+    resource: &'static Resource,
+    /// JSON of what is shown of an object; none where that is nothing, or the object lies as it is shown.
+    json: Option<JsonSeries>,
+}
+
+impl ItemEncoder {
+    /// Appends the next item: JSON without the comma, protobuf with tag and length.
+    ///
+    /// # Errors
+    /// As [`Representation::put_object`].
+    pub fn put(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), ToJsonError> {
+        let encoded = object.encoded();
+        match (self.representation.encoding, self.representation.kind) {
+            (Encoding::Json, ResponseKind::Object | ResponseKind::PartialMetadata) => {
+                self.put_json(encoded, out)
+            }
+            (Encoding::Protobuf, ResponseKind::Object) => {
+                out.extend_from_slice(&object.item());
+                Ok(())
+            }
+            (Encoding::Protobuf, ResponseKind::PartialMetadata) => {
+                let metadata = metadata(encoded)?;
+                let length = bytes_field_len(METADATA, metadata.len());
+                put_bytes_header(out, list::ITEMS, length);
+                put_bytes(out, METADATA, metadata);
+                Ok(())
+            }
+            (_, ResponseKind::Table) => {
+                out.extend_from_slice(b"{\"cells\":");
+                table::put_cells(self.resource, encoded, out);
+                out.extend_from_slice(b",\"object\":");
+                match self.representation.include {
+                    IncludeObject::None => out.extend_from_slice(b"null"),
+                    IncludeObject::Metadata | IncludeObject::Object => {
+                        self.put_json(encoded, out)?
+                    }
+                }
+                out.push(b'}');
+                Ok(())
+            }
+        }
+    }
+
+    fn put_json(&mut self, encoded: &[u8], out: &mut Vec<u8>) -> Result<(), ToJsonError> {
+        match &mut self.json {
+            Some(json) => json.put(encoded, out),
+            // A custom object, which has its head.
+            None => self.resource.put_json(encoded, "", out),
+        }
+    }
+}
+
+fn metadata(encoded: &[u8]) -> Result<&[u8], ToJsonError> {
+    let found = find_bytes(encoded, METADATA).map_err(|source| ToJsonError::Malformed {
+        message: PARTIAL_OBJECT_METADATA.name(),
+        source,
+    })?;
+    Ok(found.unwrap_or_default())
+}
+
+fn malformed(resource: &Resource, source: kube_api::protobuf::Malformed) -> ToJsonError {
+    ToJsonError::Malformed {
+        message: resource.kind,
+        source,
+    }
+}

@@ -1,0 +1,23 @@
+//! An object as the index of uids orders it.
+
+use index::Item;
+
+use crate::resource::object::Object;
+
+/// An object in the order of this index.
+#[derive(Debug, Clone)]
+pub(crate) struct ByUid(pub(crate) Object);
+
+impl Item for ByUid {
+    type Tag = ();
+
+    fn key(&self) -> &[u8] {
+        self.0.bucket_and_key()
+    }
+
+    fn weight(&self) -> u64 {
+        self.0.weight()
+    }
+
+    fn tag(&self) {}
+}

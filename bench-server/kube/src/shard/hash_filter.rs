@@ -1,0 +1,176 @@
+//! Which objects of a block are in a shard of uids, told by the higher halves of their hashes wherever that is enough.
+
+use kube_api::ShardSelector;
+
+/// Objects that are sieved at a time: one bit each.
+pub(super) const BLOCK: usize = u64::BITS as usize;
+
+/// Ranges and edges for each of which a block is gone through as a whole, at some hundred instructions. Where there are more,
+/// each half is searched for among them: a dozen instructions or two, with branches that no processor foresees.
+const FEW: usize = 8;
+
+/// A shard as halves of hashes.
+#[derive(Debug)]
+pub(super) struct HashFilter {
+    /// Halves that are in the shard whatever the other half is: first and last, ascending.
+    inside: Vec<(u32, u32)>,
+    /// Halves at which a range begins or ends, ascending: the whole hash decides.
+    edges: Vec<u32>,
+    selector: ShardSelector,
+}
+
+impl HashFilter {
+    pub(super) fn new(selector: &ShardSelector) -> Self {
+        let (mut inside, mut edges) = (Vec::new(), Vec::new());
+        for span in selector.spans() {
+            let (first, last) = (span.first(), span.last());
+            let (mut from, mut to) = (first >> 32, last >> 32);
+            if first as u32 != 0 {
+                edges.push(from as u32);
+                from += 1;
+            }
+            if last as u32 != u32::MAX {
+                edges.push(to as u32);
+                // Below zero nothing is inside.
+                match to.checked_sub(1) {
+                    Some(before) => to = before,
+                    None => continue,
+                }
+            }
+            if from <= to {
+                inside.push((from as u32, to as u32));
+            }
+        }
+        // A range may begin where another one ends.
+        edges.dedup();
+        Self {
+            inside,
+            edges,
+            selector: selector.clone(),
+        }
+    }
+
+    /// Which objects of a block are in the shard, one bit each, by the halves of their hashes. `whole` gives an object's
+    /// whole hash, and is asked only on an edge: for one object in 2^31 for each range.
+    pub(super) fn find(&self, halves: &[u32], whole: impl Fn(usize) -> u64) -> u64 {
+        debug_assert!(halves.len() <= BLOCK, "a bit for each");
+        let (inside, on_edge) = if self.inside.len() + self.edges.len() <= FEW {
+            let each = self.inside.iter();
+            let inside = each.map(|&(first, last)| {
+                let others = last - first;
+                which(halves, |half| half.wrapping_sub(first) <= others)
+            });
+            let each = self.edges.iter();
+            let on_edge = each.map(|&edge| which(halves, |half| half == edge));
+            (union(inside), union(on_edge))
+        } else {
+            let on_edge = which(halves, |half| self.edges.binary_search(&half).is_ok());
+            (which(halves, |half| self.is_inside(half)), on_edge)
+        };
+        let chosen = bits(on_edge).filter(|&at| self.selector.selects(whole(at)));
+        union(chosen.map(|at| 1 << at)) | inside
+    }
+
+    fn is_inside(&self, half: u32) -> bool {
+        let at = self.inside.partition_point(|&(_, last)| last < half);
+        self.inside.get(at).is_some_and(|&(first, _)| first <= half)
+    }
+}
+
+/// The bits that are set, from the lowest on.
+pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = set.trailing_zeros() as usize;
+        set &= set.checked_sub(1)?;
+        Some(lowest)
+    })
+}
+
+fn union(sets: impl Iterator<Item = u64>) -> u64 {
+    sets.fold(0, |all, set| all | set)
+}
+
+/// The bits of a word, which are looked up beside the halves: vectors of most processors shift all their lanes alike.
+const WORD: [u32; 32] = {
+    let mut word = [0; 32];
+    let mut at = 0;
+    while at < word.len() {
+        word[at] = 1 << at;
+        at += 1;
+    }
+    word
+};
+
+/// The halves of a block that pass a test, one bit each. A test without branches becomes one of several halves at once.
+#[inline]
+fn which(halves: &[u32], test: impl Fn(u32) -> bool) -> u64 {
+    let words = halves
+        .chunks(WORD.len())
+        .take(BLOCK / WORD.len())
+        .enumerate();
+    union(words.map(|(at, halves)| {
+        let bits = halves.iter().zip(&WORD);
+        let word = bits.fold(0, |word, (half, bit)| {
+            word | if test(*half) { *bit } else { 0 }
+        });
+        u64::from(word) << (at * WORD.len())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_api::{ShardKey, ShardRange};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A bound: on the edge of a half or beside it, close to the ends, anywhere.
+    fn bound() -> impl Strategy<Value = u128> {
+        prop_oneof![
+            (0_u128..=4, -1_i128..=1).prop_map(|(half, beside)| {
+                (((half as i128) << 32) + beside).clamp(0, 1 << 64) as u128
+            }),
+            (0_u128..=1 << 33).prop_map(|below| (1 << 64) - below),
+            (0_u128..=1 << 64),
+        ]
+    }
+
+    fn range() -> impl Strategy<Value = ShardRange> {
+        (bound(), bound()).prop_filter_map("an empty range", |(one, other)| {
+            ShardRange::new(u64::try_from(one.min(other)).ok()?, one.max(other))
+        })
+    }
+
+    /// A range of no more than four halves.
+    fn narrow() -> impl Strategy<Value = ShardRange> {
+        (any::<u64>(), 1_u128..=1 << 34)
+            .prop_filter_map("a range beyond the end", |(first, len)| {
+                ShardRange::new(first, u128::from(first) + len)
+            })
+    }
+
+    /// Few ranges, or so many that halves are searched for among them.
+    fn ranges() -> impl Strategy<Value = Vec<ShardRange>> {
+        prop_oneof![vec(range(), 1..5), vec(narrow(), FEW + 1..40)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_sieve_finds_what_the_selector_selects(ranges in ranges(), hashes in vec(any::<u64>(), 8), block in 1..=BLOCK) {
+            let first = ShardSelector::new(ShardKey::Uid, ranges[0]);
+            let selector = ranges[1..].iter().copied().fold(first, ShardSelector::or);
+            let filter = HashFilter::new(&selector);
+            let within = |range: &ShardRange| range.first().midpoint(range.last());
+            let around = ranges.iter().flat_map(|range| [range.first(), within(range), range.last()]);
+            let around = around.flat_map(|hash| [hash, hash.wrapping_sub(1), hash.wrapping_add(1), hash ^ 0xffff_ffff]);
+            let hashes: Vec<_> = around.chain(hashes).collect();
+            for hashes in hashes.chunks(block) {
+                let halves: Vec<_> = hashes.iter().map(|hash| (hash >> 32) as u32).collect();
+                let found = filter.find(&halves, |at| hashes[at]);
+                let selected = (0..hashes.len()).filter(|&at| selector.selects(hashes[at]));
+                prop_assert_eq!(bits(found).collect::<Vec<_>>(), selected.collect::<Vec<_>>(), "{:x?}", hashes);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The objects by the hash of their uid: what a shard is read from without looking at the others.
+//!
+//! One tree of all objects, ordered by the highest byte of the hash and then by key: 256 buckets, each in key
+//! order like the cache itself. A range of hashes is some whole buckets, which are merged as they are read,
+//! and at most two of which a part belongs to it. So a shard costs what it returns, and the other objects of
+//! two buckets, 1/128 of everything.
+
+use std::sync::Arc;
+
+use etcd_api::keys::KeyRange;
+use index::{Builder, Cursor, Item, Totals, Tree};
+use kube_api::ShardSelector;
+
+use super::by_uid::ByUid;
+use super::merge::{MergeIter, SortedRun};
+use crate::resource::object::Object;
+
+/// Buckets that there are.
+const BUCKETS: usize = 256;
+
+/// All objects in this order. Cloned in constant time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UidIndex {
+    tree: Tree<ByUid>,
+}
+
+/// A bucket of which some objects belong to a shard.
+struct HashBucket {
+    number: u8,
+    /// Whether all of them do.
+    whole: bool,
+}
+
+impl UidIndex {
+    /// Sorts the objects: some 0.1 s for 150,000.
+    pub(crate) fn build(objects: &Tree<Object>) -> Self {
+        let mut buckets = vec![Vec::new(); BUCKETS];
+        for object in objects.cursor(KeyRange::From(b"")) {
+            buckets[usize::from(object.bucket_and_key()[0])].push(object);
+        }
+        let mut tree = Builder::default();
+        for object in buckets.into_iter().flatten() {
+            tree.push(ByUid(object)).expect("they are in order");
+        }
+        Self {
+            tree: tree.finish(),
+        }
+    }
+
+    /// Accounts for a change of one object.
+    pub(crate) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        let place = new.map(Object::bucket_and_key);
+        if let Some(old) = old.map(Object::bucket_and_key)
+            && Some(old) != place
+        {
+            self.tree.remove(old);
+        }
+        if let Some(new) = new {
+            self.tree.insert(ByUid(new.clone()));
+        }
+    }
+
+    /// The objects of a shard within a range of keys. O(buckets × log n) now, O(log buckets) per object.
+    pub(crate) fn iter(&self, selector: &Arc<ShardSelector>, range: KeyRange<'_>) -> MergeIter {
+        let run = |bucket: HashBucket| SortedRun {
+            objects: self.bucket(bucket.number, range, Tree::cursor),
+            only: (!bucket.whole).then(|| selector.clone()),
+        };
+        MergeIter::new(buckets(selector).map(run))
+    }
+
+    /// How many objects of a shard lie within a range of keys, and what they weigh. O(buckets × log n), and a
+    /// look at each object of the buckets that are only partly in the shard: how many that were comes second.
+    pub(crate) fn totals(&self, selector: &ShardSelector, range: KeyRange<'_>) -> (Totals, u64) {
+        let (mut totals, mut others) = (Totals::default(), 0);
+        for bucket in buckets(selector) {
+            if bucket.whole {
+                totals += self.bucket(bucket.number, range, Tree::totals);
+                continue;
+            }
+            let mut iter: Cursor<ByUid> = self.bucket(bucket.number, range, Tree::cursor);
+            while let Some(ByUid(object)) = iter.next_ref() {
+                match selector.selects(object.uid_hash()) {
+                    true => {
+                        totals += Totals {
+                            count: 1,
+                            weight: object.weight(),
+                        }
+                    }
+                    false => others += 1,
+                }
+            }
+        }
+        (totals, others)
+    }
+
+    /// Asks the tree about a range of keys within a bucket.
+    fn bucket<T>(
+        &self,
+        number: u8,
+        range: KeyRange<'_>,
+        ask: impl Fn(&Tree<ByUid>, KeyRange<'_>) -> T,
+    ) -> T {
+        let within = |key: &[u8]| [&[number], key].concat();
+        let start = within(range.start());
+        let end = match (range, number.checked_add(1)) {
+            (KeyRange::Between(_, end), _) => within(end),
+            (KeyRange::One(key), _) => [&within(key)[..], b"\0"].concat(),
+            (KeyRange::From(_), Some(next)) => vec![next],
+            (KeyRange::From(_), None) => return ask(&self.tree, KeyRange::From(&start)),
+        };
+        ask(&self.tree, KeyRange::Between(&start, &end))
+    }
+}
+
+/// The buckets that a shard has a part of, each once.
+fn buckets(selector: &ShardSelector) -> impl Iterator<Item = HashBucket> {
+    let mut spans = selector.spans().iter().copied().peekable();
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let span = loop {
+            let span = spans.peek()?;
+            // Its last bucket may have been an earlier span's last one as well.
+            if (span.last() >> 56) as usize >= next {
+                break span;
+            }
+            spans.next();
+        };
+        let number = ((span.first() >> 56) as usize).max(next);
+        next = number + 1;
+        let (first, last) = (
+            (number as u64) << 56,
+            ((number as u64) << 56) | (u64::MAX >> 8),
+        );
+        Some(HashBucket {
+            number: number as u8,
+            whole: span.contains(first) && span.contains(last),
+        })
+    })
+}

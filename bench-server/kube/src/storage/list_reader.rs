@@ -1,0 +1,198 @@
+//! The first list of a cache: one RangeStream, or pages where storage has none.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use etcd_api::error::Error;
+use etcd_api::kubernetes::{KubernetesEtcd, ListBatch, ListOptions};
+use futures::StreamExt;
+use index::Tree;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::bulk_load::{AHEAD, ListChunk, build_tree};
+use super::decoder::Decoder;
+use crate::metrics::Operation;
+use crate::resource::object::Object;
+
+/// Keys per page where RangeStream is not there.
+pub(crate) const PAGE: i64 = 10_000;
+
+/// Keys of a page that are decoded together.
+const PART: usize = 100;
+
+/// After RangeStream was refused as unimplemented, it is not tried again for so long.
+const RETRY_STREAM_AFTER: Duration = Duration::from_secs(600);
+
+/// Everything that storage holds of a resource (or of a namespace of it), at one revision.
+#[derive(Debug)]
+pub(crate) struct ObjectsAtRevision {
+    pub(crate) tree: Tree<Object>,
+    /// The revision at which it is true.
+    pub(crate) revision: i64,
+}
+
+/// What a whole list is read from.
+pub(crate) struct ListReader<'a> {
+    pub(crate) backend: &'a dyn KubernetesEtcd,
+    /// Reads what comes.
+    pub(crate) decoder: Decoder<'a>,
+    /// What to read below the prefix: everything, or `NAMESPACE/`.
+    pub(crate) below: &'a str,
+    /// First key below the prefix; empty for all.
+    pub(crate) start: &'a str,
+    /// 0 is the latest.
+    pub(crate) revision: i64,
+}
+
+/// Whether RangeStream is worth trying.
+#[derive(Debug)]
+pub struct StreamSupport {
+    enabled: bool,
+    refused: parking_lot::Mutex<Option<Instant>>,
+}
+
+impl StreamSupport {
+    /// `enabled` is the feature gate.
+    pub fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            refused: parking_lot::Mutex::new(None),
+        }
+    }
+
+    fn expected(&self) -> bool {
+        self.enabled
+            && self
+                .refused
+                .lock()
+                .is_none_or(|at| at.elapsed() >= RETRY_STREAM_AFTER)
+    }
+}
+
+impl ListReader<'_> {
+    fn whole_prefix(&self) -> Vec<u8> {
+        [self.decoder.prefix, self.below.as_bytes()].concat()
+    }
+
+    fn continue_key(&self) -> Bytes {
+        if self.start.is_empty() {
+            return Bytes::new();
+        }
+        Bytes::from([self.decoder.prefix, self.start.as_bytes()].concat())
+    }
+
+    /// Reads everything. Objects that do not decode are left out, counted and logged.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub(crate) async fn read(&self, streams: &StreamSupport) -> Result<ObjectsAtRevision, Error> {
+        let (chunks, incoming) = mpsc::channel(AHEAD);
+        let (revision, tree) = tokio::try_join!(
+            self.each(streams, chunks),
+            build_tree(self.decoder, incoming)
+        )?;
+        Ok(ObjectsAtRevision { tree, revision })
+    }
+
+    /// Hands everything that is stored to `portions`, in key order. Answers the revision at which that is
+    /// everything.
+    ///
+    /// # Errors
+    /// Storage's; some objects may have been handed over.
+    pub(crate) async fn each(
+        &self,
+        streams: &StreamSupport,
+        chunks: mpsc::Sender<ListChunk>,
+    ) -> Result<i64, Error> {
+        if streams.expected() {
+            match self.stream(&chunks).await {
+                // Refused as a whole, so nothing was handed over.
+                Err(Error::Unimplemented(text)) => {
+                    tracing::info!(
+                        "{}: no RangeStream ({text}), listing in pages",
+                        self.decoder.resource.name
+                    );
+                    *streams.refused.lock() = Some(Instant::now());
+                }
+                other => return other,
+            }
+        }
+        self.pages(&chunks).await
+    }
+
+    async fn stream(&self, chunks: &mpsc::Sender<ListChunk>) -> Result<i64, Error> {
+        let _timed = self
+            .decoder
+            .metrics
+            .etcd_request(Operation::ListStream, self.decoder.resource);
+        let lists = &self.decoder.metrics.lists;
+        let _listed = lists.time_request(self.decoder.resource, true);
+        let options = ListOptions {
+            revision: self.revision,
+            limit: 0,
+            continue_key: self.continue_key(),
+        };
+        let mut batches = self
+            .backend
+            .list_stream(&self.whole_prefix(), options)
+            .await?;
+        while let Some(batch) = batches.next().await {
+            match batch? {
+                ListBatch::Objects(runs) => send_chunk(chunks, ListChunk::Runs(runs)).await?,
+                // A pinned list's end shows storage's latest revision, not its own.
+                ListBatch::End { revision, .. } => {
+                    return Ok(match self.revision {
+                        0 => revision,
+                        pinned => pinned,
+                    });
+                }
+            }
+        }
+        Err(Error::Protocol(
+            "a streamed list ended without its end".into(),
+        ))
+    }
+
+    async fn pages(&self, chunks: &mpsc::Sender<ListChunk>) -> Result<i64, Error> {
+        let prefix = self.whole_prefix();
+        let mut options = ListOptions {
+            revision: self.revision,
+            limit: PAGE,
+            continue_key: self.continue_key(),
+        };
+        loop {
+            let timed = self
+                .decoder
+                .metrics
+                .etcd_request(Operation::List, self.decoder.resource);
+            let lists = &self.decoder.metrics.lists;
+            let list_timed = lists.time_request(self.decoder.resource, false);
+            let page = self.backend.list(&prefix, options.clone()).await?;
+            drop((timed, list_timed));
+            // The first page pins the others.
+            if options.revision == 0 {
+                options.revision = page.revision;
+            }
+            let more = page.behind()? > 0;
+            let last = page.kvs.last().map(|last| [&last.key[..], b"\0"].concat());
+            let mut kvs = page.kvs.into_iter();
+            while !kvs.as_slice().is_empty() {
+                let part = kvs.by_ref().take(PART).collect();
+                send_chunk(chunks, ListChunk::Page(part)).await?;
+            }
+            match last {
+                Some(next) if more => options.continue_key = next.into(),
+                _ => return Ok(options.revision),
+            }
+        }
+    }
+}
+
+pub(crate) async fn send_chunk(
+    chunks: &mpsc::Sender<ListChunk>,
+    chunk: ListChunk,
+) -> Result<(), Error> {
+    let sent = chunks.send(chunk).await;
+    sent.map_err(|_| Error::Protocol("a list's objects cannot be read".into()))
+}

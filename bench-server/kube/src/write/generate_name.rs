@@ -1,0 +1,44 @@
+//! Names that the server makes up, for `metadata.generateName`.
+
+use crate::resource::name_rule::LABEL_MAX;
+
+/// Length of what is put behind `generateName`, and how much of `generateName` is kept before it.
+const SUFFIX: usize = 5;
+const BASE_MAX: usize = LABEL_MAX - SUFFIX;
+/// No vowels and no look-alikes, so that no name is a word.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A name that begins with `base` (`metadata.generateName`) and ends at random.
+pub(crate) fn generate(base: &str) -> String {
+    let mut end = base.len().min(BASE_MAX);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut random = uuid::Uuid::new_v4().as_u128();
+    let mut name = base[..end].to_owned();
+    for _ in 0..SUFFIX {
+        let letter = (random % ALPHABET.len() as u128) as usize;
+        random /= ALPHABET.len() as u128;
+        name.push(char::from(ALPHABET[letter]));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::name_rule::NameRule;
+
+    #[test]
+    fn made_up_names_are_allowed_and_differ() {
+        let one = generate("web-");
+        assert!(one.starts_with("web-") && one.len() == 9, "{one}");
+        assert_eq!(NameRule::Subdomain.refuse(&one), None);
+        assert_ne!(one, generate("web-"));
+        assert_eq!(
+            generate(&"ä".repeat(40)).chars().count(),
+            BASE_MAX / 2 + SUFFIX
+        );
+        assert_eq!(generate(&"a".repeat(90)).len(), LABEL_MAX);
+    }
+}
