@@ -12,9 +12,9 @@ mod pods;
 use std::pin::Pin;
 use std::time::Duration;
 
+use bench_server::kube::resource::media_type::{DEFAULT_MEDIA_TYPE, Encoding, MediaType};
+use bench_server::kube::resource::representation::{IncludeObject, Representation};
 use bench_server::kube::resource_handler::ResourceHandler;
-use bench_server::kube::resource::media_type::{Encoding, MediaType, DEFAULT_MEDIA_TYPE};
-use bench_server::kube::resource::representation::{Representation, IncludeObject};
 use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
@@ -44,7 +44,13 @@ impl Served {
 
     async fn watch(&self, query: &str, encoding: Encoding) -> Pin<Box<WatchBody>> {
         let options = ListOptions::parse(query).expect("a query");
-        let form = Representation::new(MediaType { encoding, ..DEFAULT_MEDIA_TYPE }, IncludeObject::default());
+        let form = Representation::new(
+            MediaType {
+                encoding,
+                ..DEFAULT_MEDIA_TYPE
+            },
+            IncludeObject::default(),
+        );
         let body = self.pods().watch("", &options, form, false).await;
         Box::pin(body.expect("accepted"))
     }

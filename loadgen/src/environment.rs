@@ -1,5 +1,6 @@
 //! What a result says of the machine and the program that made it.
 
+use bench_server::memory::allocator::Settings;
 use report::result::Environment;
 
 /// Everything about machine and program that can be known before a run; servers, client and disk
@@ -31,6 +32,13 @@ pub fn environment(command: Vec<String>) -> Environment {
         command,
         ..Environment::default()
     }
+}
+
+/// The allocator of this program, and of the servers that it starts from itself, with its settings:
+/// `jemalloc background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0`.
+#[must_use]
+pub fn allocator() -> String {
+    Settings::read().map_or_else(|| "jemalloc".to_owned(), |settings| settings.to_string())
 }
 
 #[cfg(test)]

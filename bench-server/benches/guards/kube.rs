@@ -6,10 +6,10 @@ use std::pin::Pin;
 
 use bench_server::kube::http::body::ResponseBody;
 use bench_server::kube::metrics::Undecodable;
-use bench_server::kube::resource::representation::{Representation, IncludeObject};
+use bench_server::kube::resource::representation::{IncludeObject, Representation};
 
 use bench_server::kube::list::body::ListBody;
-use bench_server::kube::resource::media_type::{Encoding, MediaType, DEFAULT_MEDIA_TYPE};
+use bench_server::kube::resource::media_type::{DEFAULT_MEDIA_TYPE, Encoding, MediaType};
 use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
@@ -72,7 +72,13 @@ impl Served {
 }
 
 fn form(encoding: Encoding) -> Representation {
-    Representation::new(MediaType { encoding, ..DEFAULT_MEDIA_TYPE }, IncludeObject::default())
+    Representation::new(
+        MediaType {
+            encoding,
+            ..DEFAULT_MEDIA_TYPE
+        },
+        IncludeObject::default(),
+    )
 }
 
 /// Bytes of the next frame.

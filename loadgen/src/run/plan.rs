@@ -20,6 +20,7 @@ use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
 use super::target::Target;
 use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
+use crate::environment::allocator;
 use crate::exit::Failure;
 use crate::isolation::cpus;
 use crate::servers::target_spec::TargetSpec;
@@ -239,7 +240,7 @@ impl Plan {
             connection_window_bytes: http2.connection_window_bytes,
             max_frame_bytes: http2.max_frame_bytes,
             decode_mode: "raw".to_owned(),
-            allocator: "jemalloc".to_owned(),
+            allocator: allocator(),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::launcher::{
     CACHE_WITHIN, Launcher, QUOTA_BYTES, READY_WITHIN, StartError, guarded, shown, status, words,
 };
 use super::running::Running;
+use crate::environment::allocator;
 use crate::timeouts::in_time;
 
 /// Pause between looks at whether it is.
@@ -53,7 +54,8 @@ impl Launcher {
                     env!("CARGO_PKG_VERSION")
                 ),
                 flags: shown(&args),
-                allocator: Some("jemalloc".to_owned()),
+                // The same program with the same settings.
+                allocator: Some(allocator()),
                 fsync: None,
                 quota_bytes: Some(QUOTA_BYTES),
                 ..ServerSetup::default()
