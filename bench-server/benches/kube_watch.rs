@@ -13,8 +13,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bench_server::kube::resource_handler::ResourceHandler;
-use bench_server::kube::resource::media_type::{Encoding, Media, PLAIN};
-use bench_server::kube::resource::representation::{Form, Include};
+use bench_server::kube::resource::media_type::{Encoding, MediaType, DEFAULT_MEDIA_TYPE};
+use bench_server::kube::resource::representation::{Representation, IncludeObject};
 use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
@@ -39,12 +39,12 @@ impl Served {
     }
 
     fn pods(&self) -> &ResourceHandler {
-        self.tier.service.lister("pods").expect("served")
+        self.tier.service.handler("pods").expect("served")
     }
 
     async fn watch(&self, query: &str, encoding: Encoding) -> Pin<Box<WatchBody>> {
         let options = ListOptions::parse(query).expect("a query");
-        let form = Form::new(Media { encoding, ..PLAIN }, Include::default());
+        let form = Representation::new(MediaType { encoding, ..DEFAULT_MEDIA_TYPE }, IncludeObject::default());
         let body = self.pods().watch("", &options, form, false).await;
         Box::pin(body.expect("accepted"))
     }
@@ -98,7 +98,7 @@ fn fan_out(criterion: &mut Criterion) {
         let mut all = runtime.block_on(async {
             let from = served.store.revision();
             let cache = served.pods().cache.clone().expect("on by default");
-            cache.reach(from).await.expect("storage is here");
+            cache.wait_until_fresh(from).await.expect("storage is here");
             let query = format!("watch=1&resourceVersion={from}");
             let mut all = Vec::new();
             for _ in 0..watchers {

@@ -4,12 +4,12 @@
 use std::hint::black_box;
 use std::pin::Pin;
 
-use bench_server::kube::http::body::KubeBody;
+use bench_server::kube::http::body::ResponseBody;
 use bench_server::kube::metrics::Undecodable;
-use bench_server::kube::resource::representation::{Form, Include};
+use bench_server::kube::resource::representation::{Representation, IncludeObject};
 
 use bench_server::kube::list::body::ListBody;
-use bench_server::kube::resource::media_type::{Encoding, Media, PLAIN};
+use bench_server::kube::resource::media_type::{Encoding, MediaType, DEFAULT_MEDIA_TYPE};
 use bench_server::kube::server::{FeatureGates, KubeTier};
 use bench_server::kube::watch::body::WatchBody;
 use bench_server::store::Store;
@@ -55,13 +55,13 @@ impl Served {
     /// Bytes of a list.
     fn list(&self, query: &str, encoding: Encoding) -> usize {
         let options = ListOptions::parse(query).expect("a query");
-        let lister = self.tier.service.lister("pods").expect("served");
+        let handler = self.tier.service.handler("pods").expect("served");
         self.runtime.block_on(async {
-            let listing = lister.list("", &options).await.expect("a list");
+            let listing = handler.list("", &options).await.expect("a list");
             let undecodable = Undecodable::default();
-            let body = ListBody::new(lister.resource, form(encoding), listing, undecodable).await;
+            let body = ListBody::new(handler.resource, form(encoding), listing, undecodable).await;
             // Made on one thread, however long it is: what is counted is the work.
-            let mut body = Box::pin(KubeBody::List(Box::new(body)));
+            let mut body = Box::pin(ResponseBody::List(Box::new(body)));
             let mut bytes = 0;
             while let Some(frame) = next(&mut body).await {
                 bytes += frame;
@@ -71,8 +71,8 @@ impl Served {
     }
 }
 
-fn form(encoding: Encoding) -> Form {
-    Form::new(Media { encoding, ..PLAIN }, Include::default())
+fn form(encoding: Encoding) -> Representation {
+    Representation::new(MediaType { encoding, ..DEFAULT_MEDIA_TYPE }, IncludeObject::default())
 }
 
 /// Bytes of the next frame.
@@ -100,13 +100,13 @@ fn watched() -> Watched {
         value: data.value(8),
         ..PutRequest::default()
     };
-    let lister = served.tier.service.lister("pods").expect("served");
+    let handler = served.tier.service.handler("pods").expect("served");
     let options = format!("watch=1&resourceVersion={}", served.store.revision());
     let options = ListOptions::parse(&options).expect("a query");
     let watches = served.runtime.block_on(async {
         let mut watches = Vec::new();
         for _ in 0..100 {
-            let watch = lister.watch("", &options, form(Encoding::Json), false);
+            let watch = handler.watch("", &options, form(Encoding::Json), false);
             let mut watch = Box::pin(watch.await.expect("accepted"));
             let nothing = std::future::poll_fn(|context| {
                 std::task::Poll::Ready(watch.as_mut().poll_frame(context).is_pending())

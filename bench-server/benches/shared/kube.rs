@@ -36,8 +36,8 @@ pub(crate) async fn serve(store: Store, resources: &[&str], gates: FeatureGates)
         .await
         .expect("a loopback port is free");
     for resource in resources {
-        let lister = tier.service.lister(resource).expect("served");
-        let cache = lister.cache.clone().expect("on by default");
+        let handler = tier.service.handler(resource).expect("served");
+        let cache = handler.cache.clone().expect("on by default");
         while !cache.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

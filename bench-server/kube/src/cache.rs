@@ -36,18 +36,18 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::broadcaster::interest::Interest;
-use self::broadcaster::{Hub, Subscription};
+use self::broadcaster::{Broadcaster, Subscription};
 use self::event::Event;
-use self::event_history::{Ring, TooOld};
+use self::event_history::{EventHistory, TooOld};
 use self::freshness::{Freshness, Position};
 use self::index::{Candidates, Indexes};
-use self::past_snapshots::{Kept, Snapshots};
+use self::past_snapshots::{PastSnapshot, PastSnapshots};
 use crate::feature_gates::FeatureGates;
-use crate::metrics::{CacheFigures, Figures};
+use crate::metrics::{CacheGauges, Metrics};
 use crate::resource::Resource;
 use crate::resource::filter::Filter;
 use crate::resource::object::Object;
-use crate::shard::objects::Objects;
+use crate::shard::object_set::ObjectSet;
 use crate::storage::decoder::Decoder;
 
 /// One resource's cache.
@@ -62,17 +62,17 @@ pub struct WatchCache {
     state: Mutex<State>,
     /// The state's size and revision in metrics. Set under the state's lock: a slower thread would otherwise
     /// overwrite them with an older state's.
-    gauges: CacheFigures,
+    gauges: CacheGauges,
     freshness: Freshness,
-    hub: Arc<Hub>,
+    broadcaster: Arc<Broadcaster>,
     /// Indexes that would have helped and are not there.
-    wanted: Mutex<Wanted>,
-    index_wanted: Notify,
+    requested_indexes: Mutex<RequestedIndexes>,
+    index_requested: Notify,
     /// Notified where storage did not say that its progress can be believed.
-    progress_doubted: Notify,
+    progress_unknown: Notify,
     /// Lists that are being sent.
     open_lists: Arc<OpenLists>,
-    figures: Figures,
+    metrics: Metrics,
     created: Instant,
 }
 
@@ -80,38 +80,38 @@ pub struct WatchCache {
 struct State {
     ready: bool,
     /// When readiness was lost; `None` before the first fill.
-    lost: Option<Instant>,
+    not_ready_since: Option<Instant>,
     revision: i64,
     /// Counts the fills: what was read from one does not join up with another.
     generation: u64,
     /// The highest revision of a history that storage has left, by being restored or restarted empty.
-    abandoned: i64,
+    abandoned_revision: i64,
     tree: Tree<Object>,
     /// Bytes of objects that were replaced or deleted, ever.
-    replaced: u64,
+    replaced_bytes: u64,
     indexes: Arc<Indexes>,
-    snapshots: Snapshots,
+    past_snapshots: PastSnapshots,
     /// Set by the detector when the cache is not what storage holds: older states are not to be served.
     inconsistent: bool,
-    ring: Ring,
+    history: EventHistory,
     /// Whether storage can report progress; `None` while it has not said so.
     progress: Option<bool>,
 }
 
 impl State {
     /// What it holds now, to be kept as an older state.
-    fn kept(&self) -> Kept {
-        Kept {
+    fn past_snapshot(&self) -> PastSnapshot {
+        PastSnapshot {
             objects: self.tree.clone(),
             uids: self.indexes.uids().cloned(),
-            replaced: self.replaced,
+            replaced_bytes: self.replaced_bytes,
         }
     }
 }
 
 /// Indexes to be built.
 #[derive(Debug, Default)]
-struct Wanted {
+struct RequestedIndexes {
     /// On the label that was asked for last.
     label: Option<String>,
     /// On the hash of uids.
@@ -120,13 +120,13 @@ struct Wanted {
 
 /// The cache's content at one revision.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct Snapshot {
     /// The revision.
     pub revision: i64,
     /// The objects.
     pub tree: Tree<Object>,
     indexes: Arc<Indexes>,
-    replaced: u64,
+    replaced_bytes: u64,
     pub(crate) generation: u64,
 }
 
@@ -159,7 +159,7 @@ impl WatchCache {
         resource: &'static Resource,
         prefix: Vec<u8>,
         gates: FeatureGates,
-        figures: Figures,
+        metrics: Metrics,
     ) -> Arc<Self> {
         Arc::new(Self {
             resource,
@@ -167,14 +167,14 @@ impl WatchCache {
             stream_key: format!("cache/{}", resource.name),
             gates,
             state: Mutex::default(),
-            gauges: figures.cache(resource),
+            gauges: metrics.cache(resource),
             freshness: Freshness::default(),
-            hub: Hub::new(resource),
-            wanted: Mutex::default(),
-            index_wanted: Notify::new(),
-            progress_doubted: Notify::new(),
+            broadcaster: Broadcaster::new(resource),
+            requested_indexes: Mutex::default(),
+            index_requested: Notify::new(),
+            progress_unknown: Notify::new(),
             open_lists: Arc::default(),
-            figures,
+            metrics,
             created: Instant::now(),
         })
     }
@@ -184,7 +184,7 @@ impl WatchCache {
         Decoder {
             resource: self.resource,
             prefix: &self.prefix,
-            figures: &self.figures,
+            metrics: &self.metrics,
         }
     }
 
@@ -209,24 +209,30 @@ impl WatchCache {
     }
 
     /// How long it has not been ready.
-    pub fn down(&self) -> Duration {
-        self.state.lock().lost.unwrap_or(self.created).elapsed()
+    pub fn not_ready_for(&self) -> Duration {
+        self.state
+            .lock()
+            .not_ready_since
+            .unwrap_or(self.created)
+            .elapsed()
     }
 
     /// What a client is told whose request needs a cache that is not filled: when to come back.
     pub(crate) fn not_ready(&self) -> Status {
-        let seconds = (0.06 * self.down().as_secs_f64()).exp().clamp(1.0, 30.0);
+        let seconds = (0.06 * self.not_ready_for().as_secs_f64())
+            .exp()
+            .clamp(1.0, 30.0);
         Status::too_many_requests("storage is (re)initializing", seconds as u32)
     }
 
     /// What it holds now. Constant time.
-    pub fn view(&self) -> View {
+    pub fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
-        View {
+        Snapshot {
             revision: state.revision,
             tree: state.tree.clone(),
             indexes: state.indexes.clone(),
-            replaced: state.replaced,
+            replaced_bytes: state.replaced_bytes,
             generation: state.generation,
         }
     }
@@ -237,16 +243,16 @@ impl WatchCache {
     }
 
     /// Counts a list of `view` among those that are being sent, until what this returns is dropped.
-    pub(crate) fn open_list(&self, view: &View) -> OpenList {
-        self.open_lists.open(view.replaced)
+    pub(crate) fn open_list(&self, snapshot: &Snapshot) -> OpenList {
+        self.open_lists.open(snapshot.replaced_bytes)
     }
 
     /// What lists that are being sent keep in memory beside the older states that are kept anyway.
     pub(crate) fn pinned(&self) -> Pinned {
         let freed = {
             let state = self.state.lock();
-            let oldest = state.snapshots.oldest();
-            oldest.map_or(state.replaced, |kept| kept.replaced)
+            let oldest = state.past_snapshots.oldest();
+            oldest.map_or(state.replaced_bytes, |kept| kept.replaced_bytes)
         };
         self.open_lists.pinned(freed)
     }
@@ -255,10 +261,10 @@ impl WatchCache {
     ///
     /// # Errors
     /// The revision that it has then.
-    pub async fn reach(&self, revision: i64) -> Result<View, i64> {
-        let _timed = self.figures.wait(self.resource);
-        match self.freshness.reach(revision).await {
-            true => Ok(self.view()),
+    pub async fn wait_until_fresh(&self, revision: i64) -> Result<Snapshot, i64> {
+        let _timed = self.metrics.wait(self.resource);
+        match self.freshness.wait_until_fresh(revision).await {
+            true => Ok(self.snapshot()),
             false => Err(self.freshness.position().revision),
         }
     }
@@ -267,7 +273,7 @@ impl WatchCache {
     ///
     /// # Errors
     /// Why it cannot tell: see [`NoSnapshot`].
-    pub(crate) fn snapshot(&self, revision: i64) -> Result<View, NoSnapshot> {
+    pub(crate) fn snapshot_at(&self, revision: i64) -> Result<Snapshot, NoSnapshot> {
         let state = self.state.lock();
         if state.inconsistent {
             return Err(NoSnapshot::Inconsistent);
@@ -275,12 +281,15 @@ impl WatchCache {
         if !self.gates.list_from_cache_snapshot || revision > state.revision {
             return Err(NoSnapshot::NotKept);
         }
-        let kept = state.snapshots.at(revision).ok_or(NoSnapshot::NotKept)?;
-        Ok(View {
+        let kept = state
+            .past_snapshots
+            .at(revision)
+            .ok_or(NoSnapshot::NotKept)?;
+        Ok(Snapshot {
             revision,
             tree: kept.objects.clone(),
             indexes: Arc::new(Indexes::of_uids(kept.uids.clone())),
-            replaced: kept.replaced,
+            replaced_bytes: kept.replaced_bytes,
             generation: state.generation,
         })
     }
@@ -288,43 +297,43 @@ impl WatchCache {
     /// The objects of a view among which all are that the filter selects, in key order. A label that is asked
     /// for often enough to matter is indexed from its first use on, and so is the hash of uids; that use itself
     /// looks at every object.
-    pub(crate) fn candidates(&self, view: &View, filter: &Filter) -> Candidates {
+    pub(crate) fn candidates(&self, snapshot: &Snapshot, filter: &Filter) -> Candidates {
         let mut by_value = None;
         if self.gates.cache_index && !filter.selects_whole_shard() {
-            if let Some(label) = view.indexes.lacks(filter) {
-                self.want_index(|wanted| wanted.label = Some(label.to_owned()));
+            if let Some(label) = snapshot.indexes.missing_label(filter) {
+                self.request_index(|requested| requested.label = Some(label.to_owned()));
             }
-            by_value = view.indexes.candidates(filter, view.tree.len());
+            by_value = snapshot.indexes.candidates(filter, snapshot.tree.len());
         }
         let Some(found) = by_value else {
-            return self.shard(view, filter);
+            return self.shard(snapshot, filter);
         };
         match (filter.indexed_shard(), &found.objects) {
             // Uids are spread evenly, so that is about how many the shard has.
-            (Some(shard), Objects::All(some))
+            (Some(shard), ObjectSet::All(some))
                 if shard.key() == ShardKey::Uid
-                    && view.tree.len() as f64 * shard.share() < some.len() as f64 =>
+                    && snapshot.tree.len() as f64 * shard.share() < some.len() as f64 =>
             {
-                self.shard(view, filter)
+                self.shard(snapshot, filter)
             }
             _ => found,
         }
     }
 
     /// As [`Self::candidates`], where only the shard is looked at.
-    pub(crate) fn shard(&self, view: &View, filter: &Filter) -> Candidates {
-        let found = view.indexes.shard(filter, &view.tree);
+    pub(crate) fn shard(&self, snapshot: &Snapshot, filter: &Filter) -> Candidates {
+        let found = snapshot.indexes.shard(filter, &snapshot.tree);
         found.unwrap_or_else(|| {
             if filter.indexed_shard().is_some() {
-                self.want_index(|wanted| wanted.uids = true);
+                self.request_index(|requested| requested.uids = true);
             }
-            Candidates::all(view.tree.clone())
+            Candidates::all(snapshot.tree.clone())
         })
     }
 
     /// The revision up to which every event was put into its watchers' queues.
-    pub(crate) fn handed_out(&self) -> i64 {
-        self.hub.revision()
+    pub(crate) fn dispatched_revision(&self) -> i64 {
+        self.broadcaster.revision()
     }
 
     /// Whether a watch can begin after `revision`; answers the fill that it follows. A revision that is ahead
@@ -332,10 +341,10 @@ impl WatchCache {
     ///
     /// # Errors
     /// The oldest revision that it could begin after.
-    pub(crate) fn can_resume(&self, revision: i64) -> Result<u64, TooOld> {
+    pub(crate) fn resume_after(&self, revision: i64) -> Result<u64, TooOld> {
         let state = self.state.lock();
-        let floor = state.ring.floor();
-        let left = revision > state.revision && revision <= state.abandoned;
+        let floor = state.history.floor();
+        let left = revision > state.revision && revision <= state.abandoned_revision;
         match revision < floor || left {
             true => Err(TooOld { floor }),
             false => Ok(state.generation),
@@ -356,11 +365,11 @@ impl WatchCache {
         if !state.ready || state.generation != generation {
             return CatchUp::Lost;
         }
-        match state.ring.after(revision, most) {
+        match state.history.after(revision, most) {
             Err(TooOld { .. }) => CatchUp::Lost,
             Ok(events) if events.is_empty() => CatchUp::Joined {
                 subscription: self
-                    .hub
+                    .broadcaster
                     .subscribe(interest.clone(), self.queue_capacity(&state, interest)),
                 revision: state.revision,
             },
@@ -376,13 +385,13 @@ impl WatchCache {
             true => 1_000,
             false => 100,
         };
-        state.ring.capacity().div_ceil(75).clamp(10, most)
+        state.history.capacity().div_ceil(75).clamp(10, most)
     }
 
     /// Watches that have joined.
     #[cfg(test)]
     pub(crate) fn joined(&self) -> usize {
-        self.hub.queues().len()
+        self.broadcaster.queues().len()
     }
 
     /// Changes the state, then tells those who wait for it.
@@ -394,8 +403,8 @@ impl WatchCache {
                 state.revision,
                 state.tree.len(),
                 state.tree.weight(),
-                state.snapshots.len(),
-                state.ring.capacity(),
+                state.past_snapshots.len(),
+                state.history.capacity(),
             );
             let position = Position {
                 ready: state.ready,

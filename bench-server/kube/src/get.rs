@@ -29,7 +29,7 @@ impl ResourceHandler {
                     Status::too_large_resource_version(revision as u64, current as u64, 1)
                 };
                 cache
-                    .reach(revision)
+                    .wait_until_fresh(revision)
                     .await
                     .map_err(late)?
                     .tree
@@ -43,7 +43,7 @@ impl ResourceHandler {
 
     /// The object as storage has it, which must not be older than `least`.
     async fn get_stored(&self, key: &str, least: i64) -> Result<Option<Object>, Status> {
-        let timed = self.figures.etcd_request(Operation::Get, self.resource);
+        let timed = self.metrics.etcd_request(Operation::Get, self.resource);
         let whole = [&self.prefix[..], key.as_bytes()].concat();
         let found = self
             .backend

@@ -13,8 +13,8 @@ mod plan;
 use kube_api::{ListOptions, Status};
 
 use self::from_cache::NotFromCache;
-use self::page::Listing;
-use self::plan::Plan;
+use self::page::ObjectList;
+use self::plan::ListPlan;
 use crate::resource_handler::ResourceHandler;
 
 impl ResourceHandler {
@@ -22,24 +22,24 @@ impl ResourceHandler {
     ///
     /// # Errors
     /// The Status to be sent: bad options, an expired or unreached revision, storage's failures.
-    pub async fn list(&self, namespace: &str, options: &ListOptions) -> Result<Listing, Status> {
+    pub async fn list(&self, namespace: &str, options: &ListOptions) -> Result<ObjectList, Status> {
         options.validate_list()?;
-        let plan = Plan::new(self.resource, namespace, options, self.gates)?;
+        let plan = ListPlan::new(self.resource, namespace, options, self.gates)?;
         let from_cache = match &self.cache {
             Some(cache) => self.list_from_cache(cache, &plan).await?,
             None => Err(NotFromCache::NoCache),
         };
-        let mut listing = match from_cache {
-            Ok(listing) => listing,
+        let mut list = match from_cache {
+            Ok(list) => list,
             Err(reason) => {
                 self.count_not_from_cache(reason);
                 self.list_from_etcd(&plan).await?
             }
         };
         if let Some(shard) = plan.filter.shard() {
-            listing.meta.shard_selector = shard.to_string();
+            list.meta.shard_selector = shard.to_string();
         }
-        self.figures.lists.served(self.resource, listing.served);
-        Ok(listing)
+        self.metrics.lists.count(self.resource, list.stats);
+        Ok(list)
     }
 }

@@ -11,12 +11,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use self::labels::ByResource;
-use self::lists::ListFigures;
+use self::lists::ListMetrics;
 pub use self::lists::ServedFrom;
-use self::requests::RequestFigures;
-use self::timer::{ETCD_BUCKETS, Timed};
+use self::requests::RequestMetrics;
+use self::timer::{ETCD_BUCKETS, Timer};
 pub use self::undecodable::Undecodable;
-use self::watch::WatchFigures;
+use self::watch::WatchMetrics;
 use crate::resource::Resource;
 
 pub(crate) mod labels;
@@ -81,7 +81,7 @@ pub enum Operation {
 
 /// All figures of the tier. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Figures {
+pub struct Metrics {
     read_wait: Family<ByResource, Histogram, fn() -> Histogram>,
     consistent_reads: Family<ByOutcome, Counter>,
     initializations: Family<ByResource, Counter>,
@@ -104,17 +104,17 @@ pub struct Figures {
     stored_objects: Family<ByResource, Gauge>,
     decode_errors: Family<ByResource, Counter>,
     /// Of lists.
-    pub(crate) lists: ListFigures,
+    pub(crate) lists: ListMetrics,
     /// Of requests.
-    pub(crate) requests: RequestFigures,
+    pub(crate) requests: RequestMetrics,
     /// Of the watch cache's events and of watches.
-    pub(crate) watch: WatchFigures,
+    pub(crate) watch: WatchMetrics,
 }
 
-impl Figures {
+impl Metrics {
     /// Registers every figure.
     pub fn new(registry: &mut Registry) -> Self {
-        let figures = Self {
+        let metrics = Self {
             read_wait: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
             etcd_requests: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
             consistent_reads: Family::default(),
@@ -136,11 +136,11 @@ impl Figures {
             size_estimate: Family::default(),
             stored_objects: Family::default(),
             decode_errors: Family::default(),
-            lists: ListFigures::new(registry),
-            requests: RequestFigures::new(registry),
-            watch: WatchFigures::new(registry),
+            lists: ListMetrics::new(registry),
+            requests: RequestMetrics::new(registry),
+            watch: WatchMetrics::new(registry),
         };
-        let f = figures.clone();
+        let f = metrics.clone();
         registry.register(
             "apiserver_watch_cache_read_wait_seconds",
             "Time that a consistent read waited for the cache",
@@ -242,11 +242,11 @@ impl Figures {
             "Stored values that are no objects",
             f.decode_errors,
         );
-        figures
+        metrics
     }
 
     /// Times a call to etcd until the answer is dropped.
-    pub(crate) fn etcd_request(&self, operation: Operation, resource: &Resource) -> Timed {
+    pub(crate) fn etcd_request(&self, operation: Operation, resource: &Resource) -> Timer {
         if operation == Operation::GetCurrentResourceVersion {
             self.revision_reads
                 .get_or_create(&ByResource::of(resource))
@@ -266,12 +266,12 @@ impl Figures {
             group: resource.group,
             resource: resource.name,
         };
-        Timed::start(&self.etcd_requests.get_or_create(&labels))
+        Timer::start(&self.etcd_requests.get_or_create(&labels))
     }
 
     /// Times a wait for the cache.
-    pub(crate) fn wait(&self, resource: &Resource) -> Timed {
-        Timed::start(&self.read_wait.get_or_create(&ByResource::of(resource)))
+    pub(crate) fn wait(&self, resource: &Resource) -> Timer {
+        Timer::start(&self.read_wait.get_or_create(&ByResource::of(resource)))
     }
 
     pub(crate) fn consistent_read(&self, resource: &Resource, fresh: bool) {
@@ -289,7 +289,7 @@ impl Figures {
         }
     }
 
-    pub(crate) fn filled(&self, resource: &Resource, seconds: f64) {
+    pub(crate) fn initialized(&self, resource: &Resource, seconds: f64) {
         self.initializations
             .get_or_create(&ByResource::of(resource))
             .inc();
@@ -298,7 +298,7 @@ impl Figures {
             .observe(seconds);
     }
 
-    pub(crate) fn fill_failed(&self, resource: &Resource) {
+    pub(crate) fn initialization_failed(&self, resource: &Resource) {
         self.initialization_errors
             .get_or_create(&ByResource::of(resource))
             .inc();
@@ -345,34 +345,34 @@ impl Figures {
     }
 
     /// The gauges of a resource's cache.
-    pub(crate) fn cache(&self, resource: &Resource) -> CacheFigures {
+    pub(crate) fn cache(&self, resource: &Resource) -> CacheGauges {
         let label = ByResource::of(resource);
         let gauge = |family: &Family<ByResource, Gauge>| family.get_or_create(&label).clone();
-        CacheFigures {
+        CacheGauges {
             resource_version: gauge(&self.resource_version),
             cached_objects: gauge(&self.cached_objects),
             stored_objects: gauge(&self.stored_objects),
             cached_bytes: gauge(&self.cached_bytes),
             size_estimate: gauge(&self.size_estimate),
             snapshots: gauge(&self.snapshots),
-            ring_capacity: self.watch.ring_capacity(resource),
+            history_capacity: self.watch.history_capacity(resource),
         }
     }
 }
 
 /// The gauges of one cache, looked up once: every write sets all of them, and readers wait meanwhile.
 #[derive(Debug)]
-pub(crate) struct CacheFigures {
+pub(crate) struct CacheGauges {
     resource_version: Gauge,
     cached_objects: Gauge,
     stored_objects: Gauge,
     cached_bytes: Gauge,
     size_estimate: Gauge,
     snapshots: Gauge,
-    ring_capacity: Gauge,
+    history_capacity: Gauge,
 }
 
-impl CacheFigures {
+impl CacheGauges {
     /// The cache as it stands after a change. Seven stores.
     pub(crate) fn set(
         &self,
@@ -380,7 +380,7 @@ impl CacheFigures {
         objects: u64,
         bytes: u64,
         snapshots: usize,
-        ring_capacity: usize,
+        history_capacity: usize,
     ) {
         self.resource_version.set(revision);
         self.cached_objects.set(objects as i64);
@@ -388,6 +388,6 @@ impl CacheFigures {
         self.cached_bytes.set(bytes as i64);
         self.size_estimate.set(bytes as i64);
         self.snapshots.set(snapshots as i64);
-        self.ring_capacity.set(ring_capacity as i64);
+        self.history_capacity.set(history_capacity as i64);
     }
 }

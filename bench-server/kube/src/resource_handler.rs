@@ -7,7 +7,7 @@ use memory::admission::Admission;
 
 use crate::cache::WatchCache;
 use crate::feature_gates::FeatureGates;
-use crate::metrics::Figures;
+use crate::metrics::Metrics;
 use crate::resource::Resource;
 use crate::storage::decoder::Decoder;
 use crate::storage::list_reader::StreamSupport;
@@ -29,7 +29,7 @@ pub struct ResourceHandler {
     /// Whether storage has RangeStream.
     pub streams: Arc<StreamSupport>,
     /// Metrics.
-    pub figures: Figures,
+    pub metrics: Metrics,
     /// Room for lists that are read from storage as a whole.
     pub admission: Admission,
 }
@@ -46,7 +46,7 @@ impl ResourceHandler {
         Decoder {
             resource: self.resource,
             prefix: &self.prefix,
-            figures: &self.figures,
+            metrics: &self.metrics,
         }
     }
 }

@@ -19,7 +19,7 @@ use memory::metrics;
 use crate::cache::WatchCache;
 pub use crate::feature_gates::FeatureGates;
 use crate::http::service::KubeService;
-use crate::metrics::Figures;
+use crate::metrics::Metrics;
 use crate::resource::RESOURCES;
 use crate::resource_handler::ResourceHandler;
 use crate::storage::compaction;
@@ -202,17 +202,17 @@ impl KubeTier {
         let admission = Admission::new(response_bytes(common));
         registry.register_collector(admission.collector());
         tls.register(&mut registry);
-        let figures = Figures::new(&mut registry);
+        let metrics = Metrics::new(&mut registry);
         let gates = flags.feature_gates;
         let streams = Arc::new(StreamSupport::new(gates.etcd_range_stream));
         let mut tasks = Tasks::default();
-        let listers = RESOURCES
+        let handlers = RESOURCES
             .iter()
             .map(|resource| {
                 let prefix = resource.prefix(&flags.etcd_prefix);
                 let cache = flags
                     .watch_cache
-                    .then(|| WatchCache::new(resource, prefix.clone(), gates, figures.clone()));
+                    .then(|| WatchCache::new(resource, prefix.clone(), gates, metrics.clone()));
                 if let Some(cache) = &cache {
                     let kept = cache.clone().run(backend.clone(), streams.clone());
                     tasks.spawn(format!("the watch cache of {}", resource.name), kept);
@@ -224,7 +224,7 @@ impl KubeTier {
                     gates,
                     backend: backend.clone(),
                     streams: streams.clone(),
-                    figures: figures.clone(),
+                    metrics: metrics.clone(),
                     admission: admission.clone(),
                 }
             })
@@ -232,7 +232,7 @@ impl KubeTier {
         if let Some(interval) = flags.compaction_interval() {
             tasks.spawn("compaction", compaction::run(backend.clone(), interval));
         }
-        let service = KubeService::new(listers, registry, common.enable_debug_endpoints);
+        let service = KubeService::new(handlers, registry, common.enable_debug_endpoints);
         let urls = bound.iter().map(|bound| bound.url.clone()).collect();
         let limits = Limits::new(flags.http2_max_streams_per_connection, common);
         let workers = Workers::start(common.worker_threads, common.gather_writes, limits)?;

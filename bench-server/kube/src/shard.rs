@@ -6,5 +6,5 @@ mod hash_filter;
 pub(crate) mod interval_tree;
 pub(crate) mod merge;
 pub(crate) mod namespaces;
-pub mod objects;
+pub mod object_set;
 pub(crate) mod uid_index;

@@ -92,13 +92,13 @@ pub(super) async fn ready(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct TestResponse {
     pub(super) code: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", self.body.escape_ascii()))
@@ -140,7 +140,7 @@ pub(super) async fn request(
     method: Method,
     path: &str,
     accept: &str,
-) -> Answer {
+) -> TestResponse {
     ask(service, method, path, &[("accept", accept)]).await
 }
 
@@ -150,23 +150,23 @@ async fn ask(
     method: Method,
     path: &str,
     headers: &[(&str, &str)],
-) -> Answer {
+) -> TestResponse {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
     let body = http_body_util::Empty::<bytes::Bytes>::new();
-    let response = service.answer(request.body(body).expect("a request")).await;
+    let response = service.serve(request.body(body).expect("a request")).await;
     let (head, body) = response.into_parts();
     let body = body.collect().await.expect("infallible").to_bytes();
-    Answer {
+    TestResponse {
         code: head.status,
         headers: head.headers,
         body: body.to_vec(),
     }
 }
 
-pub(super) async fn get(service: &KubeService, path: &str) -> Answer {
+pub(super) async fn get(service: &KubeService, path: &str) -> TestResponse {
     request(service, Method::GET, path, "").await
 }
 

@@ -12,7 +12,7 @@ pub mod event_encoder;
 mod event_buffer;
 mod gzip;
 mod plan;
-mod source;
+mod start;
 mod uncached;
 
 #[cfg(test)]
@@ -24,18 +24,18 @@ use kube_api::{ListOptions, Status};
 
 use self::body::WatchBody;
 use self::event_encoder::EventEncoder;
-use self::plan::{After, Plan, Start};
-use self::source::{Beginning, Feed};
-use self::uncached::Direct;
+use self::plan::{StartRevision, StartWith, WatchPlan};
+use self::start::{EventSource, WatchStart};
+use self::uncached::StorageWatcher;
 use crate::cache::WatchCache;
 use crate::cache::broadcaster::interest::Interest;
 use crate::metrics::Operation;
 use crate::resource::filter::Filter;
-use crate::resource::representation::Form;
+use crate::resource::representation::Representation;
 use crate::resource_handler::ResourceHandler;
-use crate::shard::objects::Objects;
+use crate::shard::object_set::ObjectSet;
 use crate::storage::error::storage_error;
-use crate::storage::list_reader::Source;
+use crate::storage::list_reader::ListReader;
 
 impl ResourceHandler {
     /// Answers a WATCH of all namespaces (`namespace` empty) or of one. `gzip` when the client takes it.
@@ -47,11 +47,11 @@ impl ResourceHandler {
         &self,
         namespace: &str,
         options: &ListOptions,
-        form: Form,
+        representation: Representation,
         gzip: bool,
     ) -> Result<WatchBody, Status> {
         options.validate_watch(self.gates.watch_list)?;
-        let plan = Plan::new(options, self.gates.watch_list)?;
+        let plan = WatchPlan::new(options, self.gates.watch_list)?;
         let below = match namespace {
             "" => String::new(),
             namespace => format!("{namespace}/"),
@@ -72,17 +72,17 @@ impl ResourceHandler {
         }
         let gzip = gzip && plan.is_watch_list() && self.gates.watch_list_compression;
         let began = tokio::time::Instant::now();
-        let beginning = match &self.cache {
-            Some(cache) => self.begin_cached(cache, &plan, &interest).await,
-            None => self.begin_direct(&plan, &interest).await,
+        let start = match &self.cache {
+            Some(cache) => self.start_from_cache(cache, &plan, &interest).await,
+            None => self.start_from_storage(&plan, &interest).await,
         };
-        let encoder = EventEncoder::new(self.resource, form);
+        let encoder = EventEncoder::new(self.resource, representation);
         let body = WatchBody::new(
             plan,
             interest,
             encoder,
-            beginning,
-            self.figures.watch.clone(),
+            start,
+            self.metrics.watch.clone(),
             began,
         );
         Ok(match gzip {
@@ -91,100 +91,106 @@ impl ResourceHandler {
         })
     }
 
-    async fn begin_cached(
+    async fn start_from_cache(
         &self,
         cache: &Arc<WatchCache>,
-        plan: &Plan,
+        plan: &WatchPlan,
         interest: &Interest,
-    ) -> Result<Beginning, Status> {
+    ) -> Result<WatchStart, Status> {
         if plan.is_watch_list() && !cache.has_progress() {
             return Err(Status::internal_error(
                 "a watch stream was requested by the client but etcd cannot report its progress",
             ));
         }
-        let state_at = async |revision| match cache.reach(revision).await {
-            Ok(view) => Ok(view),
+        let state_at = async |revision| match cache.wait_until_fresh(revision).await {
+            Ok(snapshot) => Ok(snapshot),
             Err(current) => Err(Status::too_large_resource_version(
                 revision as u64,
                 current as u64,
                 1,
             )),
         };
-        let view = match plan.start {
-            Start::State(After::Anything) => cache.view(),
-            Start::State(After::Now) => state_at(self.current_revision().await?).await?,
-            Start::State(After::Revision(revision)) => state_at(revision).await?,
-            Start::Events(after) => {
+        let snapshot = match plan.start {
+            StartWith::InitialEvents(StartRevision::Any) => cache.snapshot(),
+            StartWith::InitialEvents(StartRevision::Latest) => {
+                state_at(self.current_revision().await?).await?
+            }
+            StartWith::InitialEvents(StartRevision::At(revision)) => state_at(revision).await?,
+            StartWith::EventsAfter(after) => {
                 let revision = match after {
-                    After::Anything => cache.view().revision,
-                    After::Now => self.current_revision().await?,
-                    After::Revision(revision) => revision,
+                    StartRevision::Any => cache.snapshot().revision,
+                    StartRevision::Latest => self.current_revision().await?,
+                    StartRevision::At(revision) => revision,
                 };
                 let generation = cache
-                    .can_resume(revision)
+                    .resume_after(revision)
                     .map_err(|too_old| Status::expired_watch(revision, too_old.floor))?;
-                return Ok(Beginning {
+                return Ok(WatchStart {
                     state: None,
                     revision,
-                    feed: Feed::Cache(cache.clone(), generation),
+                    source: EventSource::Cache(cache.clone(), generation),
                     open: None,
                 });
             }
         };
-        Ok(Beginning {
-            state: Some(cache.shard(&view, interest.filter()).objects),
-            revision: view.revision,
-            feed: Feed::Cache(cache.clone(), view.generation),
-            open: Some(cache.open_list(&view)),
+        Ok(WatchStart {
+            state: Some(cache.shard(&snapshot, interest.filter()).objects),
+            revision: snapshot.revision,
+            source: EventSource::Cache(cache.clone(), snapshot.generation),
+            open: Some(cache.open_list(&snapshot)),
         })
     }
 
-    async fn begin_direct(&self, plan: &Plan, interest: &Interest) -> Result<Beginning, Status> {
-        let feed = Feed::Etcd(Box::new(Direct {
+    async fn start_from_storage(
+        &self,
+        plan: &WatchPlan,
+        interest: &Interest,
+    ) -> Result<WatchStart, Status> {
+        let source = EventSource::Etcd(Box::new(StorageWatcher {
             backend: self.backend.clone(),
             resource: self.resource,
             prefix: self.prefix.clone(),
-            figures: self.figures.clone(),
+            metrics: self.metrics.clone(),
         }));
         let wanted = match plan.start {
-            Start::State(After::Revision(revision)) => revision,
-            Start::State(_) => 0,
-            Start::Events(after) => {
+            StartWith::InitialEvents(StartRevision::At(revision)) => revision,
+            StartWith::InitialEvents(_) => 0,
+            StartWith::EventsAfter(after) => {
                 let revision = match after {
-                    After::Revision(revision) => revision,
-                    After::Anything | After::Now => self.current_revision().await?,
+                    StartRevision::At(revision) => revision,
+                    StartRevision::Any | StartRevision::Latest => self.current_revision().await?,
                 };
-                return Ok(Beginning {
+                return Ok(WatchStart {
                     state: None,
                     revision,
-                    feed,
+                    source,
                     open: None,
                 });
             }
         };
-        let source = Source {
+        let reader = ListReader {
             backend: &*self.backend,
             decoder: self.decoder(),
             below: interest.below(),
             start: "",
             revision: 0,
         };
-        let filled = source.read(&self.streams).await.map_err(storage_error)?;
-        if filled.revision < wanted {
-            let (wanted, current) = (wanted as u64, filled.revision as u64);
+        let listed = reader.read(&self.streams).await.map_err(storage_error)?;
+        if listed.revision < wanted {
+            let (wanted, current) = (wanted as u64, listed.revision as u64);
             return Err(Status::too_large_resource_version(wanted, current, 1));
         }
-        Ok(Beginning {
-            state: Some(Objects::All(filled.tree)),
-            revision: filled.revision,
-            feed,
+        Ok(WatchStart {
+            state: Some(ObjectSet::All(listed.tree)),
+            revision: listed.revision,
+            source,
             open: None,
         })
     }
 
     async fn current_revision(&self) -> Result<i64, Status> {
         let _timed = self
-            .figures
+            .metrics
             .etcd_request(Operation::GetCurrentResourceVersion, self.resource);
         let read = self.backend.current_revision(&self.prefix).await;
         read.map_err(storage_error)

@@ -16,27 +16,27 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use self::interest::{Interest, Place};
-use self::watcher_groups::{Crowd, Found, Group};
-use super::event::{Dispatched, Event, EventType};
+use self::interest::{Interest, LookupKey};
+use self::watcher_groups::{MatchedGroups, WatcherGroup, WatcherGroups};
+use super::event::{CachingEvent, Event, EventType};
 use super::index::indexed_value;
-use super::watcher_queue::{Delivery, Queue};
+use super::watcher_queue::{Delivery, WatcherQueue};
 use crate::resource::Resource;
 
 /// Watchers by where they are looked up.
 #[derive(Debug, Default)]
-struct Places {
-    by_key: HashMap<Vec<u8>, Crowd>,
-    by_field: HashMap<Vec<u8>, Crowd>,
-    by_namespace: HashMap<Vec<u8>, Crowd>,
-    everywhere: Crowd,
+struct IndexedWatchers {
+    by_key: HashMap<Vec<u8>, WatcherGroups>,
+    by_field: HashMap<Vec<u8>, WatcherGroups>,
+    by_namespace: HashMap<Vec<u8>, WatcherGroups>,
+    everywhere: WatcherGroups,
 }
 
 /// The watchers of a resource.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct Broadcaster {
     resource: &'static Resource,
-    places: Mutex<Places>,
+    watchers: Mutex<IndexedWatchers>,
     /// Everything up to here was handed out.
     revision: AtomicI64,
 }
@@ -44,28 +44,28 @@ pub(crate) struct Hub {
 /// A watcher's place in a hub; dropping it leaves.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    hub: Arc<Hub>,
+    broadcaster: Arc<Broadcaster>,
     interest: Arc<Interest>,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<WatcherQueue>,
 }
 
 /// The watchers of one event, and what they are told.
-type Audience = (EventType, Arc<Vec<Arc<Queue>>>);
+type Recipients = (EventType, Arc<Vec<Arc<WatcherQueue>>>);
 
 /// What became of an event.
 #[derive(Debug)]
-pub(crate) struct HandedOut {
+pub(crate) struct Broadcast {
     /// Queues without room.
-    pub(crate) blocked: Vec<(Arc<Queue>, Delivery)>,
+    pub(crate) blocked: Vec<(Arc<WatcherQueue>, Delivery)>,
     /// Tests of a shard that failed, or would have.
     pub(crate) filtered: u64,
 }
 
-impl Hub {
+impl Broadcaster {
     pub(crate) fn new(resource: &'static Resource) -> Arc<Self> {
         Arc::new(Self {
             resource,
-            places: Mutex::default(),
+            watchers: Mutex::default(),
             revision: AtomicI64::new(0),
         })
     }
@@ -86,66 +86,67 @@ impl Hub {
         interest: Arc<Interest>,
         capacity: usize,
     ) -> Subscription {
-        let queue = Arc::new(Queue::new(capacity));
-        let mut places = self.places.lock();
-        places.at(interest.place()).join(&interest, &queue);
+        let queue = Arc::new(WatcherQueue::new(capacity));
+        let mut watchers = self.watchers.lock();
+        watchers.at(interest.lookup_key()).join(&interest, &queue);
         Subscription {
-            hub: self.clone(),
+            broadcaster: self.clone(),
             interest,
             queue,
         }
     }
 
     /// Puts an event into every queue that wants it and has room.
-    pub(crate) fn hand_out(&self, event: &Arc<Event>) -> HandedOut {
+    pub(crate) fn broadcast(&self, event: &Arc<Event>) -> Broadcast {
         let mut blocked = Vec::new();
-        let (audiences, filtered) = self.audiences(event);
-        let dispatched = Arc::new(Dispatched::new(event.clone()));
-        for (event_type, watchers) in audiences {
+        let (recipients, filtered) = self.recipients(event);
+        let dispatched = Arc::new(CachingEvent::new(event.clone()));
+        for (event_type, watchers) in recipients {
             for queue in watchers.iter() {
                 let delivery = Delivery {
                     event: dispatched.clone(),
                     event_type,
                 };
-                if let Err(delivery) = queue.offer(delivery) {
+                if let Err(delivery) = queue.try_send(delivery) {
                     blocked.push((queue.clone(), delivery));
                 }
             }
         }
-        HandedOut { blocked, filtered }
+        Broadcast { blocked, filtered }
     }
 
     /// Looks up who may want the event under the lock, and asks their filters outside of it.
-    fn audiences(&self, event: &Event) -> (Vec<Audience>, u64) {
-        let mut found = Found::default();
+    fn recipients(&self, event: &Event) -> (Vec<Recipients>, u64) {
+        let mut found = MatchedGroups::default();
         {
-            let mut places = self.places.lock();
-            places.everywhere.find(event, &mut found);
-            let mut look = |crowd: Option<&mut Crowd>| {
-                if let Some(crowd) = crowd {
-                    crowd.find(event, &mut found);
+            let mut watchers = self.watchers.lock();
+            watchers.everywhere.find(event, &mut found);
+            let mut find = |groups: Option<&mut WatcherGroups>| {
+                if let Some(groups) = groups {
+                    groups.find(event, &mut found);
                 }
             };
-            if !places.by_key.is_empty() {
-                look(places.by_key.get_mut(event.key()));
+            if !watchers.by_key.is_empty() {
+                find(watchers.by_key.get_mut(event.key()));
             }
-            if !places.by_namespace.is_empty()
+            if !watchers.by_namespace.is_empty()
                 && let Some(slash) = event.key().iter().position(|byte| *byte == b'/')
             {
-                look(places.by_namespace.get_mut(&event.key()[..=slash]));
+                find(watchers.by_namespace.get_mut(&event.key()[..=slash]));
             }
-            if !places.by_field.is_empty() {
+            if !watchers.by_field.is_empty() {
                 let value = |object| indexed_value(self.resource, object);
                 let (old, new) = (event.old().map(value), event.new_object().map(value));
-                look(old.and_then(|old| places.by_field.get_mut(old)));
+                find(old.and_then(|old| watchers.by_field.get_mut(old)));
                 if new != old {
-                    look(new.and_then(|new| places.by_field.get_mut(new)));
+                    find(new.and_then(|new| watchers.by_field.get_mut(new)));
                 }
             }
         }
-        let told = |group: Group| Some((group.interest.event_type(event)?, group.watchers));
-        let audiences = found.groups.into_iter().filter_map(told).collect();
-        (audiences, found.filtered)
+        let to_recipients =
+            |group: WatcherGroup| Some((group.interest.event_type(event)?, group.watchers));
+        let recipients = found.groups.into_iter().filter_map(to_recipients).collect();
+        (recipients, found.filtered)
     }
 
     /// Closes every queue: what they were told no longer joins up with what comes.
@@ -156,42 +157,44 @@ impl Hub {
     }
 
     /// The queues of all watchers that are there.
-    pub(crate) fn queues(&self) -> Vec<Arc<Queue>> {
-        let places = self.places.lock();
-        let crowds = [&places.by_key, &places.by_field, &places.by_namespace];
-        let crowds = crowds.into_iter().flat_map(HashMap::values);
-        let groups = crowds.chain([&places.everywhere]).flat_map(Crowd::groups);
+    pub(crate) fn queues(&self) -> Vec<Arc<WatcherQueue>> {
+        let watchers = self.watchers.lock();
+        let maps = [&watchers.by_key, &watchers.by_field, &watchers.by_namespace];
+        let maps = maps.into_iter().flat_map(HashMap::values);
+        let groups = maps
+            .chain([&watchers.everywhere])
+            .flat_map(WatcherGroups::groups);
         groups
             .flat_map(|group| group.watchers.iter().cloned())
             .collect()
     }
 
-    fn leave(&self, interest: &Interest, queue: &Arc<Queue>) {
-        let mut places = self.places.lock();
-        places.at(interest.place()).leave(interest, queue);
-        places.prune(interest.place());
+    fn leave(&self, interest: &Interest, queue: &Arc<WatcherQueue>) {
+        let mut watchers = self.watchers.lock();
+        watchers.at(interest.lookup_key()).leave(interest, queue);
+        watchers.prune(interest.lookup_key());
     }
 }
 
-impl Places {
-    fn at(&mut self, place: &Place) -> &mut Crowd {
-        match place {
-            Place::Key(key) => self.by_key.entry(key.clone()).or_default(),
-            Place::Field(value) => self.by_field.entry(value.clone()).or_default(),
-            Place::Namespace(below) => self.by_namespace.entry(below.clone()).or_default(),
-            Place::Everywhere => &mut self.everywhere,
+impl IndexedWatchers {
+    fn at(&mut self, lookup_key: &LookupKey) -> &mut WatcherGroups {
+        match lookup_key {
+            LookupKey::Key(key) => self.by_key.entry(key.clone()).or_default(),
+            LookupKey::Field(value) => self.by_field.entry(value.clone()).or_default(),
+            LookupKey::Namespace(below) => self.by_namespace.entry(below.clone()).or_default(),
+            LookupKey::Everywhere => &mut self.everywhere,
         }
     }
 
     /// Removes a place where nobody is left.
-    fn prune(&mut self, place: &Place) {
-        let (map, key) = match place {
-            Place::Key(key) => (&mut self.by_key, key),
-            Place::Field(value) => (&mut self.by_field, value),
-            Place::Namespace(below) => (&mut self.by_namespace, below),
-            Place::Everywhere => return,
+    fn prune(&mut self, lookup_key: &LookupKey) {
+        let (map, key) = match lookup_key {
+            LookupKey::Key(key) => (&mut self.by_key, key),
+            LookupKey::Field(value) => (&mut self.by_field, value),
+            LookupKey::Namespace(below) => (&mut self.by_namespace, below),
+            LookupKey::Everywhere => return,
         };
-        if map.get(key).is_some_and(Crowd::is_empty) {
+        if map.get(key).is_some_and(WatcherGroups::is_empty) {
             map.remove(key);
         }
     }
@@ -200,6 +203,6 @@ impl Places {
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.queue.close();
-        self.hub.leave(&self.interest, &self.queue);
+        self.broadcaster.leave(&self.interest, &self.queue);
     }
 }

@@ -14,10 +14,10 @@ use index::Item;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::{View, WatchCache};
+use super::{Snapshot, WatchCache};
 use crate::resource::object::Object;
-use crate::storage::bulk_load::Portion;
-use crate::storage::list_reader::{Source, StreamSupport};
+use crate::storage::bulk_load::ListChunk;
+use crate::storage::list_reader::{ListReader, StreamSupport};
 
 /// Time between two looks at least; at most half as much is added by chance, so that servers which were
 /// started together do not list together.
@@ -28,8 +28,8 @@ const TURN: u64 = 4_096;
 
 /// What a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finding {
-    Same,
+pub(crate) enum Comparison {
+    Equal,
     Different,
 }
 
@@ -53,7 +53,11 @@ impl Digest {
 
 impl WatchCache {
     /// Compares for as long as the cache runs.
-    pub(super) async fn detect(&self, backend: &dyn KubernetesEtcd, streams: &StreamSupport) {
+    pub(super) async fn check_consistency(
+        &self,
+        backend: &dyn KubernetesEtcd,
+        streams: &StreamSupport,
+    ) {
         if !self.gates.detect_cache_inconsistency {
             return;
         }
@@ -63,32 +67,32 @@ impl WatchCache {
             if !self.is_ready() {
                 continue;
             }
-            let view = self.view();
-            let found = self.compare(&view, backend, streams).await;
+            let snapshot = self.snapshot();
+            let found = self.compare(&snapshot, backend, streams).await;
             let status = match &found {
-                Ok(Finding::Same) => "success",
-                Ok(Finding::Different) => "failure",
+                Ok(Comparison::Equal) => "success",
+                Ok(Comparison::Different) => "failure",
                 Err(error) => {
                     tracing::debug!("{}: cannot be compared: {error}", self.resource.name);
                     "error"
                 }
             };
-            self.figures.consistency_check(self.resource, status);
+            self.metrics.consistency_check(self.resource, status);
             let Ok(finding) = found else { continue };
-            if finding == Finding::Different {
+            if finding == Comparison::Different {
                 tracing::error!(
                     "{}: the cache is not what storage holds; its older states are not served",
                     self.resource.name
                 );
             }
             self.change(|state| {
-                if state.generation != view.generation {
+                if state.generation != snapshot.generation {
                     return; // What was compared is not served any more.
                 }
-                state.inconsistent = finding == Finding::Different;
+                state.inconsistent = finding == Comparison::Different;
                 if state.inconsistent {
-                    let kept = state.kept();
-                    state.snapshots.reset(state.revision, kept);
+                    let kept = state.past_snapshot();
+                    state.past_snapshots.reset(state.revision, kept);
                 }
             });
         }
@@ -96,23 +100,23 @@ impl WatchCache {
 
     async fn compare(
         &self,
-        view: &View,
+        snapshot: &Snapshot,
         backend: &dyn KubernetesEtcd,
         streams: &StreamSupport,
-    ) -> Result<Finding, Error> {
-        let source = Source {
+    ) -> Result<Comparison, Error> {
+        let reader = ListReader {
             backend,
             decoder: self.decoder(),
             below: "",
             start: "",
-            revision: view.revision,
+            revision: snapshot.revision,
         };
-        let (portions, mut incoming) = mpsc::channel::<Portion>(1);
+        let (chunks, mut incoming) = mpsc::channel::<ListChunk>(1);
         let digest = async {
             let mut stored = Digest::new();
-            while let Some(portion) = incoming.recv().await {
-                portion.each(|key, value, mod_revision| {
-                    let key = source.decoder.relative(key);
+            while let Some(chunk) = incoming.recv().await {
+                chunk.each(|key, value, mod_revision| {
+                    let key = reader.decoder.relative_key(key);
                     // What does not decode is not in the cache, and known not to be.
                     if Object::is_readable(self.resource, value) {
                         stored.add(key, mod_revision);
@@ -121,20 +125,20 @@ impl WatchCache {
             }
             Ok(stored)
         };
-        let (_, stored) = tokio::try_join!(source.each(streams, portions), digest)?;
-        Ok(match stored == cached(view).await {
-            true => Finding::Same,
-            false => Finding::Different,
+        let (_, stored) = tokio::try_join!(reader.each(streams, chunks), digest)?;
+        Ok(match stored == cached(snapshot).await {
+            true => Comparison::Equal,
+            false => Comparison::Different,
         })
     }
 }
 
-async fn cached(view: &View) -> Digest {
+async fn cached(snapshot: &Snapshot) -> Digest {
     let mut digest = Digest::new();
-    let mut walk = view.tree.cursor(KeyRange::From(b""));
-    while let Some(object) = walk.next_ref() {
+    let mut iter = snapshot.tree.cursor(KeyRange::From(b""));
+    while let Some(object) = iter.next_ref() {
         digest.add(Item::key(object), object.mod_revision());
-        if walk.remaining().is_multiple_of(TURN) {
+        if iter.remaining().is_multiple_of(TURN) {
             tokio::task::yield_now().await;
         }
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::broadcaster::{HandedOut, Hub};
+use super::broadcaster::{Broadcast, Broadcaster};
 use super::event::Event;
-use super::time_budget::Budget;
-use crate::metrics::Figures;
+use super::time_budget::TimeBudget;
+use crate::metrics::Metrics;
 use crate::metrics::watch::Stage;
 use crate::resource::Resource;
 
@@ -43,12 +43,12 @@ impl Batch {
 
 /// Runs until nothing more can come.
 pub(super) async fn run(
-    hub: &Hub,
+    broadcaster: &Broadcaster,
     mut batches: mpsc::Receiver<Batch>,
     resource: &Resource,
-    figures: &Figures,
+    metrics: &Metrics,
 ) {
-    let mut budget = Budget::new();
+    let mut budget = TimeBudget::new();
     while let Some(batch) = batches.recv().await {
         let (revision, events, received) = match batch {
             Batch::Events {
@@ -64,26 +64,26 @@ pub(super) async fn run(
         };
         for event in &events {
             let started = Instant::now();
-            hand_out(hub, event, &mut budget, resource, figures).await;
-            let (watch, ended) = (&figures.watch, Instant::now());
+            broadcast(broadcaster, event, &mut budget, resource, metrics).await;
+            let (watch, ended) = (&metrics.watch, Instant::now());
             watch.dispatched(resource);
             watch.stage(resource, Stage::CacheToWatcher, ended - started);
             watch.stage(resource, Stage::Total, ended - received);
         }
-        hub.publish(revision);
+        broadcaster.publish(revision);
     }
 }
 
 /// First to everybody who has room, then to the others as they get room, as long as the budget lasts.
-async fn hand_out(
-    hub: &Hub,
+async fn broadcast(
+    broadcaster: &Broadcaster,
     event: &Arc<Event>,
-    budget: &mut Budget,
+    budget: &mut TimeBudget,
     resource: &Resource,
-    figures: &Figures,
+    metrics: &Metrics,
 ) {
-    let HandedOut { blocked, filtered } = hub.hand_out(event);
-    figures.watch.filtered(resource, filtered);
+    let Broadcast { blocked, filtered } = broadcaster.broadcast(event);
+    metrics.watch.filtered(resource, filtered);
     if blocked.is_empty() {
         return;
     }
@@ -91,13 +91,13 @@ async fn hand_out(
     let until = started + budget.available();
     for (queue, mut delivery) in blocked {
         loop {
-            delivery = match queue.offer(delivery) {
+            delivery = match queue.try_send(delivery) {
                 Ok(()) => break,
                 Err(delivery) => delivery,
             };
-            if timeout_at(until, queue.room()).await.is_err() {
+            if timeout_at(until, queue.wait_for_room()).await.is_err() {
                 queue.close();
-                figures.watch.terminated(resource);
+                metrics.watch.terminated(resource);
                 break;
             }
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::resource::object::Object;
-use crate::resource::representation::Form;
+use crate::resource::representation::Representation;
 
 /// What a watcher is told about an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,17 +97,17 @@ impl Event {
 }
 
 /// What an event was encoded to: the form of its object, and what the watcher is told.
-pub(crate) type Encoded = (Form, EventType);
+pub(crate) type EncodingKey = (Representation, EventType);
 
 /// An event on its way to watchers, with what it was encoded to: each form is made once, whoever asks first,
 /// and kept as long as some watcher has it to send. The ring keeps the event alone.
 #[derive(Debug)]
-pub struct Dispatched {
+pub struct CachingEvent {
     event: Arc<Event>,
-    encoded: Mutex<Vec<(Encoded, Arc<OnceLock<Bytes>>)>>,
+    encoded: Mutex<Vec<(EncodingKey, Arc<OnceLock<Bytes>>)>>,
 }
 
-impl Dispatched {
+impl CachingEvent {
     /// Nothing is encoded yet.
     pub fn new(event: Arc<Event>) -> Self {
         Self {
@@ -123,14 +123,14 @@ impl Dispatched {
 
     /// The encoding in this form, made now when nobody has made it before. Those who want another one do
     /// not wait meanwhile.
-    pub(crate) fn encoded(&self, form: Encoded, make: impl FnOnce() -> Bytes) -> Bytes {
+    pub(crate) fn encoded(&self, key: EncodingKey, make: impl FnOnce() -> Bytes) -> Bytes {
         let slot = {
             let mut encoded = self.encoded.lock();
-            match encoded.iter().find(|(known, _)| *known == form) {
+            match encoded.iter().find(|(known, _)| *known == key) {
                 Some((_, slot)) => slot.clone(),
                 None => {
                     let slot = Arc::new(OnceLock::new());
-                    encoded.push((form, slot.clone()));
+                    encoded.push((key, slot.clone()));
                     slot
                 }
             }

@@ -34,7 +34,7 @@ pub(crate) enum Resized {
 
 /// Events in the order of their revisions.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct EventHistory {
     events: VecDeque<(Instant, Arc<Event>)>,
     capacity: usize,
     /// Revision of the last list, or of the last event that was dropped since.
@@ -43,7 +43,7 @@ pub(crate) struct Ring {
     evicted: bool,
 }
 
-impl Default for Ring {
+impl Default for EventHistory {
     fn default() -> Self {
         Self {
             events: VecDeque::new(),
@@ -54,7 +54,7 @@ impl Default for Ring {
     }
 }
 
-impl Ring {
+impl EventHistory {
     /// Forgets everything: what there is was listed at `revision`.
     pub(crate) fn reset(&mut self, revision: i64) {
         self.events.clear();
@@ -166,55 +166,55 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_resumes_after_the_list_and_not_before() {
-        let mut ring = Ring::default();
-        ring.reset(107);
+        let mut history = EventHistory::default();
+        history.reset(107);
         for revision in [110, 112, 112, 115] {
-            ring.push(event(revision));
+            history.push(event(revision));
         }
-        assert_eq!(ring.after(106, 10).err(), Some(TooOld { floor: 107 }));
-        let all = ring.after(107, 10).expect("kept");
+        assert_eq!(history.after(106, 10).err(), Some(TooOld { floor: 107 }));
+        let all = history.after(107, 10).expect("kept");
         assert_eq!(revisions(&all), [110, 112, 112, 115]);
-        let some = ring.after(110, 1).expect("kept");
+        let some = history.after(110, 1).expect("kept");
         assert_eq!(revisions(&some), [112, 112], "revisions are whole");
-        assert!(ring.after(500, 10).expect("in the future").is_empty());
-        ring.reset(200);
-        assert_eq!(ring.after(115, 10).err(), Some(TooOld { floor: 200 }));
+        assert!(history.after(500, 10).expect("in the future").is_empty());
+        history.reset(200);
+        assert_eq!(history.after(115, 10).err(), Some(TooOld { floor: 200 }));
     }
 
     #[tokio::test(start_paused = true)]
     async fn after_an_eviction_the_floor_is_right_below_the_oldest_event() {
-        let mut ring = Ring::default();
-        ring.reset(1);
+        let mut history = EventHistory::default();
+        history.reset(1);
         for i in 0..FEWEST as i64 {
-            ring.push(event(10 * (i + 1)));
+            history.push(event(10 * (i + 1)));
         }
-        assert_eq!(ring.floor(), 1, "nothing was dropped yet");
+        assert_eq!(history.floor(), 1, "nothing was dropped yet");
         tokio::time::advance(FRESH + Duration::from_secs(1)).await;
-        ring.push(event(5_000));
-        assert_eq!(ring.floor(), 19);
-        assert!(ring.after(19, 1).is_ok() && ring.after(18, 1).is_err());
+        history.push(event(5_000));
+        assert_eq!(history.floor(), 19);
+        assert!(history.after(19, 1).is_ok() && history.after(18, 1).is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_grows_while_events_are_young_and_shrinks_when_few_come() {
-        let mut ring = Ring::default();
+        let mut history = EventHistory::default();
         let mut grown = 0;
         for revision in 1..=2 * MOST as i64 {
-            grown += usize::from(ring.push(event(revision)) == Some(Resized::Grown));
+            grown += usize::from(history.push(event(revision)) == Some(Resized::Grown));
         }
         assert_eq!(
-            (ring.capacity(), ring.events.len(), grown),
+            (history.capacity(), history.events.len(), grown),
             (MOST, MOST, 10)
         );
         let mut revision = 1_000_000;
-        while ring.capacity() > FEWEST {
+        while history.capacity() > FEWEST {
             tokio::time::advance(FRESH / 10).await;
             revision += 1;
-            ring.push(event(revision));
+            history.push(event(revision));
             assert!(revision < 1_100_000, "it shrinks");
-            assert_eq!(ring.events.len(), ring.capacity());
+            assert_eq!(history.events.len(), history.capacity());
         }
-        let kept = ring.after(ring.floor(), MOST).expect("kept");
+        let kept = history.after(history.floor(), MOST).expect("kept");
         assert_eq!(kept.len(), FEWEST);
         assert_eq!(kept.last().map(|event| event.revision()), Some(revision));
     }

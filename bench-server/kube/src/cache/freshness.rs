@@ -12,15 +12,15 @@ use etcd_api::kubernetes::KubernetesEtcd;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::metrics::Figures;
+use crate::metrics::Metrics;
 use crate::resource::Resource;
 
 /// How long a read waits for the cache.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time between progress requests.
-const TICK: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two requests at least, however many begin to wait.
-const GAP: Duration = Duration::from_millis(2);
+const MIN_PROGRESS_GAP: Duration = Duration::from_millis(2);
 
 /// How far the cache is: sent to waiters after the state itself was published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,9 +68,9 @@ impl Freshness {
         self.position().progress == Some(true) && self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// Waits until the cache is ready and not older than `revision`, for [`PATIENCE`] at most. `false`
+    /// Waits until the cache is ready and not older than `revision`, for [`WAIT_TIMEOUT`] at most. `false`
     /// when it did not get there.
-    pub(crate) async fn reach(&self, revision: i64) -> bool {
+    pub(crate) async fn wait_until_fresh(&self, revision: i64) -> bool {
         let fresh = |position: &Position| position.ready && position.revision >= revision;
         if fresh(&self.position()) {
             return true;
@@ -78,7 +78,7 @@ impl Freshness {
         let _waiting = Waiting::new(self);
         let mut positions = self.position.subscribe();
         matches!(
-            timeout(PATIENCE, positions.wait_for(fresh)).await,
+            timeout(WAIT_TIMEOUT, positions.wait_for(fresh)).await,
             Ok(Ok(_))
         )
     }
@@ -90,18 +90,23 @@ impl Freshness {
         backend: Arc<dyn KubernetesEtcd>,
         stream_key: &str,
         resource: &Resource,
-        figures: &Figures,
+        metrics: &Metrics,
     ) {
         loop {
             self.arrived.notified().await;
             while self.is_progress_wanted() {
-                figures.progress_request(resource);
+                metrics.progress_request(resource);
                 if let Err(error) = backend.request_progress(stream_key).await {
                     tracing::debug!("{}: progress request failed: {error}", resource.name);
                 }
-                sleep(GAP).await;
+                sleep(MIN_PROGRESS_GAP).await;
                 // Until the next tick, or until somebody else begins to wait.
-                timeout(TICK - GAP, self.arrived.notified()).await.ok();
+                timeout(
+                    PROGRESS_INTERVAL - MIN_PROGRESS_GAP,
+                    self.arrived.notified(),
+                )
+                .await
+                .ok();
             }
         }
     }

@@ -21,7 +21,7 @@ use kube_api::ShardKey;
 use crate::resource::Resource;
 use crate::resource::filter::{Filter, field_of, label_of};
 use crate::resource::object::Object;
-use crate::shard::objects::Objects;
+use crate::shard::object_set::ObjectSet;
 use crate::shard::uid_index::UidIndex;
 
 /// The field that is always indexed, for resources that have it: kubelets list and watch by it.
@@ -67,12 +67,12 @@ pub(crate) fn indexed_value<'o>(resource: &Resource, object: &'o Object) -> &'o 
 
 /// The objects that have one value.
 #[derive(Debug, Clone)]
-struct Bucket {
+struct ValueBucket {
     value: Arc<[u8]>,
     objects: Tree<Object>,
 }
 
-impl Item for Bucket {
+impl Item for ValueBucket {
     type Tag = ();
 
     fn key(&self) -> &[u8] {
@@ -89,17 +89,17 @@ impl Item for Bucket {
 
 /// The objects by the values of one field or label.
 #[derive(Debug, Clone, Default)]
-struct Index {
-    buckets: Tree<Bucket>,
+struct ValueIndex {
+    buckets: Tree<ValueBucket>,
 }
 
-impl Index {
+impl ValueIndex {
     /// Collects the objects that have a value.
     fn build(objects: &Tree<Object>, value: impl Fn(&Object) -> Option<&[u8]>) -> Self {
         // Collected by hash first: the trees then grow in place.
         let mut by_value: HashMap<Vec<u8>, Tree<Object>> = HashMap::new();
-        let mut walk = objects.cursor(KeyRange::From(b""));
-        while let Some(object) = walk.next_ref() {
+        let mut iter = objects.cursor(KeyRange::From(b""));
+        while let Some(object) = iter.next_ref() {
             let Some(value) = value(object) else { continue };
             match by_value.get_mut(value) {
                 Some(tree) => drop(tree.insert(object.clone())),
@@ -113,14 +113,14 @@ impl Index {
         let mut index = Self::default();
         for (value, objects) in by_value {
             let value = value.into();
-            index.buckets.insert(Bucket { value, objects });
+            index.buckets.insert(ValueBucket { value, objects });
         }
         index
     }
 
     fn insert(&mut self, value: &[u8], object: &Object) {
         // Taken out first: the bucket's tree is then changed in place where no view shares it.
-        let mut bucket = self.buckets.remove(value).unwrap_or_else(|| Bucket {
+        let mut bucket = self.buckets.remove(value).unwrap_or_else(|| ValueBucket {
             value: Arc::from(value),
             objects: Tree::default(),
         });
@@ -149,7 +149,7 @@ impl Index {
         }
         let counts = values.iter().map(|value| {
             let bucket = self.buckets.get(value.as_bytes());
-            bucket.map_or(0, Bucket::weight)
+            bucket.map_or(0, ValueBucket::weight)
         });
         counts.sum()
     }
@@ -178,7 +178,7 @@ fn merged(trees: impl Iterator<Item = Tree<Object>>) -> Tree<Object> {
 #[derive(Debug, Clone)]
 pub(crate) struct LabelIndex {
     label: Arc<str>,
-    index: Index,
+    index: ValueIndex,
     used: Arc<AtomicU64>,
 }
 
@@ -187,7 +187,7 @@ impl LabelIndex {
     pub(crate) fn build(label: &str, objects: &Tree<Object>) -> Self {
         Self {
             label: label.into(),
-            index: Index::build(objects, |object| label_of(object, label)),
+            index: ValueIndex::build(objects, |object| label_of(object, label)),
             used: Arc::new(AtomicU64::new(USES.fetch_add(1, Ordering::Relaxed))),
         }
     }
@@ -211,7 +211,7 @@ impl LabelIndex {
 #[derive(Debug)]
 pub(crate) struct Candidates {
     /// In key order.
-    pub(crate) objects: Objects,
+    pub(crate) objects: ObjectSet,
     /// The index, as metrics name it; empty for none.
     pub(crate) index: &'static str,
 }
@@ -220,7 +220,7 @@ impl Candidates {
     /// These, as no index found them.
     pub(crate) fn all(objects: Tree<Object>) -> Self {
         Self {
-            objects: Objects::All(objects),
+            objects: ObjectSet::All(objects),
             index: "",
         }
     }
@@ -246,7 +246,7 @@ impl NewIndex {
 /// All indexes of a cache.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Indexes {
-    field: Option<Index>,
+    field: Option<ValueIndex>,
     labels: Vec<LabelIndex>,
     /// Built when somebody asks for a shard.
     uids: Option<UidIndex>,
@@ -277,7 +277,7 @@ impl Indexes {
             return Self::default();
         }
         Self {
-            field: Some(Index::build(objects, |object| {
+            field: Some(ValueIndex::build(objects, |object| {
                 Some(indexed_value(resource, object))
             })),
             ..Self::default()
@@ -326,7 +326,7 @@ impl Indexes {
     }
 
     /// The first label that the filter demands and that is not indexed.
-    pub(crate) fn lacks<'f>(&self, filter: &'f Filter) -> Option<&'f str> {
+    pub(crate) fn missing_label<'f>(&self, filter: &'f Filter) -> Option<&'f str> {
         let indexed = |key: &str| self.labels.iter().any(|label| &*label.label == key);
         let mut demanded = filter.demands_labels().map(|(key, _)| key);
         demanded.find(|key| !indexed(key))
@@ -337,15 +337,15 @@ impl Indexes {
         let selector = filter.indexed_shard()?;
         Some(match selector.key() {
             ShardKey::Uid if selector.share() >= PASSED_OVER => Candidates {
-                objects: Objects::Passing(objects.clone(), selector.clone()),
+                objects: ObjectSet::FilteredScan(objects.clone(), selector.clone()),
                 index: UID_INDEX,
             },
             ShardKey::Uid => Candidates {
-                objects: Objects::ByUid(self.uids.clone()?, selector.clone()),
+                objects: ObjectSet::ByUid(self.uids.clone()?, selector.clone()),
                 index: UID_INDEX,
             },
             ShardKey::Namespace => Candidates {
-                objects: Objects::ByNamespace(objects.clone(), selector.clone()),
+                objects: ObjectSet::ByNamespace(objects.clone(), selector.clone()),
                 index: NAMESPACE_INDEX,
             },
         })
@@ -354,7 +354,7 @@ impl Indexes {
     /// The fewest objects, in key order, among which all are that the filter selects; `None` where no index
     /// says anything useful. Costs O(log n), or O(objects found) where several values are asked for.
     pub(crate) fn candidates(&self, filter: &Filter, everything: u64) -> Option<Candidates> {
-        let mut best: Option<(u64, &Index, &[String])> = None;
+        let mut best: Option<(u64, &ValueIndex, &[String])> = None;
         for (key, values) in filter.demands_labels() {
             let Some(label) = self.labels.iter().find(|label| &*label.label == key) else {
                 continue;
@@ -371,13 +371,13 @@ impl Indexes {
             let found = index.with(value.as_bytes());
             if best.is_none_or(|(fewest, ..)| found.len() <= fewest) {
                 return Some(Candidates {
-                    objects: Objects::All(found),
+                    objects: ObjectSet::All(found),
                     index: FIELD_INDEX,
                 });
             }
         }
         best.map(|(_, index, values)| Candidates {
-            objects: Objects::All(index.union(values)),
+            objects: ObjectSet::All(index.union(values)),
             index: LABEL_INDEX,
         })
     }

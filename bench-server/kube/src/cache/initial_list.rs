@@ -7,16 +7,16 @@ use etcd_api::kubernetes::KubernetesEtcd;
 
 use super::WatchCache;
 use super::index::{Indexes, build};
-use crate::storage::list_reader::{Source, StreamSupport};
+use crate::storage::list_reader::{ListReader, StreamSupport};
 
 impl WatchCache {
     /// Lists everything; answers the revision at which that is true.
-    pub(super) async fn fill(
+    pub(super) async fn initial_list(
         &self,
         backend: &dyn KubernetesEtcd,
         streams: &StreamSupport,
     ) -> Result<i64, Error> {
-        let source = Source {
+        let reader = ListReader {
             backend,
             decoder: self.decoder(),
             below: "",
@@ -24,36 +24,36 @@ impl WatchCache {
             revision: 0,
         };
         // Beside the list: what storage says about itself is known while a long first list is read.
-        let (filled, ()) = tokio::join!(source.read(streams), self.learn_progress(backend));
-        let filled = filled?;
+        let (listed, ()) = tokio::join!(reader.read(streams), self.check_progress_support(backend));
+        let listed = listed?;
         tracing::info!(
             "{}: {} objects at revision {}",
             self.resource.name,
-            filled.tree.len(),
-            filled.revision
+            listed.tree.len(),
+            listed.revision
         );
         let indexes = match self.gates.cache_index {
             true => {
-                let (resource, tree) = (self.resource, filled.tree.clone());
-                build::elsewhere(move || Indexes::build(resource, &tree)).await
+                let (resource, tree) = (self.resource, listed.tree.clone());
+                build::run_blocking(move || Indexes::build(resource, &tree)).await
             }
             false => Indexes::default(),
         };
         self.change(|state| {
             state.generation += 1;
-            if filled.revision < state.revision {
-                state.abandoned = state.abandoned.max(state.revision);
+            if listed.revision < state.revision {
+                state.abandoned_revision = state.abandoned_revision.max(state.revision);
             }
-            state.replaced += state.tree.weight();
-            state.ring.reset(filled.revision);
-            state.revision = filled.revision;
-            state.tree = filled.tree;
+            state.replaced_bytes += state.tree.weight();
+            state.history.reset(listed.revision);
+            state.revision = listed.revision;
+            state.tree = listed.tree;
             state.indexes = Arc::new(indexes);
-            let kept = state.kept();
-            state.snapshots.reset(filled.revision, kept);
+            let kept = state.past_snapshot();
+            state.past_snapshots.reset(listed.revision, kept);
             state.inconsistent = false;
             state.ready = true;
         });
-        Ok(filled.revision)
+        Ok(listed.revision)
     }
 }

@@ -18,29 +18,29 @@ const MOST: usize = 4_096;
 
 /// A state that is kept.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kept {
+pub(crate) struct PastSnapshot {
     pub(crate) objects: Tree<Object>,
     /// The index that shards are read from, if it was there. Others are kept for the latest state only.
     pub(crate) uids: Option<UidIndex>,
     /// Bytes of objects that had been replaced or deleted by then, ever.
-    pub(crate) replaced: u64,
+    pub(crate) replaced_bytes: u64,
 }
 
 /// The states after each revision, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshots {
-    states: VecDeque<(i64, Instant, Kept)>,
+pub(crate) struct PastSnapshots {
+    states: VecDeque<(i64, Instant, PastSnapshot)>,
 }
 
-impl Snapshots {
+impl PastSnapshots {
     /// Forgets all and begins with the state at `revision`.
-    pub(crate) fn reset(&mut self, revision: i64, state: Kept) {
+    pub(crate) fn reset(&mut self, revision: i64, state: PastSnapshot) {
         self.states.clear();
         self.states.push_back((revision, Instant::now(), state));
     }
 
     /// Adds the state after `revision`, which is higher than all before.
-    pub(crate) fn push(&mut self, revision: i64, state: Kept) {
+    pub(crate) fn push(&mut self, revision: i64, state: PastSnapshot) {
         let now = Instant::now();
         self.states.push_back((revision, now, state));
         while self.states.len() > MOST
@@ -59,7 +59,7 @@ impl Snapshots {
 
     /// The state at `revision`: the newest one that is not newer. `None` when it is not kept any more.
     /// The caller knows that the cache has reached `revision`.
-    pub(crate) fn at(&self, revision: i64) -> Option<&Kept> {
+    pub(crate) fn at(&self, revision: i64) -> Option<&PastSnapshot> {
         let after = self.states.partition_point(|(kept, ..)| *kept <= revision);
         self.states
             .get(after.checked_sub(1)?)
@@ -74,7 +74,7 @@ impl Snapshots {
     }
 
     /// The oldest state.
-    pub(crate) fn oldest(&self) -> Option<&Kept> {
+    pub(crate) fn oldest(&self) -> Option<&PastSnapshot> {
         self.states.front().map(|(.., state)| state)
     }
 
@@ -90,9 +90,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_newest_state_not_newer_is_found() {
-        let mut snapshots = Snapshots::default();
-        snapshots.reset(10, Kept::default());
-        snapshots.push(12, Kept::default());
+        let mut snapshots = PastSnapshots::default();
+        snapshots.reset(10, PastSnapshot::default());
+        snapshots.push(12, PastSnapshot::default());
         assert!(
             snapshots.at(9).is_none(),
             "before the first list nothing is known"
@@ -113,18 +113,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn old_states_go_when_there_are_many() {
-        let mut snapshots = Snapshots::default();
-        snapshots.reset(1, Kept::default());
+        let mut snapshots = PastSnapshots::default();
+        snapshots.reset(1, PastSnapshot::default());
         for revision in 2..=200 {
-            snapshots.push(revision, Kept::default());
+            snapshots.push(revision, PastSnapshot::default());
         }
         assert_eq!(snapshots.len(), 200, "all are young");
         tokio::time::advance(KEEP + Duration::from_secs(1)).await;
-        snapshots.push(201, Kept::default());
+        snapshots.push(201, PastSnapshot::default());
         assert_eq!(snapshots.len(), FEWEST);
         assert!(snapshots.at(101).is_none() && snapshots.at(102).is_some());
         for revision in 202..=2 * MOST as i64 {
-            snapshots.push(revision, Kept::default());
+            snapshots.push(revision, PastSnapshot::default());
         }
         assert_eq!(snapshots.len(), MOST);
     }

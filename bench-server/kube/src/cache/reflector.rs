@@ -16,7 +16,7 @@ use super::dispatcher;
 use super::dispatcher::Batch;
 use super::event::Event;
 use super::event_history::Resized;
-use super::freshness::PATIENCE;
+use super::freshness::WAIT_TIMEOUT;
 use crate::metrics::watch::Stage;
 use crate::resource::object::Object;
 use crate::storage::list_reader::StreamSupport;
@@ -48,27 +48,27 @@ impl WatchCache {
         let mut tasks = JoinSet::new();
         let part = || (self.clone(), backend.clone(), streams.clone());
         let (cache, storage, support) = part();
-        tasks.spawn(async move { cache.keep(&*storage, &support, &incoming).await });
+        tasks.spawn(async move { cache.list_and_watch(&*storage, &support, &incoming).await });
         let (cache, ..) = part();
         tasks.spawn(async move {
-            dispatcher::run(&cache.hub, batches, cache.resource, &cache.figures).await;
+            dispatcher::run(&cache.broadcaster, batches, cache.resource, &cache.metrics).await;
         });
         let (cache, storage, _) = part();
-        tasks.spawn(async move { cache.settle_doubts(&*storage).await });
+        tasks.spawn(async move { cache.retry_progress_check(&*storage).await });
         let (cache, storage, _) = part();
         tasks.spawn(async move {
-            let (key, figures) = (&cache.stream_key, &cache.figures);
+            let (key, metrics) = (&cache.stream_key, &cache.metrics);
             let asks = cache
                 .freshness
-                .request_progress(storage, key, cache.resource, figures);
+                .request_progress(storage, key, cache.resource, metrics);
             asks.await;
         });
         let (cache, storage, _) = part();
-        tasks.spawn(async move { cache.follow_compaction(&*storage).await });
+        tasks.spawn(async move { cache.watch_compaction(&*storage).await });
         let (cache, ..) = part();
         tasks.spawn(async move { cache.build_indexes().await });
         let (cache, storage, support) = part();
-        tasks.spawn(async move { cache.detect(&*storage, &support).await });
+        tasks.spawn(async move { cache.check_consistency(&*storage, &support).await });
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended
                 && error.is_panic()
@@ -79,7 +79,7 @@ impl WatchCache {
         }
     }
 
-    async fn keep(
+    async fn list_and_watch(
         &self,
         backend: &dyn KubernetesEtcd,
         streams: &StreamSupport,
@@ -89,16 +89,16 @@ impl WatchCache {
         let (mut failures, mut losses) = (0, 0);
         loop {
             let started = Instant::now();
-            match self.fill(backend, streams).await {
+            match self.initial_list(backend, streams).await {
                 Ok(revision) => {
-                    self.figures
-                        .filled(self.resource, started.elapsed().as_secs_f64());
+                    self.metrics
+                        .initialized(self.resource, started.elapsed().as_secs_f64());
                     failures = 0;
                     self.send(incoming, Batch::reached(revision)).await;
                     let followed = Instant::now();
-                    let gap = self.follow(backend, incoming).await;
+                    let gap = self.watch_storage(backend, incoming).await;
                     tracing::warn!("{}: {gap}; listing again", self.resource.name);
-                    self.lose(incoming).await;
+                    self.lose_readiness(incoming).await;
                     // A storage that ends each watch at once is not to be asked for everything without a pause.
                     if followed.elapsed() >= STEADY {
                         losses = 0;
@@ -106,7 +106,7 @@ impl WatchCache {
                     pause(&mut losses).await;
                 }
                 Err(error) => {
-                    self.figures.fill_failed(self.resource);
+                    self.metrics.initialization_failed(self.resource);
                     tracing::warn!("{}: cache fill failed: {error}", self.resource.name);
                     pause(&mut failures).await;
                 }
@@ -116,8 +116,8 @@ impl WatchCache {
 
     /// Asks storage whether its progress can be believed. Where it does not say so, it is not believed, and
     /// asked again later.
-    pub(super) async fn learn_progress(&self, backend: &dyn KubernetesEtcd) {
-        let progress = match timeout(PATIENCE, backend.features()).await {
+    pub(super) async fn check_progress_support(&self, backend: &dyn KubernetesEtcd) {
+        let progress = match timeout(WAIT_TIMEOUT, backend.features()).await {
             Ok(Ok(features)) => Some(features.request_progress),
             Ok(Err(error)) => {
                 tracing::debug!("{}: storage's features: {error}", self.resource.name);
@@ -126,28 +126,28 @@ impl WatchCache {
             Err(_) => None,
         };
         let believed = progress == Some(true);
-        self.figures.progress_supported(self.resource, believed);
+        self.metrics.progress_supported(self.resource, believed);
         self.change(|state| state.progress = progress);
         if !believed {
-            self.progress_doubted.notify_one();
+            self.progress_unknown.notify_one();
         }
     }
 
     /// Asks again, less and less often, while storage's progress cannot be believed; servers are upgraded.
-    async fn settle_doubts(&self, backend: &dyn KubernetesEtcd) {
+    async fn retry_progress_check(&self, backend: &dyn KubernetesEtcd) {
         loop {
-            self.progress_doubted.notified().await;
+            self.progress_unknown.notified().await;
             let mut failures = 0;
             while !self.has_progress() {
                 pause(&mut failures).await;
-                self.learn_progress(backend).await;
+                self.check_progress_support(backend).await;
             }
         }
     }
 
     /// Applies what the watch delivers until events are lost; answers how. Other failures are retried from
     /// the revision reached.
-    async fn follow(
+    async fn watch_storage(
         &self,
         backend: &dyn KubernetesEtcd,
         incoming: &mpsc::Sender<Batch>,
@@ -155,7 +155,7 @@ impl WatchCache {
         let mut failures = 0;
         loop {
             let options = WatchOptions {
-                start_revision: self.view().revision + 1,
+                start_revision: self.snapshot().revision + 1,
                 progress_notify: true,
                 stream_key: self.stream_key.clone(),
                 ..WatchOptions::default()
@@ -167,7 +167,7 @@ impl WatchCache {
                         Some(Ok(WatchItem::Revision { revision, events })) => {
                             self.apply(revision, &events, Instant::now())
                         }
-                        Some(Ok(WatchItem::Progress { revision })) => self.advance(revision),
+                        Some(Ok(WatchItem::Progress { revision })) => self.note_progress(revision),
                         Some(Err(ended)) => {
                             error = Some(ended);
                             break;
@@ -194,7 +194,7 @@ impl WatchCache {
     /// Whether storage still knows what the cache has: one that was restarted empty, or restored, is behind,
     /// and a watch from the future would wait for ever.
     async fn is_same_storage(&self, backend: &dyn KubernetesEtcd) -> Result<(), WatchError> {
-        let reached = self.view().revision;
+        let reached = self.snapshot().revision;
         match backend.current_revision(&self.prefix).await {
             Ok(revision) if revision < reached => Err(WatchError::Canceled(format!(
                 "storage is at revision {revision}, behind revision {reached} that was read from it"
@@ -217,10 +217,10 @@ impl WatchCache {
                     }
                     EventKind::Delete => None,
                 };
-                (decoder.relative(&event.kv.key), object)
+                (decoder.relative_key(&event.kv.key), object)
             })
             .collect();
-        self.figures.events(self.resource, events.len());
+        self.metrics.events(self.resource, events.len());
         let batch = self.change(|state| {
             let mut changes = Vec::with_capacity(decoded.len());
             if revision <= state.revision {
@@ -232,7 +232,7 @@ impl WatchCache {
                     // Deleted, or not readable any more: its old state would be wrong.
                     None => state.tree.remove(key),
                 };
-                state.replaced += old.as_ref().map_or(0, Object::weight);
+                state.replaced_bytes += old.as_ref().map_or(0, Object::weight);
                 if !state.indexes.is_empty() {
                     Arc::make_mut(&mut state.indexes).change(
                         self.resource,
@@ -244,17 +244,17 @@ impl WatchCache {
                     continue;
                 };
                 let event = Arc::new(event);
-                match state.ring.push(event.clone()) {
+                match state.history.push(event.clone()) {
                     None => {}
-                    Some(Resized::Grown) => self.figures.watch.history_grown(self.resource),
-                    Some(Resized::Shrunk) => self.figures.watch.history_shrunk(self.resource),
+                    Some(Resized::Grown) => self.metrics.watch.history_grown(self.resource),
+                    Some(Resized::Shrunk) => self.metrics.watch.history_shrunk(self.resource),
                 }
                 changes.push(event);
             }
             state.revision = revision;
             if self.gates.list_from_cache_snapshot {
-                let kept = state.kept();
-                state.snapshots.push(revision, kept);
+                let kept = state.past_snapshot();
+                state.past_snapshots.push(revision, kept);
             }
             Batch::Events {
                 revision,
@@ -262,14 +262,14 @@ impl WatchCache {
                 received,
             }
         });
-        let (watch, took) = (&self.figures.watch, received.elapsed());
+        let (watch, took) = (&self.metrics.watch, received.elapsed());
         watch.stage(self.resource, Stage::StorageToCache, took);
         batch
     }
 
     /// Everything up to `revision` was delivered, which may be less than was known before.
-    fn advance(&self, revision: i64) -> Batch {
-        self.figures.bookmark(self.resource);
+    fn note_progress(&self, revision: i64) -> Batch {
+        self.metrics.bookmark(self.resource);
         let reached = self.change(|state| {
             state.revision = state.revision.max(revision);
             state.revision
@@ -278,16 +278,16 @@ impl WatchCache {
     }
 
     /// Serves nothing until the next fill, and ends every watch.
-    async fn lose(&self, incoming: &mpsc::Sender<Batch>) {
+    async fn lose_readiness(&self, incoming: &mpsc::Sender<Batch>) {
         self.change(|state| {
             state.ready = false;
-            state.lost = Some(Instant::now());
+            state.not_ready_since = Some(Instant::now());
         });
-        self.hub.close_all();
+        self.broadcaster.close_all();
         // What is still to be handed out belongs to the time before: after a fill nobody may get it.
-        let (done, handed_out) = oneshot::channel();
+        let (done, flushed) = oneshot::channel();
         self.send(incoming, Batch::Flush(done)).await;
-        handed_out.await.ok();
+        flushed.await.ok();
     }
 
     async fn send(&self, incoming: &mpsc::Sender<Batch>, batch: Batch) {
@@ -296,11 +296,11 @@ impl WatchCache {
     }
 
     /// Forgets snapshots that storage could not serve any more either.
-    async fn follow_compaction(&self, backend: &dyn KubernetesEtcd) {
+    async fn watch_compaction(&self, backend: &dyn KubernetesEtcd) {
         loop {
             sleep(COMPACTION_POLL).await;
             match backend.compacted_revision().await {
-                Ok(revision) => self.change(|state| state.snapshots.compact(revision)),
+                Ok(revision) => self.change(|state| state.past_snapshots.compact(revision)),
                 Err(error) => {
                     tracing::debug!("{}: compacted revision: {error}", self.resource.name)
                 }

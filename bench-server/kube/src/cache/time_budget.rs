@@ -11,12 +11,12 @@ const MOST: Duration = Duration::from_millis(100);
 
 /// A purse of time: filled slowly, spent on waiting for watchers whose queue is full.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct TimeBudget {
     saved: Duration,
     counted: Instant,
 }
 
-impl Budget {
+impl TimeBudget {
     /// A full one.
     pub(crate) fn new() -> Self {
         Self {
@@ -47,7 +47,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_comes_back_slowly() {
-        let mut budget = Budget::new();
+        let mut budget = TimeBudget::new();
         assert_eq!(budget.available(), MOST);
         budget.spend(Duration::from_millis(90));
         assert_eq!(budget.available(), Duration::from_millis(10));

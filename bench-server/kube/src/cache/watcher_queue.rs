@@ -6,26 +6,26 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::event::{Dispatched, EventType};
+use super::event::{CachingEvent, EventType};
 
 /// One event for one watcher.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// The event, shared by all who are told of it.
-    pub event: Arc<Dispatched>,
+    pub event: Arc<CachingEvent>,
     /// What this watcher is told.
     pub event_type: EventType,
 }
 
 /// Between the dispatcher and one watcher. Each side has at most one task that waits.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct WatcherQueue {
     capacity: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     deliveries: VecDeque<Delivery>,
     closed: bool,
     /// The connection, while there is nothing for it.
@@ -36,13 +36,13 @@ struct State {
 
 /// What a look into a queue shows.
 #[derive(Debug)]
-pub(crate) enum Taken {
-    Some(Delivery),
+pub(crate) enum TryRecv {
+    Delivery(Delivery),
     Empty,
     Closed,
 }
 
-impl Queue {
+impl WatcherQueue {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -51,7 +51,7 @@ impl Queue {
     }
 
     /// Adds a delivery; gives it back when there is no room. A closed queue takes everything, to nobody's use.
-    pub(crate) fn offer(&self, delivery: Delivery) -> Result<(), Delivery> {
+    pub(crate) fn try_send(&self, delivery: Delivery) -> Result<(), Delivery> {
         let reader = {
             let mut state = self.state.lock();
             if state.closed {
@@ -70,7 +70,7 @@ impl Queue {
     }
 
     /// Waits for room, or until the queue is closed.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_room(&self) {
         std::future::poll_fn(|context| {
             let mut state = self.state.lock();
             if state.closed || state.deliveries.len() < self.capacity {
@@ -95,20 +95,20 @@ impl Queue {
     }
 
     /// The next delivery. With a context, that task is woken when an empty queue changes.
-    pub(crate) fn take(&self, context: Option<&mut Context<'_>>) -> Taken {
+    pub(crate) fn try_recv(&self, context: Option<&mut Context<'_>>) -> TryRecv {
         let mut state = self.state.lock();
         if let Some(delivery) = state.deliveries.pop_front() {
             if let Some(writer) = state.writer.take() {
                 writer.wake();
             }
-            return Taken::Some(delivery);
+            return TryRecv::Delivery(delivery);
         }
         if state.closed {
-            return Taken::Closed;
+            return TryRecv::Closed;
         }
         if let Some(context) = context {
             state.reader = Some(context.waker().clone());
         }
-        Taken::Empty
+        TryRecv::Empty
     }
 }

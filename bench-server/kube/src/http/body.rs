@@ -8,14 +8,14 @@ use bytes::Bytes;
 use http_body::{Body, Frame as HttpFrame, SizeHint};
 use wire::frame::Frame;
 
-use super::content_encoding::DressedList;
+use super::content_encoding::EncodedList;
 use crate::list::body::ListBody;
 use crate::list::encode_ahead::AheadBody;
 use crate::watch::body::WatchBody;
 
 /// What the tier answers with.
 #[derive(Debug)]
-pub enum KubeBody {
+pub enum ResponseBody {
     /// A whole body.
     Full(Option<Bytes>),
     /// A list.
@@ -23,12 +23,12 @@ pub enum KubeBody {
     /// A long list whose objects are encoded for it.
     Ahead(Box<AheadBody>),
     /// A list for people, or compressed.
-    Dressed(Box<DressedList>),
+    Encoded(Box<EncodedList>),
     /// A watch.
     Watch(Box<WatchBody>),
 }
 
-impl KubeBody {
+impl ResponseBody {
     /// A whole body.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Self::Full(Some(bytes.into()))
@@ -36,14 +36,14 @@ impl KubeBody {
 
     /// A list as it is.
     pub fn list(list: ListBody) -> Self {
-        match list.is_worth_a_thread() {
+        match list.should_encode_ahead() {
             true => Self::Ahead(AheadBody::new(list).into()),
             false => Self::List(list.into()),
         }
     }
 }
 
-impl Body for KubeBody {
+impl Body for ResponseBody {
     type Data = Frame;
     type Error = Infallible;
 
@@ -55,7 +55,7 @@ impl Body for KubeBody {
             Self::Full(bytes) => bytes.take().map(Frame::from),
             Self::List(list) => list.next_frame(),
             Self::Ahead(list) => ready!(list.poll_next(context)),
-            Self::Dressed(list) => list.next_frame(),
+            Self::Encoded(list) => list.next_frame(),
             Self::Watch(watch) => return Pin::new(watch.as_mut()).poll_frame(context),
         };
         Poll::Ready(frame.map(|frame| Ok(HttpFrame::data(frame))))
@@ -66,7 +66,7 @@ impl Body for KubeBody {
             Self::Full(bytes) => bytes.is_none(),
             Self::List(list) => list.is_over(),
             Self::Ahead(list) => list.is_over(),
-            Self::Dressed(_) => false,
+            Self::Encoded(_) => false,
             Self::Watch(watch) => watch.is_end_stream(),
         }
     }
@@ -75,7 +75,7 @@ impl Body for KubeBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             // Streamed, as upstream does it: no Content-Length.
-            Self::List(_) | Self::Ahead(_) | Self::Dressed(_) | Self::Watch(_) => {
+            Self::List(_) | Self::Ahead(_) | Self::Encoded(_) | Self::Watch(_) => {
                 SizeHint::default()
             }
         }

@@ -17,27 +17,27 @@ use crate::list::body::ListBody;
 const COMPRESS_ABOVE_BYTES: usize = 128 * 1024;
 
 /// Clients that people look at: they get indented JSON unless they say otherwise.
-const SHOWN_TO_PEOPLE: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
+const PRETTY_BY_DEFAULT: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
 /// What a client wants done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Dress {
+pub(crate) struct ContentEncoding {
     /// Indented JSON.
     pub(crate) pretty: bool,
     /// gzip, where the body is large enough.
     pub(crate) gzip: bool,
 }
 
-impl Dress {
+impl ContentEncoding {
     /// Reads `Accept-Encoding`, `pretty` of the query and, without it, `User-Agent`.
-    pub(crate) fn wanted(headers: &HeaderMap, query: &str) -> Self {
+    pub(crate) fn requested(headers: &HeaderMap, query: &str) -> Self {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         let pretty = match pairs.find(|(name, value)| name == "pretty" && !value.is_empty()) {
             Some((_, value)) => is_true(&value),
             None => headers
                 .get(USER_AGENT)
                 .and_then(|agent| agent.to_str().ok())
-                .is_some_and(|agent| SHOWN_TO_PEOPLE.iter().any(|name| agent.starts_with(name))),
+                .is_some_and(|agent| PRETTY_BY_DEFAULT.iter().any(|name| agent.starts_with(name))),
         };
         Self {
             pretty,
@@ -46,7 +46,7 @@ impl Dress {
     }
 
     /// A whole body; whether it was compressed.
-    pub(crate) fn whole(self, mut body: Vec<u8>) -> (Bytes, bool) {
+    pub(crate) fn encode(self, mut body: Vec<u8>) -> (Bytes, bool) {
         if self.pretty {
             let mut out = Vec::new();
             Indenter::default().push(&body, &mut out);
@@ -82,7 +82,7 @@ fn encoder(expected: usize) -> GzEncoder<Vec<u8>> {
 
 /// A list that is indented, compressed, or both while it is sent.
 #[derive(Debug)]
-pub struct DressedList {
+pub struct EncodedList {
     list: ListBody,
     indenter: Option<Indenter>,
     /// Set while there is more to come.
@@ -91,14 +91,14 @@ pub struct DressedList {
     first: Option<Frame>,
 }
 
-impl DressedList {
+impl EncodedList {
     /// Makes the first frame: what is over with less than 128 KiB is not compressed.
-    pub(crate) fn new(mut list: ListBody, dress: Dress) -> Self {
-        let mut indenter = dress.pretty.then(Indenter::default);
-        let first = indented(list.next_frame(), indenter.as_mut());
+    pub(crate) fn new(mut list: ListBody, content_encoding: ContentEncoding) -> Self {
+        let mut indenter = content_encoding.pretty.then(Indenter::default);
+        let first = indent(list.next_frame(), indenter.as_mut());
         let size = first.as_ref().map_or(0, Buf::remaining);
         Self {
-            gzip: (dress.gzip && size > COMPRESS_ABOVE_BYTES).then(|| encoder(size / 4)),
+            gzip: (content_encoding.gzip && size > COMPRESS_ABOVE_BYTES).then(|| encoder(size / 4)),
             list,
             indenter,
             first,
@@ -115,7 +115,7 @@ impl DressedList {
         loop {
             let plain = match self.first.take() {
                 Some(first) => Some(first),
-                None => indented(self.list.next_frame(), self.indenter.as_mut()),
+                None => indent(self.list.next_frame(), self.indenter.as_mut()),
             };
             let Some(encoder) = &mut self.gzip else {
                 return plain;
@@ -140,7 +140,7 @@ impl DressedList {
     }
 }
 
-fn indented(frame: Option<Frame>, indenter: Option<&mut Indenter>) -> Option<Frame> {
+fn indent(frame: Option<Frame>, indenter: Option<&mut Indenter>) -> Option<Frame> {
     let mut frame = frame?;
     let Some(indenter) = indenter else {
         return Some(frame);

@@ -5,14 +5,16 @@ use std::cmp::Reverse;
 use kube_api::envelope;
 
 use crate::resource::Resource;
-use crate::resource::media_type::{Encoding, META_V1, META_V1_BETA1, Media, PLAIN, Shape};
+use crate::resource::media_type::{
+    DEFAULT_MEDIA_TYPE, Encoding, META_V1, META_V1_BETA1, MediaType, ResponseKind,
+};
 
 /// Returns the best alternative of an `Accept` header that can be served: by weight, then those without
 /// wildcard, then as they stand. `None` when there is none. A custom resource (`resource` without schema) has
 /// no protobuf, but its partial metadata has.
-pub(crate) fn accepted(accept: &str, resource: &Resource) -> Option<Media> {
+pub(crate) fn negotiate(accept: &str, resource: &Resource) -> Option<MediaType> {
     if accept.trim().is_empty() {
-        return Some(PLAIN);
+        return Some(DEFAULT_MEDIA_TYPE);
     }
     let mut alternatives: Vec<_> = accept.split(',').map(Alternative::read).collect();
     alternatives.sort_by_key(|alternative| {
@@ -64,7 +66,7 @@ impl<'a> Alternative<'a> {
             .map(|(_, value)| *value)
     }
 
-    fn serve(&self, has_protobuf: bool) -> Option<Media> {
+    fn serve(&self, has_protobuf: bool) -> Option<MediaType> {
         let encoding = match self.type_name {
             "application/json" | "application/*" | "*/*" => Encoding::Json,
             envelope::MEDIA_TYPE => Encoding::Protobuf,
@@ -81,17 +83,19 @@ impl<'a> Alternative<'a> {
             (Some("meta.k8s.io"), Some("v1beta1")) => META_V1_BETA1,
             _ => "",
         };
-        let shape = match (self.parameter("as"), encoding) {
+        let kind = match (self.parameter("as"), encoding) {
             (None, Encoding::Protobuf) if !has_protobuf => return None,
-            (None, _) => Shape::Whole,
+            (None, _) => ResponseKind::Object,
             (Some(_), _) if api_version.is_empty() => return None,
-            (Some("Table"), Encoding::Json) => Shape::Table,
-            (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), _) => Shape::Partial,
+            (Some("Table"), Encoding::Json) => ResponseKind::Table,
+            (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), _) => {
+                ResponseKind::PartialMetadata
+            }
             (Some(_), _) => return None,
         };
-        Some(Media {
+        Some(MediaType {
             encoding,
-            shape,
+            kind,
             api_version: if api_version.is_empty() {
                 META_V1
             } else {
@@ -107,18 +111,18 @@ mod tests {
     use super::*;
     use crate::resource::RESOURCES;
 
-    fn media(accept: &str, resource: &str) -> Option<(Encoding, Shape, &'static str)> {
+    fn media(accept: &str, resource: &str) -> Option<(Encoding, ResponseKind, &'static str)> {
         let mut resources = RESOURCES.iter();
         let resource = resources.find(|candidate| candidate.name == resource);
-        accepted(accept, resource.expect("served"))
-            .map(|media| (media.encoding, media.shape, media.api_version))
+        negotiate(accept, resource.expect("served"))
+            .map(|media| (media.encoding, media.kind, media.api_version))
     }
 
     #[test]
     fn headers_of_real_clients() {
-        let json = Some((Encoding::Json, Shape::Whole, META_V1));
-        let protobuf = Some((Encoding::Protobuf, Shape::Whole, META_V1));
-        let partial = |encoding| Some((encoding, Shape::Partial, META_V1));
+        let json = Some((Encoding::Json, ResponseKind::Object, META_V1));
+        let protobuf = Some((Encoding::Protobuf, ResponseKind::Object, META_V1));
+        let partial = |encoding| Some((encoding, ResponseKind::PartialMetadata, META_V1));
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         for (accept, expected) in [
             ("", json),
@@ -136,10 +140,10 @@ mod tests {
             ),
             ("*/*,application/vnd.kubernetes.protobuf", protobuf),
             ("text/html, image/gif, *; q=.2, */*; q=.2", json),
-            (table, Some((Encoding::Json, Shape::Table, META_V1))),
+            (table, Some((Encoding::Json, ResponseKind::Table, META_V1))),
             (
                 "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
-                Some((Encoding::Json, Shape::Table, META_V1_BETA1)),
+                Some((Encoding::Json, ResponseKind::Table, META_V1_BETA1)),
             ),
             (
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",

@@ -4,31 +4,31 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use kube_api::{ListOptions, Status};
 
-use super::body::KubeBody;
-use super::content_encoding::Dress;
+use super::body::ResponseBody;
+use super::content_encoding::ContentEncoding;
 use super::response::{Responder, watch};
 use super::route::Route;
 use crate::resource::filter::{Filter, NAME};
-use crate::resource::media_type::{Media, Shape};
-use crate::resource::representation::{Form, Include};
+use crate::resource::media_type::{MediaType, ResponseKind};
+use crate::resource::representation::{IncludeObject, Representation};
 use crate::resource_handler::ResourceHandler;
 
 /// What a request for a resource is made of.
 #[derive(Debug)]
-pub(crate) struct Call<'r> {
+pub(crate) struct ResourceRequest<'r> {
     /// What serves the resource.
-    pub(crate) lister: &'r ResourceHandler,
+    pub(crate) handler: &'r ResourceHandler,
     /// What the URL names.
     pub(crate) route: Route<'r>,
     /// Method, URL and headers.
     pub(crate) head: &'r Parts,
     /// How the answer is encoded.
-    pub(crate) media: Media,
+    pub(crate) media_type: MediaType,
     /// What is done to it then.
-    pub(crate) dress: Dress,
+    pub(crate) content_encoding: ContentEncoding,
 }
 
-impl Call<'_> {
+impl ResourceRequest<'_> {
     /// What stands behind `?`.
     pub(crate) fn query(&self) -> &str {
         self.head.uri.query().unwrap_or_default()
@@ -40,21 +40,21 @@ impl Call<'_> {
     /// 400 for an `includeObject` that is none of the three.
     pub(crate) fn responder(&self) -> Result<Responder<'_>, Status> {
         Ok(Responder {
-            lister: self.lister,
-            form: self.form()?,
-            dress: self.dress,
+            handler: self.handler,
+            representation: self.representation()?,
+            content_encoding: self.content_encoding,
         })
     }
 
-    fn form(&self) -> Result<Form, Status> {
+    fn representation(&self) -> Result<Representation, Status> {
         let mut pairs = form_urlencoded::parse(self.query().as_bytes());
         let include = match pairs.find(|(name, _)| name == "includeObject") {
-            None => Include::default(),
+            None => IncludeObject::default(),
             Some((_, value)) => match &*value {
-                "" | "Metadata" => Include::Metadata,
-                "None" => Include::None,
-                "Object" => Include::Object,
-                _ if self.media.shape != Shape::Table => Include::default(),
+                "" | "Metadata" => IncludeObject::Metadata,
+                "None" => IncludeObject::None,
+                "Object" => IncludeObject::Object,
+                _ if self.media_type.kind != ResponseKind::Table => IncludeObject::default(),
                 other => {
                     return Err(Status::bad_request(format!(
                         "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
@@ -63,17 +63,20 @@ impl Call<'_> {
                 }
             },
         };
-        Ok(Form::new(self.media, include))
+        Ok(Representation::new(self.media_type, include))
     }
 
     /// Answers a LIST.
     ///
     /// # Errors
     /// As [`ResourceHandler::list`] and [`Self::responder`].
-    pub(crate) async fn list(&self, options: &ListOptions) -> Result<Response<KubeBody>, Status> {
+    pub(crate) async fn list(
+        &self,
+        options: &ListOptions,
+    ) -> Result<Response<ResponseBody>, Status> {
         let responder = self.responder()?;
-        let listing = self.lister.list(self.route.namespace, options).await?;
-        Ok(responder.list(listing).await)
+        let list = self.handler.list(self.route.namespace, options).await?;
+        Ok(responder.list(list).await)
     }
 
     /// Answers a GET.
@@ -84,8 +87,11 @@ impl Call<'_> {
         &self,
         name: &str,
         options: &ListOptions,
-    ) -> Result<Response<KubeBody>, Status> {
-        let object = self.lister.get(self.route.namespace, name, options).await?;
+    ) -> Result<Response<ResponseBody>, Status> {
+        let object = self
+            .handler
+            .get(self.route.namespace, name, options)
+            .await?;
         self.responder()?.object(StatusCode::OK, &object)
     }
 
@@ -97,9 +103,9 @@ impl Call<'_> {
     pub(crate) async fn watch(
         &self,
         mut options: ListOptions,
-    ) -> Result<Response<KubeBody>, Status> {
+    ) -> Result<Response<ResponseBody>, Status> {
         if let Some(name) = self.route.name {
-            names_no_other(self.lister, &options, name)?;
+            check_name_selector(self.handler, &options, name)?;
             let comma = match &*options.field_selector {
                 "" => "",
                 _ => ",",
@@ -107,12 +113,12 @@ impl Call<'_> {
             options.field_selector += &format!("{comma}metadata.name={name}");
         }
         let body = self
-            .lister
+            .handler
             .watch(
                 self.route.namespace,
                 &options,
-                self.form()?,
-                self.dress.gzip,
+                self.representation()?,
+                self.content_encoding.gzip,
             )
             .await?;
         Ok(watch(body))
@@ -120,12 +126,12 @@ impl Call<'_> {
 }
 
 /// Refuses a field selector that demands another object than the URL names.
-fn names_no_other(
-    lister: &ResourceHandler,
+fn check_name_selector(
+    handler: &ResourceHandler,
     options: &ListOptions,
     name: &str,
 ) -> Result<(), Status> {
-    let filter = Filter::parse(lister.resource, options, lister.gates)?;
+    let filter = Filter::parse(handler.resource, options, handler.gates)?;
     match filter.demands_field(NAME) {
         Some(other) if other != name => Err(Status::bad_request(
             "fieldSelector metadata.name doesn't match requested name",

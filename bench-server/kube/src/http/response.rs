@@ -7,22 +7,26 @@ use http::header::{
 use http::{HeaderValue, Response, StatusCode};
 use kube_api::Status;
 
-use super::body::KubeBody;
-use super::content_encoding::{Dress, DressedList};
+use super::body::ResponseBody;
+use super::content_encoding::{ContentEncoding, EncodedList};
 use crate::list::body::ListBody;
-use crate::list::page::Listing;
+use crate::list::page::ObjectList;
 use crate::resource::discovery::Document;
 use crate::resource::media_type::Encoding;
 use crate::resource::object::Object;
-use crate::resource::representation::Form;
+use crate::resource::representation::Representation;
 use crate::resource_handler::ResourceHandler;
 use crate::watch::body::WatchBody;
-use crate::write::handler::Answer;
+use crate::write::handler::WriteResponse;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Any answer.
-fn respond(code: StatusCode, content_type: &'static str, body: KubeBody) -> Response<KubeBody> {
+fn response(
+    code: StatusCode,
+    content_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     let headers = response.headers_mut();
@@ -32,31 +36,31 @@ fn respond(code: StatusCode, content_type: &'static str, body: KubeBody) -> Resp
 }
 
 /// A line of text.
-pub(crate) fn text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Response<KubeBody> {
-    respond(code, TEXT, KubeBody::full(body))
+pub(crate) fn text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Response<ResponseBody> {
+    response(code, TEXT, ResponseBody::full(body))
 }
 
 /// A body that is there as a whole.
-pub(crate) fn whole(content_type: &'static str, body: String) -> Response<KubeBody> {
-    respond(StatusCode::OK, content_type, KubeBody::full(body))
+pub(crate) fn complete(content_type: &'static str, body: String) -> Response<ResponseBody> {
+    response(StatusCode::OK, content_type, ResponseBody::full(body))
 }
 
 /// A text that no browser is to take for something else.
-pub(crate) fn unsniffed(mut response: Response<KubeBody>) -> Response<KubeBody> {
+pub(crate) fn nosniff(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 /// What is told where there is nothing at all.
-pub(crate) fn nothing() -> Response<KubeBody> {
-    unsniffed(text(StatusCode::NOT_FOUND, "404 page not found\n"))
+pub(crate) fn not_found() -> Response<ResponseBody> {
+    nosniff(text(StatusCode::NOT_FOUND, "404 page not found\n"))
 }
 
 /// A document of discovery.
-pub(crate) fn described(document: Document) -> Response<KubeBody> {
-    let body = KubeBody::full(document.body);
-    let mut response = respond(StatusCode::OK, document.media_type, body);
+pub(crate) fn discovery_document(document: Document) -> Response<ResponseBody> {
+    let body = ResponseBody::full(document.body);
+    let mut response = response(StatusCode::OK, document.media_type, body);
     if document.is_negotiated() {
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
@@ -66,14 +70,14 @@ pub(crate) fn described(document: Document) -> Response<KubeBody> {
 }
 
 /// An error, with the header that says when to come back; indented for people where it is JSON.
-pub(crate) fn failure(status: &Status, encoding: Encoding, pretty: bool) -> Response<KubeBody> {
+pub(crate) fn error(status: &Status, encoding: Encoding, pretty: bool) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let dress = Dress {
+    let content_encoding = ContentEncoding {
         pretty: pretty && encoding == Encoding::Json,
         gzip: false,
     };
-    let (body, _) = dress.whole(encoding.status(status));
-    let mut response = respond(code, encoding.media_type(), KubeBody::full(body));
+    let (body, _) = content_encoding.encode(encoding.status(status));
+    let mut response = response(code, encoding.media_type(), ResponseBody::full(body));
     if status.retry_after_seconds() > 0 {
         response
             .headers_mut()
@@ -83,38 +87,48 @@ pub(crate) fn failure(status: &Status, encoding: Encoding, pretty: bool) -> Resp
 }
 
 /// A watch.
-pub(crate) fn watch(body: WatchBody) -> Response<KubeBody> {
+pub(crate) fn watch(body: WatchBody) -> Response<ResponseBody> {
     let (compressed, media_type) = (body.is_compressed(), body.media_type());
-    let response = respond(StatusCode::OK, media_type, KubeBody::Watch(Box::new(body)));
-    encoded(response, compressed)
+    let response = response(
+        StatusCode::OK,
+        media_type,
+        ResponseBody::Watch(Box::new(body)),
+    );
+    with_content_encoding(response, compressed)
 }
 
 /// Writes the response to a request for a resource, as the request asks for it.
 #[derive(Debug)]
 pub(crate) struct Responder<'r> {
     /// What served the resource.
-    pub(crate) lister: &'r ResourceHandler,
+    pub(crate) handler: &'r ResourceHandler,
     /// How objects are shown.
-    pub(crate) form: Form,
+    pub(crate) representation: Representation,
     /// What is done to the body then.
-    pub(crate) dress: Dress,
+    pub(crate) content_encoding: ContentEncoding,
 }
 
 impl Responder<'_> {
     /// A list.
-    pub(crate) async fn list(&self, listing: Listing) -> Response<KubeBody> {
-        let undecodable = self.lister.figures.undecodable(self.lister.resource);
-        let body = ListBody::new(self.lister.resource, self.form, listing, undecodable).await;
-        let (body, compressed) = match self.dress == Dress::default() {
-            true => (KubeBody::list(body), false),
+    pub(crate) async fn list(&self, list: ObjectList) -> Response<ResponseBody> {
+        let undecodable = self.handler.metrics.undecodable(self.handler.resource);
+        let body = ListBody::new(
+            self.handler.resource,
+            self.representation,
+            list,
+            undecodable,
+        )
+        .await;
+        let (body, compressed) = match self.content_encoding == ContentEncoding::default() {
+            true => (ResponseBody::list(body), false),
             false => {
-                let body = DressedList::new(body, self.dress);
+                let body = EncodedList::new(body, self.content_encoding);
                 let compressed = body.is_compressed();
-                (KubeBody::Dressed(Box::new(body)), compressed)
+                (ResponseBody::Encoded(Box::new(body)), compressed)
             }
         };
-        let media_type = self.form.encoding.media_type();
-        encoded(respond(StatusCode::OK, media_type, body), compressed)
+        let media_type = self.representation.encoding.media_type();
+        with_content_encoding(response(StatusCode::OK, media_type, body), compressed)
     }
 
     /// One object.
@@ -125,24 +139,27 @@ impl Responder<'_> {
         &self,
         code: StatusCode,
         object: &Object,
-    ) -> Result<Response<KubeBody>, Status> {
+    ) -> Result<Response<ResponseBody>, Status> {
         let mut out = Vec::new();
-        self.form
-            .put_object(self.lister.resource, object, true, &mut out)
+        self.representation
+            .put_object(self.handler.resource, object, true, &mut out)
             .map_err(|error| Status::internal(error.to_string()))?;
-        if self.form.encoding == Encoding::Json {
+        if self.representation.encoding == Encoding::Json {
             out.push(b'\n');
         }
-        Ok(self.whole(code, out))
+        Ok(self.complete(code, out))
     }
 
     /// What a write has done.
     ///
     /// # Errors
     /// 500 for an object that cannot be shown.
-    pub(crate) async fn written(&self, answer: Answer) -> Result<Response<KubeBody>, Status> {
+    pub(crate) async fn written(
+        &self,
+        answer: WriteResponse,
+    ) -> Result<Response<ResponseBody>, Status> {
         match answer {
-            Answer::Object {
+            WriteResponse::Object {
                 code,
                 object,
                 warnings,
@@ -153,24 +170,30 @@ impl Responder<'_> {
                 }
                 Ok(response)
             }
-            Answer::List(listing) => Ok(self.list(listing).await),
+            WriteResponse::List(list) => Ok(self.list(list).await),
             // A Status has one shape, whatever was asked for.
-            Answer::Gone(status) => {
-                let body = self.form.encoding.status(&status);
-                Ok(self.whole(StatusCode::OK, body))
+            WriteResponse::Gone(status) => {
+                let body = self.representation.encoding.status(&status);
+                Ok(self.complete(StatusCode::OK, body))
             }
         }
     }
 
-    fn whole(&self, code: StatusCode, body: Vec<u8>) -> Response<KubeBody> {
-        let (body, compressed) = self.dress.whole(body);
-        let media_type = self.form.encoding.media_type();
-        encoded(respond(code, media_type, KubeBody::full(body)), compressed)
+    fn complete(&self, code: StatusCode, body: Vec<u8>) -> Response<ResponseBody> {
+        let (body, compressed) = self.content_encoding.encode(body);
+        let media_type = self.representation.encoding.media_type();
+        with_content_encoding(
+            response(code, media_type, ResponseBody::full(body)),
+            compressed,
+        )
     }
 }
 
 /// Says so where the body is compressed.
-fn encoded(mut response: Response<KubeBody>, compressed: bool) -> Response<KubeBody> {
+fn with_content_encoding(
+    mut response: Response<ResponseBody>,
+    compressed: bool,
+) -> Response<ResponseBody> {
     if compressed {
         let headers = response.headers_mut();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::metrics::requests::Asked;
+use crate::metrics::requests::RequestLabels;
 use crate::resource::{RESOURCES, Resource};
 
 /// A resource path.
@@ -107,7 +107,7 @@ impl<'p> Route<'p> {
     }
 
     /// The request in metrics: upstream's verbs and scopes.
-    pub(crate) fn asked(&self, method: &Method, watches: bool) -> Asked {
+    pub(crate) fn labels(&self, method: &Method, watches: bool) -> RequestLabels {
         let verb = match (method, self.name) {
             (&Method::GET, _) if watches => "WATCH",
             (&Method::GET, Some(_)) => "GET",
@@ -119,7 +119,7 @@ impl<'p> Route<'p> {
             (&Method::DELETE, None) => "DELETECOLLECTION",
             _ => "other",
         };
-        Asked {
+        RequestLabels {
             verb,
             group: self.resource.group,
             version: self.resource.version(),

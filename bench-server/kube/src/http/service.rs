@@ -14,22 +14,22 @@ use listen::{Handler, discard};
 use memory::metrics;
 use prometheus_client::registry::Registry;
 
-use super::body::KubeBody;
-use super::content_encoding::Dress;
+use super::body::ResponseBody;
+use super::content_encoding::ContentEncoding;
 use super::health::{self, Check};
-use super::negotiation::accepted;
-use super::resource_request::Call;
-use super::response::{described, failure, nothing, text, unsniffed, whole};
+use super::negotiation::negotiate;
+use super::resource_request::ResourceRequest;
+use super::response::{complete, discovery_document, error, nosniff, not_found, text};
 use super::route::{Route, decoded};
-use super::tracked_body::Reply;
+use super::tracked_body::TrackedBody;
 use crate::cache::open_lists::OpenListCollector;
 use crate::resource::discovery;
 use crate::resource::media_type::Encoding;
 use crate::resource_handler::ResourceHandler;
 use crate::storage::error::too_busy;
-use crate::write::body::Sent;
+use crate::write::body::RequestBody;
 use crate::write::delete_options::DeleteOptions;
-use crate::write::handler::Place;
+use crate::write::handler::ObjectPath;
 use crate::write::ttl_lease::EventLease;
 
 /// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
@@ -43,48 +43,48 @@ pub struct KubeService {
 
 #[derive(Debug)]
 struct Shared {
-    listers: Vec<ResourceHandler>,
+    handlers: Vec<ResourceHandler>,
     registry: Registry,
-    events: EventLease,
+    event_lease: EventLease,
     /// Whether what lies below `/debug` is served.
     debug: bool,
 }
 
 impl KubeService {
     /// Serves these resources and this registry; what lies below `/debug` only with `debug`.
-    pub fn new(listers: Vec<ResourceHandler>, mut registry: Registry, debug: bool) -> Self {
-        let caches = listers.iter().filter_map(|lister| lister.cache.clone());
+    pub fn new(handlers: Vec<ResourceHandler>, mut registry: Registry, debug: bool) -> Self {
+        let caches = handlers.iter().filter_map(|handler| handler.cache.clone());
         let open = OpenListCollector::new(caches.collect());
         registry.register_collector(Box::new(open));
         Self {
             shared: Arc::new(Shared {
-                listers,
+                handlers,
                 registry,
-                events: EventLease::default(),
+                event_lease: EventLease::default(),
                 debug,
             }),
         }
     }
 
     /// The resource's lists, when it is served.
-    pub fn lister(&self, resource: &str) -> Option<&ResourceHandler> {
+    pub fn handler(&self, resource: &str) -> Option<&ResourceHandler> {
         self.shared
-            .listers
+            .handlers
             .iter()
-            .find(|lister| lister.resource.name == resource)
+            .find(|handler| handler.resource.name == resource)
     }
 
     /// Whether each cache is filled.
     fn readiness(&self) -> Vec<Check> {
-        let check = |lister: &ResourceHandler| Check {
-            name: format!("watch-cache/{}", lister.resource.name),
-            holds: lister.cache.as_ref().is_none_or(|cache| cache.is_ready()),
+        let check = |handler: &ResourceHandler| Check {
+            name: format!("watch-cache/{}", handler.resource.name),
+            holds: handler.cache.as_ref().is_none_or(|cache| cache.is_ready()),
         };
-        self.shared.listers.iter().map(check).collect()
+        self.shared.handlers.iter().map(check).collect()
     }
 
     /// Answers any request; only a write's body is read.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Reply>
+    pub(crate) async fn serve<B>(&self, request: Request<B>) -> Response<TrackedBody>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
@@ -92,9 +92,9 @@ impl KubeService {
         let path = head.uri.path();
         let decoded = decoded(path);
         if let Some(route) = decoded.as_deref().and_then(Route::parse)
-            && let Some(lister) = self.lister(route.resource.name)
+            && let Some(handler) = self.handler(route.resource.name)
         {
-            return self.resource(lister, route, &head, body).await;
+            return self.serve_resource(handler, route, &head, body).await;
         }
         discard(body).await;
         let response = match (&head.method, path) {
@@ -107,35 +107,35 @@ impl KubeService {
                 let checks = if ready { self.readiness() } else { Vec::new() };
                 let query = head.uri.query().unwrap_or_default();
                 let (code, body) = health::report(&path[1..], &checks, query);
-                unsniffed(text(code, body))
+                nosniff(text(code, body))
             }
             (&Method::GET, "/healthz/ping" | "/livez/ping" | "/readyz/ping") => {
                 text(StatusCode::OK, "ok")
             }
-            (&Method::GET, "/metrics") => whole(
+            (&Method::GET, "/metrics") => complete(
                 metrics::CONTENT_TYPE,
                 metrics::encode(&self.shared.registry),
             ),
-            _ => match discovery::answer(path, accept(&head.headers)) {
-                Some(document) if head.method == Method::GET => described(document),
-                Some(_) => failure(&Status::method_not_allowed(), Encoding::Json, false),
+            _ => match discovery::document(path, accept_header(&head.headers)) {
+                Some(document) if head.method == Method::GET => discovery_document(document),
+                Some(_) => error(&Status::method_not_allowed(), Encoding::Json, false),
                 None if discovery::is_below_a_version(path) => {
-                    failure(&Status::nothing_served(), Encoding::Json, false)
+                    error(&Status::nothing_served(), Encoding::Json, false)
                 }
-                None => nothing(),
+                None => not_found(),
             },
         };
-        response.map(Reply::from)
+        response.map(TrackedBody::from)
     }
 
     /// Answers a request for a resource, and counts it until its answer is over.
-    async fn resource<B>(
+    async fn serve_resource<B>(
         &self,
-        lister: &ResourceHandler,
+        handler: &ResourceHandler,
         route: Route<'_>,
         head: &Parts,
         body: B,
-    ) -> Response<Reply>
+    ) -> Response<TrackedBody>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
@@ -147,23 +147,25 @@ impl KubeService {
             false => Ok(ListOptions::of_one(query)),
         };
         let watches = route.watch || options.as_ref().is_ok_and(|options| options.watch);
-        let asked = route.asked(&head.method, watches);
+        let labels = route.labels(&head.method, watches);
         let dry_run = query.contains("dryRun=All");
-        let request = lister.figures.requests.begin(asked, dry_run);
-        let media = accepted(accept(&head.headers), route.resource);
-        let encoding = media
+        let request = handler.metrics.requests.track(labels, dry_run);
+        let media_type = negotiate(accept_header(&head.headers), route.resource);
+        let encoding = media_type
             .as_ref()
-            .map_or(Encoding::Json, |media| media.encoding);
-        let mut dress = Dress::wanted(&head.headers, query);
-        dress.pretty |= media.as_ref().is_some_and(|media| media.pretty);
-        dress.pretty &= encoding == Encoding::Json;
-        let media = media.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
+            .map_or(Encoding::Json, |media_type| media_type.encoding);
+        let mut content_encoding = ContentEncoding::requested(&head.headers, query);
+        content_encoding.pretty |= media_type
+            .as_ref()
+            .is_some_and(|media_type| media_type.pretty);
+        content_encoding.pretty &= encoding == Encoding::Json;
+        let media_type = media_type.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
         // Watches end by limits of their own.
         let time = match &options {
             Ok(options) if !watches => options.timeout(),
             _ => Ok(None),
         };
-        let until = request.began()
+        let until = request.started()
             + time
                 .clone()
                 .ok()
@@ -171,97 +173,107 @@ impl KubeService {
                 .unwrap_or(DEADLINE)
                 .min(DEADLINE);
         let answer = async {
-            let (media, options, _) = (media?, options?, time?);
-            let call = Call {
-                lister,
+            let (media_type, options, _) = (media_type?, options?, time?);
+            let request = ResourceRequest {
+                handler,
                 route,
                 head,
-                media,
-                dress,
+                media_type,
+                content_encoding,
             };
-            self.call(&call, options, watches, body).await
+            self.handle(&request, options, watches, body).await
         };
         let response = match tokio::time::timeout_at(until, answer).await {
             Ok(Ok(response)) => response,
-            Ok(Err(status)) => failure(&status, encoding, dress.pretty),
-            Err(_) => failure(&Status::timeout(), encoding, dress.pretty),
+            Ok(Err(status)) => error(&status, encoding, content_encoding.pretty),
+            Err(_) => error(&Status::timeout(), encoding, content_encoding.pretty),
         };
-        Reply::to(request, response, until)
+        TrackedBody::of_request(request, response, until)
     }
 
-    async fn call<B>(
+    async fn handle<B>(
         &self,
-        call: &Call<'_>,
+        request: &ResourceRequest<'_>,
         options: ListOptions,
         watches: bool,
         body: B,
-    ) -> Result<Response<KubeBody>, Status>
+    ) -> Result<Response<ResponseBody>, Status>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
-        let route = &call.route;
+        let route = &request.route;
         let mut body = pin!(body);
-        if call.head.method == Method::GET {
+        if request.head.method == Method::GET {
             discard(body.as_mut()).await;
         }
-        match (&call.head.method, route.name) {
+        match (&request.head.method, route.name) {
             _ if !route.is_served() => Err(Status::nothing_served()),
             (&Method::GET, _) if !route.is_readable() => Err(Status::method_not_allowed()),
-            (&Method::GET, _) if watches => call.watch(options).await,
-            (&Method::GET, Some(name)) => call.get(name, &options).await,
-            (&Method::GET, None) => call.list(&options).await,
+            (&Method::GET, _) if watches => request.watch(options).await,
+            (&Method::GET, Some(name)) => request.get(name, &options).await,
+            (&Method::GET, None) => request.list(&options).await,
             // The path of the old form is read and nothing else.
             _ if route.watch => Err(Status::method_not_allowed()),
             (&Method::POST | &Method::PUT | &Method::PATCH | &Method::DELETE, _) => {
-                self.write(call, body).await
+                self.write(request, body).await
             }
             _ => Err(Status::method_not_allowed()),
         }
     }
 
-    async fn write<B>(&self, call: &Call<'_>, body: B) -> Result<Response<KubeBody>, Status>
+    async fn write<B>(
+        &self,
+        request: &ResourceRequest<'_>,
+        body: B,
+    ) -> Result<Response<ResponseBody>, Status>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
-        let Call {
-            lister,
+        let ResourceRequest {
+            handler,
             route,
             head,
             ..
-        } = call;
-        let place = Place {
+        } = request;
+        let path = ObjectPath {
             namespace: route.namespace,
             name: route.name,
             subresource: route.subresource,
         };
-        let responder = call.responder()?;
-        let events = &self.shared.events;
-        let sent = Sent::read(&head.headers, body).await?;
+        let responder = request.responder()?;
+        let event_lease = &self.shared.event_lease;
+        let request_body = RequestBody::read(&head.headers, body).await?;
         if let (&Method::DELETE, "namespaces", Some(name), None) = (
             &head.method,
             route.resource.name,
             route.name,
             route.subresource,
         ) {
-            let options = DeleteOptions::read(call.query(), &sent)?;
+            let options = DeleteOptions::read(request.query(), &request_body)?;
             if !options.dry_run() {
                 // Where the namespace itself may not be deleted, nothing in it may be.
-                lister.rehearse_deletion(events, name, &options).await?;
-                let within = |lister: &&ResourceHandler| lister.resource.namespaced;
-                for lister in self.shared.listers.iter().filter(within) {
-                    lister.empty(name, events).await?;
+                handler.dry_run_delete(event_lease, name, &options).await?;
+                let within = |handler: &&ResourceHandler| handler.resource.namespaced;
+                for handler in self.shared.handlers.iter().filter(within) {
+                    handler.delete_all_in_namespace(name, event_lease).await?;
                 }
             }
         }
-        let answer = lister
-            .write(events, place, &head.method, call.query(), &sent)
+        let answer = handler
+            .write(
+                event_lease,
+                path,
+                &head.method,
+                request.query(),
+                &request_body,
+            )
             .await?;
         responder.written(answer).await
     }
 }
 
 /// The `Accept` header; empty when there is none.
-fn accept(headers: &HeaderMap) -> &str {
+fn accept_header(headers: &HeaderMap) -> &str {
     let value = headers.get(ACCEPT);
     value
         .and_then(|value| value.to_str().ok())
@@ -270,17 +282,17 @@ fn accept(headers: &HeaderMap) -> &str {
 
 impl Handler for KubeService {
     type Data = wire::frame::Frame;
-    type Body = Reply;
+    type Body = TrackedBody;
 
     const TIME_LIMITS: bool = true;
 
-    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<Reply>> {
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Response<TrackedBody>> {
         let path = request.uri().path();
         let is_served = path.starts_with("/api/") || path.starts_with("/apis/");
-        is_served.then(|| failure(&too_busy(), Encoding::Json, false).map(Reply::from))
+        is_served.then(|| error(&too_busy(), Encoding::Json, false).map(TrackedBody::from))
     }
 
-    async fn handle(self, request: Request<Incoming>) -> Response<Reply> {
-        self.answer(request).await
+    async fn handle(self, request: Request<Incoming>) -> Response<TrackedBody> {
+        self.serve(request).await
     }
 }

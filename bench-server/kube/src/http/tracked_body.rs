@@ -14,8 +14,8 @@ use memory::in_flight;
 use tokio::time::Instant;
 use wire::frame::Frame;
 
-use super::body::KubeBody;
-use crate::metrics::requests::Underway;
+use super::body::ResponseBody;
+use crate::metrics::requests::RequestTracker;
 
 /// Time that a client has to read what is left of a watch when that is over. A body is asked for its end only
 /// while there is room for it.
@@ -23,15 +23,15 @@ const LAST_READ: Duration = Duration::from_secs(60);
 
 /// What the tier sends.
 #[derive(Debug)]
-pub struct Reply {
-    body: KubeBody,
+pub struct TrackedBody {
+    body: ResponseBody,
     limit: Option<TimeLimit>,
-    request: Option<Underway>,
+    request: Option<RequestTracker>,
 }
 
-impl From<KubeBody> for Reply {
+impl From<ResponseBody> for TrackedBody {
     /// An answer that nobody counts: of health, metrics, discovery.
-    fn from(body: KubeBody) -> Self {
+    fn from(body: ResponseBody) -> Self {
         Self {
             body,
             limit: None,
@@ -40,22 +40,22 @@ impl From<KubeBody> for Reply {
     }
 }
 
-impl Reply {
+impl TrackedBody {
     /// The answer to `request`; a list is cut off at `until`, and a watch a minute after its own end. Other
     /// answers are one piece, which the connection has at once.
-    pub(crate) fn to(
-        mut request: Underway,
-        response: Response<KubeBody>,
+    pub(crate) fn of_request(
+        mut request: RequestTracker,
+        response: Response<ResponseBody>,
         until: Instant,
     ) -> Response<Self> {
-        request.answered(response.status());
+        request.respond(response.status());
         response.map(|body| Self {
             limit: match &body {
-                KubeBody::List(_) | KubeBody::Ahead(_) | KubeBody::Dressed(_) => {
+                ResponseBody::List(_) | ResponseBody::Ahead(_) | ResponseBody::Encoded(_) => {
                     TimeLimit::set(until)
                 }
-                KubeBody::Watch(watch) => TimeLimit::set(watch.deadline() + LAST_READ),
-                KubeBody::Full(_) => None,
+                ResponseBody::Watch(watch) => TimeLimit::set(watch.deadline() + LAST_READ),
+                ResponseBody::Full(_) => None,
             },
             body,
             request: Some(request),
@@ -63,7 +63,7 @@ impl Reply {
     }
 }
 
-impl Drop for Reply {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         let cut_off = self.limit.as_ref().is_some_and(TimeLimit::is_exceeded);
         if let (true, Some(request)) = (cut_off, &self.request) {
@@ -72,7 +72,7 @@ impl Drop for Reply {
     }
 }
 
-impl Body for Reply {
+impl Body for TrackedBody {
     type Data = Frame;
     type Error = Infallible;
 

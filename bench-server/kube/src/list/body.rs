@@ -12,17 +12,17 @@ use memory::in_flight;
 use memory::open_lists::OpenList;
 use wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
-use super::page::{Listing, TURN};
+use super::page::{ObjectList, TURN};
 use crate::metrics::Undecodable;
 use crate::resource::Resource;
-use crate::resource::media_type::{Encoding, Shape};
+use crate::resource::media_type::{Encoding, ResponseKind};
 use crate::resource::object::Object;
-use crate::resource::representation::{Form, Items};
+use crate::resource::representation::{ItemEncoder, Representation};
 use crate::resource::table;
-use crate::shard::objects::Walk;
+use crate::shard::object_set::ObjectIter;
 
 /// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
-pub(crate) const OVERSHOOT: usize = 32 * 1024;
+pub(crate) const FRAME_OVERSHOOT_BYTES: usize = 32 * 1024;
 
 /// A list whose objects weigh more may be worth the while of another thread: it is some frames of whole objects.
 const LONG_BYTES: u64 = 1024 * 1024;
@@ -31,15 +31,15 @@ const LONG_BYTES: u64 = 1024 * 1024;
 #[derive(Debug)]
 pub struct ListBody {
     resource: &'static Resource,
-    form: Form,
+    representation: Representation,
     head: Vec<u8>,
     /// Writes objects that do not lie in the cache as they are shown.
-    encoder: Items,
+    encoder: ItemEncoder,
     /// What stands behind the items.
     tail: Cow<'static, [u8]>,
     /// Objects as they lie in the cache, on their way into frames.
     frames: FrameBuilder,
-    items: Walk,
+    items: ObjectIter,
     left: u64,
     is_long: bool,
     started: bool,
@@ -55,39 +55,39 @@ impl ListBody {
     /// added to `undecodable`.
     pub async fn new(
         resource: &'static Resource,
-        form: Form,
-        listing: Listing,
+        representation: Representation,
+        list: ObjectList,
         undecodable: Undecodable,
     ) -> Self {
-        let (api_version, kind) = form.list_type(resource);
-        let mut listing = listing;
-        if form.shape != Shape::Whole || resource.message.is_none() {
+        let (api_version, kind) = representation.list_type(resource);
+        let mut list = list;
+        if representation.kind != ResponseKind::Object || resource.message.is_none() {
             // Upstream tells of the shard in typed lists only.
-            listing.meta.shard_selector.clear();
+            list.meta.shard_selector.clear();
         }
-        let meta = &listing.meta;
-        let custom = form.shape == Shape::Whole && resource.message.is_none();
-        let tail = match form.encoding {
+        let meta = &list.meta;
+        let custom = representation.kind == ResponseKind::Object && resource.message.is_none();
+        let tail = match representation.encoding {
             Encoding::Json if custom => list::custom_json_tail(kind, meta).into(),
             Encoding::Json => list::JSON_TAIL.into(),
             Encoding::Protobuf => list::PROTOBUF_TAIL.into(),
         };
-        let head = match (form.encoding, form.shape) {
-            (Encoding::Json, Shape::Table) => {
+        let head = match (representation.encoding, representation.kind) {
+            (Encoding::Json, ResponseKind::Table) => {
                 let mut head = list::json_start(api_version, kind, meta);
                 table::put_columns(resource, true, &mut head);
                 head
             }
             (Encoding::Json, _) if custom => list::custom_json_head(api_version),
             (Encoding::Json, _) => list::json_head(api_version, kind, meta),
-            (Encoding::Protobuf, Shape::Whole) => {
-                list::protobuf_head(api_version, kind, meta, listing.items_len as usize)
+            (Encoding::Protobuf, ResponseKind::Object) => {
+                list::protobuf_head(api_version, kind, meta, list.items_len as usize)
             }
             (Encoding::Protobuf, _) => {
-                let mut walk = listing.items.clone();
+                let mut iter = list.items.clone();
                 let mut items_len = 0;
-                for looked in 1..=listing.count {
-                    items_len += walk.next_ref().map_or(0, Form::partial_item_len);
+                for looked in 1..=list.count {
+                    items_len += iter.next_ref().map_or(0, Representation::partial_item_len);
                     if looked.is_multiple_of(TURN) {
                         tokio::task::yield_now().await;
                     }
@@ -97,19 +97,19 @@ impl ListBody {
         };
         Self {
             resource,
-            form,
+            representation,
             head,
-            encoder: form.items(resource),
+            encoder: representation.item_encoder(resource),
             tail,
-            frames: FrameBuilder::new(listing.items_len as usize),
-            items: listing.items,
-            left: listing.count,
-            is_long: listing.items_len > LONG_BYTES,
+            frames: FrameBuilder::new(list.items_len as usize),
+            items: list.items,
+            left: list.count,
+            is_long: list.items_len > LONG_BYTES,
             started: false,
             ended: false,
             undecodable,
-            _open: listing.open,
-            _admitted: listing.admitted,
+            _open: list.open,
+            _admitted: list.admitted,
         }
     }
 
@@ -125,13 +125,14 @@ impl ListBody {
     }
 
     /// Whether another thread should encode it.
-    pub(crate) fn is_worth_a_thread(&self) -> bool {
+    pub(crate) fn should_encode_ahead(&self) -> bool {
         self.is_long && !self.is_shared()
     }
 
     /// Whether objects are sent as they lie in the cache.
     fn is_shared(&self) -> bool {
-        (self.form.encoding, self.form.shape) == (Encoding::Protobuf, Shape::Whole)
+        (self.representation.encoding, self.representation.kind)
+            == (Encoding::Protobuf, ResponseKind::Object)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -157,12 +158,12 @@ impl ListBody {
 
     /// Objects encoded for this frame.
     fn encoded_frame(&mut self) -> Frame {
-        let separator = match self.form.encoding {
+        let separator = match self.representation.encoding {
             Encoding::Json => &b","[..],
             Encoding::Protobuf => b"",
         };
         let target = in_flight::frame_bytes(TARGET_BYTES);
-        let mut out = Vec::with_capacity(target + OVERSHOOT.min(target / 2));
+        let mut out = Vec::with_capacity(target + FRAME_OVERSHOOT_BYTES.min(target / 2));
         out.append(&mut self.head);
         while out.len() < target {
             let before = out.len();
@@ -190,7 +191,7 @@ impl ListBody {
     }
 }
 
-fn next_item<'w>(left: &mut u64, items: &'w mut Walk) -> Option<&'w Object> {
+fn next_item<'w>(left: &mut u64, items: &'w mut ObjectIter) -> Option<&'w Object> {
     *left = left.checked_sub(1)?;
     items.next_ref()
 }

@@ -20,18 +20,18 @@ use wire::frame::{Frame, TARGET_BYTES};
 use super::body::ListBody;
 
 /// Bytes of one list that wait to be sent. Then the other thread is done: it never waits for a reader.
-const HELD_BYTES: usize = 8 * TARGET_BYTES;
+const MAX_READY_BYTES: usize = 8 * TARGET_BYTES;
 
 /// When so much is left, more is made.
-const LOW_BYTES: usize = HELD_BYTES / 2;
+const LOW_READY_BYTES: usize = MAX_READY_BYTES / 2;
 
 /// Bytes of all lists that wait: of many slow readers each has its one frame.
-const ALL_HELD_BYTES: usize = 64 * 1024 * 1024;
+const MAX_TOTAL_READY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Frames that are made at a time, some four milliseconds' work; then another list may have the core.
-const TURN: usize = 64;
+const FRAMES_PER_TURN: usize = 64;
 
-static ALL_HELD: AtomicUsize = AtomicUsize::new(0);
+static TOTAL_READY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// One core fewer than there are: one is left to send.
 static CORES: LazyLock<Semaphore> = LazyLock::new(|| {
@@ -39,9 +39,9 @@ static CORES: LazyLock<Semaphore> = LazyLock::new(|| {
     Semaphore::new(cores - 1)
 });
 
-/// Whether lists hold as many bytes as they may: fewer than [`ALL_HELD_BYTES`] where responses have little memory.
-fn is_all_held() -> bool {
-    ALL_HELD.load(Ordering::Relaxed) >= ALL_HELD_BYTES.min(in_flight::most_bytes())
+/// Whether lists hold as many bytes as they may: fewer than [`MAX_TOTAL_READY_BYTES`] where responses have little memory.
+fn are_all_full() -> bool {
+    TOTAL_READY_BYTES.load(Ordering::Relaxed) >= MAX_TOTAL_READY_BYTES.min(in_flight::most_bytes())
 }
 
 /// A list that is being sent. Up to 2 MiB and a frame wait in it, where nothing waits in a [`ListBody`].
@@ -50,33 +50,33 @@ pub struct AheadBody {
     /// `None` while its frames are made.
     list: Option<Box<ListBody>>,
     /// Hands the list back.
-    making: Option<JoinHandle<Box<ListBody>>>,
-    made: mpsc::UnboundedSender<Waiting>,
-    frames: mpsc::UnboundedReceiver<Waiting>,
+    encoding: Option<JoinHandle<Box<ListBody>>>,
+    sender: mpsc::UnboundedSender<ReadyFrame>,
+    frames: mpsc::UnboundedReceiver<ReadyFrame>,
     /// Bytes of `frames`.
-    held: Arc<AtomicUsize>,
+    ready_bytes: Arc<AtomicUsize>,
     /// Whether its first frame was asked for, which is so of every list, read or not.
-    is_begun: bool,
+    is_started: bool,
     cores: &'static Semaphore,
 }
 
 /// A frame that waits to be sent, counted until this is dropped.
 #[derive(Debug)]
-struct Waiting {
+struct ReadyFrame {
     frame: Frame,
     bytes: usize,
-    held: Arc<AtomicUsize>,
+    ready_bytes: Arc<AtomicUsize>,
 }
 
-impl Waiting {
-    fn new(frame: Frame, held: &Arc<AtomicUsize>) -> Self {
+impl ReadyFrame {
+    fn new(frame: Frame, ready_bytes: &Arc<AtomicUsize>) -> Self {
         let bytes = frame.remaining();
-        held.fetch_add(bytes, Ordering::Relaxed);
-        ALL_HELD.fetch_add(bytes, Ordering::Relaxed);
+        ready_bytes.fetch_add(bytes, Ordering::Relaxed);
+        TOTAL_READY_BYTES.fetch_add(bytes, Ordering::Relaxed);
         Self {
             frame,
             bytes,
-            held: held.clone(),
+            ready_bytes: ready_bytes.clone(),
         }
     }
 
@@ -85,10 +85,10 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ReadyFrame {
     fn drop(&mut self) {
-        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
-        ALL_HELD.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.ready_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        TOTAL_READY_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -98,14 +98,14 @@ impl AheadBody {
     }
 
     fn on(cores: &'static Semaphore, list: ListBody) -> Self {
-        let (made, frames) = mpsc::unbounded_channel();
+        let (sender, frames) = mpsc::unbounded_channel();
         Self {
             list: Some(list.into()),
-            making: None,
-            made,
+            encoding: None,
+            sender,
             frames,
-            held: Arc::default(),
-            is_begun: false,
+            ready_bytes: Arc::default(),
+            is_started: false,
             cores,
         }
     }
@@ -121,9 +121,9 @@ impl AheadBody {
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let frame = ready!(self.poll_frame(context));
         // HTTP/2 asks for the first one before its client has room for any.
-        let is_read = std::mem::replace(&mut self.is_begun, true);
-        if is_read && self.held.load(Ordering::Relaxed) <= LOW_BYTES {
-            self.make_more(context);
+        let is_read = std::mem::replace(&mut self.is_started, true);
+        if is_read && self.ready_bytes.load(Ordering::Relaxed) <= LOW_READY_BYTES {
+            self.encode_more(context);
         }
         Poll::Ready(frame)
     }
@@ -132,24 +132,24 @@ impl AheadBody {
         loop {
             if let Some(list) = &mut self.list {
                 // Nobody sends: to ask waits for nobody.
-                let waiting = self.frames.try_recv().ok().map(Waiting::end);
-                return Poll::Ready(waiting.or_else(|| list.next_frame()));
+                let ready_frame = self.frames.try_recv().ok().map(ReadyFrame::end);
+                return Poll::Ready(ready_frame.or_else(|| list.next_frame()));
             }
-            if let Poll::Ready(waiting) = self.frames.poll_recv(context) {
-                return Poll::Ready(waiting.map(Waiting::end));
+            if let Poll::Ready(ready_frame) = self.frames.poll_recv(context) {
+                return Poll::Ready(ready_frame.map(ReadyFrame::end));
             }
-            ready!(self.poll_back(context));
+            ready!(self.poll_encoding(context));
         }
     }
 
     /// Waits until the list is back. What was made of it lies among the frames by then.
-    fn poll_back(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(making) = &mut self.making else {
+    fn poll_encoding(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(encoding) = &mut self.encoding else {
             unreachable!("the list is here, or its frames are being made");
         };
-        match ready!(Pin::new(making).poll(context)) {
+        match ready!(Pin::new(encoding).poll(context)) {
             Ok(list) => {
-                self.making = None;
+                self.encoding = None;
                 self.list = Some(list);
                 Poll::Ready(())
             }
@@ -162,12 +162,12 @@ impl AheadBody {
     }
 
     /// Has another thread make frames, if it may.
-    fn make_more(&mut self, context: &mut Context<'_>) {
-        let is_made = self.making.as_ref().is_some_and(JoinHandle::is_finished);
-        if is_made && self.poll_back(context).is_pending() {
+    fn encode_more(&mut self, context: &mut Context<'_>) {
+        let is_finished = self.encoding.as_ref().is_some_and(JoinHandle::is_finished);
+        if is_finished && self.poll_encoding(context).is_pending() {
             return;
         }
-        if is_all_held() || in_flight::is_much() {
+        if are_all_full() || in_flight::is_much() {
             return;
         }
         let Some(mut list) = self.list.take_if(|list| !list.is_over()) else {
@@ -177,17 +177,18 @@ impl AheadBody {
             self.list = Some(list);
             return;
         };
-        let (made, held) = (self.made.clone(), self.held.clone());
-        self.making = Some(spawn_blocking(move || {
-            for _ in 0..TURN {
-                let is_enough = held.load(Ordering::Relaxed) >= HELD_BYTES || is_all_held();
-                if is_enough {
+        let (sender, ready_bytes) = (self.sender.clone(), self.ready_bytes.clone());
+        self.encoding = Some(spawn_blocking(move || {
+            for _ in 0..FRAMES_PER_TURN {
+                let is_full =
+                    ready_bytes.load(Ordering::Relaxed) >= MAX_READY_BYTES || are_all_full();
+                if is_full {
                     break;
                 }
                 let Some(frame) = list.next_frame() else {
                     break;
                 };
-                if made.send(Waiting::new(frame, &held)).is_err() {
+                if sender.send(ReadyFrame::new(frame, &ready_bytes)).is_err() {
                     break;
                 }
             }

@@ -3,12 +3,12 @@
 use index::Tree;
 use kube_api::Status;
 
-use super::page::{ListSource, Listing};
-use super::plan::{Plan, Wanted};
+use super::page::{ListSource, ObjectList};
+use super::plan::{ListPlan, RevisionMatch};
 use crate::cache::index::Candidates;
-use crate::cache::{NoSnapshot, View, WatchCache};
+use crate::cache::{NoSnapshot, Snapshot, WatchCache};
 use crate::metrics::Operation;
-use crate::metrics::lists::{Served, ServedFrom};
+use crate::metrics::lists::{ListStats, ServedFrom};
 use crate::resource_handler::ResourceHandler;
 use crate::storage::error::storage_error;
 
@@ -70,8 +70,8 @@ impl From<NoSnapshot> for NotFromCache {
 impl ResourceHandler {
     /// Counts a list that storage is read for.
     pub(super) fn count_not_from_cache(&self, reason: NotFromCache) {
-        let lists = &self.figures.lists;
-        lists.from_storage(self.resource, reason.label());
+        let lists = &self.metrics.lists;
+        lists.count_from_storage(self.resource, reason.label());
     }
 
     /// Reads a list from the cache, or returns why storage is to be read instead.
@@ -82,8 +82,8 @@ impl ResourceHandler {
     pub(super) async fn list_from_cache(
         &self,
         cache: &WatchCache,
-        plan: &Plan,
-    ) -> Result<Result<Listing, NotFromCache>, Status> {
+        plan: &ListPlan,
+    ) -> Result<Result<ObjectList, NotFromCache>, Status> {
         let is_ready = cache.is_ready();
         if let Err(reason) = self.may_serve(cache, is_ready, plan) {
             return Ok(Err(reason));
@@ -92,32 +92,32 @@ impl ResourceHandler {
             return Err(cache.not_ready());
         }
         let single = plan.only_key(self.resource);
-        let view = match self.view_for(cache, plan, single.is_some()).await? {
-            Ok(view) => view,
+        let snapshot = match self.snapshot_for(cache, plan, single.is_some()).await? {
+            Ok(snapshot) => snapshot,
             Err(reason) => return Ok(Err(reason)),
         };
         let limit = if plan.cache_limits { plan.limit } else { 0 };
         let candidates = match &single {
             Some(key) => {
                 let mut one = Tree::default();
-                if let Some(object) = view.tree.get(key.as_bytes()) {
+                if let Some(object) = snapshot.tree.get(key.as_bytes()) {
                     one.insert(object.clone());
                 }
                 Candidates::all(one)
             }
-            None => cache.candidates(&view, &plan.filter),
+            None => cache.candidates(&snapshot, &plan.filter),
         };
         let Candidates { objects, index } = candidates;
         let source = ListSource {
-            revision: view.revision,
+            revision: snapshot.revision,
             objects,
-            behind: None,
-            served: Served::by(ServedFrom::Cache, index),
+            remainder: None,
+            stats: ListStats::by(ServedFrom::Cache, index),
         };
-        let open = cache.open_list(&view);
-        let mut listing = source.page(plan.from(), limit, &plan.filter).await;
-        listing.open = Some(open);
-        Ok(Ok(listing))
+        let open = cache.open_list(&snapshot);
+        let mut list = source.page(plan.from(), limit, &plan.filter).await;
+        list.open = Some(open);
+        Ok(Ok(list))
     }
 
     /// Checks what is known before anything is waited for: gates, storage's features, readiness.
@@ -125,11 +125,11 @@ impl ResourceHandler {
         &self,
         cache: &WatchCache,
         is_ready: bool,
-        plan: &Plan,
+        plan: &ListPlan,
     ) -> Result<(), NotFromCache> {
-        match plan.wanted {
-            Wanted::Stored => return Err(NotFromCache::SingleObject),
-            Wanted::Consistent => {
+        match plan.revision {
+            RevisionMatch::LatestFromStorage => return Err(NotFromCache::SingleObject),
+            RevisionMatch::Consistent => {
                 if !self.gates.consistent_list_from_cache {
                     return Err(NotFromCache::ConsistentListGateOff);
                 }
@@ -142,7 +142,7 @@ impl ResourceHandler {
                     return Err(NotFromCache::NoProgress);
                 }
             }
-            Wanted::Exact { revision, .. } => {
+            RevisionMatch::Exact { revision, .. } => {
                 if !self.gates.list_from_cache_snapshot {
                     return Err(NotFromCache::SnapshotGateOff);
                 }
@@ -154,7 +154,7 @@ impl ResourceHandler {
                     return Err(NotFromCache::NoProgress);
                 }
             }
-            Wanted::Any | Wanted::NotOlderThan(_) => {}
+            RevisionMatch::Any | RevisionMatch::NotOlderThan(_) => {}
         }
         let is_plain_page = plan.limit > 0 && plan.filter.is_empty();
         match !is_ready && is_plain_page {
@@ -164,31 +164,31 @@ impl ResourceHandler {
     }
 
     /// Returns what the cache holds at a revision that the list may have; waits for it.
-    async fn view_for(
+    async fn snapshot_for(
         &self,
         cache: &WatchCache,
-        plan: &Plan,
+        plan: &ListPlan,
         is_single: bool,
-    ) -> Result<Result<View, NotFromCache>, Status> {
+    ) -> Result<Result<Snapshot, NotFromCache>, Status> {
         let reach = async |revision: i64| {
-            cache.reach(revision).await.map_err(|current| {
+            cache.wait_until_fresh(revision).await.map_err(|current| {
                 Status::too_large_resource_version(revision as u64, current as u64, 1)
             })
         };
-        Ok(match plan.wanted {
-            Wanted::Stored => Err(NotFromCache::SingleObject),
-            Wanted::Any => Ok(cache.view()),
-            Wanted::NotOlderThan(revision) => Ok(reach(revision).await?),
-            Wanted::Exact { revision, .. } => {
+        Ok(match plan.revision {
+            RevisionMatch::LatestFromStorage => Err(NotFromCache::SingleObject),
+            RevisionMatch::Any => Ok(cache.snapshot()),
+            RevisionMatch::NotOlderThan(revision) => Ok(reach(revision).await?),
+            RevisionMatch::Exact { revision, .. } => {
                 reach(revision).await?;
                 match is_single {
                     true => Err(NotFromCache::SingleObject),
-                    false => cache.snapshot(revision).map_err(NotFromCache::from),
+                    false => cache.snapshot_at(revision).map_err(NotFromCache::from),
                 }
             }
-            Wanted::Consistent => {
+            RevisionMatch::Consistent => {
                 let timed = self
-                    .figures
+                    .metrics
                     .etcd_request(Operation::GetCurrentResourceVersion, self.resource);
                 let current = self
                     .backend
@@ -196,8 +196,8 @@ impl ResourceHandler {
                     .await
                     .map_err(storage_error)?;
                 drop(timed);
-                let reached = cache.reach(current).await;
-                self.figures.consistent_read(self.resource, reached.is_ok());
+                let reached = cache.wait_until_fresh(current).await;
+                self.metrics.consistent_read(self.resource, reached.is_ok());
                 reached.map_err(|_| NotFromCache::NotFresh)
             }
         })

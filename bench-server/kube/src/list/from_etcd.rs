@@ -8,40 +8,40 @@ use kube_api::{ContinueToken, Status};
 use memory::admission::{Admission, Admitted};
 use tokio::sync::mpsc;
 
-use super::page::{ListSource, Listing, Remainder};
-use super::plan::{Plan, Wanted};
+use super::page::{ListSource, ObjectList, Remainder};
+use super::plan::{ListPlan, RevisionMatch};
 use crate::metrics::Operation;
-use crate::metrics::lists::{Served, ServedFrom};
+use crate::metrics::lists::{ListStats, ServedFrom};
 use crate::resource::filter::Filter;
 use crate::resource_handler::ResourceHandler;
-use crate::shard::objects::Objects;
-use crate::storage::bulk_load::{AHEAD, Portion, grow};
+use crate::shard::object_set::ObjectSet;
+use crate::storage::bulk_load::{AHEAD, ListChunk, build_tree};
 use crate::storage::error::storage_error;
-use crate::storage::list_reader::{Filled, PAGE, Source, StreamSupport, hand_over};
+use crate::storage::list_reader::{ListReader, ObjectsAtRevision, PAGE, StreamSupport, send_chunk};
 
 /// What was read of a list.
-struct Read {
-    filled: Filled,
+struct StorageRead {
+    list: ObjectsAtRevision,
     /// What lies behind it, where it is a page.
-    behind: Option<Remainder>,
+    remainder: Option<Remainder>,
     /// Objects that storage sent for it.
-    sent: u64,
+    fetched: u64,
     /// Room for it, where it may be large.
     admitted: Option<Admitted>,
 }
 
-impl Read {
-    fn whole(filled: Filled) -> Self {
+impl StorageRead {
+    fn complete(list: ObjectsAtRevision) -> Self {
         Self {
-            sent: filled.tree.len(),
-            filled,
-            behind: None,
+            fetched: list.tree.len(),
+            list,
+            remainder: None,
             admitted: None,
         }
     }
 }
 
-impl Source<'_> {
+impl ListReader<'_> {
     /// As [`Self::read`] for one client, with room for what is read. Nobody knows how much that will be, so room is asked for
     /// as it comes.
     ///
@@ -51,37 +51,42 @@ impl Source<'_> {
         &self,
         streams: &StreamSupport,
         admission: &Admission,
-    ) -> Result<(Filled, Option<Admitted>), Error> {
-        let (portions, mut received) = mpsc::channel(1);
+    ) -> Result<(ObjectsAtRevision, Option<Admitted>), Error> {
+        let (chunks, mut received) = mpsc::channel(1);
         let (admitted, incoming) = mpsc::channel(AHEAD);
         let admit = async move {
             let mut room = None;
-            while let Some(portion) = received.recv().await {
-                let extended = admission.extend(&mut room, Portion::bytes(&portion)).await;
+            while let Some(chunk) = received.recv().await {
+                let extended = admission.extend(&mut room, ListChunk::bytes(&chunk)).await;
                 extended.map_err(|_| Error::Refused(Refusal::TooManyRequests))?;
-                hand_over(&admitted, portion).await?;
+                send_chunk(&admitted, chunk).await?;
             }
             Ok(room)
         };
         let (revision, room, tree) = tokio::try_join!(
-            self.each(streams, portions),
+            self.each(streams, chunks),
             admit,
-            grow(self.decoder, incoming)
+            build_tree(self.decoder, incoming)
         )?;
-        Ok((Filled { tree, revision }, room))
+        Ok((ObjectsAtRevision { tree, revision }, room))
     }
 }
 
 impl ResourceHandler {
     /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
-    async fn single_from_etcd(&self, key: &str, revision: i64) -> Result<Filled, Error> {
-        let timed = self.figures.etcd_request(Operation::Get, self.resource);
-        let whole = [&self.prefix[..], key.as_bytes()].concat();
-        let found = self.backend.get(&whole, GetOptions { revision }).await?;
-        drop(timed);
+    async fn single_from_etcd(&self, key: &str, revision: i64) -> Result<ObjectsAtRevision, Error> {
+        let timer = self.metrics.etcd_request(Operation::Get, self.resource);
+        let storage_key = [&self.prefix[..], key.as_bytes()].concat();
+        let found = self
+            .backend
+            .get(&storage_key, GetOptions { revision })
+            .await?;
+        drop(timer);
         let mut tree = Tree::default();
         if let Some(kv) = &found.kv
-            && let Some(object) = self.decoder().object(&whole, &kv.value, kv.mod_revision)
+            && let Some(object) = self
+                .decoder()
+                .object(&storage_key, &kv.value, kv.mod_revision)
         {
             tree.insert(object);
         }
@@ -89,7 +94,7 @@ impl ResourceHandler {
             0 => found.revision,
             pinned => pinned,
         };
-        Ok(Filled { tree, revision })
+        Ok(ObjectsAtRevision { tree, revision })
     }
 
     /// Reads a list from storage.
@@ -97,59 +102,59 @@ impl ResourceHandler {
     /// # Errors
     /// The Status to be sent: 410 for a compacted revision, 504 for one that storage has not reached;
     /// storage's failures.
-    pub(super) async fn list_from_etcd(&self, plan: &Plan) -> Result<Listing, Status> {
-        let revision = match plan.wanted {
-            Wanted::Exact { revision, .. } => revision,
+    pub(super) async fn list_from_etcd(&self, plan: &ListPlan) -> Result<ObjectList, Status> {
+        let revision = match plan.revision {
+            RevisionMatch::Exact { revision, .. } => revision,
             _ => 0,
         };
         let only = plan.only_key(self.resource);
         let read = if let Some(key) = &only {
-            let filled = self.single_from_etcd(key, revision).await;
-            filled.map(Read::whole)
+            let list = self.single_from_etcd(key, revision).await;
+            list.map(StorageRead::complete)
         } else if plan.limit > 0 {
             self.page_from_etcd(plan, revision).await
         } else {
-            let source = Source {
+            let reader = ListReader {
                 backend: &*self.backend,
                 decoder: self.decoder(),
                 below: &plan.below,
                 start: &plan.start,
                 revision,
             };
-            let read = source.read_for_client(&self.streams, &self.admission).await;
-            read.map(|(filled, admitted)| Read {
+            let read = reader.read_for_client(&self.streams, &self.admission).await;
+            read.map(|(list, admitted)| StorageRead {
                 admitted,
-                ..Read::whole(filled)
+                ..StorageRead::complete(list)
             })
         };
-        let Read {
-            filled,
-            behind,
-            sent,
+        let StorageRead {
+            list,
+            remainder,
+            fetched,
             admitted,
         } = match read {
             Ok(read) => read,
             Err(error) => return Err(self.refused(plan, error).await),
         };
-        if let Wanted::NotOlderThan(wanted) = plan.wanted
-            && filled.revision < wanted
+        if let RevisionMatch::NotOlderThan(wanted) = plan.revision
+            && list.revision < wanted
         {
             return Err(Status::too_large_resource_version(
                 wanted as u64,
-                filled.revision as u64,
+                list.revision as u64,
                 0,
             ));
         }
         // A page was filtered while it was read.
         let filtered = plan.limit > 0 && only.is_none();
         let state = ListSource {
-            revision: filled.revision,
-            objects: Objects::All(filled.tree),
-            behind,
-            served: Served {
-                sent,
-                evaluated: if filtered { sent } else { 0 },
-                ..Served::by(ServedFrom::Etcd, "")
+            revision: list.revision,
+            objects: ObjectSet::All(list.tree),
+            remainder,
+            stats: ListStats {
+                fetched_from_storage: fetched,
+                evaluated: if filtered { fetched } else { 0 },
+                ..ListStats::by(ServedFrom::Etcd, "")
             },
         };
         let filter = if filtered {
@@ -157,18 +162,18 @@ impl ResourceHandler {
         } else {
             &plan.filter
         };
-        let mut listing = state.page(plan.from(), 0, filter).await;
-        listing.admitted = admitted;
+        let mut list = state.page(plan.from(), 0, filter).await;
+        list.admitted = admitted;
         if !plan.filter.is_empty() {
-            listing.meta.remaining_item_count = None;
+            list.meta.remaining_item_count = None;
         }
-        Ok(listing)
+        Ok(list)
     }
 
     /// Why a list cannot be read from storage, as the client sees it.
-    async fn refused(&self, plan: &Plan, error: Error) -> Status {
-        match (error.refusal(), plan.wanted) {
-            (Some(Refusal::Compacted), Wanted::Exact { token: true, .. }) => {
+    async fn refused(&self, plan: &ListPlan, error: Error) -> Status {
+        match (error.refusal(), plan.revision) {
+            (Some(Refusal::Compacted), RevisionMatch::Exact { token: true, .. }) => {
                 let start = plan
                     .start
                     .strip_prefix(&plan.below)
@@ -180,7 +185,7 @@ impl ResourceHandler {
                 };
                 Status::expired_continue(token.encode())
             }
-            (Some(Refusal::FutureRevision), Wanted::Exact { revision, .. }) => {
+            (Some(Refusal::FutureRevision), RevisionMatch::Exact { revision, .. }) => {
                 // Only for the text: it names both.
                 let current = self.backend.current_revision(&self.prefix).await;
                 let current = current.unwrap_or_default();
@@ -192,7 +197,7 @@ impl ResourceHandler {
 
     /// One page with what lies behind it. With selectors, pages twice as large each time are read until enough
     /// objects are selected.
-    async fn page_from_etcd(&self, plan: &Plan, revision: i64) -> Result<Read, Error> {
+    async fn page_from_etcd(&self, plan: &ListPlan, revision: i64) -> Result<StorageRead, Error> {
         let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
         let decoder = self.decoder();
         let mut options = ListOptions {
@@ -203,18 +208,18 @@ impl ResourceHandler {
         if !plan.start.is_empty() {
             options.continue_key = [&self.prefix[..], plan.start.as_bytes()].concat().into();
         }
-        let (mut tree, mut sent) = (Tree::default(), 0);
+        let (mut tree, mut fetched) = (Tree::default(), 0);
         loop {
-            let timed = self.figures.etcd_request(Operation::List, self.resource);
-            let listed = self.figures.lists.stored(self.resource, false);
+            let timer = self.metrics.etcd_request(Operation::List, self.resource);
+            let list_timer = self.metrics.lists.time_request(self.resource, false);
             let page = self.backend.list(&prefix, options.clone()).await?;
-            drop((timed, listed));
+            drop((timer, list_timer));
             if options.revision == 0 {
                 options.revision = page.revision;
             }
             let keys = page.kvs.len() as u64;
             let mut remaining = page.behind()? + keys;
-            sent += keys;
+            fetched += keys;
             let mut last = None;
             for kv in &page.kvs {
                 let object = decoder.object(&kv.key, &kv.value, kv.mod_revision);
@@ -222,12 +227,12 @@ impl ResourceHandler {
                     tree.insert(object);
                 }
                 remaining -= 1;
-                last = Some(decoder.relative(&kv.key));
+                last = Some(decoder.relative_key(&kv.key));
                 if tree.len() == plan.limit {
                     break;
                 }
             }
-            let filled = |tree| Filled {
+            let list = |tree| ObjectsAtRevision {
                 tree,
                 revision: options.revision,
             };
@@ -235,13 +240,13 @@ impl ResourceHandler {
                 Some(last) if remaining > 0 => {
                     if tree.len() == plan.limit || plan.filter.is_empty() {
                         let last = last.to_vec();
-                        return Ok(Read {
-                            filled: filled(tree),
-                            behind: Some(Remainder {
+                        return Ok(StorageRead {
+                            list: list(tree),
+                            remainder: Some(Remainder {
                                 remaining: Some(remaining),
                                 last,
                             }),
-                            sent,
+                            fetched,
                             admitted: None,
                         });
                     }
@@ -249,10 +254,10 @@ impl ResourceHandler {
                     options.limit = options.limit.saturating_mul(2).min(PAGE.max(options.limit));
                 }
                 _ => {
-                    return Ok(Read {
-                        filled: filled(tree),
-                        behind: None,
-                        sent,
+                    return Ok(StorageRead {
+                        list: list(tree),
+                        remainder: None,
+                        fetched,
                         admitted: None,
                     });
                 }

@@ -6,26 +6,26 @@ use kube_api::{ContinueToken, ListMeta};
 use memory::admission::Admitted;
 use memory::open_lists::OpenList;
 
-use crate::metrics::lists::Served;
+use crate::metrics::lists::ListStats;
 use crate::resource::filter::Filter;
-use crate::shard::objects::{Objects, Walk};
+use crate::shard::object_set::{ObjectIter, ObjectSet};
 
 /// Objects that are looked at before others on the same thread get their turn.
 pub(super) const TURN: u64 = 4_096;
 
 /// A list that is ready to be sent.
 #[derive(Debug)]
-pub struct Listing {
+pub struct ObjectList {
     /// What the list says about itself.
     pub meta: ListMeta,
     /// The objects from its first on.
-    pub items: Walk,
+    pub items: ObjectIter,
     /// How many of them belong to the list.
     pub count: u64,
     /// Sum of their encoded lengths.
     pub items_len: u64,
     /// Who answered, and what it took.
-    pub(crate) served: Served,
+    pub(crate) stats: ListStats,
     /// Counts it among the lists that are being sent, where it is read from a cache's state.
     pub(crate) open: Option<OpenList>,
     /// Room for it, where it was read from storage as a whole.
@@ -53,17 +53,17 @@ pub(crate) struct PageStart<'a> {
 /// A state at a revision, and who has it.
 pub(crate) struct ListSource {
     pub(crate) revision: i64,
-    pub(crate) objects: Objects,
+    pub(crate) objects: ObjectSet,
     /// Set where there is no more than a page, cut and filtered by storage.
-    pub(crate) behind: Option<Remainder>,
+    pub(crate) remainder: Option<Remainder>,
     /// Who has it. What it took is counted while a page is cut, and added to this.
-    pub(crate) served: Served,
+    pub(crate) stats: ListStats,
 }
 
 impl ListSource {
     /// The page of at most `limit` objects (0: all). Costs O(log n + page) without selectors, however many
     /// objects are behind it; with selectors each object is looked at until the page is full.
-    pub(crate) async fn page(self, from: PageStart<'_>, limit: u64, filter: &Filter) -> Listing {
+    pub(crate) async fn page(self, from: PageStart<'_>, limit: u64, filter: &Filter) -> ObjectList {
         let start = if from.start.is_empty() {
             from.below
         } else {
@@ -73,23 +73,28 @@ impl ListSource {
         let range = KeyRange::new(start.as_bytes(), &end);
         let in_shard = self.objects.is_shard() && filter.selects_whole_shard();
         match in_shard || filter.is_empty() {
-            true => self.run(from, range, limit).await,
-            false => self.selection(from, range, limit, filter).await,
+            true => self.page_of_all(from, range, limit).await,
+            false => self.page_of_selected(from, range, limit, filter).await,
         }
     }
 
     /// Objects that all belong to the list.
-    async fn run(mut self, from: PageStart<'_>, range: KeyRange<'_>, limit: u64) -> Listing {
+    async fn page_of_all(
+        mut self,
+        from: PageStart<'_>,
+        range: KeyRange<'_>,
+        limit: u64,
+    ) -> ObjectList {
         if limit == 0 {
-            return self.whole_run(from, range).await;
+            return self.all(from, range).await;
         }
-        let items = self.objects.walk(range);
+        let items = self.objects.iter(range);
         if items.remaining().is_some_and(|count| count <= limit) {
-            return self.whole_run(from, range).await;
+            return self.all(from, range).await;
         }
-        let mut walk = items.clone();
+        let mut iter = items.clone();
         let (mut count, mut items_len, mut last) = (0, 0, Vec::new());
-        while let Some(object) = walk.next_ref() {
+        while let Some(object) = iter.next_ref() {
             count += 1;
             items_len += object.weight();
             if count == limit {
@@ -100,90 +105,90 @@ impl ListSource {
                 tokio::task::yield_now().await;
             }
         }
-        self.served.evaluated += walk.looked_at();
-        let behind = (!walk.is_over()).then(|| Remainder {
-            remaining: walk.remaining(),
+        self.stats.evaluated += iter.evaluated();
+        let remainder = (!iter.is_exhausted()).then(|| Remainder {
+            remaining: iter.remaining(),
             last,
         });
-        self.listing(from, items, count, items_len, behind)
+        self.into_list(from, items, count, items_len, remainder)
     }
 
     /// All of them; their number and lengths are known without a look at each.
-    async fn whole_run(mut self, from: PageStart<'_>, range: KeyRange<'_>) -> Listing {
+    async fn all(mut self, from: PageStart<'_>, range: KeyRange<'_>) -> ObjectList {
         let measured = self.objects.measured(range).await;
         let totals = measured.totals;
         if self.objects.is_shard() {
-            self.served.evaluated += totals.count + measured.others;
+            self.stats.evaluated += totals.count + measured.others;
         }
-        self.listing(from, measured.walk, totals.count, totals.weight, None)
+        self.into_list(from, measured.iter, totals.count, totals.weight, None)
     }
 
     /// Objects of which the filter selects some: each is looked at.
-    async fn selection(
+    async fn page_of_selected(
         mut self,
         from: PageStart<'_>,
         range: KeyRange<'_>,
         limit: u64,
         filter: &Filter,
-    ) -> Listing {
+    ) -> ObjectList {
         let mut selected = Tree::default();
-        let mut walk = self.objects.walk(range);
-        let (mut behind, mut looked, mut touched) = (None, 0_u64, 0_u64);
+        let mut iter = self.objects.iter(range);
+        let (mut remainder, mut evaluated, mut prefetched) = (None, 0_u64, 0_u64);
         loop {
-            if looked >= touched && filter.has_labels() {
-                touched = looked + walk.touch_labels() as u64;
+            if evaluated >= prefetched && filter.has_labels() {
+                prefetched = evaluated + iter.prefetch_labels() as u64;
             }
-            let Some(object) = walk.next_ref() else {
+            let Some(object) = iter.next_ref() else {
                 break;
             };
-            looked += 1;
+            evaluated += 1;
             if filter.matches(object) {
                 let last = object.clone();
                 selected.insert(last.clone());
                 if selected.len() == limit {
                     // How many of those behind would be selected is not known.
-                    behind = (!walk.is_over()).then(|| Remainder {
+                    remainder = (!iter.is_exhausted()).then(|| Remainder {
                         remaining: None,
                         last: last.key().to_vec(),
                     });
                     break;
                 }
             }
-            if looked.is_multiple_of(TURN) {
+            if evaluated.is_multiple_of(TURN) {
                 tokio::task::yield_now().await;
             }
         }
-        self.served.evaluated += looked;
+        self.stats.evaluated += evaluated;
         let items = selected.cursor(KeyRange::From(b"")).into();
-        self.listing(from, items, selected.len(), selected.weight(), behind)
+        self.into_list(from, items, selected.len(), selected.weight(), remainder)
     }
 
-    fn listing(
+    fn into_list(
         self,
         from: PageStart<'_>,
-        items: Walk,
+        items: ObjectIter,
         count: u64,
         items_len: u64,
-        behind: Option<Remainder>,
-    ) -> Listing {
+        remainder: Option<Remainder>,
+    ) -> ObjectList {
         let mut meta = ListMeta {
             resource_version: self.revision as u64,
             ..ListMeta::default()
         };
-        if let Some(behind) = behind.or(self.behind) {
-            let last = String::from_utf8_lossy(&behind.last);
+        if let Some(remainder) = remainder.or(self.remainder) {
+            let last = String::from_utf8_lossy(&remainder.last);
             let last = last.strip_prefix(from.below).unwrap_or(&last);
             meta.continue_token = ContinueToken::after(self.revision, last).encode();
-            meta.remaining_item_count = behind.remaining;
+            meta.remaining_item_count = remainder.remaining;
         }
-        Listing {
+        ObjectList {
             meta,
             items,
             count,
             items_len,
-            served: Served {
+            stats: ListStats {
                 returned: count,
-                ..self.served
+                ..self.stats
             },
             open: None,
             admitted: None,

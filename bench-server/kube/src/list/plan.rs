@@ -9,7 +9,7 @@ use crate::resource::filter::{Filter, NAME};
 
 /// How fresh a list must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RevisionMatch {
     /// As fresh as storage at the time of the request.
     Consistent,
     /// Whatever there is.
@@ -19,17 +19,17 @@ pub(super) enum Wanted {
     /// At exactly this revision; `token` when a continue token asks.
     Exact { revision: i64, token: bool },
     /// As storage has it; the cache is not asked.
-    Stored,
+    LatestFromStorage,
 }
 
 /// A request after its options were understood.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ListPlan {
     /// What the list is restricted to: empty, or `NAMESPACE/`.
     pub(super) below: String,
     /// First key below the resource's prefix; empty for the beginning.
     pub(super) start: String,
-    pub(super) wanted: Wanted,
+    pub(super) revision: RevisionMatch,
     /// 0 is none.
     pub(super) limit: u64,
     /// Whether the cache applies the limit.
@@ -37,7 +37,7 @@ pub(super) struct Plan {
     pub(super) filter: Filter,
 }
 
-impl Plan {
+impl ListPlan {
     /// Reads the table: what the options ask for.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Plan {
         let mut plan = Self {
             below,
             start: String::new(),
-            wanted: Wanted::Consistent,
+            revision: RevisionMatch::Consistent,
             limit,
             cache_limits,
             filter,
@@ -69,31 +69,31 @@ impl Plan {
             let token = ContinueToken::decode(&options.continue_token)
                 .map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))?;
             if token.resource_version > 0 {
-                plan.wanted = Wanted::Exact {
+                plan.revision = RevisionMatch::Exact {
                     revision: token.resource_version,
                     token: true,
                 };
             }
             plan.start = format!("{}{}", plan.below, token.start);
             // A further page of one object is read from storage.
-            if plan.only_key(resource).is_some() && plan.wanted == Wanted::Consistent {
-                plan.wanted = Wanted::Stored;
+            if plan.only_key(resource).is_some() && plan.revision == RevisionMatch::Consistent {
+                plan.revision = RevisionMatch::LatestFromStorage;
             }
             return Ok(plan);
         }
         let revision = options.revision()?.map(|revision| revision as i64);
-        plan.wanted = match (revision, &options.resource_version_match) {
-            (None, _) => Wanted::Consistent,
-            (Some(0), _) => Wanted::Any,
-            (Some(revision), Some(Match::Exact)) => Wanted::Exact {
+        plan.revision = match (revision, &options.resource_version_match) {
+            (None, _) => RevisionMatch::Consistent,
+            (Some(0), _) => RevisionMatch::Any,
+            (Some(revision), Some(Match::Exact)) => RevisionMatch::Exact {
                 revision,
                 token: false,
             },
-            (Some(revision), None) if limit > 0 => Wanted::Exact {
+            (Some(revision), None) if limit > 0 => RevisionMatch::Exact {
                 revision,
                 token: false,
             },
-            (Some(revision), _) => Wanted::NotOlderThan(revision),
+            (Some(revision), _) => RevisionMatch::NotOlderThan(revision),
         };
         Ok(plan)
     }

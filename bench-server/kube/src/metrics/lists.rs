@@ -7,7 +7,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::labels::ByResource;
-use super::timer::{ETCD_BUCKETS, Timed};
+use super::timer::{ETCD_BUCKETS, Timer};
 use crate::resource::Resource;
 
 /// Who answers a list.
@@ -21,25 +21,25 @@ pub enum ServedFrom {
 
 /// What a list took.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Served {
+pub(crate) struct ListStats {
     pub(crate) from: ServedFrom,
     /// The index that named the objects to look at; empty without.
     pub(crate) index: &'static str,
     /// Objects that etcd sent. The cache reads those that it evaluates or returns, whichever are more.
-    pub(crate) sent: u64,
+    pub(crate) fetched_from_storage: u64,
     /// Objects that selectors were asked about. Upstream counts none where its cache answers.
     pub(crate) evaluated: u64,
     /// Objects in the list.
     pub(crate) returned: u64,
 }
 
-impl Served {
+impl ListStats {
     /// Nothing was read yet.
     pub(crate) fn by(from: ServedFrom, index: &'static str) -> Self {
         Self {
             from,
             index,
-            sent: 0,
+            fetched_from_storage: 0,
             evaluated: 0,
             returned: 0,
         }
@@ -48,7 +48,7 @@ impl Served {
     fn fetched(&self) -> u64 {
         match self.from {
             ServedFrom::Cache => self.evaluated.max(self.returned),
-            ServedFrom::Etcd => self.sent,
+            ServedFrom::Etcd => self.fetched_from_storage,
         }
     }
 }
@@ -96,7 +96,7 @@ struct ByReason {
 
 /// Figures of lists. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct ListFigures {
+pub(crate) struct ListMetrics {
     lists: Family<ByStorageAndIndex, Counter>,
     fetched: Family<ByStorageAndIndex, Counter>,
     evaluated: Family<ByStorage, Counter>,
@@ -108,9 +108,9 @@ pub(crate) struct ListFigures {
     from_storage: Family<ByReason, Counter>,
 }
 
-impl ListFigures {
+impl ListMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let figures = Self {
+        let metrics = Self {
             lists: Family::default(),
             fetched: Family::default(),
             evaluated: Family::default(),
@@ -121,7 +121,7 @@ impl ListFigures {
             seconds: Family::new_with_constructor(|| Histogram::new(ETCD_BUCKETS)),
             from_storage: Family::default(),
         };
-        let f = figures.clone();
+        let f = metrics.clone();
         registry.register(
             "apiserver_storage_list",
             "Lists by what answered them",
@@ -167,17 +167,17 @@ impl ListFigures {
             "Lists that storage was read for, by the reason why the watch cache did not serve them",
             f.from_storage,
         );
-        figures
+        metrics
     }
 
     /// Counts a list.
-    pub(crate) fn served(&self, resource: &Resource, served: Served) {
+    pub(crate) fn count(&self, resource: &Resource, stats: ListStats) {
         let (group, name) = (resource.group, resource.name);
-        let storage = match served.from {
+        let storage = match stats.from {
             ServedFrom::Cache => "watchcache",
             ServedFrom::Etcd => "etcd",
         };
-        let index = served.index;
+        let index = stats.index;
         let labels = ByStorageAndIndex {
             group,
             resource: name,
@@ -185,7 +185,7 @@ impl ListFigures {
             index,
         };
         self.lists.get_or_create(&labels).inc();
-        self.fetched.get_or_create(&labels).inc_by(served.fetched());
+        self.fetched.get_or_create(&labels).inc_by(stats.fetched());
         let labels = ByStorage {
             group,
             resource: name,
@@ -193,9 +193,9 @@ impl ListFigures {
         };
         self.evaluated
             .get_or_create(&labels)
-            .inc_by(served.evaluated);
-        self.returned.get_or_create(&labels).inc_by(served.returned);
-        if served.from == ServedFrom::Cache {
+            .inc_by(stats.evaluated);
+        self.returned.get_or_create(&labels).inc_by(stats.returned);
+        if stats.from == ServedFrom::Cache {
             let labels = ByIndex {
                 group,
                 resource: name,
@@ -204,15 +204,15 @@ impl ListFigures {
             self.cached.get_or_create(&labels).inc();
             self.cached_fetched
                 .get_or_create(&labels)
-                .inc_by(served.fetched());
+                .inc_by(stats.fetched());
             self.cached_returned
                 .get_or_create(&ByResource::of(resource))
-                .inc_by(served.returned);
+                .inc_by(stats.returned);
         }
     }
 
     /// Counts a list that storage is read for, and why.
-    pub(crate) fn from_storage(&self, resource: &Resource, reason: &'static str) {
+    pub(crate) fn count_from_storage(&self, resource: &Resource, reason: &'static str) {
         let labels = ByReason {
             group: resource.group,
             resource: resource.name,
@@ -222,12 +222,12 @@ impl ListFigures {
     }
 
     /// Times etcd's answer to a list, or to one page of it, until what is given back is dropped.
-    pub(crate) fn stored(&self, resource: &Resource, streamed: bool) -> Timed {
+    pub(crate) fn time_request(&self, resource: &Resource, streamed: bool) -> Timer {
         let labels = ByStreamed {
             group: resource.group,
             resource: resource.name,
             streamed: if streamed { "true" } else { "false" },
         };
-        Timed::start(&self.seconds.get_or_create(&labels))
+        Timer::start(&self.seconds.get_or_create(&labels))
     }
 }

@@ -16,7 +16,7 @@ const BUCKETS: [f64; 23] = [
 
 /// What a request asks for, as metrics name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Asked {
+pub(crate) struct RequestLabels {
     pub(crate) verb: &'static str,
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct Asked {
     pub(crate) scope: &'static str,
 }
 
-impl Asked {
+impl RequestLabels {
     fn is_read(&self) -> bool {
         matches!(self.verb, "GET" | "LIST")
     }
@@ -41,7 +41,7 @@ impl Asked {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRequest {
     #[prometheus(flatten)]
-    asked: Asked,
+    labels: RequestLabels,
     dry_run: &'static str,
     component: &'static str,
 }
@@ -62,29 +62,29 @@ struct ByKind {
 
 /// Figures of requests. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct RequestFigures {
+pub(crate) struct RequestMetrics {
     total: Family<ByCode, Counter>,
     seconds: Family<ByRequest, Histogram, fn() -> Histogram>,
-    aborted: Family<Asked, Counter>,
+    aborted: Family<RequestLabels, Counter>,
     reading: Gauge,
     writing: Gauge,
 }
 
-impl RequestFigures {
+impl RequestMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let inflight: Family<ByKind, Gauge> = Family::default();
         let of = |request_kind| {
             let gauge = inflight.get_or_create(&ByKind { request_kind });
             gauge.clone()
         };
-        let figures = Self {
+        let metrics = Self {
             total: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             aborted: Family::default(),
             reading: of("readOnly"),
             writing: of("mutating"),
         };
-        let f = figures.clone();
+        let f = metrics.clone();
         registry.register("apiserver_request", "Requests by outcome", f.total);
         registry.register(
             "apiserver_request_duration_seconds",
@@ -101,28 +101,28 @@ impl RequestFigures {
             "Requests that are being answered, watches aside",
             inflight,
         );
-        figures
+        metrics
     }
 
     /// Counts a request until what is given back is dropped.
-    pub(crate) fn begin(&self, asked: Asked, dry_run: bool) -> Underway {
-        if let Some(gauge) = self.inflight(&asked) {
+    pub(crate) fn track(&self, labels: RequestLabels, dry_run: bool) -> RequestTracker {
+        if let Some(gauge) = self.inflight(&labels) {
             gauge.inc();
         }
-        Underway {
-            figures: self.clone(),
+        RequestTracker {
+            metrics: self.clone(),
             request: ByRequest {
-                asked,
+                labels,
                 dry_run: if dry_run { "All" } else { "" },
                 component: "apiserver",
             },
-            began: Instant::now(),
+            started: Instant::now(),
             code: None,
         }
     }
 
-    fn inflight(&self, asked: &Asked) -> Option<&Gauge> {
-        match (asked.is_watch(), asked.is_read()) {
+    fn inflight(&self, labels: &RequestLabels) -> Option<&Gauge> {
+        match (labels.is_watch(), labels.is_read()) {
             (true, _) => None,
             (false, true) => Some(&self.reading),
             (false, false) => Some(&self.writing),
@@ -132,43 +132,43 @@ impl RequestFigures {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(crate) struct Underway {
-    figures: RequestFigures,
+pub(crate) struct RequestTracker {
+    metrics: RequestMetrics,
     request: ByRequest,
-    began: Instant,
+    started: Instant,
     code: Option<u16>,
 }
 
-impl Underway {
+impl RequestTracker {
     /// When it came.
-    pub(crate) fn began(&self) -> Instant {
-        self.began
+    pub(crate) fn started(&self) -> Instant {
+        self.started
     }
 
     /// Its answer has begun. Without, its client went away before.
-    pub(crate) fn answered(&mut self, code: http::StatusCode) {
+    pub(crate) fn respond(&mut self, code: http::StatusCode) {
         self.code = Some(code.as_u16());
     }
 
     /// Its answer was cut off.
     pub(crate) fn abort(&self) {
-        let asked = &self.request.asked;
-        self.figures.aborted.get_or_create(asked).inc();
+        let labels = &self.request.labels;
+        self.metrics.aborted.get_or_create(labels).inc();
     }
 }
 
-impl Drop for Underway {
+impl Drop for RequestTracker {
     fn drop(&mut self) {
-        if let Some(gauge) = self.figures.inflight(&self.request.asked) {
+        if let Some(gauge) = self.metrics.inflight(&self.request.labels) {
             gauge.dec();
         }
         let Some(code) = self.code else { return };
-        self.figures
+        self.metrics
             .seconds
             .get_or_create(&self.request)
-            .observe(self.began.elapsed().as_secs_f64());
+            .observe(self.started.elapsed().as_secs_f64());
         let request = self.request.clone();
-        self.figures
+        self.metrics
             .total
             .get_or_create(&ByCode { request, code })
             .inc();

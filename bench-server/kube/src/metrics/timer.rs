@@ -9,12 +9,12 @@ pub(super) const ETCD_BUCKETS: [f64; 11] =
 
 /// Observes a histogram when dropped.
 #[derive(Debug)]
-pub(crate) struct Timed {
+pub(crate) struct Timer {
     histogram: Histogram,
     start: Instant,
 }
 
-impl Timed {
+impl Timer {
     /// Starts now.
     pub(super) fn start(histogram: &Histogram) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl Timed {
     }
 }
 
-impl Drop for Timed {
+impl Drop for Timer {
     fn drop(&mut self) {
         self.histogram.observe(self.start.elapsed().as_secs_f64());
     }

@@ -62,7 +62,7 @@ struct ByRequest {
 
 /// Figures of events and watches. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct WatchFigures {
+pub(crate) struct WatchMetrics {
     capacity: Family<ByResource, Gauge>,
     grown: Family<ByResource, Counter>,
     shrunk: Family<ByResource, Counter>,
@@ -77,9 +77,9 @@ pub(crate) struct WatchFigures {
     filtered: Family<ByResource, Counter>,
 }
 
-impl WatchFigures {
+impl WatchMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let figures = Self {
+        let metrics = Self {
             capacity: Family::default(),
             grown: Family::default(),
             shrunk: Family::default(),
@@ -93,7 +93,7 @@ impl WatchFigures {
             shards: Family::default(),
             filtered: Family::default(),
         };
-        let f = figures.clone();
+        let f = metrics.clone();
         registry.register(
             "watch_cache_capacity",
             "Events that the ring of the watch cache holds",
@@ -155,10 +155,10 @@ impl WatchFigures {
             "Live events encoded: once for all watches of a media type",
             f.encoded,
         );
-        figures
+        metrics
     }
 
-    pub(super) fn ring_capacity(&self, resource: &Resource) -> Gauge {
+    pub(super) fn history_capacity(&self, resource: &Resource) -> Gauge {
         self.capacity
             .get_or_create(&ByResource::of(resource))
             .clone()
@@ -229,7 +229,7 @@ impl WatchFigures {
 
     /// Counts an open watch, of one namespace or of the cluster, of a shard or of everything, until the answer
     /// is dropped.
-    pub(crate) fn open(&self, resource: &Resource, namespaced: bool, sharded: bool) -> Open {
+    pub(crate) fn open(&self, resource: &Resource, namespaced: bool, sharded: bool) -> OpenWatch {
         let labels = ByRequest {
             verb: "WATCH",
             group: resource.group,
@@ -246,15 +246,15 @@ impl WatchFigures {
         for gauge in &gauges {
             gauge.inc();
         }
-        Open(gauges)
+        OpenWatch(gauges)
     }
 }
 
 /// An open watch.
 #[derive(Debug)]
-pub(crate) struct Open(Vec<Gauge>);
+pub(crate) struct OpenWatch(Vec<Gauge>);
 
-impl Drop for Open {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         for gauge in &self.0 {
             gauge.dec();

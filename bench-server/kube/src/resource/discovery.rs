@@ -36,7 +36,7 @@ impl Document {
 }
 
 /// The document at `path`, in the form that the client would rather have; `None` where there is none.
-pub(crate) fn answer(path: &str, accept: &str) -> Option<Document> {
+pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
     static PLAIN: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
         let documents = legacy::documents()
             .into_iter()
@@ -102,7 +102,7 @@ mod tests {
         application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
     fn read(path: &str, accept: &str) -> (Value, &'static str) {
-        let document = answer(path, accept).unwrap_or_else(|| panic!("nothing at {path}"));
+        let document = document(path, accept).unwrap_or_else(|| panic!("nothing at {path}"));
         let body = serde_json::from_str(document.body).expect("JSON");
         (body, document.media_type)
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn other_paths_are_no_documents() {
         for path in ["/", "/apis/", "/api/v1/", "/version/"] {
-            assert_eq!(answer(path, "").is_some(), path != "/", "{path}");
+            assert_eq!(document(path, "").is_some(), path != "/", "{path}");
         }
         for path in [
             "/api/v2",
@@ -155,7 +155,7 @@ mod tests {
             "/openapi/v2",
             "/openapi/v3/api/v2",
         ] {
-            assert_eq!(answer(path, KUBECTL), None, "{path}");
+            assert_eq!(document(path, KUBECTL), None, "{path}");
         }
     }
 }

@@ -13,22 +13,22 @@ pub enum Encoding {
 
 /// What objects and lists are turned into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum ResponseKind {
     /// The objects as they are.
-    Whole,
+    Object,
     /// `PartialObjectMetadata` and lists of them.
-    Partial,
+    PartialMetadata,
     /// `Table`: rows of printed columns. JSON only.
     Table,
 }
 
 /// One alternative of an `Accept` header that can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Media {
+pub struct MediaType {
     /// Encoding.
     pub encoding: Encoding,
     /// Shape.
-    pub shape: Shape,
+    pub kind: ResponseKind,
     /// API version of tables and partial metadata; `meta.k8s.io/v1` otherwise.
     pub api_version: &'static str,
     /// Whether the header itself asks for indented JSON.
@@ -39,9 +39,9 @@ pub(crate) const META_V1: &str = "meta.k8s.io/v1";
 pub(crate) const META_V1_BETA1: &str = "meta.k8s.io/v1beta1";
 
 /// What is served when nothing is asked for, and what errors without a readable `Accept` are sent as.
-pub const PLAIN: Media = Media {
+pub const DEFAULT_MEDIA_TYPE: MediaType = MediaType {
     encoding: Encoding::Json,
-    shape: Shape::Whole,
+    kind: ResponseKind::Object,
     api_version: META_V1,
     pretty: false,
 };

@@ -19,7 +19,7 @@ const HASH: usize = size_of::<u64>();
 /// Memory that the processor fetches ahead by itself ends with a page.
 const PAGE_BYTES: usize = 4 << 10;
 /// Of a large object, this many: copying the rest takes longer than waiting for its pages.
-const TOUCHED_PAGES: usize = 8;
+const PREFETCHED_PAGES: usize = 8;
 /// What the processor fetches at once.
 const LINE_BYTES: usize = 64;
 /// Lines in which the labels of most objects end: the key, and of the metadata names, uid, version and times lie before them.
@@ -121,17 +121,17 @@ impl Object {
 
     /// Has the processor fetch what sending the object reads first, the reference count among it, without waiting for it: its own
     /// fetching ahead ends with each page of memory.
-    pub(crate) fn touch(&self) {
-        self.touch_every(PAGE_BYTES, TOUCHED_PAGES);
+    pub(crate) fn prefetch(&self) {
+        self.prefetch_every(PAGE_BYTES, PREFETCHED_PAGES);
     }
 
     /// The same of what a label selector reads.
-    pub(crate) fn touch_labels(&self) {
-        self.touch_every(LINE_BYTES, LABELLED_LINES);
+    pub(crate) fn prefetch_labels(&self) {
+        self.prefetch_every(LINE_BYTES, LABELLED_LINES);
     }
 
     #[inline]
-    fn touch_every(&self, bytes: usize, most: usize) {
+    fn prefetch_every(&self, bytes: usize, most: usize) {
         let first = self.buffer.iter().step_by(bytes).take(most);
         // One sum is fewer instructions than a value that somebody looks at each time.
         black_box(first.fold(0, |sum, byte| sum ^ byte));

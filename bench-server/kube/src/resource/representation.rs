@@ -6,13 +6,13 @@ use kube_api::schema::PARTIAL_OBJECT_METADATA;
 use kube_api::{JsonSeries, ToJsonError, envelope, list, to_json};
 
 use super::Resource;
-use super::media_type::{Encoding, Media, Shape};
+use super::media_type::{Encoding, MediaType, ResponseKind};
 use super::object::Object;
 use super::table;
 
 /// What a table's rows carry besides their cells (`includeObject`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Include {
+pub enum IncludeObject {
     /// Nothing.
     None,
     /// Partial metadata; the default.
@@ -24,37 +24,37 @@ pub enum Include {
 
 /// How one request's objects are shown. Two requests with equal forms get equal bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Form {
+pub struct Representation {
     /// Encoding.
     pub encoding: Encoding,
     /// Shape.
-    pub shape: Shape,
+    pub kind: ResponseKind,
     /// API version of a shape other than the whole object.
     api_version: &'static str,
     /// Of tables only.
-    include: Include,
+    include: IncludeObject,
 }
 
 /// Field number of `metadata` in every object.
 pub(super) const METADATA: u32 = 1;
 
-impl Form {
+impl Representation {
     /// The form that a media type and `includeObject` ask for.
-    pub fn new(media: Media, include: Include) -> Self {
+    pub fn new(media_type: MediaType, include: IncludeObject) -> Self {
         Self {
-            encoding: media.encoding,
-            shape: media.shape,
-            api_version: media.api_version,
+            encoding: media_type.encoding,
+            kind: media_type.kind,
+            api_version: media_type.api_version,
             include,
         }
     }
 
     /// API version and kind of a list in this form.
     pub fn list_type(&self, resource: &Resource) -> (&'static str, &'static str) {
-        match self.shape {
-            Shape::Whole => (resource.api_version, resource.list_kind),
-            Shape::Partial => (self.api_version, "PartialObjectMetadataList"),
-            Shape::Table => (self.api_version, "Table"),
+        match self.kind {
+            ResponseKind::Object => (resource.api_version, resource.list_kind),
+            ResponseKind::PartialMetadata => (self.api_version, "PartialObjectMetadataList"),
+            ResponseKind::Table => (self.api_version, "Table"),
         }
     }
 
@@ -71,12 +71,12 @@ impl Form {
         out: &mut Vec<u8>,
     ) -> Result<(), ToJsonError> {
         let encoded = object.encoded();
-        match (self.encoding, self.shape) {
-            (Encoding::Json, Shape::Whole) => {
+        match (self.encoding, self.kind) {
+            (Encoding::Json, ResponseKind::Object) => {
                 out.reserve(2 * encoded.len());
                 resource.put_json(encoded, &resource.json_head(), out)
             }
-            (Encoding::Protobuf, Shape::Whole) => {
+            (Encoding::Protobuf, ResponseKind::Object) => {
                 let (api_version, kind) = (resource.api_version, resource.kind);
                 out.reserve_exact(envelope::sealed_len(api_version, kind, encoded.len()));
                 envelope::put_head(out, api_version, kind, encoded.len());
@@ -84,11 +84,11 @@ impl Form {
                 out.extend_from_slice(envelope::TAIL);
                 Ok(())
             }
-            (Encoding::Json, Shape::Partial) => {
+            (Encoding::Json, ResponseKind::PartialMetadata) => {
                 // Field 1 is all that the schema knows, so everything else is passed over.
                 to_json(&PARTIAL_OBJECT_METADATA, encoded, &self.partial_head(), out)
             }
-            (Encoding::Protobuf, Shape::Partial) => {
+            (Encoding::Protobuf, ResponseKind::PartialMetadata) => {
                 let metadata = metadata(encoded)?;
                 let length = bytes_field_len(METADATA, metadata.len());
                 envelope::put_head(out, self.api_version, "PartialObjectMetadata", length);
@@ -96,12 +96,12 @@ impl Form {
                 out.extend_from_slice(envelope::TAIL);
                 Ok(())
             }
-            (_, Shape::Table) => {
+            (_, ResponseKind::Table) => {
                 let version = kube_api::Metadata::read(encoded)
                     .map_err(|source| malformed(resource, source))?
                     .resource_version;
                 table::put_head(self.api_version, resource, version, columns, out);
-                self.items(resource).put(object, out)?;
+                self.item_encoder(resource).put(object, out)?;
                 out.extend_from_slice(b"]}");
                 Ok(())
             }
@@ -109,7 +109,7 @@ impl Form {
     }
 
     /// Writes objects of a resource as items of one list.
-    pub fn items(&self, resource: &'static Resource) -> Items {
+    pub fn item_encoder(&self, resource: &'static Resource) -> ItemEncoder {
         let whole = |head| Some(JsonSeries::new(resource.message?, head));
         let partial = || {
             Some(JsonSeries::new(
@@ -117,20 +117,21 @@ impl Form {
                 self.partial_head(),
             ))
         };
-        let json = match (self.encoding, self.shape, self.include) {
-            (Encoding::Json, Shape::Whole, _) => whole(String::new()),
-            (Encoding::Json, Shape::Partial, _) | (_, Shape::Table, Include::Metadata) => partial(),
-            (_, Shape::Table, Include::Object) => whole(resource.json_head()),
+        let json = match (self.encoding, self.kind, self.include) {
+            (Encoding::Json, ResponseKind::Object, _) => whole(String::new()),
+            (Encoding::Json, ResponseKind::PartialMetadata, _)
+            | (_, ResponseKind::Table, IncludeObject::Metadata) => partial(),
+            (_, ResponseKind::Table, IncludeObject::Object) => whole(resource.json_head()),
             _ => None,
         };
-        Items {
-            form: *self,
+        ItemEncoder {
+            representation: *self,
             resource,
             json,
         }
     }
 
-    /// Bytes that [`Items::put`] appends for partial metadata in protobuf.
+    /// Bytes that [`ItemEncoder::put`] appends for partial metadata in protobuf.
     pub(crate) fn partial_item_len(object: &Object) -> usize {
         let length = metadata(object.encoded()).map_or(0, <[u8]>::len);
         bytes_field_len(list::ITEMS, bytes_field_len(METADATA, length))
@@ -146,40 +147,44 @@ impl Form {
 
 /// Writes the items of one list, of which neighbours are mostly alike.
 #[derive(Debug)]
-pub struct Items {
-    form: Form,
+pub struct ItemEncoder {
+    representation: Representation,
     resource: &'static Resource,
     /// JSON of what is shown of an object; none where that is nothing, or the object lies as it is shown.
     json: Option<JsonSeries>,
 }
 
-impl Items {
+impl ItemEncoder {
     /// Appends the next item: JSON without the comma, protobuf with tag and length.
     ///
     /// # Errors
-    /// As [`Form::put_object`].
+    /// As [`Representation::put_object`].
     pub fn put(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), ToJsonError> {
         let encoded = object.encoded();
-        match (self.form.encoding, self.form.shape) {
-            (Encoding::Json, Shape::Whole | Shape::Partial) => self.put_json(encoded, out),
-            (Encoding::Protobuf, Shape::Whole) => {
+        match (self.representation.encoding, self.representation.kind) {
+            (Encoding::Json, ResponseKind::Object | ResponseKind::PartialMetadata) => {
+                self.put_json(encoded, out)
+            }
+            (Encoding::Protobuf, ResponseKind::Object) => {
                 out.extend_from_slice(&object.item());
                 Ok(())
             }
-            (Encoding::Protobuf, Shape::Partial) => {
+            (Encoding::Protobuf, ResponseKind::PartialMetadata) => {
                 let metadata = metadata(encoded)?;
                 let length = bytes_field_len(METADATA, metadata.len());
                 put_bytes_header(out, list::ITEMS, length);
                 put_bytes(out, METADATA, metadata);
                 Ok(())
             }
-            (_, Shape::Table) => {
+            (_, ResponseKind::Table) => {
                 out.extend_from_slice(b"{\"cells\":");
                 table::put_cells(self.resource, encoded, out);
                 out.extend_from_slice(b",\"object\":");
-                match self.form.include {
-                    Include::None => out.extend_from_slice(b"null"),
-                    Include::Metadata | Include::Object => self.put_json(encoded, out)?,
+                match self.representation.include {
+                    IncludeObject::None => out.extend_from_slice(b"null"),
+                    IncludeObject::Metadata | IncludeObject::Object => {
+                        self.put_json(encoded, out)?
+                    }
                 }
                 out.push(b'}');
                 Ok(())

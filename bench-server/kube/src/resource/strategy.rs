@@ -36,7 +36,7 @@ impl Resource {
     }
 
     /// Whether a DELETE answers with the object that is gone.
-    pub(crate) fn shows_deleted(&self) -> bool {
+    pub(crate) fn returns_deleted(&self) -> bool {
         self.kind == "Pod"
     }
 
@@ -60,17 +60,17 @@ impl Resource {
 
     /// Whether a new object's status is dropped. Pods keep theirs, unlike an apiserver's: loads are made of pods
     /// that run. Nodes register with one.
-    pub(crate) fn begins_without_status(&self) -> bool {
+    pub(crate) fn drops_status_on_create(&self) -> bool {
         self.kind == "Namespace" || self.is_custom()
     }
 
     /// Whether a PUT must say which version it replaces.
-    pub(crate) fn needs_version(&self) -> bool {
+    pub(crate) fn requires_resource_version(&self) -> bool {
         self.kind == "Lease" || self.is_custom()
     }
 
     /// Whether a PUT of an object that is not there creates it.
-    pub(crate) fn creates_on_update(&self) -> bool {
+    pub(crate) fn allows_create_on_update(&self) -> bool {
         matches!(self.kind, "Lease" | "Event")
     }
 
@@ -80,12 +80,12 @@ impl Resource {
     }
 
     /// Whether nobody may delete the object of this name.
-    pub(crate) fn is_immortal(&self, name: &str) -> bool {
+    pub(crate) fn is_undeletable(&self, name: &str) -> bool {
         self.kind == "Namespace" && matches!(name, "default" | "kube-system" | "kube-public")
     }
 
     /// Whether its objects expire.
-    pub(crate) fn expires(&self) -> bool {
+    pub(crate) fn has_ttl(&self) -> bool {
         self.kind == "Event"
     }
 

@@ -7,7 +7,7 @@ use std::vec;
 use index::{Cursor, Item, Totals};
 use kube_api::ShardSelector;
 
-use super::hash_filter::{BLOCK, Sieve, bits};
+use super::hash_filter::{BLOCK, HashFilter, bits};
 use crate::resource::object::Object;
 
 /// Objects that are passed before others on the same thread get their turn: a quarter of a millisecond where leaves lie anywhere in memory.
@@ -15,27 +15,27 @@ const TURN: usize = 32_768;
 
 /// Reads a shard of uids. Some seven nanoseconds for each object of others, which is waiting for leaves; a sixth of one where they are at hand.
 #[derive(Debug, Clone)]
-pub(crate) struct Passing {
+pub(crate) struct FilteredScan {
     objects: Cursor<Object>,
-    sieve: Arc<Sieve>,
+    filter: Arc<HashFilter>,
     /// What is left of the present block.
     block: usize,
     /// Which objects of that are in the shard, one bit each.
     found: u64,
     /// The same of the blocks behind them, where all were sieved before.
     known: vec::IntoIter<u64>,
-    looked_at: u64,
+    evaluated: u64,
 }
 
-impl Passing {
+impl FilteredScan {
     pub(crate) fn new(objects: Cursor<Object>, selector: &ShardSelector) -> Self {
         Self {
             objects,
-            sieve: Arc::new(Sieve::new(selector)),
+            filter: Arc::new(HashFilter::new(selector)),
             block: 0,
             found: 0,
             known: Vec::new().into_iter(),
-            looked_at: 0,
+            evaluated: 0,
         }
     }
 
@@ -45,7 +45,7 @@ impl Passing {
         let mut objects = self.objects.clone();
         let (mut totals, mut known, mut passed) = (Totals::default(), Vec::new(), 0);
         loop {
-            let (block, found) = sieved(&mut objects, &self.sieve);
+            let (block, found) = filter_block(&mut objects, &self.filter);
             if block.is_empty() {
                 break;
             }
@@ -64,11 +64,11 @@ impl Passing {
         totals
     }
 
-    pub(crate) fn looked_at(&self) -> u64 {
-        self.looked_at
+    pub(crate) fn evaluated(&self) -> u64 {
+        self.evaluated
     }
 
-    pub(crate) fn is_over(&mut self) -> bool {
+    pub(crate) fn is_exhausted(&mut self) -> bool {
         self.find();
         self.found == 0
     }
@@ -82,7 +82,7 @@ impl Passing {
         self.found = self.found >> others >> 1;
         self.block -= others as usize + 1;
         self.objects.pass(others as usize);
-        self.looked_at += 1;
+        self.evaluated += 1;
         self.objects.next_ref()
     }
 
@@ -94,23 +94,23 @@ impl Passing {
             let upcoming = block(self.objects.upcoming());
             let (block, found) = match self.known.next() {
                 Some(found) => (upcoming, found),
-                None => sieved(&mut self.objects, &self.sieve),
+                None => filter_block(&mut self.objects, &self.filter),
             };
             if block.is_empty() {
                 return;
             }
             (self.block, self.found) = (block.len(), found);
             // What will be read of them lies anywhere in memory: fetched one by one, each is waited for.
-            bits(found).for_each(|bit| block[bit].touch());
+            bits(found).for_each(|bit| block[bit].prefetch());
         }
     }
 }
 
 /// The next block of objects, and which of them are in the shard.
-fn sieved<'o>(objects: &'o mut Cursor<Object>, sieve: &Sieve) -> (&'o [Object], u64) {
+fn filter_block<'o>(objects: &'o mut Cursor<Object>, filter: &HashFilter) -> (&'o [Object], u64) {
     let (halves, objects) = objects.upcoming_tagged();
     let (halves, objects) = (block(halves), block(objects));
-    let found = sieve.find(halves, |at| objects[at].uid_hash());
+    let found = filter.find(halves, |at| objects[at].uid_hash());
     (objects, found)
 }
 

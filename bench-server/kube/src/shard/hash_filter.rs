@@ -11,7 +11,7 @@ const FEW: usize = 8;
 
 /// A shard as halves of hashes.
 #[derive(Debug)]
-pub(super) struct Sieve {
+pub(super) struct HashFilter {
     /// Halves that are in the shard whatever the other half is: first and last, ascending.
     inside: Vec<(u32, u32)>,
     /// Halves at which a range begins or ends, ascending: the whole hash decides.
@@ -19,7 +19,7 @@ pub(super) struct Sieve {
     selector: ShardSelector,
 }
 
-impl Sieve {
+impl HashFilter {
     pub(super) fn new(selector: &ShardSelector) -> Self {
         let (mut inside, mut edges) = (Vec::new(), Vec::new());
         for span in selector.spans() {
@@ -160,14 +160,14 @@ mod tests {
         fn a_sieve_finds_what_the_selector_selects(ranges in ranges(), hashes in vec(any::<u64>(), 8), block in 1..=BLOCK) {
             let first = ShardSelector::new(ShardKey::Uid, ranges[0]);
             let selector = ranges[1..].iter().copied().fold(first, ShardSelector::or);
-            let sieve = Sieve::new(&selector);
+            let filter = HashFilter::new(&selector);
             let within = |range: &ShardRange| range.first().midpoint(range.last());
             let around = ranges.iter().flat_map(|range| [range.first(), within(range), range.last()]);
             let around = around.flat_map(|hash| [hash, hash.wrapping_sub(1), hash.wrapping_add(1), hash ^ 0xffff_ffff]);
             let hashes: Vec<_> = around.chain(hashes).collect();
             for hashes in hashes.chunks(block) {
                 let halves: Vec<_> = hashes.iter().map(|hash| (hash >> 32) as u32).collect();
-                let found = sieve.find(&halves, |at| hashes[at]);
+                let found = filter.find(&halves, |at| hashes[at]);
                 let selected = (0..hashes.len()).filter(|&at| selector.selects(hashes[at]));
                 prop_assert_eq!(bits(found).collect::<Vec<_>>(), selected.collect::<Vec<_>>(), "{:x?}", hashes);
             }

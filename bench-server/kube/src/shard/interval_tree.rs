@@ -5,14 +5,14 @@ use kube_api::ShardRange;
 /// Ranges with a value each, searched like a balanced tree: the middle of each part of the list is its root,
 /// and knows how far the part reaches. O(log n) and what is found, however they overlap.
 #[derive(Debug)]
-pub(crate) struct Intervals<T> {
+pub(crate) struct IntervalTree<T> {
     /// In ascending order.
     ranges: Vec<(ShardRange, T)>,
     /// For each range, the highest last hash in the part whose middle it is.
     reach: Vec<u64>,
 }
 
-impl<T> Intervals<T> {
+impl<T> IntervalTree<T> {
     /// O(n log n).
     pub(crate) fn new(mut ranges: Vec<(ShardRange, T)>) -> Self {
         ranges.sort_unstable_by_key(|(range, _)| *range);
@@ -77,7 +77,7 @@ mod tests {
             let range = |(start, width): (u64, u128)| ShardRange::new(start, u128::from(start) + width);
             let ranges = bounds.into_iter().filter_map(range).enumerate();
             let ranges: Vec<_> = ranges.map(|(i, range)| (range, i)).collect();
-            let intervals = Intervals::new(ranges.clone());
+            let intervals = IntervalTree::new(ranges.clone());
             for hash in hashes {
                 let mut found = Vec::new();
                 intervals.find(hash, |i| found.push(*i));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_highest_hash_is_found() {
-        let intervals = Intervals::new(vec![(ShardRange::WHOLE, ())]);
+        let intervals = IntervalTree::new(vec![(ShardRange::WHOLE, ())]);
         for hash in [0, 1 << 63, u64::MAX] {
             let mut found = 0;
             intervals.find(hash, |()| found += 1);

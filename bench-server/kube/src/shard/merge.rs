@@ -13,13 +13,13 @@ use crate::resource::object::Object;
 
 /// Objects in key order, of which all belong to the shard, or those that it selects.
 #[derive(Debug, Clone)]
-pub(crate) struct Run {
+pub(crate) struct SortedRun {
     pub(crate) objects: Cursor<ByUid>,
     /// Set where the run has others as well.
     pub(crate) only: Option<Arc<ShardSelector>>,
 }
 
-impl Run {
+impl SortedRun {
     /// The next object; how many were read for it is added to `read`.
     fn next(&mut self, read: &mut u64) -> Option<Object> {
         loop {
@@ -63,8 +63,8 @@ impl Eq for Head {}
 
 /// The merged runs. O(log runs) per object.
 #[derive(Debug, Clone)]
-pub(crate) struct Merge {
-    runs: Vec<Run>,
+pub(crate) struct MergeIter {
+    runs: Vec<SortedRun>,
     heads: BinaryHeap<Head>,
     /// What was given out last.
     current: Option<Object>,
@@ -72,8 +72,8 @@ pub(crate) struct Merge {
     read: u64,
 }
 
-impl Merge {
-    pub(crate) fn new(runs: impl Iterator<Item = Run>) -> Self {
+impl MergeIter {
+    pub(crate) fn new(runs: impl Iterator<Item = SortedRun>) -> Self {
         let (mut kept, mut heads, mut read) = (Vec::new(), Vec::new(), 0);
         for mut run in runs {
             if let Some(object) = run.next(&mut read) {
@@ -93,11 +93,11 @@ impl Merge {
         }
     }
 
-    pub(crate) fn looked_at(&self) -> u64 {
+    pub(crate) fn evaluated(&self) -> u64 {
         self.read
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.heads.is_empty()
     }
 

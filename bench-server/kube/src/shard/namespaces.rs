@@ -13,7 +13,7 @@ use crate::resource::object::Object;
 /// Reads one namespace after the other. O(log n) for each that there is, in the shard or not, and nothing for
 /// the objects of those that are not.
 #[derive(Debug, Clone)]
-pub(crate) struct Namespaces {
+pub(crate) struct NamespaceIter {
     tree: Tree<Object>,
     selector: Arc<ShardSelector>,
     /// Where the next namespace is looked for.
@@ -29,7 +29,7 @@ pub(crate) struct Namespaces {
 /// Namespaces that are counted before others on the same thread get their turn.
 const TURN: u64 = 1_024;
 
-impl Namespaces {
+impl NamespaceIter {
     pub(crate) fn new(
         tree: Tree<Object>,
         selector: Arc<ShardSelector>,
@@ -63,7 +63,7 @@ impl Namespaces {
         totals
     }
 
-    pub(crate) fn looked_at(&self) -> u64 {
+    pub(crate) fn evaluated(&self) -> u64 {
         self.read
     }
 
@@ -74,7 +74,7 @@ impl Namespaces {
         object
     }
 
-    pub(crate) fn is_over(&mut self) -> bool {
+    pub(crate) fn is_exhausted(&mut self) -> bool {
         self.fill();
         self.objects.remaining() == 0
     }

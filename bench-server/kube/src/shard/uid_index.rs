@@ -12,7 +12,7 @@ use index::{Builder, Cursor, Item, Totals, Tree};
 use kube_api::ShardSelector;
 
 use super::by_uid::ByUid;
-use super::merge::{Merge, Run};
+use super::merge::{MergeIter, SortedRun};
 use crate::resource::object::Object;
 
 /// Buckets that there are.
@@ -25,7 +25,7 @@ pub(crate) struct UidIndex {
 }
 
 /// A bucket of which some objects belong to a shard.
-struct Bucket {
+struct HashBucket {
     number: u8,
     /// Whether all of them do.
     whole: bool,
@@ -61,12 +61,12 @@ impl UidIndex {
     }
 
     /// The objects of a shard within a range of keys. O(buckets × log n) now, O(log buckets) per object.
-    pub(crate) fn walk(&self, selector: &Arc<ShardSelector>, range: KeyRange<'_>) -> Merge {
-        let run = |bucket: Bucket| Run {
+    pub(crate) fn iter(&self, selector: &Arc<ShardSelector>, range: KeyRange<'_>) -> MergeIter {
+        let run = |bucket: HashBucket| SortedRun {
             objects: self.bucket(bucket.number, range, Tree::cursor),
             only: (!bucket.whole).then(|| selector.clone()),
         };
-        Merge::new(buckets(selector).map(run))
+        MergeIter::new(buckets(selector).map(run))
     }
 
     /// How many objects of a shard lie within a range of keys, and what they weigh. O(buckets × log n), and a
@@ -78,8 +78,8 @@ impl UidIndex {
                 totals += self.bucket(bucket.number, range, Tree::totals);
                 continue;
             }
-            let mut walk: Cursor<ByUid> = self.bucket(bucket.number, range, Tree::cursor);
-            while let Some(ByUid(object)) = walk.next_ref() {
+            let mut iter: Cursor<ByUid> = self.bucket(bucket.number, range, Tree::cursor);
+            while let Some(ByUid(object)) = iter.next_ref() {
                 match selector.selects(object.uid_hash()) {
                     true => {
                         totals += Totals {
@@ -114,7 +114,7 @@ impl UidIndex {
 }
 
 /// The buckets that a shard has a part of, each once.
-fn buckets(selector: &ShardSelector) -> impl Iterator<Item = Bucket> {
+fn buckets(selector: &ShardSelector) -> impl Iterator<Item = HashBucket> {
     let mut spans = selector.spans().iter().copied().peekable();
     let mut next = 0;
     std::iter::from_fn(move || {
@@ -132,7 +132,7 @@ fn buckets(selector: &ShardSelector) -> impl Iterator<Item = Bucket> {
             (number as u64) << 56,
             ((number as u64) << 56) | (u64::MAX >> 8),
         );
-        Some(Bucket {
+        Some(HashBucket {
             number: number as u8,
             whole: span.contains(first) && span.contains(last),
         })

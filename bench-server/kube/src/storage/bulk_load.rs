@@ -9,7 +9,7 @@ use index::{Builder, Tree};
 use tokio::sync::mpsc;
 
 use super::decoder::Decoder;
-use crate::metrics::Figures;
+use crate::metrics::Metrics;
 use crate::resource::Resource;
 use crate::resource::object::Object;
 
@@ -18,14 +18,14 @@ pub(crate) const AHEAD: usize = 16;
 
 /// A part of a list, in key order.
 #[derive(Debug)]
-pub(crate) enum Portion {
+pub(crate) enum ListChunk {
     /// Of a stream: whole encoded objects.
     Runs(Vec<Bytes>),
     /// Of a page.
     Page(Vec<KeyValue>),
 }
 
-impl Portion {
+impl ListChunk {
     /// Bytes that its objects will hold, about.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes: usize = match self {
@@ -58,10 +58,10 @@ impl Portion {
 }
 
 /// A tree that grows, with what it takes to read its objects.
-struct Growing {
+struct TreeBuilder {
     resource: &'static Resource,
     prefix: Vec<u8>,
-    figures: Figures,
+    metrics: Metrics,
     objects: Builder<Object>,
 }
 
@@ -69,25 +69,25 @@ struct Growing {
 ///
 /// # Errors
 /// What came is no object, or out of order.
-pub(crate) async fn grow(
+pub(crate) async fn build_tree(
     decoder: Decoder<'_>,
-    mut incoming: mpsc::Receiver<Portion>,
+    mut incoming: mpsc::Receiver<ListChunk>,
 ) -> Result<Tree<Object>, Error> {
-    let mut growing = Growing {
+    let mut builder = TreeBuilder {
         resource: decoder.resource,
         prefix: decoder.prefix.to_vec(),
-        figures: decoder.figures.clone(),
+        metrics: decoder.metrics.clone(),
         objects: Builder::default(),
     };
     loop {
-        let mut portions = Vec::with_capacity(AHEAD);
-        if incoming.recv_many(&mut portions, AHEAD).await == 0 {
-            return Ok(growing.objects.finish());
+        let mut chunks = Vec::with_capacity(AHEAD);
+        if incoming.recv_many(&mut chunks, AHEAD).await == 0 {
+            return Ok(builder.objects.finish());
         }
         // What has come meanwhile goes over in one piece.
-        let grown = tokio::task::spawn_blocking(move || growing.by(&portions));
-        growing = match grown.await {
-            Ok(grown) => grown?,
+        let built = tokio::task::spawn_blocking(move || builder.by(&chunks));
+        builder = match built.await {
+            Ok(built) => built?,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(stopped) => return Err(Error::Protocol(stopped.to_string())),
@@ -96,16 +96,16 @@ pub(crate) async fn grow(
     }
 }
 
-impl Growing {
-    fn by(mut self, portions: &[Portion]) -> Result<Self, Error> {
+impl TreeBuilder {
+    fn by(mut self, chunks: &[ListChunk]) -> Result<Self, Error> {
         let decoder = Decoder {
             resource: self.resource,
             prefix: &self.prefix,
-            figures: &self.figures,
+            metrics: &self.metrics,
         };
         let mut misplaced = None;
-        for portion in portions {
-            portion.each(|key, value, mod_revision| {
+        for chunk in chunks {
+            chunk.each(|key, value, mod_revision| {
                 if let Some(object) = decoder.object(key, value, mod_revision)
                     && let Err(object) = self.objects.push(object)
                 {

@@ -21,10 +21,10 @@ pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Compacts `backend` for ever, once each `interval` in turn with others.
 pub(crate) async fn run(backend: Arc<dyn KubernetesEtcd>, interval: Duration) {
-    let mut seen = Seen::default();
+    let mut compactor = Compactor::default();
     loop {
         sleep(interval).await;
-        match seen.turn(&*backend).await {
+        match compactor.try_compact(&*backend).await {
             Ok(Some(revision)) => tracing::info!("compacted to revision {revision}"),
             Ok(None) => {}
             Err(error) => tracing::warn!("compaction: {error}"),
@@ -34,16 +34,16 @@ pub(crate) async fn run(backend: Arc<dyn KubernetesEtcd>, interval: Duration) {
 
 /// What was seen at the last turn.
 #[derive(Debug, Default)]
-struct Seen {
+struct Compactor {
     /// Revision of the key; 0 when it was not there.
     key_revision: i64,
     /// Revision of storage; 0 before the first turn.
     revision: i64,
 }
 
-impl Seen {
+impl Compactor {
     /// Tries to take the turn; answers the revision that was compacted to, if any.
-    async fn turn(&mut self, backend: &dyn KubernetesEtcd) -> Result<Option<i64>, Error> {
+    async fn try_compact(&mut self, backend: &dyn KubernetesEtcd) -> Result<Option<i64>, Error> {
         let options = PutOptions {
             get_on_failure: true,
             ..PutOptions::default()
@@ -87,12 +87,12 @@ mod tests {
                 put.await.expect("written").revision
             }
         };
-        let (mut one, mut other) = (Seen::default(), Seen::default());
+        let (mut one, mut other) = (Compactor::default(), Compactor::default());
         write(b"/registry/pods/a/a").await;
-        let first = one.turn(&backend).await.expect("a turn");
+        let first = one.try_compact(&backend).await.expect("a turn");
         assert_eq!(first, None, "there is no revision of an interval ago yet");
         assert_eq!(
-            other.turn(&backend).await.expect("a turn"),
+            other.try_compact(&backend).await.expect("a turn"),
             None,
             "the key is taken"
         );
@@ -100,9 +100,12 @@ mod tests {
         assert_eq!(other.revision, then);
 
         write(b"/registry/pods/a/b").await;
-        assert_eq!(other.turn(&backend).await.expect("a turn"), Some(then));
         assert_eq!(
-            one.turn(&backend).await.expect("a turn"),
+            other.try_compact(&backend).await.expect("a turn"),
+            Some(then)
+        );
+        assert_eq!(
+            one.try_compact(&backend).await.expect("a turn"),
             None,
             "lost this turn"
         );
@@ -116,11 +119,16 @@ mod tests {
 
         let later = one.revision;
         assert_eq!(
-            one.turn(&backend).await.expect("a turn"),
+            one.try_compact(&backend).await.expect("a turn"),
             Some(later),
             "and wins the next"
         );
         backend.compact(one.revision).await.expect("compacts");
-        assert_eq!(one.turn(&backend).await.expect("by hand is no error"), None);
+        assert_eq!(
+            one.try_compact(&backend)
+                .await
+                .expect("by hand is no error"),
+            None
+        );
     }
 }

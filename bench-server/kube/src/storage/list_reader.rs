@@ -10,7 +10,7 @@ use index::Tree;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::bulk_load::{AHEAD, Portion, grow};
+use super::bulk_load::{AHEAD, ListChunk, build_tree};
 use super::decoder::Decoder;
 use crate::metrics::Operation;
 use crate::resource::object::Object;
@@ -26,14 +26,14 @@ const RETRY_STREAM_AFTER: Duration = Duration::from_secs(600);
 
 /// Everything that storage holds of a resource (or of a namespace of it), at one revision.
 #[derive(Debug)]
-pub(crate) struct Filled {
+pub(crate) struct ObjectsAtRevision {
     pub(crate) tree: Tree<Object>,
     /// The revision at which it is true.
     pub(crate) revision: i64,
 }
 
 /// What a whole list is read from.
-pub(crate) struct Source<'a> {
+pub(crate) struct ListReader<'a> {
     pub(crate) backend: &'a dyn KubernetesEtcd,
     /// Reads what comes.
     pub(crate) decoder: Decoder<'a>,
@@ -70,7 +70,7 @@ impl StreamSupport {
     }
 }
 
-impl Source<'_> {
+impl ListReader<'_> {
     fn whole_prefix(&self) -> Vec<u8> {
         [self.decoder.prefix, self.below.as_bytes()].concat()
     }
@@ -86,11 +86,13 @@ impl Source<'_> {
     ///
     /// # Errors
     /// Storage's.
-    pub(crate) async fn read(&self, streams: &StreamSupport) -> Result<Filled, Error> {
-        let (portions, incoming) = mpsc::channel(AHEAD);
-        let (revision, tree) =
-            tokio::try_join!(self.each(streams, portions), grow(self.decoder, incoming))?;
-        Ok(Filled { tree, revision })
+    pub(crate) async fn read(&self, streams: &StreamSupport) -> Result<ObjectsAtRevision, Error> {
+        let (chunks, incoming) = mpsc::channel(AHEAD);
+        let (revision, tree) = tokio::try_join!(
+            self.each(streams, chunks),
+            build_tree(self.decoder, incoming)
+        )?;
+        Ok(ObjectsAtRevision { tree, revision })
     }
 
     /// Hands everything that is stored to `portions`, in key order. Answers the revision at which that is
@@ -101,10 +103,10 @@ impl Source<'_> {
     pub(crate) async fn each(
         &self,
         streams: &StreamSupport,
-        portions: mpsc::Sender<Portion>,
+        chunks: mpsc::Sender<ListChunk>,
     ) -> Result<i64, Error> {
         if streams.expected() {
-            match self.stream(&portions).await {
+            match self.stream(&chunks).await {
                 // Refused as a whole, so nothing was handed over.
                 Err(Error::Unimplemented(text)) => {
                     tracing::info!(
@@ -116,16 +118,16 @@ impl Source<'_> {
                 other => return other,
             }
         }
-        self.pages(&portions).await
+        self.pages(&chunks).await
     }
 
-    async fn stream(&self, portions: &mpsc::Sender<Portion>) -> Result<i64, Error> {
+    async fn stream(&self, chunks: &mpsc::Sender<ListChunk>) -> Result<i64, Error> {
         let _timed = self
             .decoder
-            .figures
+            .metrics
             .etcd_request(Operation::ListStream, self.decoder.resource);
-        let lists = &self.decoder.figures.lists;
-        let _listed = lists.stored(self.decoder.resource, true);
+        let lists = &self.decoder.metrics.lists;
+        let _listed = lists.time_request(self.decoder.resource, true);
         let options = ListOptions {
             revision: self.revision,
             limit: 0,
@@ -137,7 +139,7 @@ impl Source<'_> {
             .await?;
         while let Some(batch) = batches.next().await {
             match batch? {
-                ListBatch::Objects(runs) => hand_over(portions, Portion::Runs(runs)).await?,
+                ListBatch::Objects(runs) => send_chunk(chunks, ListChunk::Runs(runs)).await?,
                 // A pinned list's end shows storage's latest revision, not its own.
                 ListBatch::End { revision, .. } => {
                     return Ok(match self.revision {
@@ -152,7 +154,7 @@ impl Source<'_> {
         ))
     }
 
-    async fn pages(&self, portions: &mpsc::Sender<Portion>) -> Result<i64, Error> {
+    async fn pages(&self, chunks: &mpsc::Sender<ListChunk>) -> Result<i64, Error> {
         let prefix = self.whole_prefix();
         let mut options = ListOptions {
             revision: self.revision,
@@ -162,12 +164,12 @@ impl Source<'_> {
         loop {
             let timed = self
                 .decoder
-                .figures
+                .metrics
                 .etcd_request(Operation::List, self.decoder.resource);
-            let lists = &self.decoder.figures.lists;
-            let listed = lists.stored(self.decoder.resource, false);
+            let lists = &self.decoder.metrics.lists;
+            let list_timed = lists.time_request(self.decoder.resource, false);
             let page = self.backend.list(&prefix, options.clone()).await?;
-            drop((timed, listed));
+            drop((timed, list_timed));
             // The first page pins the others.
             if options.revision == 0 {
                 options.revision = page.revision;
@@ -177,7 +179,7 @@ impl Source<'_> {
             let mut kvs = page.kvs.into_iter();
             while !kvs.as_slice().is_empty() {
                 let part = kvs.by_ref().take(PART).collect();
-                hand_over(portions, Portion::Page(part)).await?;
+                send_chunk(chunks, ListChunk::Page(part)).await?;
             }
             match last {
                 Some(next) if more => options.continue_key = next.into(),
@@ -187,10 +189,10 @@ impl Source<'_> {
     }
 }
 
-pub(crate) async fn hand_over(
-    portions: &mpsc::Sender<Portion>,
-    portion: Portion,
+pub(crate) async fn send_chunk(
+    chunks: &mpsc::Sender<ListChunk>,
+    chunk: ListChunk,
 ) -> Result<(), Error> {
-    let sent = portions.send(portion).await;
+    let sent = chunks.send(chunk).await;
     sent.map_err(|_| Error::Protocol("a list's objects cannot be read".into()))
 }

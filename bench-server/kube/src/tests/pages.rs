@@ -91,7 +91,7 @@ async fn writes_between_pages_are_invisible() {
     .await;
     assert_eq!(rest.revision(), first.revision());
     assert_eq!(rest.names().len(), 7);
-    let phase = |answer: &Answer| answer.json()["items"][2]["status"]["phase"].clone();
+    let phase = |answer: &TestResponse| answer.json()["items"][2]["status"]["phase"].clone();
     assert_eq!(phase(&rest), "Running", "as it was at the first page");
     let whole = get(&tier.service, "/api/v1/pods").await;
     assert_eq!(whole.names().len(), 10);

@@ -8,7 +8,7 @@ use super::*;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
-async fn ask(service: &KubeService, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn ask(service: &KubeService, path: &str, headers: &[(&str, &str)]) -> TestResponse {
     super::ask(service, Method::GET, path, headers).await
 }
 

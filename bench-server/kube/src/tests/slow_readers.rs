@@ -102,7 +102,7 @@ async fn a_list_that_is_not_read_is_cut_off_after_a_minute() {
 async fn what_a_slow_reader_keeps_is_told() {
     const DELETED: usize = 10;
     let (etcd, tier) = large().await;
-    let figure = async |name: &str| {
+    let gauge = async |name: &str| {
         let name = format!("bench_server_{name}{{group=\"\",resource=\"pods\"}}");
         metric(&tier.service, &name).await
     };
@@ -110,25 +110,25 @@ async fn what_a_slow_reader_keeps_is_told() {
     ask(&mut client, "/api/v1/pods").await;
     client.read_u8().await.expect("it begins");
     tokio::time::sleep(3 * SECOND).await;
-    assert_eq!(figure("lists_open").await, 1.0);
-    assert_eq!(figure("list_oldest_seconds").await, 3.0);
+    assert_eq!(gauge("lists_open").await, 1.0);
+    assert_eq!(gauge("list_oldest_seconds").await, 3.0);
     let mut revision = 0;
     for i in 0..DELETED {
         revision = etcd.write(&[(format!("/registry/pods/a/pod-{i:03}").as_str(), None)]);
     }
     tokio::time::sleep(SECOND).await;
-    let kept = figure("list_pinned_bytes").await;
+    let kept = gauge("list_pinned_bytes").await;
     assert_eq!(kept, 0.0, "older states are kept anyway");
     // What storage has compacted the cache forgets within a quarter of a minute.
     etcd.compact_at(revision);
     tokio::time::sleep(20 * SECOND).await;
-    let kept = figure("list_pinned_bytes").await;
+    let kept = gauge("list_pinned_bytes").await;
     let deleted = (DELETED * OBJECT_BYTES) as f64;
     assert!((deleted..1.1 * deleted).contains(&kept), "{kept}");
     drop(client);
     tokio::time::sleep(SECOND).await;
-    assert_eq!(figure("lists_open").await, 0.0);
-    assert_eq!(figure("list_pinned_bytes").await, 0.0);
+    assert_eq!(gauge("lists_open").await, 0.0);
+    assert_eq!(gauge("list_pinned_bytes").await, 0.0);
 }
 
 #[tokio::test(start_paused = true)]

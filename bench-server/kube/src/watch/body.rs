@@ -17,19 +17,19 @@ use memory::open_lists::OpenList;
 use tokio::time::{Instant, Sleep};
 use wire::frame::Frame;
 
-use super::event_buffer::Out;
+use super::event_buffer::EventBuffer;
 use super::event_encoder::EventEncoder;
-use super::gzip::Members;
-use super::plan::Plan;
-use super::source::{Beginning, Feed};
-use super::uncached::DirectWatch;
+use super::gzip::GzipMembers;
+use super::plan::WatchPlan;
+use super::start::{EventSource, WatchStart};
+use super::uncached::StorageWatch;
 use crate::cache::CatchUp;
 use crate::cache::broadcaster::Subscription;
 use crate::cache::broadcaster::interest::Interest;
 use crate::cache::event::EventType;
-use crate::cache::watcher_queue::{Queue, Taken};
-use crate::metrics::watch::{Open, WatchFigures};
-use crate::shard::objects::Walk;
+use crate::cache::watcher_queue::{TryRecv, WatcherQueue};
+use crate::metrics::watch::{OpenWatch, WatchMetrics};
+use crate::shard::object_set::ObjectIter;
 
 /// Time between bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Time until a bookmark is tried again that could not be sent: a transaction was being handed out.
 const BOOKMARK_RETRY: Duration = Duration::from_secs(1);
 /// Events taken from the ring at once.
-const RING_STEP: usize = 8;
+const HISTORY_STEP: usize = 8;
 /// Objects and old events that are looked at before other connections of the thread get their turn.
 const TURN: usize = 4_096;
 
@@ -47,11 +47,11 @@ const TURN: usize = 4_096;
 enum Phase {
     /// The objects there are, read from a state that is counted as a list's while they are sent.
     Initial {
-        objects: Walk,
+        objects: ObjectIter,
         _open: Option<OpenList>,
     },
     /// What has happened since.
-    Behind,
+    CatchUp,
     /// What happens now.
     Live(Live),
     /// An error, then nothing.
@@ -63,11 +63,11 @@ enum Phase {
 #[derive(Debug)]
 enum Live {
     Cache(Subscription),
-    Etcd(DirectWatch),
+    Etcd(StorageWatch),
 }
 
 impl Live {
-    fn queue(&self) -> &Queue {
+    fn queue(&self) -> &WatcherQueue {
         match self {
             Self::Cache(subscription) => &subscription.queue,
             Self::Etcd(watch) => &watch.queue,
@@ -78,7 +78,7 @@ impl Live {
 /// A watch that is being sent.
 #[derive(Debug)]
 pub struct WatchBody {
-    feed: Option<Feed>,
+    source: Option<EventSource>,
     interest: Arc<Interest>,
     encoder: EventEncoder,
     phase: Phase,
@@ -93,27 +93,27 @@ pub struct WatchBody {
     bookmarked: i64,
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
-    gzip: Option<Members>,
-    figures: WatchFigures,
+    gzip: Option<GzipMembers>,
+    metrics: WatchMetrics,
     began: Instant,
-    _open: Open,
+    _open: OpenWatch,
 }
 
 impl WatchBody {
     pub(super) fn new(
-        plan: Plan,
+        plan: WatchPlan,
         interest: Arc<Interest>,
         encoder: EventEncoder,
-        beginning: Result<Beginning, Status>,
-        figures: WatchFigures,
+        start: Result<WatchStart, Status>,
+        metrics: WatchMetrics,
         began: Instant,
     ) -> Self {
-        let (feed, phase, covered) = match beginning {
+        let (source, phase, covered) = match start {
             Err(status) => (None, Phase::Failed(status), 0),
-            Ok(Beginning {
+            Ok(WatchStart {
                 state,
                 revision,
-                feed,
+                source,
                 open,
             }) => {
                 let phase = match state {
@@ -123,23 +123,23 @@ impl WatchBody {
                         let end = prefix_end(interest.below().as_bytes());
                         let range = KeyRange::new(interest.below().as_bytes(), &end);
                         Phase::Initial {
-                            objects: objects.walk(range),
+                            objects: objects.iter(range),
                             _open: open,
                         }
                     }
-                    None => Phase::Behind,
+                    None => Phase::CatchUp,
                 };
-                (Some(feed), phase, revision)
+                (Some(source), phase, revision)
             }
         };
         let deadline = began + plan.timeout;
         let mut body = Self {
-            _open: figures.open(
+            _open: metrics.open(
                 encoder.resource(),
                 !interest.below().is_empty(),
                 interest.is_sharded(),
             ),
-            feed,
+            source,
             interest,
             phase,
             covered,
@@ -151,7 +151,7 @@ impl WatchBody {
             timer: Box::pin(tokio::time::sleep_until(deadline)),
             gzip: None,
             encoder,
-            figures,
+            metrics,
             began,
         };
         if plan.bookmarks {
@@ -162,7 +162,7 @@ impl WatchBody {
 
     /// The same, compressed.
     pub(super) fn compressed(mut self) -> Self {
-        self.gzip = Some(Members::default());
+        self.gzip = Some(GzipMembers::default());
         self
     }
 
@@ -192,11 +192,11 @@ impl WatchBody {
     /// Gathers what there is.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let mut out = match &mut self.phase {
-            Phase::Initial { objects, .. } => match objects.is_over() {
-                true => Out::new(),
-                false => self.encoder.many(),
+            Phase::Initial { objects, .. } => match objects.is_exhausted() {
+                true => EventBuffer::new(),
+                false => self.encoder.initial_buffer(),
             },
-            _ => Out::new(),
+            _ => EventBuffer::new(),
         };
         let (mut looked, mut shown) = (0, 0);
         let pending = loop {
@@ -219,7 +219,7 @@ impl WatchBody {
                         None => self.end_initial(&mut out),
                     }
                 }
-                Phase::Behind => looked += self.catch_up(&mut out),
+                Phase::CatchUp => looked += self.catch_up(&mut out),
                 Phase::Live(_) => {
                     if self.poll_live(&mut out, context).is_pending() {
                         break true;
@@ -236,12 +236,12 @@ impl WatchBody {
             }
         };
         if shown > 0 {
-            self.figures.initial_events(self.encoder.resource(), shown);
+            self.metrics.initial_events(self.encoder.resource(), shown);
         }
         if out.is_empty() {
             return match pending {
                 true => Poll::Pending,
-                false => Poll::Ready(self.gzip.as_mut().and_then(Members::end)),
+                false => Poll::Ready(self.gzip.as_mut().and_then(GzipMembers::end)),
             };
         }
         let frame = out.finish();
@@ -251,23 +251,23 @@ impl WatchBody {
         }))
     }
 
-    fn end_initial(&mut self, out: &mut Out) {
-        self.encoder.end_many();
+    fn end_initial(&mut self, out: &mut EventBuffer) {
+        self.encoder.end_initial_events();
         if self.annotated_end {
             self.encoder.bookmark(out, self.covered, true);
             self.bookmarked = self.covered;
         }
         let resource = self.encoder.resource();
-        self.figures.initial_done(resource, self.began.elapsed());
-        self.phase = Phase::Behind;
+        self.metrics.initial_done(resource, self.began.elapsed());
+        self.phase = Phase::CatchUp;
     }
 
     /// Sends some of what lies behind; answers how much was looked at.
-    fn catch_up(&mut self, out: &mut Out) -> usize {
-        let (cache, generation) = match &self.feed {
-            Some(Feed::Cache(cache, generation)) => (cache, *generation),
-            Some(Feed::Etcd(direct)) => {
-                let watch = direct.watch(self.covered, self.interest.clone());
+    fn catch_up(&mut self, out: &mut EventBuffer) -> usize {
+        let (cache, generation) = match &self.source {
+            Some(EventSource::Cache(cache, generation)) => (cache, *generation),
+            Some(EventSource::Etcd(watcher)) => {
+                let watch = watcher.watch(self.covered, self.interest.clone());
                 self.phase = Phase::Live(Live::Etcd(watch));
                 return 0;
             }
@@ -276,7 +276,7 @@ impl WatchBody {
                 return 0;
             }
         };
-        match cache.catch_up(generation, self.covered, &self.interest, RING_STEP) {
+        match cache.catch_up(generation, self.covered, &self.interest, HISTORY_STEP) {
             CatchUp::Events(events) => {
                 let mut filtered = 0;
                 for event in &events {
@@ -288,7 +288,7 @@ impl WatchBody {
                         self.sent = event.revision();
                     }
                 }
-                self.figures.filtered(self.encoder.resource(), filtered);
+                self.metrics.filtered(self.encoder.resource(), filtered);
                 let last = events.last().map(|event| event.revision());
                 self.covered = last.unwrap_or(self.covered);
                 events.len()
@@ -309,33 +309,33 @@ impl WatchBody {
     }
 
     /// Sends what waits; pending when nothing does.
-    fn poll_live(&mut self, out: &mut Out, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_live(&mut self, out: &mut EventBuffer, context: &mut Context<'_>) -> Poll<()> {
         let Phase::Live(live) = &self.phase else {
             return Poll::Ready(());
         };
         // Read before the queue is emptied: what was handed out by then has been sent when it is empty.
-        let handed_out = match (live, &self.feed) {
+        let dispatched_revision = match (live, &self.source) {
             (Live::Etcd(watch), _) => watch.revision(),
-            (Live::Cache(_), Some(Feed::Cache(cache, _))) => cache.handed_out(),
+            (Live::Cache(_), Some(EventSource::Cache(cache, _))) => cache.dispatched_revision(),
             _ => self.covered,
         };
         loop {
             if out.is_full() {
                 return Poll::Ready(());
             }
-            match live.queue().take(Some(context)) {
-                Taken::Some(delivery) => {
+            match live.queue().try_recv(Some(context)) {
+                TryRecv::Delivery(delivery) => {
                     let event = delivery.event;
                     // What came from the ring is not sent again.
                     if event.event().revision() <= self.covered {
                         continue;
                     }
-                    let (watch, resource) = (&self.figures, self.encoder.resource());
+                    let (watch, resource) = (&self.metrics, self.encoder.resource());
                     let made = || watch.encoded(resource);
                     out.shared(self.encoder.shared(&event, delivery.event_type, made));
                     self.sent = event.event().revision();
                 }
-                Taken::Closed => {
+                TryRecv::Closed => {
                     let failure = match live {
                         Live::Etcd(watch) => watch.failure(),
                         Live::Cache(_) => None,
@@ -346,7 +346,7 @@ impl WatchBody {
                     };
                     return Poll::Ready(());
                 }
-                Taken::Empty => break,
+                TryRecv::Empty => break,
             }
         }
         let now = Instant::now();
@@ -354,7 +354,7 @@ impl WatchBody {
             return Poll::Ready(());
         }
         if self.bookmark.is_some_and(|due| now >= due) {
-            self.send_bookmark(out, handed_out, now);
+            self.send_bookmark(out, dispatched_revision, now);
         }
         match self.timer.as_mut().poll(context) {
             Poll::Ready(()) => {
@@ -367,10 +367,11 @@ impl WatchBody {
         }
     }
 
-    fn send_bookmark(&mut self, out: &mut Out, handed_out: i64, now: Instant) {
-        let revision = handed_out.max(self.covered).max(self.bookmarked);
+    fn send_bookmark(&mut self, out: &mut EventBuffer, dispatched_revision: i64, now: Instant) {
+        let revision = dispatched_revision.max(self.covered).max(self.bookmarked);
         // A watch from the future has seen nothing yet, and of a transaction only a part may be here.
-        let is_true = handed_out >= self.sent && (handed_out >= self.covered || self.is_past());
+        let is_true = dispatched_revision >= self.sent
+            && (dispatched_revision >= self.covered || self.is_past());
         if is_true {
             self.encoder.bookmark(out, revision, false);
             self.bookmarked = revision;
@@ -382,8 +383,8 @@ impl WatchBody {
 
     /// Whether what is covered has happened.
     fn is_past(&self) -> bool {
-        match &self.feed {
-            Some(Feed::Cache(cache, _)) => self.covered <= cache.view().revision,
+        match &self.source {
+            Some(EventSource::Cache(cache, _)) => self.covered <= cache.snapshot().revision,
             _ => false,
         }
     }

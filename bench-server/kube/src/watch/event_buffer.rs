@@ -5,11 +5,11 @@ use memory::in_flight;
 use wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
 use wire::part::Part;
 
-use crate::list::body::OVERSHOOT;
+use crate::list::body::FRAME_OVERSHOOT_BYTES;
 
 /// Gathers events until the connection takes them.
 #[derive(Debug)]
-pub(super) struct Out {
+pub(super) struct EventBuffer {
     pieces: FrameBuilder,
     /// What was written since the last shared piece.
     text: Vec<u8>,
@@ -17,7 +17,7 @@ pub(super) struct Out {
     target: usize,
 }
 
-impl Out {
+impl EventBuffer {
     pub(super) fn new() -> Self {
         Self {
             pieces: FrameBuilder::new(0),
@@ -31,7 +31,7 @@ impl Out {
         let target = in_flight::frame_bytes(TARGET_BYTES);
         Self {
             pieces: FrameBuilder::new(0),
-            text: Vec::with_capacity(target + OVERSHOOT.min(target / 2)),
+            text: Vec::with_capacity(target + FRAME_OVERSHOOT_BYTES.min(target / 2)),
             target,
         }
     }

@@ -9,12 +9,12 @@ use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
 use kube_api::{JsonSeries, Status, ToJsonError, envelope, from_json};
 use serde_json::json;
 
-use super::event_buffer::Out;
-use crate::cache::event::{Dispatched, EventType};
+use super::event_buffer::EventBuffer;
+use crate::cache::event::{CachingEvent, EventType};
 use crate::resource::Resource;
-use crate::resource::media_type::{Encoding, Shape};
+use crate::resource::media_type::{Encoding, ResponseKind};
 use crate::resource::object::Object;
-use crate::resource::representation::Form;
+use crate::resource::representation::Representation;
 
 /// Marks the bookmark behind the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -23,7 +23,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 #[derive(Debug)]
 pub struct EventEncoder {
     resource: &'static Resource,
-    form: Form,
+    representation: Representation,
     /// `"kind":…,"apiVersion":…` of every whole JSON object.
     head: String,
     /// Whether a table's columns are still to be named.
@@ -34,19 +34,19 @@ pub struct EventEncoder {
 
 impl EventEncoder {
     /// For a watch of a resource in this form.
-    pub fn new(resource: &'static Resource, form: Form) -> Self {
+    pub fn new(resource: &'static Resource, representation: Representation) -> Self {
         Self {
             resource,
-            form,
+            representation,
             head: resource.json_head(),
-            columns: form.shape == Shape::Table,
+            columns: representation.kind == ResponseKind::Table,
             series: None,
         }
     }
 
     /// The media type of the whole answer.
     pub fn media_type(&self) -> &'static str {
-        match self.form.encoding {
+        match self.representation.encoding {
             Encoding::Json => Encoding::Json.media_type(),
             Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         }
@@ -57,28 +57,32 @@ impl EventEncoder {
     }
 
     /// Room for a piece that will be full of events, of objects in the order of their keys.
-    pub(super) fn many(&mut self) -> Out {
-        match self.form.encoding {
+    pub(super) fn initial_buffer(&mut self) -> EventBuffer {
+        match self.representation.encoding {
             Encoding::Json => {
-                if let (Shape::Whole, Some(message)) = (self.form.shape, self.resource.message) {
+                if let (ResponseKind::Object, Some(message)) =
+                    (self.representation.kind, self.resource.message)
+                {
                     let series = || Box::new(JsonSeries::new(message, self.head.as_str()));
                     self.series.get_or_insert_with(series);
                 }
-                Out::with_text_room()
+                EventBuffer::with_text_room()
             }
             // Most objects are pointed at.
-            Encoding::Protobuf => Out::new(),
+            Encoding::Protobuf => EventBuffer::new(),
         }
     }
 
     /// There will be no more such piece.
-    pub(super) fn end_many(&mut self) {
+    pub(super) fn end_initial_events(&mut self) {
         self.series = None;
     }
 
     /// Appends an event with this object. One that does not encode is left out, so that the others arrive.
-    pub(super) fn event(&mut self, out: &mut Out, event_type: EventType, object: &Object) {
-        if (self.form.encoding, self.form.shape) == (Encoding::Protobuf, Shape::Whole) {
+    pub(super) fn event(&mut self, out: &mut EventBuffer, event_type: EventType, object: &Object) {
+        if (self.representation.encoding, self.representation.kind)
+            == (Encoding::Protobuf, ResponseKind::Object)
+        {
             let (api_version, kind) = (self.resource.api_version, self.resource.kind);
             let raw = object.encoded_part();
             let sealed = envelope::sealed_len(api_version, kind, raw.len());
@@ -105,7 +109,7 @@ impl EventEncoder {
     /// columns, is made for itself.
     pub fn shared(
         &mut self,
-        event: &Dispatched,
+        event: &CachingEvent,
         event_type: EventType,
         made: impl FnOnce(),
     ) -> Bytes {
@@ -120,12 +124,17 @@ impl EventEncoder {
         };
         match columns {
             true => make(),
-            false => event.encoded((self.form, event_type), make),
+            false => event.encoded((self.representation, event_type), make),
         }
     }
 
     /// Appends a bookmark: an object of the kind that has a revision only.
-    pub(super) fn bookmark(&mut self, out: &mut Out, revision: i64, initial_events_end: bool) {
+    pub(super) fn bookmark(
+        &mut self,
+        out: &mut EventBuffer,
+        revision: i64,
+        initial_events_end: bool,
+    ) {
         let mut bookmark = json!({"metadata": {}});
         if initial_events_end {
             bookmark["metadata"]["annotations"] = json!({INITIAL_EVENTS_END: "true"});
@@ -150,9 +159,9 @@ impl EventEncoder {
     }
 
     /// Appends an error, behind which nothing comes.
-    pub(super) fn error(&self, out: &mut Out, status: &Status) {
+    pub(super) fn error(&self, out: &mut EventBuffer, status: &Status) {
         let text = out.text();
-        match self.form.encoding {
+        match self.representation.encoding {
             Encoding::Json => {
                 put_json_head(text, "ERROR");
                 text.extend_from_slice(status.json().trim_ascii_end());
@@ -186,15 +195,15 @@ impl EventEncoder {
         columns: bool,
         series: Option<&mut JsonSeries>,
     ) -> Result<(), ToJsonError> {
-        match (self.form.encoding, self.form.shape) {
+        match (self.representation.encoding, self.representation.kind) {
             (Encoding::Protobuf, _) => {
                 let mut sealed = Vec::new();
-                self.form
+                self.representation
                     .put_object(self.resource, object, columns, &mut sealed)?;
                 put_protobuf(out, event_type, &sealed);
                 return Ok(());
             }
-            (Encoding::Json, Shape::Whole) => {
+            (Encoding::Json, ResponseKind::Object) => {
                 put_json_head(out, event_type);
                 match series {
                     Some(series) => series.put(object.encoded(), out)?,
@@ -203,7 +212,8 @@ impl EventEncoder {
             }
             (Encoding::Json, _) => {
                 put_json_head(out, event_type);
-                self.form.put_object(self.resource, object, columns, out)?;
+                self.representation
+                    .put_object(self.resource, object, columns, out)?;
             }
         }
         out.extend_from_slice(b"}\n");

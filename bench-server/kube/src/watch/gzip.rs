@@ -16,12 +16,12 @@ const HEADER: usize = 10;
 
 /// The members of one answer.
 #[derive(Debug, Default)]
-pub(super) struct Members {
+pub(super) struct GzipMembers {
     /// Whether the header of the next member was sent.
     begun: bool,
 }
 
-impl Members {
+impl GzipMembers {
     /// The piece as a member, followed by the header of the next one.
     pub(super) fn piece(&mut self, mut frame: Frame) -> Frame {
         let plain = frame.remaining();
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn each_piece_is_read_when_it_arrives_and_the_whole_is_gzip() {
-        let mut members = Members::default();
+        let mut members = GzipMembers::default();
         let mut sent = Vec::new();
         for so_far in ["one\n", "one\ntwo\n"] {
             let piece = Frame::from(Bytes::from(so_far[so_far.len() - 4..].to_owned()));

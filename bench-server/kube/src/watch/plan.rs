@@ -14,28 +14,28 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// What a watch begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum StartWith {
     /// An ADDED event for each object there is, in a state that is not older than this.
-    State(After),
+    InitialEvents(StartRevision),
     /// The events that follow this.
-    Events(After),
+    EventsAfter(StartRevision),
 }
 
 /// A point in a resource's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum StartRevision {
     /// Wherever the cache is.
-    Anything,
+    Any,
     /// Where storage is when the request comes.
-    Now,
+    Latest,
     /// This revision.
-    Revision(i64),
+    At(i64),
 }
 
 /// A watch's options, understood.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) start: Start,
+pub(super) struct WatchPlan {
+    pub(super) start: StartWith,
     /// The client takes bookmarks.
     pub(super) bookmarks: bool,
     /// A bookmark with the annotation ends the initial events.
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) timeout: Duration,
 }
 
-impl Plan {
+impl WatchPlan {
     /// Reads options that were validated. `watch_list` is the gate of sendInitialEvents.
     ///
     /// # Errors
@@ -52,19 +52,19 @@ impl Plan {
         let revision = options.revision().map_err(Status::of_a_revision)?;
         let revision = revision.map(|revision| revision as i64);
         let after = match revision {
-            None => After::Now,
-            Some(0) => After::Anything,
-            Some(revision) => After::Revision(revision),
+            None => StartRevision::Latest,
+            Some(0) => StartRevision::Any,
+            Some(revision) => StartRevision::At(revision),
         };
         // Who names no revision gets the state first: by defaulting where the gate is on, and by the older
         // meaning of such a watch where it is off.
-        let from_state = matches!(after, After::Now | After::Anything);
+        let from_state = matches!(after, StartRevision::Latest | StartRevision::Any);
         let initial_events = options.send_initial_events.unwrap_or(from_state);
         let asked = options.send_initial_events.is_some() || watch_list;
         Ok(Self {
             start: match initial_events {
-                true => Start::State(after),
-                false => Start::Events(after),
+                true => StartWith::InitialEvents(after),
+                false => StartWith::EventsAfter(after),
             },
             bookmarks: options.allow_watch_bookmarks,
             annotated_end: initial_events && asked && options.allow_watch_bookmarks,
@@ -90,56 +90,63 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn plan(query: &str, watch_list: bool) -> (Start, bool) {
+    fn plan(query: &str, watch_list: bool) -> (StartWith, bool) {
         let options = ListOptions::parse(query).expect("a query");
-        let plan = Plan::new(&options, watch_list).expect("a plan");
+        let plan = WatchPlan::new(&options, watch_list).expect("a plan");
         (plan.start, plan.annotated_end)
     }
 
     #[test]
     fn the_table_row_by_row() {
-        use After::{Anything, Now, Revision};
-        use Start::{Events, State};
+        use StartRevision::{Any, At, Latest};
+        use StartWith::{EventsAfter, InitialEvents};
         let sie = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let no = "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
         let bookmarks = "&allowWatchBookmarks=true";
         for (query, expected) in [
-            ("".to_owned(), (State(Now), false)),
-            (bookmarks.to_owned(), (State(Now), true)),
-            (no.to_owned(), (Events(Now), false)),
-            (format!("{sie}{bookmarks}"), (State(Now), true)),
-            (sie.to_owned(), (State(Now), false)),
-            ("resourceVersion=0".to_owned(), (State(Anything), false)),
+            ("".to_owned(), (InitialEvents(Latest), false)),
+            (bookmarks.to_owned(), (InitialEvents(Latest), true)),
+            (no.to_owned(), (EventsAfter(Latest), false)),
+            (format!("{sie}{bookmarks}"), (InitialEvents(Latest), true)),
+            (sie.to_owned(), (InitialEvents(Latest), false)),
+            ("resourceVersion=0".to_owned(), (InitialEvents(Any), false)),
             (
                 format!("resourceVersion=0{sie}{bookmarks}"),
-                (State(Anything), true),
+                (InitialEvents(Any), true),
             ),
-            (format!("resourceVersion=0{no}"), (Events(Anything), false)),
+            (format!("resourceVersion=0{no}"), (EventsAfter(Any), false)),
             (
                 format!("resourceVersion=7{bookmarks}"),
-                (Events(Revision(7)), false),
+                (EventsAfter(At(7)), false),
             ),
             (
                 format!("resourceVersion=7{no}"),
-                (Events(Revision(7)), false),
+                (EventsAfter(At(7)), false),
             ),
             (
                 format!("resourceVersion=7{sie}{bookmarks}"),
-                (State(Revision(7)), true),
+                (InitialEvents(At(7)), true),
             ),
         ] {
             assert_eq!(plan(&query, true), expected, "{query}");
         }
-        assert_eq!(plan(bookmarks, false), (State(Now), false), "gate off");
+        assert_eq!(
+            plan(bookmarks, false),
+            (InitialEvents(Latest), false),
+            "gate off"
+        );
         let options = ListOptions::parse("resourceVersion=x").expect("a query");
-        assert_eq!(Plan::new(&options, true).expect_err("no number").code, 500);
+        assert_eq!(
+            WatchPlan::new(&options, true).expect_err("no number").code,
+            500
+        );
     }
 
     #[test]
     fn a_watch_without_a_timeout_lasts_between_half_an_hour_and_an_hour() {
         let timeout = |query| {
             let options = ListOptions::parse(query).expect("a query");
-            Plan::new(&options, true).expect("a plan").timeout
+            WatchPlan::new(&options, true).expect("a plan").timeout
         };
         assert_eq!(timeout("timeoutSeconds=7"), Duration::from_secs(7));
         assert_eq!(timeout("timeoutSeconds=-1"), Duration::ZERO);

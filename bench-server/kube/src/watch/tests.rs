@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::http::service::KubeService;
-use crate::http::tracked_body::Reply;
+use crate::http::tracked_body::TrackedBody;
 use crate::tests::fake::FakeEtcd;
 use crate::tests::{get, metric, put, ready, start};
 
@@ -26,7 +26,7 @@ const SIE: &str =
 
 /// A client that reads events one by one.
 struct Client {
-    body: Reply,
+    body: TrackedBody,
     code: StatusCode,
     headers: HeaderMap,
     received: Vec<u8>,
@@ -45,7 +45,7 @@ impl Client {
         }
         let body = http_body_util::Empty::<bytes::Bytes>::new();
         let request = request.body(body).expect("a request");
-        let response = service.answer(request).await;
+        let response = service.serve(request).await;
         let (head, body) = response.into_parts();
         Self {
             body,
@@ -441,7 +441,7 @@ async fn what_is_refused_is_refused_as_an_apiserver_does() {
 async fn a_slow_watcher_is_closed_and_delays_nobody() {
     let etcd = FakeEtcd::default();
     let tier = ready(&etcd, &[]).await;
-    let cache = tier.service.lister("pods").expect("served").cache.clone();
+    let cache = tier.service.handler("pods").expect("served").cache.clone();
     let cache = cache.expect("on by default");
     let path = "/api/v1/pods?watch=1&resourceVersion=1";
     let mut slow = Client::open(&tier.service, path).await;

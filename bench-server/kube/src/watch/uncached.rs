@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::cache::broadcaster::interest::Interest;
-use crate::cache::event::{Dispatched, Event};
-use crate::cache::watcher_queue::{Delivery, Queue};
-use crate::metrics::Figures;
+use crate::cache::event::{CachingEvent, Event};
+use crate::cache::watcher_queue::{Delivery, WatcherQueue};
+use crate::metrics::Metrics;
 use crate::resource::Resource;
 use crate::storage::decoder::Decoder;
 
@@ -26,14 +26,14 @@ static STREAMS: AtomicU64 = AtomicU64::new(0);
 
 /// What a watch of storage needs.
 #[derive(Clone)]
-pub(crate) struct Direct {
+pub(crate) struct StorageWatcher {
     pub(super) backend: Arc<dyn KubernetesEtcd>,
     pub(super) resource: &'static Resource,
     pub(super) prefix: Vec<u8>,
-    pub(super) figures: Figures,
+    pub(super) metrics: Metrics,
 }
 
-impl std::fmt::Debug for Direct {
+impl std::fmt::Debug for StorageWatcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Direct({})", self.resource.name)
     }
@@ -41,8 +41,8 @@ impl std::fmt::Debug for Direct {
 
 /// A running watch of storage; dropping it ends it.
 #[derive(Debug)]
-pub(super) struct DirectWatch {
-    pub(super) queue: Arc<Queue>,
+pub(super) struct StorageWatch {
+    pub(super) queue: Arc<WatcherQueue>,
     shared: Arc<Shared>,
     task: AbortHandle,
 }
@@ -53,7 +53,7 @@ struct Shared {
     failed: Mutex<Option<Status>>,
 }
 
-impl DirectWatch {
+impl StorageWatch {
     /// Everything up to here is in the queue.
     pub(super) fn revision(&self) -> i64 {
         self.shared.revision.load(Ordering::Acquire)
@@ -65,41 +65,41 @@ impl DirectWatch {
     }
 }
 
-impl Drop for DirectWatch {
+impl Drop for StorageWatch {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Direct {
+impl StorageWatcher {
     /// Watches what comes behind `revision`.
-    pub(super) fn watch(&self, revision: i64, interest: Arc<Interest>) -> DirectWatch {
-        let queue = Arc::new(Queue::new(QUEUE));
+    pub(super) fn watch(&self, revision: i64, interest: Arc<Interest>) -> StorageWatch {
+        let queue = Arc::new(WatcherQueue::new(QUEUE));
         let shared = Arc::new(Shared {
             revision: AtomicI64::new(revision),
             failed: Mutex::default(),
         });
-        let (direct, into, with) = (self.clone(), queue.clone(), shared.clone());
+        let (watcher, into, with) = (self.clone(), queue.clone(), shared.clone());
         let task = tokio::spawn(async move {
-            let end = direct.follow(revision, &interest, &into, &with).await;
+            let end = watcher.run(revision, &interest, &into, &with).await;
             *with.failed.lock() = end.err().map(|error| match error {
                 WatchError::Compacted { .. } => Status::expired_storage_watch(),
                 other => Status::internal_error(other),
             });
             into.close();
         });
-        DirectWatch {
+        StorageWatch {
             queue,
             shared,
             task: task.abort_handle(),
         }
     }
 
-    async fn follow(
+    async fn run(
         &self,
         revision: i64,
         interest: &Interest,
-        queue: &Queue,
+        queue: &WatcherQueue,
         shared: &Shared,
     ) -> Result<(), WatchError> {
         let prefix = [&self.prefix[..], interest.below().as_bytes()].concat();
@@ -129,11 +129,17 @@ impl Direct {
         Ok(())
     }
 
-    async fn deliver(&self, revision: i64, event: &WatchEvent, interest: &Interest, queue: &Queue) {
+    async fn deliver(
+        &self,
+        revision: i64,
+        event: &WatchEvent,
+        interest: &Interest,
+        queue: &WatcherQueue,
+    ) {
         let decoder = Decoder {
             resource: self.resource,
             prefix: &self.prefix,
-            figures: &self.figures,
+            metrics: &self.metrics,
         };
         let read = |value: &[u8], revision| decoder.object(&event.kv.key, value, revision);
         let new = match event.kind {
@@ -146,15 +152,15 @@ impl Direct {
             return;
         };
         let filtered = interest.shard_misses(&event);
-        self.figures.watch.filtered(self.resource, filtered);
+        self.metrics.watch.filtered(self.resource, filtered);
         let Some(event_type) = interest.event_type(&event) else {
             return;
         };
-        let event = Arc::new(Dispatched::new(Arc::new(event)));
+        let event = Arc::new(CachingEvent::new(Arc::new(event)));
         let mut delivery = Delivery { event, event_type };
-        while let Err(back) = queue.offer(delivery) {
+        while let Err(back) = queue.try_send(delivery) {
             delivery = back;
-            queue.room().await;
+            queue.wait_for_room().await;
         }
     }
 }

@@ -19,14 +19,14 @@ pub(crate) const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_T
 
 /// A body as it was sent.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sent {
+pub(crate) struct RequestBody {
     /// `Content-Type` without parameters; empty when there was none.
     pub(crate) media_type: String,
     /// The bytes.
     pub(crate) bytes: Bytes,
 }
 
-impl Sent {
+impl RequestBody {
     /// Reads a body to its end.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ mod tests {
     async fn bodies_end_at_the_limit() {
         let read = |length: usize| async move {
             let body = Full::new(Bytes::from(vec![b' '; length]));
-            Sent::read(&HeaderMap::new(), body).await
+            RequestBody::read(&HeaderMap::new(), body).await
         };
         assert_eq!(read(MAX_BYTES).await.expect("fits").bytes.len(), MAX_BYTES);
         assert_eq!(read(MAX_BYTES + 1).await.expect_err("too large").code, 413);

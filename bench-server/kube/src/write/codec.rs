@@ -12,7 +12,7 @@ use crate::resource::Resource;
 
 /// A stored object.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     /// As a client sees it, without `resourceVersion`.
     pub(crate) fields: Map<String, Value>,
     /// Revision of its last change.
@@ -21,7 +21,7 @@ pub(crate) struct Stored {
     pub(crate) value: Bytes,
 }
 
-impl Stored {
+impl StoredObject {
     /// Reads what is stored.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ impl Stored {
     }
 
     /// Its bytes once more.
-    pub(crate) fn unchanged(&self) -> Encoded {
-        Encoded {
+    pub(crate) fn unchanged(&self) -> EncodedObject {
+        EncodedObject {
             value: self.value.clone(),
             warnings: Vec::new(),
         }
@@ -97,7 +97,7 @@ impl Stored {
 
 /// An object ready for storage.
 #[derive(Debug, Clone)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodedObject {
     /// What is stored.
     pub(crate) value: Bytes,
     /// Unknown fields that were left out, for `Warning` headers.
@@ -113,7 +113,7 @@ pub(crate) fn encode(
     resource: &'static Resource,
     mut fields: Map<String, Value>,
     validation: FieldValidation,
-) -> Result<Encoded, Status> {
+) -> Result<EncodedObject, Status> {
     let unusable = |why: &dyn std::fmt::Display| {
         Status::bad_request(format!(
             "{kind} in version {:?} cannot be handled as a {kind}: {why}",
@@ -127,7 +127,7 @@ pub(crate) fn encode(
         let value = Value::Object(fields).to_string();
         // What could not be read back would be stored and never seen again.
         custom_from_json(value.as_bytes()).map_err(|error| unusable(&error))?;
-        return Ok(Encoded {
+        return Ok(EncodedObject {
             value: value.into(),
             warnings: Vec::new(),
         });
@@ -157,7 +157,7 @@ pub(crate) fn encode(
         }
     }
     let value = envelope::seal(resource.api_version, resource.kind, &raw);
-    Ok(Encoded {
+    Ok(EncodedObject {
         value: value.into(),
         warnings,
     })

@@ -4,9 +4,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use kube_api::Status;
 use serde_json::Value;
 
-use super::codec::{Stored, encode};
+use super::codec::{StoredObject, encode};
 use super::delete_options::Preconditions;
-use super::guaranteed_update::{Next, Outcome, Writer, Written};
+use super::guaranteed_update::{Outcome, UpdateAction, Writer, WrittenObject};
 use super::prepare::now;
 
 /// Deletions of one collection that are under way at once.
@@ -14,11 +14,11 @@ const AT_ONCE: usize = 16;
 
 /// How a DELETE ended.
 #[derive(Debug, Clone)]
-pub(crate) enum Deleted {
+pub(crate) enum DeleteOutcome {
     /// The object is gone; its uid.
-    Gone(String),
+    Removed(String),
     /// The object: finalizers keep it and it is marked as being deleted, or it is of a kind whose last state is told.
-    Shown(Written),
+    Object(WrittenObject),
 }
 
 impl Writer<'_> {
@@ -30,23 +30,23 @@ impl Writer<'_> {
         &self,
         name: &str,
         preconditions: &Preconditions,
-    ) -> Result<Deleted, Status> {
+    ) -> Result<DeleteOutcome, Status> {
         let current = self.current(name).await?;
         let mut uid = String::new();
         let written = self
-            .change(name, current, |stored| {
-                self.check(name, stored, preconditions)?;
-                if self.resource.is_immortal(name) {
+            .guaranteed_update(name, current, |stored| {
+                self.check_preconditions(name, stored, preconditions)?;
+                if self.resource.is_undeletable(name) {
                     let why = "this namespace may not be deleted";
                     return Err(Status::forbidden(self.resource.about(name), why));
                 }
                 uid = stored.text("uid").to_owned();
-                self.marked(stored)
+                self.delete_action(stored)
             })
             .await?;
         Ok(match written.outcome {
-            Outcome::Removed if !self.resource.shows_deleted() => Deleted::Gone(uid),
-            _ => Deleted::Shown(written),
+            Outcome::Removed if !self.resource.returns_deleted() => DeleteOutcome::Removed(uid),
+            _ => DeleteOutcome::Object(written),
         })
     }
 
@@ -70,10 +70,10 @@ impl Writer<'_> {
             .await
     }
 
-    fn check(
+    fn check_preconditions(
         &self,
         name: &str,
-        stored: &Stored,
+        stored: &StoredObject,
         preconditions: &Preconditions,
     ) -> Result<(), Status> {
         let broken = |what: &str, given: &str, found: &str, then: &str| {
@@ -98,13 +98,13 @@ impl Writer<'_> {
     }
 
     /// What a deletion makes of the object.
-    fn marked(&self, stored: &Stored) -> Result<Next, Status> {
+    fn delete_action(&self, stored: &StoredObject) -> Result<UpdateAction, Status> {
         let metadata = stored.metadata();
         let field = |name| metadata.and_then(|metadata| metadata.get(name));
         let held = field("finalizers").and_then(|list| list.as_array());
         let held = held.is_some_and(|list| !list.is_empty());
-        if !held && !self.resource.shows_deleted() {
-            return Ok(Next::Delete(stored.unchanged()));
+        if !held && !self.resource.returns_deleted() {
+            return Ok(UpdateAction::Delete(stored.unchanged()));
         }
         let mut fields = stored.fields.clone();
         if field("deletionTimestamp").is_none()
@@ -117,12 +117,12 @@ impl Writer<'_> {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
             }
         } else if held {
-            return Ok(Next::Put(stored.unchanged()));
+            return Ok(UpdateAction::Put(stored.unchanged()));
         }
         let encoded = encode(self.resource, fields, self.options.field_validation)?;
         Ok(match held {
-            true => Next::Put(encoded),
-            false => Next::Delete(encoded),
+            true => UpdateAction::Put(encoded),
+            false => UpdateAction::Delete(encoded),
         })
     }
 }

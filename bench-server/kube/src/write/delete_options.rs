@@ -6,7 +6,7 @@ use kube_api::protobuf::{Fields, Malformed, Wire};
 use kube_api::status::{Cause, Status};
 use serde::Deserialize;
 
-use super::body::{MEDIA_TYPES, Sent};
+use super::body::{MEDIA_TYPES, RequestBody};
 use super::options::unsupported_stages;
 
 /// `DeleteOptions`. Grace periods and propagation are checked and then passed over: nothing here runs pods, and
@@ -38,10 +38,10 @@ impl DeleteOptions {
     /// # Errors
     /// 400 for what is no `DeleteOptions`, 415 for a body in an unknown media type, 422 for values that are none
     /// of those that exist, or exclude each other.
-    pub(crate) fn read(query: &str, sent: &Sent) -> Result<Self, Status> {
-        let options = match sent.bytes.is_empty() {
+    pub(crate) fn read(query: &str, request_body: &RequestBody) -> Result<Self, Status> {
+        let options = match request_body.bytes.is_empty() {
             true => Self::of_query(query)?,
-            false => Self::of_body(sent)?,
+            false => Self::of_body(request_body)?,
         };
         options.validate()?;
         Ok(options)
@@ -92,15 +92,15 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    fn of_body(sent: &Sent) -> Result<Self, Status> {
+    fn of_body(request_body: &RequestBody) -> Result<Self, Status> {
         let unreadable =
             |error: &dyn std::fmt::Display| Status::bad_request(format!("DeleteOptions: {error}"));
-        let options: Self = match &*sent.media_type {
-            "" | "application/json" => serde_json::from_slice(&sent.bytes)
+        let options: Self = match &*request_body.media_type {
+            "" | "application/json" => serde_json::from_slice(&request_body.bytes)
                 .map(Option::unwrap_or_default)
                 .map_err(|error| unreadable(&error))?,
             envelope::MEDIA_TYPE => {
-                let raw = match envelope::open(&sent.bytes) {
+                let raw = match envelope::open(&request_body.bytes) {
                     Ok(raw) => raw,
                     // Without any option set, there is nothing in the envelope.
                     Err(EnvelopeError::Empty) => &[],
@@ -193,15 +193,15 @@ mod tests {
 
     use super::*;
 
-    fn sent(media_type: &str, body: &[u8]) -> Sent {
-        Sent {
+    fn request_body(media_type: &str, body: &[u8]) -> RequestBody {
+        RequestBody {
             media_type: media_type.to_owned(),
             bytes: bytes::Bytes::copy_from_slice(body),
         }
     }
 
     fn read(query: &str, body: &str) -> Result<DeleteOptions, Status> {
-        DeleteOptions::read(query, &sent("application/json", body.as_bytes()))
+        DeleteOptions::read(query, &request_body("application/json", body.as_bytes()))
     }
 
     #[test]
@@ -216,13 +216,16 @@ mod tests {
         put_bytes(&mut raw, 4, b"Background");
         put_bytes(&mut raw, 5, b"All");
         let protobuf = envelope::seal("v1", "DeleteOptions", &raw);
-        let read = DeleteOptions::read("", &sent("", json)).expect("options");
+        let read = DeleteOptions::read("", &request_body("", json)).expect("options");
         assert_eq!(
-            DeleteOptions::read("", &sent(envelope::MEDIA_TYPE, &protobuf)),
+            DeleteOptions::read("", &request_body(envelope::MEDIA_TYPE, &protobuf)),
             Ok(read.clone())
         );
         let query = "uid=u&resourceVersion=7&dryRun=All&propagationPolicy=Background&gracePeriodSeconds=30&uid=v";
-        assert_eq!(DeleteOptions::read(query, &sent("", b"")), Ok(read.clone()));
+        assert_eq!(
+            DeleteOptions::read(query, &request_body("", b"")),
+            Ok(read.clone())
+        );
         assert!(read.dry_run());
         assert_eq!(read.preconditions().uid.as_deref(), Some("u"));
         assert_eq!(read.preconditions().resource_version.as_deref(), Some("7"));
@@ -272,7 +275,7 @@ mod tests {
             "DeleteOptions.meta.k8s.io \"\" is invalid: [propagationPolicy: Unsupported value: \"X\": supported values: \
              \"Foreground\", \"Background\", \"Orphan\", \"nil\", dryRun: Unsupported value: [\"Y\"]: supported values: \"All\"]"
         );
-        let html = DeleteOptions::read("", &sent("text/html", b"x"));
+        let html = DeleteOptions::read("", &request_body("text/html", b"x"));
         assert_eq!(html.expect_err("html").code, 415);
     }
 }

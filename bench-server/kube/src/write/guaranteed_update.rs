@@ -8,22 +8,22 @@ use etcd_api::kubernetes::{
 use etcd_api::proto::mvccpb::KeyValue;
 use kube_api::Status;
 
-use super::body::Sent;
-use super::codec::{Encoded, Stored, encode};
+use super::body::RequestBody;
+use super::codec::{EncodedObject, StoredObject, encode};
 use super::options::WriteOptions;
 use super::patch::Patch;
-use super::prepare::{Draft, Part};
+use super::prepare::{IncomingObject, WriteTarget};
 use super::ttl_lease::EventLease;
-use crate::metrics::{Figures, Operation};
+use crate::metrics::{Metrics, Operation};
 use crate::resource::Resource;
 use crate::storage::error::storage_error;
 
 /// How often a change is made again because somebody else wrote in between. An apiserver goes on until the
 /// request's deadline; so many losses in a row mean that something else is wrong.
-const ATTEMPTS: usize = 64;
+const MAX_ATTEMPTS: usize = 64;
 
 /// How many names are made up until one is free, as an apiserver does.
-const NAMES: usize = 8;
+const MAX_GENERATED_NAMES: usize = 8;
 
 /// Writes one resource in one namespace (empty for cluster-scoped kinds).
 pub(crate) struct Writer<'a> {
@@ -32,15 +32,15 @@ pub(crate) struct Writer<'a> {
     pub(crate) prefix: &'a [u8],
     pub(crate) namespace: &'a str,
     pub(crate) backend: &'a dyn KubernetesEtcd,
-    pub(crate) figures: &'a Figures,
+    pub(crate) metrics: &'a Metrics,
     /// What events are attached to.
-    pub(crate) events: &'a EventLease,
+    pub(crate) event_lease: &'a EventLease,
     pub(crate) options: WriteOptions,
 }
 
 /// An object that was written, or would have been but for `dryRun`.
 #[derive(Debug, Clone)]
-pub(crate) struct Written {
+pub(crate) struct WrittenObject {
     /// The stored bytes.
     pub(crate) value: Bytes,
     /// Revision of the write; 0 for an object that was not created because of `dryRun`.
@@ -63,11 +63,11 @@ pub(crate) enum Outcome {
 }
 
 /// What a change makes of the stored object.
-pub(crate) enum Next {
+pub(crate) enum UpdateAction {
     /// This one.
-    Put(Encoded),
+    Put(EncodedObject),
     /// Nothing: it was being deleted, and nothing keeps it any more. The bytes are its last state.
-    Delete(Encoded),
+    Delete(EncodedObject),
 }
 
 impl Writer<'_> {
@@ -75,16 +75,19 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// 409 when the name is taken; whatever is wrong with the object; storage's.
-    pub(crate) async fn create(&self, sent: &Sent) -> Result<Written, Status> {
-        let draft = Draft::new(self.resource, sent.object(self.resource)?)?;
-        if !draft.wants_a_name() {
-            return self.make(draft).await.map_err(|(_, status)| status);
+    pub(crate) async fn create(&self, request_body: &RequestBody) -> Result<WrittenObject, Status> {
+        let incoming = IncomingObject::new(self.resource, request_body.object(self.resource)?)?;
+        if !incoming.needs_generated_name() {
+            return self
+                .create_prepared(incoming)
+                .await
+                .map_err(|(_, status)| status);
         }
         let mut attempts = 1;
         loop {
-            match self.make(draft.clone()).await {
+            match self.create_prepared(incoming.clone()).await {
                 Err((name, taken)) if taken.reason == "AlreadyExists" => {
-                    if attempts == NAMES {
+                    if attempts == MAX_GENERATED_NAMES {
                         return Err(Status::no_name_left(self.resource.about(&name)));
                     }
                     attempts += 1;
@@ -95,10 +98,17 @@ impl Writer<'_> {
     }
 
     /// Makes the object of a draft; a failure comes with the name that it would have had.
-    async fn make(&self, mut draft: Draft) -> Result<Written, (String, Status)> {
-        let made = draft.create(self.namespace);
+    async fn create_prepared(
+        &self,
+        mut incoming: IncomingObject,
+    ) -> Result<WrittenObject, (String, Status)> {
+        let made = incoming.prepare_for_create(self.namespace);
         let name = made.map_err(|status| (String::new(), status))?;
-        let encoded = encode(self.resource, draft.fields, self.options.field_validation);
+        let encoded = encode(
+            self.resource,
+            incoming.fields,
+            self.options.field_validation,
+        );
         let made = match encoded {
             Ok(encoded) => self.insert(&name, encoded).await,
             Err(status) => Err(status),
@@ -114,22 +124,29 @@ impl Writer<'_> {
     pub(crate) async fn replace(
         &self,
         name: &str,
-        part: Part,
-        sent: &Sent,
-    ) -> Result<Written, Status> {
-        let draft = Draft::new(self.resource, sent.object(self.resource)?)?;
-        draft.expect_name(name)?;
+        target: WriteTarget,
+        request_body: &RequestBody,
+    ) -> Result<WrittenObject, Status> {
+        let incoming = IncomingObject::new(self.resource, request_body.object(self.resource)?)?;
+        incoming.expect_name(name)?;
         let current = self.current(name).await?;
-        if current.is_none() && part == Part::Main && self.resource.creates_on_update() {
-            let mut draft = draft;
-            draft.create_by_update(self.namespace)?;
-            let encoded = encode(self.resource, draft.fields, self.options.field_validation)?;
+        if current.is_none()
+            && target == WriteTarget::Main
+            && self.resource.allows_create_on_update()
+        {
+            let mut incoming = incoming;
+            incoming.prepare_for_create_on_update(self.namespace)?;
+            let encoded = encode(
+                self.resource,
+                incoming.fields,
+                self.options.field_validation,
+            )?;
             return self.insert(name, encoded).await;
         }
-        self.change(name, current, |stored| {
-            let mut draft = draft.clone();
-            draft.update(part, self.namespace, stored)?;
-            self.next(draft)
+        self.guaranteed_update(name, current, |stored| {
+            let mut incoming = incoming.clone();
+            incoming.prepare_for_update(target, self.namespace, stored)?;
+            self.action(incoming)
         })
         .await
     }
@@ -142,17 +159,17 @@ impl Writer<'_> {
     pub(crate) async fn patch(
         &self,
         name: &str,
-        part: Part,
+        target: WriteTarget,
         patch: &Patch,
-    ) -> Result<Written, Status> {
+    ) -> Result<WrittenObject, Status> {
         let current = self.current(name).await?;
-        self.change(name, current, |stored| {
+        self.guaranteed_update(name, current, |stored| {
             let mut fields = stored.visible();
             patch.apply(&mut fields)?;
-            let made = Draft::new(self.resource, fields).and_then(|mut draft| {
-                draft.expect_same_uid(stored)?;
-                draft.update(part, self.namespace, stored)?;
-                self.next(draft)
+            let made = IncomingObject::new(self.resource, fields).and_then(|mut incoming| {
+                incoming.expect_same_uid(stored)?;
+                incoming.prepare_for_update(target, self.namespace, stored)?;
+                self.action(incoming)
             });
             made.map_err(Status::of_a_patch)
         })
@@ -161,7 +178,7 @@ impl Writer<'_> {
 
     /// The object as it is now.
     pub(crate) async fn current(&self, name: &str) -> Result<Option<KeyValue>, Status> {
-        let timed = self.figures.etcd_request(Operation::Get, self.resource);
+        let timed = self.metrics.etcd_request(Operation::Get, self.resource);
         let found = self
             .backend
             .get(&self.storage_key(name), GetOptions::default())
@@ -172,14 +189,14 @@ impl Writer<'_> {
     }
 
     /// Makes `change` of the object, again and again while others write in between.
-    pub(crate) async fn change(
+    pub(crate) async fn guaranteed_update(
         &self,
         name: &str,
         current: Option<KeyValue>,
-        mut change: impl FnMut(&Stored) -> Result<Next, Status>,
-    ) -> Result<Written, Status> {
+        mut change: impl FnMut(&StoredObject) -> Result<UpdateAction, Status>,
+    ) -> Result<WrittenObject, Status> {
         let mut current = current;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let Some(kv) = current else {
                 return Err(Status::not_found(
                     self.resource.name,
@@ -187,10 +204,10 @@ impl Writer<'_> {
                     name,
                 ));
             };
-            let stored = Stored::open(self.resource, kv)?;
+            let stored = StoredObject::open(self.resource, kv)?;
             let (encoded, outcome) = match change(&stored)? {
-                Next::Put(encoded) => (encoded, Outcome::Updated),
-                Next::Delete(encoded) => (encoded, Outcome::Removed),
+                UpdateAction::Put(encoded) => (encoded, Outcome::Updated),
+                UpdateAction::Delete(encoded) => (encoded, Outcome::Removed),
             };
             // What changes nothing is not written.
             let same = outcome == Outcome::Updated && encoded.value == stored.value;
@@ -209,17 +226,21 @@ impl Writer<'_> {
         Err(Status::modified(self.resource.about(name)))
     }
 
-    fn next(&self, draft: Draft) -> Result<Next, Status> {
-        let finished = draft.is_finished();
-        let encoded = encode(self.resource, draft.fields, self.options.field_validation)?;
+    fn action(&self, incoming: IncomingObject) -> Result<UpdateAction, Status> {
+        let finished = incoming.is_ready_to_remove();
+        let encoded = encode(
+            self.resource,
+            incoming.fields,
+            self.options.field_validation,
+        )?;
         Ok(if finished {
-            Next::Delete(encoded)
+            UpdateAction::Delete(encoded)
         } else {
-            Next::Put(encoded)
+            UpdateAction::Put(encoded)
         })
     }
 
-    async fn insert(&self, name: &str, encoded: Encoded) -> Result<Written, Status> {
+    async fn insert(&self, name: &str, encoded: EncodedObject) -> Result<WrittenObject, Status> {
         let mut revision = 0;
         let free = if self.options.dry_run {
             self.current(name).await?.is_none()
@@ -234,7 +255,7 @@ impl Writer<'_> {
         let taken = Status::already_exists(self.resource.about(name));
         // Who waits for the end of the other one is told that it has begun.
         let there = self.current(name).await.ok().flatten();
-        let there = there.and_then(|kv| Stored::open(self.resource, kv).ok());
+        let there = there.and_then(|kv| StoredObject::open(self.resource, kv).ok());
         Err(match there.is_some_and(|there| there.is_being_deleted()) {
             true => taken.of_a_dying_object(),
             false => taken,
@@ -245,12 +266,12 @@ impl Writer<'_> {
     async fn put(
         &self,
         name: &str,
-        encoded: &Encoded,
+        encoded: &EncodedObject,
         expected: i64,
     ) -> Result<OptimisticResponse, Status> {
-        let lease_id = match self.resource.expires() {
+        let lease_id = match self.resource.has_ttl() {
             true => self
-                .events
+                .event_lease
                 .current(self.backend)
                 .await
                 .map_err(storage_error)?,
@@ -264,7 +285,7 @@ impl Writer<'_> {
             0 => Operation::Create,
             _ => Operation::Update,
         };
-        let timed = self.figures.etcd_request(operation, self.resource);
+        let timed = self.metrics.etcd_request(operation, self.resource);
         let (key, value) = (self.storage_key(name), encoded.value.clone());
         let response = self
             .backend
@@ -272,14 +293,14 @@ impl Writer<'_> {
             .await;
         drop(timed);
         if let Err(Error::Refused(Refusal::LeaseNotFound)) = response {
-            self.events.forget().await;
+            self.event_lease.forget().await;
         }
         response.map_err(storage_error)
     }
 
     /// Deletes the object if it is at revision `expected`.
     async fn remove(&self, name: &str, expected: i64) -> Result<OptimisticResponse, Status> {
-        let _timed = self.figures.etcd_request(Operation::Delete, self.resource);
+        let _timed = self.metrics.etcd_request(Operation::Delete, self.resource);
         let options = DeleteOptions {
             get_on_failure: true,
         };
@@ -295,8 +316,8 @@ impl Writer<'_> {
     }
 }
 
-fn written(encoded: Encoded, revision: i64, outcome: Outcome) -> Written {
-    Written {
+fn written(encoded: EncodedObject, revision: i64, outcome: Outcome) -> WrittenObject {
+    WrittenObject {
         value: encoded.value,
         revision,
         outcome,

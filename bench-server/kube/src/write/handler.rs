@@ -3,21 +3,21 @@
 use http::{HeaderValue, Method, StatusCode};
 use kube_api::{ListOptions, Status};
 
-use super::body::Sent;
-use super::delete::Deleted;
+use super::body::RequestBody;
+use super::delete::DeleteOutcome;
 use super::delete_options::DeleteOptions;
-use super::guaranteed_update::{Outcome, Writer, Written};
+use super::guaranteed_update::{Outcome, Writer, WrittenObject};
 use super::options::WriteOptions;
 use super::patch::Patch;
-use super::prepare::Part;
+use super::prepare::WriteTarget;
 use super::ttl_lease::EventLease;
-use crate::list::page::Listing;
+use crate::list::page::ObjectList;
 use crate::resource::object::Object;
 use crate::resource_handler::ResourceHandler;
 
 /// What a write is about.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ObjectPath<'a> {
     /// Empty for cluster-scoped kinds, and for all namespaces.
     pub(crate) namespace: &'a str,
     /// `None` for a collection.
@@ -28,7 +28,7 @@ pub(crate) struct Place<'a> {
 
 /// What a write answers with, to be shown in the form that was asked for.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum WriteResponse {
     /// The object as it is now, or was last.
     Object {
         code: StatusCode,
@@ -37,7 +37,7 @@ pub(crate) enum Answer {
         warnings: Vec<HeaderValue>,
     },
     /// The objects of a collection, which are deleted.
-    List(Listing),
+    List(ObjectList),
     /// The object is gone.
     Gone(Status),
 }
@@ -49,56 +49,61 @@ impl ResourceHandler {
     /// The Status to be sent.
     pub(crate) async fn write(
         &self,
-        events: &EventLease,
-        place: Place<'_>,
+        event_lease: &EventLease,
+        path: ObjectPath<'_>,
         method: &Method,
         query: &str,
-        sent: &Sent,
-    ) -> Result<Answer, Status> {
-        let part = match place.subresource {
-            None => Part::Main,
-            Some("status") if self.resource.has_status() => Part::Status,
-            Some("finalize") if *method == Method::PUT => Part::Finalize,
+        request_body: &RequestBody,
+    ) -> Result<WriteResponse, Status> {
+        let target = match path.subresource {
+            None => WriteTarget::Main,
+            Some("status") if self.resource.has_status() => WriteTarget::Status,
+            Some("finalize") if *method == Method::PUT => WriteTarget::Finalize,
             Some(_) => return Err(Status::method_not_allowed()),
         };
         // A collection is written to in one namespace.
-        let in_place = self.resource.namespaced != place.namespace.is_empty();
-        let writer = |options| self.writer(place.namespace, events, options);
+        let in_place = self.resource.namespaced != path.namespace.is_empty();
+        let writer = |options| self.writer(path.namespace, event_lease, options);
         let options = || WriteOptions::parse(method, query);
-        let written = match (method, place.name) {
-            (&Method::POST, None) if in_place => writer(options()?).create(sent).await?,
-            (&Method::PUT, Some(name)) => writer(options()?).replace(name, part, sent).await?,
+        let written = match (method, path.name) {
+            (&Method::POST, None) if in_place => writer(options()?).create(request_body).await?,
+            (&Method::PUT, Some(name)) => {
+                writer(options()?)
+                    .replace(name, target, request_body)
+                    .await?
+            }
             (&Method::PATCH, Some(name)) => {
                 let writer = writer(options()?);
-                let patch = Patch::parse(&sent.media_type, self.resource, &sent.bytes)?;
-                writer.patch(name, part, &patch).await?
+                let patch =
+                    Patch::parse(&request_body.media_type, self.resource, &request_body.bytes)?;
+                writer.patch(name, target, &patch).await?
             }
-            (&Method::DELETE, Some(name)) if part == Part::Main => {
-                let options = DeleteOptions::read(query, sent)?;
+            (&Method::DELETE, Some(name)) if target == WriteTarget::Main => {
+                let options = DeleteOptions::read(query, request_body)?;
                 let writer = writer(WriteOptions::of_deletion(options.dry_run()));
                 match writer.delete(name, &options.preconditions()).await? {
-                    Deleted::Gone(uid) => {
-                        return Ok(Answer::Gone(Status::deleted(
+                    DeleteOutcome::Removed(uid) => {
+                        return Ok(WriteResponse::Gone(Status::deleted(
                             self.resource.about(name),
                             &uid,
                         )));
                     }
-                    Deleted::Shown(written) => {
+                    DeleteOutcome::Object(written) => {
                         let waits = written.outcome == Outcome::Updated && options.cascades();
                         let code = if waits {
                             StatusCode::ACCEPTED
                         } else {
                             StatusCode::OK
                         };
-                        return self.shown(code, written);
+                        return self.object_response(code, written);
                     }
                 }
             }
             (&Method::DELETE, None) if in_place && self.resource.deletes_collections() => {
                 return self
-                    .delete_collection(events, place.namespace, query, sent)
+                    .delete_collection(event_lease, path.namespace, query, request_body)
                     .await
-                    .map(Answer::List);
+                    .map(WriteResponse::List);
             }
             _ => return Err(Status::method_not_allowed()),
         };
@@ -106,20 +111,20 @@ impl ResourceHandler {
             Outcome::Created => StatusCode::CREATED,
             _ => StatusCode::OK,
         };
-        self.shown(code, written)
+        self.object_response(code, written)
     }
 
     /// Does everything that a deletion does but the deletion.
     ///
     /// # Errors
     /// Those of the deletion.
-    pub(crate) async fn rehearse_deletion(
+    pub(crate) async fn dry_run_delete(
         &self,
-        events: &EventLease,
+        event_lease: &EventLease,
         name: &str,
         options: &DeleteOptions,
     ) -> Result<(), Status> {
-        let writer = self.writer("", events, WriteOptions::of_deletion(true));
+        let writer = self.writer("", event_lease, WriteOptions::of_deletion(true));
         writer
             .delete(name, &options.preconditions())
             .await
@@ -129,44 +134,52 @@ impl ResourceHandler {
     /// Deletes what a list with these options selects; the list is the answer.
     async fn delete_collection(
         &self,
-        events: &EventLease,
+        event_lease: &EventLease,
         namespace: &str,
         query: &str,
-        sent: &Sent,
-    ) -> Result<Listing, Status> {
+        request_body: &RequestBody,
+    ) -> Result<ObjectList, Status> {
         let selection = ListOptions::parse(query)?;
-        let options = DeleteOptions::read(query, sent)?;
+        let options = DeleteOptions::read(query, request_body)?;
         let writer = self.writer(
             namespace,
-            events,
+            event_lease,
             WriteOptions::of_deletion(options.dry_run()),
         );
-        let listing = self.list(namespace, &selection).await?;
-        let objects = listing.items.clone().take(listing.count as usize);
+        let list = self.list(namespace, &selection).await?;
+        let objects = list.items.clone().take(list.count as usize);
         let names = objects.map(|object| {
             let key = String::from_utf8_lossy(object.key()).into_owned();
             key.rsplit('/').next().unwrap_or_default().to_owned()
         });
         writer.delete_all(names, &options.preconditions()).await?;
-        Ok(listing)
+        Ok(list)
     }
 
     /// Deletes all objects of a namespace, as the namespace's own deletion demands.
     ///
     /// # Errors
     /// Storage's.
-    pub(crate) async fn empty(&self, namespace: &str, events: &EventLease) -> Result<(), Status> {
-        self.delete_collection(events, namespace, "", &Sent::default())
+    pub(crate) async fn delete_all_in_namespace(
+        &self,
+        namespace: &str,
+        event_lease: &EventLease,
+    ) -> Result<(), Status> {
+        self.delete_collection(event_lease, namespace, "", &RequestBody::default())
             .await
             .map(drop)
     }
 
-    fn shown(&self, code: StatusCode, written: Written) -> Result<Answer, Status> {
+    fn object_response(
+        &self,
+        code: StatusCode,
+        written: WrittenObject,
+    ) -> Result<WriteResponse, Status> {
         // Its key is asked of nobody.
         let object = Object::decode(self.resource, b"", &written.value, written.revision)
             .map_err(|error| Status::internal(error.to_string()))?;
         let warning = |text: &String| HeaderValue::from_str(&format!("299 - {text:?}")).ok();
-        Ok(Answer::Object {
+        Ok(WriteResponse::Object {
             code,
             object,
             warnings: written.warnings.iter().filter_map(warning).collect(),
@@ -176,7 +189,7 @@ impl ResourceHandler {
     fn writer<'a>(
         &'a self,
         namespace: &'a str,
-        events: &'a EventLease,
+        event_lease: &'a EventLease,
         options: WriteOptions,
     ) -> Writer<'a> {
         Writer {
@@ -184,8 +197,8 @@ impl ResourceHandler {
             prefix: &self.prefix,
             namespace,
             backend: &*self.backend,
-            figures: &self.figures,
-            events,
+            metrics: &self.metrics,
+            event_lease,
             options,
         }
     }

@@ -8,12 +8,12 @@ use kube_api::status::{Cause, Status};
 use kube_api::time;
 use serde_json::{Map, Value};
 
-use super::codec::Stored;
+use super::codec::StoredObject;
 use super::generate_name::generate;
 use crate::resource::Resource;
 
 /// Metadata that only the server changes, kept from the stored object by every update.
-const KEPT: [&str; 5] = [
+const SERVER_FIELDS: [&str; 5] = [
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -23,23 +23,23 @@ const KEPT: [&str; 5] = [
 
 /// Which part of an object a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum WriteTarget {
     /// Everything but the status.
     Main,
     /// The status, and labels and annotations with it; of a custom resource the status alone.
     Status,
-    /// What keeps a namespace (`spec.finalizers`), which [`Part::Main`] leaves alone.
+    /// What keeps a namespace (`spec.finalizers`), which [`WriteTarget::Main`] leaves alone.
     Finalize,
 }
 
 /// An object as a client sent it, or as a patch made it.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
+pub(crate) struct IncomingObject {
     resource: &'static Resource,
     pub(crate) fields: Map<String, Value>,
 }
 
-impl Draft {
+impl IncomingObject {
     /// Checks that the object is one of the kind, and gives it metadata if it has none.
     ///
     /// # Errors
@@ -95,21 +95,21 @@ impl Draft {
     /// # Errors
     /// 400 for another namespace than the URL's, 422 for a name that is missing or not allowed, 500 for a
     /// `resourceVersion`, which a new object cannot have.
-    pub(crate) fn create(&mut self, namespace: &str) -> Result<String, Status> {
+    pub(crate) fn prepare_for_create(&mut self, namespace: &str) -> Result<String, Status> {
         if !matches!(self.text("resourceVersion"), "" | "0") {
             return Err(Status::internal(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        self.place(namespace)?;
-        if self.wants_a_name() {
+        self.set_namespace(namespace)?;
+        if self.needs_generated_name() {
             let made_up = generate(self.text("generateName"));
             self.metadata().insert("name".to_owned(), made_up.into());
         }
         self.check_name()?;
         let generation = self.resource.has_generation();
         let metadata = self.metadata();
-        for field in KEPT.iter().chain(&["resourceVersion", "selfLink"]) {
+        for field in SERVER_FIELDS.iter().chain(&["resourceVersion", "selfLink"]) {
             metadata.remove(*field);
         }
         let uid = uuid::Uuid::new_v4().to_string();
@@ -118,15 +118,15 @@ impl Draft {
         if generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
-        if self.resource.begins_without_status() {
+        if self.resource.drops_status_on_create() {
             self.fields.remove("status");
         }
-        self.fill();
+        self.set_defaults();
         Ok(self.text("name").to_owned())
     }
 
     /// Whether its name is made up by the server.
-    pub(crate) fn wants_a_name(&self) -> bool {
+    pub(crate) fn needs_generated_name(&self) -> bool {
         self.text("name").is_empty() && !self.text("generateName").is_empty()
     }
 
@@ -134,11 +134,14 @@ impl Draft {
     ///
     /// # Errors
     /// As [`Self::create`]; 409 for a uid, which says that there was one.
-    pub(crate) fn create_by_update(&mut self, namespace: &str) -> Result<String, Status> {
+    pub(crate) fn prepare_for_create_on_update(
+        &mut self,
+        namespace: &str,
+    ) -> Result<String, Status> {
         expect_uid(self.resource.about(self.text("name")), self.text("uid"), "")?;
         // Nothing to be compared with.
         self.metadata().remove("resourceVersion");
-        self.create(namespace)
+        self.prepare_for_create(namespace)
     }
 
     /// Checks that the object is the one that the URL names.
@@ -161,7 +164,7 @@ impl Draft {
     ///
     /// # Errors
     /// 422 for another one.
-    pub(crate) fn expect_same_uid(&self, stored: &Stored) -> Result<(), Status> {
+    pub(crate) fn expect_same_uid(&self, stored: &StoredObject) -> Result<(), Status> {
         let given = self.text("uid");
         if given.is_empty() || given == stored.text("uid") {
             return Ok(());
@@ -179,19 +182,19 @@ impl Draft {
     /// # Errors
     /// 400 for another name or namespace than the URL's, 409 when `stored` is not what the client saw, 422
     /// where the client must say what it saw.
-    pub(crate) fn update(
+    pub(crate) fn prepare_for_update(
         &mut self,
-        part: Part,
+        target: WriteTarget,
         namespace: &str,
-        stored: &Stored,
+        stored: &StoredObject,
     ) -> Result<(), Status> {
         let name = stored.text("name");
         let about = self.resource.about(name);
         self.expect_name(name)?;
-        self.place(namespace)?;
+        self.set_namespace(namespace)?;
         expect_uid(about, self.text("uid"), stored.text("uid"))?;
         match self.text("resourceVersion") {
-            "" | "0" if self.resource.needs_version() => {
+            "" | "0" if self.resource.requires_resource_version() => {
                 let cause = Cause {
                     reason: "FieldValueInvalid",
                     message: "Invalid value: 0: must be specified for an update".to_owned(),
@@ -208,15 +211,15 @@ impl Draft {
         let metadata = self.metadata();
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
-        for field in KEPT {
+        for field in SERVER_FIELDS {
             match stored.metadata().and_then(|stored| stored.get(field)) {
                 Some(kept) => metadata.insert(field.to_owned(), kept.clone()),
                 None => metadata.remove(field),
             };
         }
-        self.keep_other_parts(part, stored);
-        self.fill();
-        if self.resource.has_generation() && self.is_wanted_otherwise(stored) {
+        self.keep_what_target_excludes(target, stored);
+        self.set_defaults();
+        if self.resource.has_generation() && self.changes_spec(stored) {
             let generation = stored
                 .metadata()
                 .and_then(|stored| stored.get("generation")?.as_i64());
@@ -227,7 +230,7 @@ impl Draft {
     }
 
     /// Whether nothing keeps an object that is being deleted.
-    pub(crate) fn is_finished(&self) -> bool {
+    pub(crate) fn is_ready_to_remove(&self) -> bool {
         let metadata = &self.fields["metadata"];
         let held = metadata["finalizers"]
             .as_array()
@@ -237,7 +240,7 @@ impl Draft {
 
     /// Whether the write changes what is wanted of the object: its spec, or whatever a custom resource has
     /// beside metadata and status.
-    fn is_wanted_otherwise(&self, stored: &Stored) -> bool {
+    fn changes_spec(&self, stored: &StoredObject) -> bool {
         if !self.resource.is_custom() {
             return self.fields.get("spec") != stored.fields.get("spec");
         }
@@ -251,39 +254,41 @@ impl Draft {
     }
 
     /// What the part that is written leaves alone comes from the stored object.
-    fn keep_other_parts(&mut self, part: Part, stored: &Stored) {
+    fn keep_what_target_excludes(&mut self, target: WriteTarget, stored: &StoredObject) {
         if !self.resource.has_status() {
             return;
         }
-        let all_but_status = part == Part::Status && self.resource.is_custom();
-        let foreign = |name: &str| match part {
-            Part::Main | Part::Finalize => name == "status",
-            Part::Status if all_but_status => name != "status",
-            Part::Status => !matches!(name, "status" | "metadata" | "kind" | "apiVersion"),
+        let all_but_status = target == WriteTarget::Status && self.resource.is_custom();
+        let foreign = |name: &str| match target {
+            WriteTarget::Main | WriteTarget::Finalize => name == "status",
+            WriteTarget::Status if all_but_status => name != "status",
+            WriteTarget::Status => !matches!(name, "status" | "metadata" | "kind" | "apiVersion"),
         };
         self.fields.retain(|name, _| !foreign(name));
         for (name, value) in stored.fields.iter().filter(|(name, _)| foreign(name)) {
             self.fields.insert(name.clone(), value.clone());
         }
-        match (self.resource.kind, part) {
+        match (self.resource.kind, target) {
             // Old kubelets send owners that they have damaged, and leave out a class that they do not know.
-            ("Pod", Part::Status) => {
-                self.keep(stored, ["metadata", "ownerReferences"]);
+            ("Pod", WriteTarget::Status) => {
+                self.keep_stored_field(stored, ["metadata", "ownerReferences"]);
                 if self.fields["status"]["qosClass"]
                     .as_str()
                     .unwrap_or_default()
                     == ""
                 {
-                    self.keep(stored, ["status", "qosClass"]);
+                    self.keep_stored_field(stored, ["status", "qosClass"]);
                 }
             }
-            ("Namespace", Part::Main) => self.keep(stored, ["spec", "finalizers"]),
+            ("Namespace", WriteTarget::Main) => {
+                self.keep_stored_field(stored, ["spec", "finalizers"])
+            }
             _ => {}
         }
     }
 
     /// Makes one field what it is in the stored object.
-    fn keep(&mut self, stored: &Stored, [holder, field]: [&str; 2]) {
+    fn keep_stored_field(&mut self, stored: &StoredObject, [holder, field]: [&str; 2]) {
         let kept = stored
             .fields
             .get(holder)
@@ -304,7 +309,7 @@ impl Draft {
     }
 
     /// The namespace is the URL's.
-    fn place(&mut self, namespace: &str) -> Result<(), Status> {
+    fn set_namespace(&mut self, namespace: &str) -> Result<(), Status> {
         match self.text("namespace") {
             given if given == namespace => {}
             "" => {
@@ -354,10 +359,10 @@ impl Draft {
     }
 
     /// What clients count on and may leave to the server.
-    fn fill(&mut self) {
+    fn set_defaults(&mut self) {
         match self.resource.kind {
             "Secret" => {
-                self.take_texts();
+                self.merge_string_data();
                 default(&mut self.fields, "type", "Opaque");
             }
             "Pod" => default_below(&mut self.fields, "status", "phase", "Pending"),
@@ -367,7 +372,7 @@ impl Draft {
     }
 
     /// A secret's `stringData` is a way to write `data`. What is no such thing stays, to be refused by its type.
-    fn take_texts(&mut self) {
+    fn merge_string_data(&mut self) {
         let Some(Value::Object(texts)) = self.fields.get("stringData") else {
             return;
         };

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::http::service::KubeService;
 use crate::tests::fake::FakeEtcd;
-use crate::tests::{Answer, get, put, ready};
+use crate::tests::{TestResponse, get, put, ready};
 
 const MAPS: &str = "/api/v1/namespaces/a/configmaps";
 const PODS: &str = "/api/v1/namespaces/a/pods";
@@ -22,7 +22,7 @@ async fn send(
     path: &str,
     (media_type, body): (&str, &str),
     (header, value): (&str, &str),
-) -> Answer {
+) -> TestResponse {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -30,18 +30,18 @@ async fn send(
         .header(header, value)
         .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
         .expect("a request");
-    let response = service.answer(request).await;
+    let response = service.serve(request).await;
     let (code, headers) = (response.status(), response.headers().clone());
     let body = response.into_body().collect().await.expect("infallible");
     let body = body.to_bytes().to_vec();
-    Answer {
+    TestResponse {
         code,
         headers,
         body,
     }
 }
 
-async fn json(service: &KubeService, method: Method, path: &str, body: &str) -> Answer {
+async fn json(service: &KubeService, method: Method, path: &str, body: &str) -> TestResponse {
     let media_type = match method {
         Method::PATCH => MERGE,
         _ => "application/json",

@@ -13,14 +13,14 @@ pub(crate) struct Interest {
     /// Empty, or `NAMESPACE/`.
     below: String,
     filter: Filter,
-    place: Place,
+    lookup_key: LookupKey,
     /// Interests with the same text are the same.
     identity: String,
 }
 
 /// Where an interest is looked up.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum LookupKey {
     /// Objects with this key.
     Key(Vec<u8>),
     /// Objects with this value of the resource's indexed field.
@@ -39,21 +39,21 @@ impl Interest {
             Some(namespace) if below.is_empty() => Some(format!("{namespace}/")),
             _ => (!below.is_empty()).then(|| below.clone()),
         };
-        let place = if let Some(value) = filter.demands_field(INDEXED_FIELD) {
-            Place::Field(value.as_bytes().to_vec())
+        let lookup_key = if let Some(value) = filter.demands_field(INDEXED_FIELD) {
+            LookupKey::Field(value.as_bytes().to_vec())
         } else {
             match (filter.resource().namespaced, namespace, name) {
-                (false, _, Some(name)) => Place::Key(name.as_bytes().to_vec()),
-                (true, Some(below), Some(name)) => Place::Key((below + name).into_bytes()),
-                (true, Some(below), None) => Place::Namespace(below.into_bytes()),
-                _ => Place::Everywhere,
+                (false, _, Some(name)) => LookupKey::Key(name.as_bytes().to_vec()),
+                (true, Some(below), Some(name)) => LookupKey::Key((below + name).into_bytes()),
+                (true, Some(below), None) => LookupKey::Namespace(below.into_bytes()),
+                _ => LookupKey::Everywhere,
             }
         };
         Self {
             identity: format!("{below}\n{selectors}"),
             below,
             filter,
-            place,
+            lookup_key,
         }
     }
 
@@ -95,8 +95,8 @@ impl Interest {
     }
 
     /// Where it is looked up.
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn lookup_key(&self) -> &LookupKey {
+        &self.lookup_key
     }
 
     /// Empty, or `NAMESPACE/`.
@@ -106,7 +106,7 @@ impl Interest {
 
     /// Whether its watchers are found by a value of the indexed field.
     pub(crate) fn uses_index(&self) -> bool {
-        matches!(self.place, Place::Field(_))
+        matches!(self.lookup_key, LookupKey::Field(_))
     }
 
     /// Whether it is about this object.
@@ -140,7 +140,7 @@ mod tests {
     /// An event costs as much as there are interests that are looked up nowhere.
     #[test]
     fn who_watches_one_object_is_found_by_its_key() {
-        for (resource, below, fields, place) in [
+        for (resource, below, fields, lookup_key) in [
             ("nodes", "", "metadata.name=n", "Key n"),
             ("namespaces", "", "metadata.name=n", "Key n"),
             ("nodes", "", "spec.unschedulable=true", "Everywhere"),
@@ -166,13 +166,13 @@ mod tests {
             let filter = Filter::parse(found.expect("served"), &options, FeatureGates::default());
             let interest = Interest::new(below.to_owned(), filter.expect("a filter"), fields);
             let text = |name: &str, bytes: &[u8]| format!("{name} {}", bytes.escape_ascii());
-            let looked_up = match &interest.place {
-                Place::Key(key) => text("Key", key),
-                Place::Field(value) => text("Field", value),
-                Place::Namespace(below) => text("Namespace", below),
-                Place::Everywhere => "Everywhere".to_owned(),
+            let looked_up = match &interest.lookup_key {
+                LookupKey::Key(key) => text("Key", key),
+                LookupKey::Field(value) => text("Field", value),
+                LookupKey::Namespace(below) => text("Namespace", below),
+                LookupKey::Everywhere => "Everywhere".to_owned(),
             };
-            assert_eq!(looked_up, place, "{resource} {below} {fields}");
+            assert_eq!(looked_up, lookup_key, "{resource} {below} {fields}");
         }
     }
 }

@@ -7,74 +7,74 @@ use kube_api::ShardKey;
 
 use super::interest::Interest;
 use crate::cache::event::Event;
-use crate::cache::watcher_queue::Queue;
+use crate::cache::watcher_queue::WatcherQueue;
 use crate::resource::object::Object;
-use crate::shard::interval_tree::Intervals;
+use crate::shard::interval_tree::IntervalTree;
 
 /// Watchers of one interest.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
+pub(super) struct WatcherGroup {
     pub(super) interest: Arc<Interest>,
     /// Copied when it changes while an event is handed out.
-    pub(super) watchers: Arc<Vec<Arc<Queue>>>,
+    pub(super) watchers: Arc<Vec<Arc<WatcherQueue>>>,
 }
 
 /// The groups of one place.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct WatcherGroups {
     /// To be tried for every event.
-    tried: Vec<Group>,
-    by_uid: Shards,
-    by_namespace: Shards,
+    unkeyed: Vec<WatcherGroup>,
+    by_uid: ShardGroups,
+    by_namespace: ShardGroups,
 }
 
 /// Groups that each want a shard of the same field's hashes.
 #[derive(Debug, Default)]
-struct Shards {
-    groups: Vec<Group>,
+struct ShardGroups {
+    groups: Vec<WatcherGroup>,
     /// In all groups.
     watchers: u64,
     /// Places in `groups`; `None` when they have changed, until an event needs them.
-    ranges: Option<Intervals<usize>>,
+    ranges: Option<IntervalTree<usize>>,
 }
 
 /// What an event finds.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) groups: Vec<Group>,
+pub(super) struct MatchedGroups {
+    pub(super) groups: Vec<WatcherGroup>,
     /// Tests of a shard that failed, or would have: one for each object, old and new, and each watcher in the
     /// crowd whose shard it is not in.
     pub(super) filtered: u64,
 }
 
-impl Crowd {
+impl WatcherGroups {
     pub(super) fn is_empty(&self) -> bool {
         self.groups().next().is_none()
     }
 
-    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub(super) fn groups(&self) -> impl Iterator<Item = &WatcherGroup> {
         let sharded = [&self.by_uid.groups, &self.by_namespace.groups];
-        sharded.into_iter().flatten().chain(&self.tried)
+        sharded.into_iter().flatten().chain(&self.unkeyed)
     }
 
-    pub(super) fn join(&mut self, interest: &Arc<Interest>, queue: &Arc<Queue>) {
+    pub(super) fn join(&mut self, interest: &Arc<Interest>, queue: &Arc<WatcherQueue>) {
         let groups = match interest.hashes() {
-            None => &mut self.tried,
-            Some(key) => self.shards(key).changing(1),
+            None => &mut self.unkeyed,
+            Some(key) => self.shards(key).groups_mut(1),
         };
         match groups.iter_mut().find(|group| group.interest == *interest) {
             Some(group) => Arc::make_mut(&mut group.watchers).push(queue.clone()),
-            None => groups.push(Group {
+            None => groups.push(WatcherGroup {
                 interest: interest.clone(),
                 watchers: Arc::new(vec![queue.clone()]),
             }),
         }
     }
 
-    pub(super) fn leave(&mut self, interest: &Interest, queue: &Arc<Queue>) {
+    pub(super) fn leave(&mut self, interest: &Interest, queue: &Arc<WatcherQueue>) {
         let groups = match interest.hashes() {
-            None => &mut self.tried,
-            Some(key) => self.shards(key).changing(-1),
+            None => &mut self.unkeyed,
+            Some(key) => self.shards(key).groups_mut(-1),
         };
         let Some(at) = groups.iter().position(|group| *group.interest == *interest) else {
             return;
@@ -88,8 +88,8 @@ impl Crowd {
 
     /// Adds the groups that may want the event. O(log shards) and what is found, apart from those that are
     /// tried in any case.
-    pub(super) fn find(&mut self, event: &Event, found: &mut Found) {
-        for group in &self.tried {
+    pub(super) fn find(&mut self, event: &Event, found: &mut MatchedGroups) {
+        for group in &self.unkeyed {
             let watchers = group.watchers.len() as u64;
             found.filtered += group.interest.shard_misses(event) * watchers;
             found.add(group);
@@ -99,7 +99,7 @@ impl Crowd {
         self.by_namespace.find(event, namespace, found);
     }
 
-    fn shards(&mut self, key: ShardKey) -> &mut Shards {
+    fn shards(&mut self, key: ShardKey) -> &mut ShardGroups {
         match key {
             ShardKey::Uid => &mut self.by_uid,
             ShardKey::Namespace => &mut self.by_namespace,
@@ -107,25 +107,25 @@ impl Crowd {
     }
 }
 
-impl Shards {
+impl ShardGroups {
     /// The groups, for a change by so many watchers: counts those, and has the ranges built again by the next event.
-    fn changing(&mut self, watchers: i64) -> &mut Vec<Group> {
+    fn groups_mut(&mut self, watchers: i64) -> &mut Vec<WatcherGroup> {
         self.watchers = self.watchers.saturating_add_signed(watchers);
         self.ranges = None;
         &mut self.groups
     }
 
-    fn find(&mut self, event: &Event, hash: impl Fn(&Object) -> u64, found: &mut Found) {
+    fn find(&mut self, event: &Event, hash: impl Fn(&Object) -> u64, found: &mut MatchedGroups) {
         if self.groups.is_empty() {
             return;
         }
         let groups = &self.groups;
         let ranges = self.ranges.get_or_insert_with(|| {
-            let of = |(at, group): (usize, &Group)| {
+            let of = |(at, group): (usize, &WatcherGroup)| {
                 let spans = group.interest.spans().to_vec();
                 spans.into_iter().map(move |span| (span, at))
             };
-            Intervals::new(groups.iter().enumerate().flat_map(of).collect())
+            IntervalTree::new(groups.iter().enumerate().flat_map(of).collect())
         });
         let (old, new) = (event.old().map(&hash), event.new_object().map(&hash));
         for hash in [old, new].into_iter().flatten() {
@@ -137,7 +137,7 @@ impl Shards {
             ranges.find(old, |at| found.add(&groups[*at]));
         }
         // Another object may have taken the name. Who is told of the old one's end by then is not found twice.
-        let saw_old = |group: &Group| old.is_some_and(|old| group.interest.has_hash(old));
+        let saw_old = |group: &WatcherGroup| old.is_some_and(|old| group.interest.has_hash(old));
         if let Some(new) = new
             && old != Some(new)
         {
@@ -150,8 +150,8 @@ impl Shards {
     }
 }
 
-impl Found {
-    fn add(&mut self, group: &Group) {
+impl MatchedGroups {
+    fn add(&mut self, group: &WatcherGroup) {
         self.groups.push(group.clone());
     }
 }

@@ -6,7 +6,7 @@ use index::Tree;
 
 use super::{LabelIndex, NewIndex};
 use crate::cache::event::Event;
-use crate::cache::{View, Wanted, WatchCache};
+use crate::cache::{RequestedIndexes, Snapshot, WatchCache};
 use crate::resource::object::Object;
 use crate::shard::uid_index::UidIndex;
 
@@ -16,21 +16,22 @@ const CHANGES: usize = 256;
 
 impl WatchCache {
     /// Asks for an index.
-    pub(in crate::cache) fn want_index(&self, ask: impl FnOnce(&mut Wanted)) {
-        ask(&mut self.wanted.lock());
-        self.index_wanted.notify_one();
+    pub(in crate::cache) fn request_index(&self, ask: impl FnOnce(&mut RequestedIndexes)) {
+        ask(&mut self.requested_indexes.lock());
+        self.index_requested.notify_one();
     }
 
     /// Builds the indexes that are asked for, beside the running cache.
     pub(in crate::cache) async fn build_indexes(&self) {
         loop {
-            self.index_wanted.notified().await;
-            let Wanted { label, uids } = std::mem::take(&mut *self.wanted.lock());
+            self.index_requested.notified().await;
+            let RequestedIndexes { label, uids } =
+                std::mem::take(&mut *self.requested_indexes.lock());
             if let Some(label) = label {
                 let build = move |objects: &_| NewIndex::Label(LabelIndex::build(&label, objects));
                 self.build_index(build).await;
             }
-            if uids && self.view().indexes.uids().is_none() {
+            if uids && self.snapshot().indexes.uids().is_none() {
                 self.build_index(|objects| NewIndex::Uids(UidIndex::build(objects)))
                     .await;
             }
@@ -42,24 +43,24 @@ impl WatchCache {
         &self,
         build: impl FnOnce(&Tree<Object>) -> NewIndex + Send + 'static,
     ) {
-        let view = self.view();
-        let objects = view.tree.clone();
-        let index = elsewhere(move || build(&objects)).await;
-        self.add_index(index, &view).await;
+        let snapshot = self.snapshot();
+        let objects = snapshot.tree.clone();
+        let index = run_blocking(move || build(&objects)).await;
+        self.add_index(index, &snapshot).await;
     }
 
     /// Takes into an index of `view` what has changed since, then puts it among the others. The changes are
     /// in the ring, unless very many are, or everything was listed again; then the index is given up, and its
     /// next use asks for it again.
-    pub(crate) async fn add_index(&self, mut index: NewIndex, view: &View) {
-        let mut revision = view.revision;
+    pub(crate) async fn add_index(&self, mut index: NewIndex, snapshot: &Snapshot) {
+        let mut revision = snapshot.revision;
         loop {
             let changes = {
                 let mut state = self.state.lock();
-                if state.generation != view.generation {
+                if state.generation != snapshot.generation {
                     return;
                 }
-                let Ok(changes) = state.ring.after(revision, CHANGES) else {
+                let Ok(changes) = state.history.after(revision, CHANGES) else {
                     return;
                 };
                 if changes.len() < CHANGES {
@@ -67,7 +68,7 @@ impl WatchCache {
                     if let (NewIndex::Uids(uids), true) =
                         (&index, self.gates.list_from_cache_snapshot)
                     {
-                        state.snapshots.index_latest(uids);
+                        state.past_snapshots.index_latest(uids);
                     }
                     Arc::make_mut(&mut state.indexes).add(index);
                     return;
@@ -82,7 +83,7 @@ impl WatchCache {
 
 /// Computes on a thread for blocking work: an index over 150,000 objects takes a fifth of a second, and would hold
 /// up every other task of this one for as long.
-pub(in crate::cache) async fn elsewhere<T: Send + 'static>(
+pub(in crate::cache) async fn run_blocking<T: Send + 'static>(
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     match tokio::task::spawn_blocking(compute).await {

@@ -39,13 +39,13 @@ fn filter(query: &str) -> Filter {
     Filter::parse(pods(), &options, FeatureGates::default()).expect("a filter")
 }
 
-fn len(objects: &Objects) -> usize {
-    objects.walk(KeyRange::From(b"")).count()
+fn len(objects: &ObjectSet) -> usize {
+    objects.iter(KeyRange::From(b"")).count()
 }
 
-fn keys(objects: &Objects, filter: &Filter) -> Vec<String> {
+fn keys(objects: &ObjectSet, filter: &Filter) -> Vec<String> {
     let selected = objects
-        .walk(KeyRange::From(b""))
+        .iter(KeyRange::From(b""))
         .filter(|object| filter.matches(object));
     let key = |object: Object| String::from_utf8_lossy(object.key()).into_owned();
     selected.map(key).collect()
@@ -86,7 +86,7 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
             if let Some(found) = indexes.candidates(&filter, tree.len()) {
                 assert_eq!(
                     keys(&found.objects, &filter),
-                    keys(&Objects::All(tree.clone()), &filter),
+                    keys(&ObjectSet::All(tree.clone()), &filter),
                     "{query}"
                 );
             }
@@ -125,8 +125,11 @@ fn the_least_recently_used_label_makes_room() {
         &Tree::default(),
     )));
     assert_eq!(indexes.labels.len(), MOST_LABELS);
-    assert_eq!(indexes.lacks(&used), None, "it was just used");
-    assert_eq!(indexes.lacks(&filter("labelSelector=l1")), Some("l1"));
+    assert_eq!(indexes.missing_label(&used), None, "it was just used");
+    assert_eq!(
+        indexes.missing_label(&filter("labelSelector=l1")),
+        Some("l1")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,25 +137,25 @@ async fn an_index_takes_in_what_changed_while_it_was_built() {
     for changes in [0, 1, 255, 256, 257, 700] {
         let etcd = FakeEtcd::default();
         let tier = ready(&etcd, &[]).await;
-        let cache = tier.service.lister("pods").expect("served").cache.clone();
+        let cache = tier.service.handler("pods").expect("served").cache.clone();
         let cache = cache.expect("on by default");
-        let before = cache.view();
+        let before = cache.snapshot();
         let mut latest = before.revision;
         for i in 0..changes {
             let name = format!("pod-{:03}", i % 500);
             let pod = Some(value(&name, 1, i % 7));
             latest = etcd.write(&[(&format!("/registry/pods/a/{name}"), pod)]);
         }
-        cache.reach(latest).await.expect("told");
+        cache.wait_until_fresh(latest).await.expect("told");
         let index = NewIndex::Label(LabelIndex::build("app", &before.tree));
         cache.add_index(index, &before).await;
         let selects = filter("labelSelector=app%3Dapp-3");
-        let view = cache.view();
-        let found = cache.candidates(&view, &selects);
+        let snapshot = cache.snapshot();
+        let found = cache.candidates(&snapshot, &selects);
         assert_eq!(found.index, LABEL_INDEX);
         assert_eq!(
             keys(&found.objects, &selects),
-            keys(&Objects::All(view.tree), &selects)
+            keys(&ObjectSet::All(snapshot.tree), &selects)
         );
         assert_eq!(len(&found.objects), keys(&found.objects, &selects).len());
     }
@@ -171,11 +174,11 @@ async fn a_label_is_indexed_from_its_first_use_on() {
         put(&format!("pod-{i:02}"), i % 4, i % 8);
     }
     let tier = ready(&etcd, &[]).await;
-    let cache = tier.service.lister("pods").expect("served").cache.clone();
+    let cache = tier.service.handler("pods").expect("served").cache.clone();
     let cache = cache.expect("on by default");
     let selects = filter("labelSelector=app%3Dapp-3");
     assert!(
-        cache.view().indexes.lacks(&selects).is_some(),
+        cache.snapshot().indexes.missing_label(&selects).is_some(),
         "costs nothing before"
     );
     let path = "/api/v1/pods?labelSelector=app%3Dapp-3";
@@ -183,8 +186,8 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     put("pod-99", 0, 3);
     assert_eq!(get(&tier.service, path).await.names().len(), 6);
-    let view = cache.view();
-    let found = cache.candidates(&view, &selects);
+    let snapshot = cache.snapshot();
+    let found = cache.candidates(&snapshot, &selects);
     assert_eq!(len(&found.objects), 6, "nothing else is looked at");
     // Pages and older revisions are as they were.
     let page = get(&tier.service, &format!("{path}&limit=4")).await;
@@ -195,10 +198,10 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     assert_eq!((page.names().len(), rest.names().len()), (4, 2));
 
     let gated = ready(&etcd, &["--feature-gates=CacheIndex=false"]).await;
-    let cache = gated.service.lister("pods").expect("served").cache.clone();
+    let cache = gated.service.handler("pods").expect("served").cache.clone();
     let cache = cache.expect("on by default");
     assert_eq!(get(&gated.service, path).await.names().len(), 7);
-    assert_eq!(cache.candidates(&cache.view(), &selects).index, "");
+    assert_eq!(cache.candidates(&cache.snapshot(), &selects).index, "");
 }
 
 /// A thread that serves a cache must not compute for long: its events would wait.
@@ -206,7 +209,7 @@ async fn a_label_is_indexed_from_its_first_use_on() {
 async fn events_are_handed_out_while_an_index_is_built() {
     let etcd = FakeEtcd::default();
     let tier = ready(&etcd, &[]).await;
-    let cache = tier.service.lister("pods").expect("served").cache.clone();
+    let cache = tier.service.handler("pods").expect("served").cache.clone();
     let cache = cache.expect("on by default");
     let (go_on, gate) = std::sync::mpsc::channel();
     let building = tokio::spawn({
@@ -225,18 +228,18 @@ async fn events_are_handed_out_while_an_index_is_built() {
         let pod = Some(value("pod", 1, i));
         let revision = etcd.write(&[("/registry/pods/a/pod", pod)]);
         for _ in 0..1_000 {
-            if cache.handed_out() >= revision {
+            if cache.dispatched_revision() >= revision {
                 break;
             }
             tokio::task::yield_now().await;
         }
-        assert_eq!(cache.handed_out(), revision);
+        assert_eq!(cache.dispatched_revision(), revision);
     }
     assert!(!building.is_finished());
     go_on.send(()).expect("it waits");
     building.await.expect("built");
     let selects = filter("labelSelector=app%3Dapp-9");
-    let found = cache.candidates(&cache.view(), &selects);
+    let found = cache.candidates(&cache.snapshot(), &selects);
     assert_eq!(found.index, LABEL_INDEX);
     assert_eq!(len(&found.objects), 1, "with what has changed meanwhile");
 }

@@ -8,14 +8,14 @@ use memory::open_lists::OpenLists;
 use serde_json::json;
 
 use super::*;
-use crate::http::body::KubeBody;
-use crate::list::page::Listing;
+use crate::http::body::ResponseBody;
+use crate::list::page::ObjectList;
 use crate::metrics::Undecodable;
-use crate::metrics::lists::{Served, ServedFrom};
+use crate::metrics::lists::{ListStats, ServedFrom};
 use crate::resource::RESOURCES;
-use crate::resource::media_type::{Encoding, Media, PLAIN};
+use crate::resource::media_type::{DEFAULT_MEDIA_TYPE, Encoding, MediaType};
 use crate::resource::object::Object;
-use crate::resource::representation::{Form, Include};
+use crate::resource::representation::{IncludeObject, Representation};
 
 /// Some twenty frames.
 const OBJECTS: usize = 500;
@@ -37,23 +37,23 @@ async fn objects_as_json(objects: usize, open: &Arc<OpenLists>) -> ListBody {
         let (key, value) = (format!("a/{name}"), envelope::seal("v1", "Pod", &raw));
         tree.insert(Object::decode(&RESOURCES[0], key.as_bytes(), &value, 1).expect("a pod"));
     }
-    let listing = Listing {
+    let list = ObjectList {
         meta: ListMeta::default(),
         items: tree.cursor(KeyRange::From(b"")).into(),
         count: tree.len(),
         items_len: tree.weight(),
-        served: Served::by(ServedFrom::Cache, ""),
+        stats: ListStats::by(ServedFrom::Cache, ""),
         open: Some(open.open(0)),
         admitted: None,
     };
-    let json = Media {
+    let json = MediaType {
         encoding: Encoding::Json,
-        ..PLAIN
+        ..DEFAULT_MEDIA_TYPE
     };
     ListBody::new(
         &RESOURCES[0],
-        Form::new(json, Include::default()),
-        listing,
+        Representation::new(json, IncludeObject::default()),
+        list,
         Undecodable::default(),
     )
     .await
@@ -77,9 +77,9 @@ async fn read(mut body: AheadBody) -> Vec<Vec<u8>> {
 }
 
 /// Waits until nobody makes frames, and does nothing else: nothing is written, nothing is asked for.
-async fn made(body: &AheadBody) {
-    let is_made = || body.making.as_ref().is_none_or(JoinHandle::is_finished);
-    until(is_made).await;
+async fn until_encoded(body: &AheadBody) {
+    let is_finished = || body.encoding.as_ref().is_none_or(JoinHandle::is_finished);
+    until(is_finished).await;
 }
 
 async fn until(is_so: impl Fn() -> bool) {
@@ -115,24 +115,24 @@ async fn no_more_is_made_than_is_held_while_nobody_reads() {
     let mut body = AheadBody::on(&CORES, list(&Arc::default()).await);
     assert!(next(&mut body).await.is_some());
     assert!(
-        body.making.is_none(),
+        body.encoding.is_none(),
         "its client may have room for nothing"
     );
     assert!(next(&mut body).await.is_some());
-    made(&body).await;
-    let held = body.held.load(Ordering::Relaxed);
+    until_encoded(&body).await;
+    let ready_bytes = body.ready_bytes.load(Ordering::Relaxed);
     assert!(
-        (HELD_BYTES..HELD_BYTES + 2 * TARGET_BYTES).contains(&held),
-        "{held}"
+        (MAX_READY_BYTES..MAX_READY_BYTES + 2 * TARGET_BYTES).contains(&ready_bytes),
+        "{ready_bytes}"
     );
     assert_eq!(CORES.available_permits(), 1, "others may have the core");
     // Read on, it is made on.
     for _ in 0..=4 {
         assert!(next(&mut body).await.is_some());
     }
-    made(&body).await;
-    let held = body.held.load(Ordering::Relaxed);
-    assert!(held >= HELD_BYTES, "{held}");
+    until_encoded(&body).await;
+    let ready_bytes = body.ready_bytes.load(Ordering::Relaxed);
+    assert!(ready_bytes >= MAX_READY_BYTES, "{ready_bytes}");
 }
 
 #[tokio::test]
@@ -143,10 +143,14 @@ async fn a_list_that_nobody_wants_any_more_is_let_go() {
     for _ in 0..2 {
         assert!(next(&mut body).await.is_some());
     }
-    let held = body.held.clone();
+    let ready_bytes = body.ready_bytes.clone();
     drop(body);
     until(|| CORES.available_permits() == 1 && open.pinned(0).lists == 0).await;
-    assert_eq!(held.load(Ordering::Relaxed), 0, "nothing counts as waiting");
+    assert_eq!(
+        ready_bytes.load(Ordering::Relaxed),
+        0,
+        "nothing counts as waiting"
+    );
 }
 
 #[tokio::test]
@@ -157,10 +161,10 @@ async fn frames_are_made_here_until_a_core_is_free() {
     for _ in 0..2 {
         assert!(next(&mut body).await.is_some());
     }
-    assert!(body.making.is_none() && body.frames.is_empty(), "no core");
+    assert!(body.encoding.is_none() && body.frames.is_empty(), "no core");
     drop(all);
     assert!(next(&mut body).await.is_some());
-    assert!(body.making.is_some(), "there is one now");
+    assert!(body.encoding.is_some(), "there is one now");
 }
 
 #[tokio::test]
@@ -168,14 +172,15 @@ async fn frames_are_made_here_until_a_core_is_free() {
 async fn what_goes_wrong_on_the_other_thread_goes_wrong_here() {
     let mut body = AheadBody::on(&NONE, list(&Arc::default()).await);
     body.list = None;
-    body.making = Some(spawn_blocking(|| panic!("while it made frames")));
+    body.encoding = Some(spawn_blocking(|| panic!("while it made frames")));
     next(&mut body).await;
 }
 
 #[tokio::test]
 async fn only_long_lists_are_made_ahead() {
-    let json =
-        |objects| async move { KubeBody::list(objects_as_json(objects, &Arc::default()).await) };
-    assert!(matches!(json(OBJECTS).await, KubeBody::Ahead(_)));
-    assert!(matches!(json(2).await, KubeBody::List(_)));
+    let json = |objects| async move {
+        ResponseBody::list(objects_as_json(objects, &Arc::default()).await)
+    };
+    assert!(matches!(json(OBJECTS).await, ResponseBody::Ahead(_)));
+    assert!(matches!(json(2).await, ResponseBody::List(_)));
 }

@@ -74,9 +74,9 @@ async fn an_index_of_the_left_history_is_given_up() {
     let restored_to = put_pod(&etcd, "kept", "node", json!({"app": "one"}));
     put_pod(&etcd, "lost", "node", json!({"app": "one"}));
     let tier = ready(&etcd, &[]).await;
-    let cache = tier.service.lister("pods").expect("served").cache.clone();
+    let cache = tier.service.handler("pods").expect("served").cache.clone();
     let cache = cache.expect("on by default");
-    let before = cache.view();
+    let before = cache.snapshot();
     let index = NewIndex::Label(LabelIndex::build("app", &before.tree));
     etcd.restore(restored_to);
     tokio::time::sleep(NOTICED).await;
@@ -87,11 +87,11 @@ async fn an_index_of_the_left_history_is_given_up() {
     tokio::time::sleep(NOTICED).await;
     // The use above had it built anew.
     let options = kube_api::ListOptions::parse("labelSelector=app%3Done").expect("a query");
-    let pods = tier.service.lister("pods").expect("served").resource;
+    let pods = tier.service.handler("pods").expect("served").resource;
     let filter = Filter::parse(pods, &options, FeatureGates::default()).expect("a filter");
-    let found = cache.candidates(&cache.view(), &filter);
+    let found = cache.candidates(&cache.snapshot(), &filter);
     assert_eq!(found.index, "l:*");
     let everything = etcd_api::keys::KeyRange::From(b"");
-    assert_eq!(found.objects.walk(everything).count(), 1);
+    assert_eq!(found.objects.iter(everything).count(), 1);
     assert_eq!(get(&tier.service, path).await.names(), ["a/kept"]);
 }

@@ -61,8 +61,8 @@ fn is_in(selector: &ShardSelector, object: &Object) -> bool {
     selector.selects(selector.key().hash(object.uid(), object.namespace()))
 }
 
-fn keys(walk: Walk) -> Vec<Vec<u8>> {
-    walk.map(|object| object.key().to_vec()).collect()
+fn keys(iter: ObjectIter) -> Vec<Vec<u8>> {
+    iter.map(|object| object.key().to_vec()).collect()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -115,23 +115,23 @@ proptest! {
         let selector = Arc::new(selector);
         let ways = match selector.key() {
             ShardKey::Uid => vec![
-                Objects::ByUid(uids, selector.clone()),
-                Objects::Passing(objects, selector.clone()),
+                ObjectSet::ByUid(uids, selector.clone()),
+                ObjectSet::FilteredScan(objects, selector.clone()),
             ],
-            ShardKey::Namespace => vec![Objects::ByNamespace(objects, selector.clone())],
+            ShardKey::Namespace => vec![ObjectSet::ByNamespace(objects, selector.clone())],
         };
         let expected: Vec<_> = model
             .values()
             .filter(|object| range.contains(object.key()) && is_in(&selector, object))
             .collect();
         for found in ways {
-            let mut walk = found.walk(range);
-            prop_assert_eq!(walk.is_over(), expected.is_empty());
+            let mut iter = found.iter(range);
+            prop_assert_eq!(iter.is_exhausted(), expected.is_empty());
             let wanted: Vec<_> = expected.iter().map(|object| object.key().to_vec()).collect();
-            prop_assert_eq!(&keys(walk), &wanted);
+            prop_assert_eq!(&keys(iter), &wanted);
             let measured = block_on(found.measured(range));
             let (totals, others) = (measured.totals, measured.others);
-            prop_assert_eq!(keys(measured.walk), wanted);
+            prop_assert_eq!(keys(measured.iter), wanted);
             let weight: u64 = expected.iter().map(|object| object.weight()).sum();
             prop_assert_eq!((totals.count, totals.weight), (expected.len() as u64, weight));
             prop_assert!(totals.count + others <= model.len() as u64);
@@ -156,16 +156,16 @@ fn a_shard_costs_what_it_returns() {
             for selector in ShardSelector::equal_shards(key, shards) {
                 let selector = Arc::new(selector);
                 let found = match key {
-                    ShardKey::Uid => Objects::ByUid(uids.clone(), selector),
-                    ShardKey::Namespace => Objects::ByNamespace(objects.clone(), selector),
+                    ShardKey::Uid => ObjectSet::ByUid(uids.clone(), selector),
+                    ShardKey::Namespace => ObjectSet::ByNamespace(objects.clone(), selector),
                 };
-                let mut walk = found.walk(everything);
+                let mut iter = found.iter(everything);
                 let mut count = 0;
-                while walk.next_ref().is_some() {
+                while iter.next_ref().is_some() {
                     count += 1;
                 }
                 all += count;
-                let others = walk.looked_at() - count;
+                let others = iter.evaluated() - count;
                 let edges = match key {
                     ShardKey::Uid if !shards.is_power_of_two() || shards.get() > 256 => {
                         2 * 10_000 / 100

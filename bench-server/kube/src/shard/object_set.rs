@@ -14,33 +14,33 @@ use etcd_api::keys::KeyRange;
 use index::{Cursor, Totals, Tree};
 use kube_api::ShardSelector;
 
-use super::filtered_scan::Passing;
-use super::merge::Merge;
-use super::namespaces::Namespaces;
+use super::filtered_scan::FilteredScan;
+use super::merge::MergeIter;
+use super::namespaces::NamespaceIter;
 use super::uid_index::UidIndex;
 use crate::resource::object::Object;
 
 /// Objects whose labels are fetched at a time, some lines each: about what a processor asks memory for at once.
-const TOUCHED_TOGETHER: usize = 16;
+const PREFETCHED_TOGETHER: usize = 16;
 
 /// Objects in key order.
 #[derive(Debug, Clone)]
-pub struct Walk(Kind);
+pub struct ObjectIter(Kind);
 
 #[derive(Debug, Clone)]
 enum Kind {
     Tree(Cursor<Object>),
-    Passing(Box<Passing>),
-    Merge(Box<Merge>),
-    Namespaces(Box<Namespaces>),
+    FilteredScan(Box<FilteredScan>),
+    Merge(Box<MergeIter>),
+    Namespaces(Box<NamespaceIter>),
 }
 
-impl Walk {
+impl ObjectIter {
     /// The next object. It is borrowed from where it lies, or held until the next one is asked for.
     pub fn next_ref(&mut self) -> Option<&Object> {
         match &mut self.0 {
             Kind::Tree(cursor) => cursor.next_ref(),
-            Kind::Passing(passing) => passing.next_ref(),
+            Kind::FilteredScan(scan) => scan.next_ref(),
             Kind::Merge(merge) => merge.next_ref(),
             Kind::Namespaces(namespaces) => namespaces.next_ref(),
         }
@@ -48,23 +48,23 @@ impl Walk {
 
     /// Has the processor fetch the labels of some of the next objects, all at once: they lie anywhere in memory, and looking at
     /// them one by one is waiting for each. Answers of how many; none where that is not known beforehand.
-    pub(crate) fn touch_labels(&mut self) -> usize {
+    pub(crate) fn prefetch_labels(&mut self) -> usize {
         let Kind::Tree(cursor) = &mut self.0 else {
             return 0;
         };
         let next = cursor.upcoming();
-        let next = &next[..next.len().min(TOUCHED_TOGETHER)];
-        next.iter().for_each(Object::touch_labels);
+        let next = &next[..next.len().min(PREFETCHED_TOGETHER)];
+        next.iter().for_each(Object::prefetch_labels);
         next.len()
     }
 
     /// Whether no object is left.
-    pub fn is_over(&mut self) -> bool {
+    pub fn is_exhausted(&mut self) -> bool {
         match &mut self.0 {
             Kind::Tree(cursor) => cursor.remaining() == 0,
-            Kind::Passing(passing) => passing.is_over(),
-            Kind::Merge(merge) => merge.is_over(),
-            Kind::Namespaces(namespaces) => namespaces.is_over(),
+            Kind::FilteredScan(scan) => scan.is_exhausted(),
+            Kind::Merge(merge) => merge.is_exhausted(),
+            Kind::Namespaces(namespaces) => namespaces.is_exhausted(),
         }
     }
 
@@ -72,28 +72,28 @@ impl Walk {
     pub fn remaining(&self) -> Option<u64> {
         match &self.0 {
             Kind::Tree(cursor) => Some(cursor.remaining()),
-            Kind::Passing(_) | Kind::Merge(_) | Kind::Namespaces(_) => None,
+            Kind::FilteredScan(_) | Kind::Merge(_) | Kind::Namespaces(_) => None,
         }
     }
 
     /// Objects of a shard that were read, and others that were read to find them. A tree's are not counted.
-    pub(crate) fn looked_at(&self) -> u64 {
+    pub(crate) fn evaluated(&self) -> u64 {
         match &self.0 {
             Kind::Tree(_) => 0,
-            Kind::Passing(passing) => passing.looked_at(),
-            Kind::Merge(merge) => merge.looked_at(),
-            Kind::Namespaces(namespaces) => namespaces.looked_at(),
+            Kind::FilteredScan(scan) => scan.evaluated(),
+            Kind::Merge(merge) => merge.evaluated(),
+            Kind::Namespaces(namespaces) => namespaces.evaluated(),
         }
     }
 }
 
-impl From<Cursor<Object>> for Walk {
+impl From<Cursor<Object>> for ObjectIter {
     fn from(cursor: Cursor<Object>) -> Self {
         Self(Kind::Tree(cursor))
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for ObjectIter {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
@@ -103,8 +103,8 @@ impl Iterator for Walk {
 
 /// Objects to be read, of which it is known how many they are.
 #[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) walk: Walk,
+pub(crate) struct MeasuredIter {
+    pub(crate) iter: ObjectIter,
     pub(crate) totals: Totals,
     /// Others that were looked at for that.
     pub(crate) others: u64,
@@ -112,59 +112,59 @@ pub(crate) struct Measured {
 
 /// What a list is cut from. Cloned in constant time.
 #[derive(Debug, Clone)]
-pub(crate) enum Objects {
+pub(crate) enum ObjectSet {
     /// Everything in a tree.
     All(Tree<Object>),
     /// A shard, found by passing over the other objects of a tree.
-    Passing(Tree<Object>, Arc<ShardSelector>),
+    FilteredScan(Tree<Object>, Arc<ShardSelector>),
     /// A shard, found by the hash of uids.
     ByUid(UidIndex, Arc<ShardSelector>),
     /// A shard, found by the hash of namespaces. The tree is everything: a namespace is a range of its keys.
     ByNamespace(Tree<Object>, Arc<ShardSelector>),
 }
 
-impl Objects {
+impl ObjectSet {
     /// Whether these are a shard.
     pub(crate) fn is_shard(&self) -> bool {
         !matches!(self, Self::All(_))
     }
 
     /// Those within a range of keys.
-    pub(crate) fn walk(&self, range: KeyRange<'_>) -> Walk {
-        Walk(match self {
+    pub(crate) fn iter(&self, range: KeyRange<'_>) -> ObjectIter {
+        ObjectIter(match self {
             Self::All(tree) => Kind::Tree(tree.cursor(range)),
-            Self::Passing(tree, selector) => {
-                Kind::Passing(Passing::new(tree.cursor(range), selector).into())
+            Self::FilteredScan(tree, selector) => {
+                Kind::FilteredScan(FilteredScan::new(tree.cursor(range), selector).into())
             }
-            Self::ByUid(index, selector) => Kind::Merge(index.walk(selector, range).into()),
+            Self::ByUid(index, selector) => Kind::Merge(index.iter(selector, range).into()),
             Self::ByNamespace(tree, selector) => {
-                Kind::Namespaces(Namespaces::new(tree.clone(), selector.clone(), range).into())
+                Kind::Namespaces(NamespaceIter::new(tree.clone(), selector.clone(), range).into())
             }
         })
     }
 
     /// Those within a range of keys, how many they are and what they weigh.
-    pub(crate) async fn measured(&self, range: KeyRange<'_>) -> Measured {
+    pub(crate) async fn measured(&self, range: KeyRange<'_>) -> MeasuredIter {
         let (totals, others) = match self {
             Self::All(tree) => (tree.totals(range), 0),
-            Self::Passing(tree, selector) => {
-                let mut passing = Passing::new(tree.cursor(range), selector);
-                let totals = passing.totals().await;
-                let walk = Walk(Kind::Passing(passing.into()));
-                return Measured {
-                    walk,
+            Self::FilteredScan(tree, selector) => {
+                let mut scan = FilteredScan::new(tree.cursor(range), selector);
+                let totals = scan.totals().await;
+                let iter = ObjectIter(Kind::FilteredScan(scan.into()));
+                return MeasuredIter {
+                    iter,
                     totals,
                     others: 0,
                 };
             }
             Self::ByUid(index, selector) => index.totals(selector, range),
             Self::ByNamespace(tree, selector) => {
-                let namespaces = Namespaces::new(tree.clone(), selector.clone(), range);
+                let namespaces = NamespaceIter::new(tree.clone(), selector.clone(), range);
                 (namespaces.totals().await, 0)
             }
         };
-        Measured {
-            walk: self.walk(range),
+        MeasuredIter {
+            iter: self.iter(range),
             totals,
             others,
         }
