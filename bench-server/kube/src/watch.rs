@@ -1,10 +1,11 @@
-//! WATCH: the state of a resource, then its changes, as one long answer.
+//! WATCH: the objects of a resource, then their changes, as one long response.
 //!
-//! - [`plan`]: where a watch begins, by the apiserver's table of resourceVersion and sendInitialEvents
-//! - [`body`]: the answer as it is sent: initial events from a view, then the cache's ring, then live
-//! - [`event_encoder`]: one event on the wire; [`event_buffer`]: many of them in one piece;
-//!   [`gzip`]: compressed
-//! - [`uncached`]: without a cache, one watch of storage for each client
+//! - [`plan`]: what the options ask for; [`start`]: the objects and the source of events that they
+//!   lead to
+//! - [`mod@body`]: the response's body: initial events, then the cache's history, then live events
+//! - [`event_encoder`]: one event on the wire; [`event_buffer`]: several in one piece; [`gzip`]:
+//!   compressed
+//! - [`uncached`]: without a cache, a watch of storage for each client
 
 pub mod body;
 pub mod event_encoder;
@@ -38,11 +39,12 @@ use crate::storage::error::storage_error;
 use crate::storage::list_reader::ListReader;
 
 impl ResourceHandler {
-    /// Answers a WATCH of all namespaces (`namespace` empty) or of one. `gzip` when the client takes it.
+    /// Watches the objects of all namespaces (`namespace` empty) or of one. `gzip` if the client
+    /// accepts it.
     ///
     /// # Errors
-    /// What is refused before the answer begins: bad options, a cache that is not ready. Everything later is
-    /// an ERROR event in an answer with code 200.
+    /// The Status of what is refused before the response begins: bad options, a cache that is not
+    /// ready. Later failures are an ERROR event in a response with code 200.
     pub async fn watch(
         &self,
         namespace: &str,

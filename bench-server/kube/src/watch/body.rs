@@ -1,8 +1,8 @@
-//! A watch as it is sent: made as the connection takes it, so that a slow client slows nobody but itself.
+//! The body of a watch, made as the connection takes it, so that a slow client delays only itself.
 //!
-//! The initial events come from a view, one piece at a time. What has happened meanwhile comes from the
-//! cache's ring, and only a watch that has caught up joins those to whom events are handed out: a long list
-//! needs no queue to wait in.
+//! The initial events come from a snapshot, a piece at a time. What has happened meanwhile comes
+//! from the cache's history. Only a watch that has caught up subscribes to live events, so a long
+//! list needs no queue to wait in.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -31,35 +31,35 @@ use crate::cache::watcher_queue::{TryRecv, WatcherQueue};
 use crate::metrics::watch::{OpenWatch, WatchMetrics};
 use crate::shard::object_set::ObjectIter;
 
-/// Time between bookmarks.
+/// The time between bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// The last bookmark comes so long before the end.
+/// How long before the end of the watch the last bookmark is sent.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Time until a bookmark is tried again that could not be sent: a transaction was being handed out.
+/// The time until a bookmark is tried again while a transaction's events are being delivered.
 const BOOKMARK_RETRY: Duration = Duration::from_secs(1);
-/// Events taken from the ring at once.
+/// Events that are taken from the history at once.
 const HISTORY_STEP: usize = 8;
-/// Objects and old events that are looked at before other connections of the thread get their turn.
+/// Objects and past events that are read before other connections of the thread get their turn.
 const TURN: usize = 4_096;
 
-/// What comes next.
+/// What the watch sends next.
 #[derive(Debug)]
 enum Phase {
-    /// The objects there are, read from a state that is counted as a list's while they are sent.
+    /// An event for each object that exists, read from a snapshot that counts as a list's.
     Initial {
         objects: ObjectIter,
         _open: Option<OpenList>,
     },
-    /// What has happened since.
+    /// Events since then.
     CatchUp,
-    /// What happens now.
+    /// Events as they happen.
     Live(Live),
-    /// An error, then nothing.
+    /// An error, and then nothing.
     Failed(Status),
     Ended,
 }
 
-/// A place among those to whom events are handed out.
+/// Where live events come from.
 #[derive(Debug)]
 enum Live {
     Cache(Subscription),
@@ -75,21 +75,21 @@ impl Live {
     }
 }
 
-/// A watch that is being sent.
+/// The body of a watch.
 #[derive(Debug)]
 pub struct WatchBody {
     source: Option<EventSource>,
     interest: Arc<Interest>,
     encoder: EventEncoder,
     phase: Phase,
-    /// Everything up to this revision was sent, or is not wanted.
+    /// Everything up to this revision has been sent, or is not to be sent.
     covered: i64,
     /// Revision of the last event that was sent.
     sent: i64,
     annotated_end: bool,
-    /// When the next bookmark is due.
+    /// When the next bookmark is to be sent.
     bookmark: Option<Instant>,
-    /// Revision of the last bookmark that was sent; none after it is lower.
+    /// Revision of the last bookmark. None after it is lower.
     bookmarked: i64,
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
@@ -117,7 +117,7 @@ impl WatchBody {
                 open,
             }) => {
                 let phase = match state {
-                    // Asked for with a timeout below zero.
+                    // The client asked for a negative timeout.
                     _ if plan.timeout.is_zero() => Phase::Ended,
                     Some(objects) => {
                         let end = prefix_end(interest.below().as_bytes());
@@ -160,28 +160,29 @@ impl WatchBody {
         body
     }
 
-    /// The same, compressed.
+    /// Returns the same watch, compressed.
     pub(super) fn compressed(mut self) -> Self {
         self.gzip = Some(GzipMembers::default());
         self
     }
 
-    /// Whether it is sent compressed.
+    /// Returns whether it is compressed.
     pub fn is_compressed(&self) -> bool {
         self.gzip.is_some()
     }
 
-    /// When it ends, if it is read.
+    /// Returns when it ends, if the client reads.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Media type of the answer.
+    /// Returns the media type of the response.
     pub fn media_type(&self) -> &'static str {
         self.encoder.media_type()
     }
 
-    /// The next bookmark comes at `at`, or shortly before the end when that is sooner; none after that one.
+    /// Schedules the next bookmark for `at`, or for shortly before the end if that is earlier; none
+    /// after that.
     fn schedule_bookmark(&mut self, at: Instant, now: Instant) {
         let last = self.deadline.checked_sub(LAST_BOOKMARK);
         self.bookmark = last.filter(|last| *last > now).map(|last| last.min(at));
@@ -189,7 +190,7 @@ impl WatchBody {
         self.timer.as_mut().reset(wake);
     }
 
-    /// Gathers what there is.
+    /// Collects the events that there are into a piece of the body.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let mut out = match &mut self.phase {
             Phase::Initial { objects, .. } => match objects.is_exhausted() {
@@ -262,7 +263,7 @@ impl WatchBody {
         self.phase = Phase::CatchUp;
     }
 
-    /// Sends some of what lies behind; answers how much was looked at.
+    /// Sends the next past events; returns how many were read.
     fn catch_up(&mut self, out: &mut EventBuffer) -> usize {
         let (cache, generation) = match &self.source {
             Some(EventSource::Cache(cache, generation)) => (cache, *generation),
@@ -308,12 +309,13 @@ impl WatchBody {
         }
     }
 
-    /// Sends what waits; pending when nothing does.
+    /// Sends live events; pending if there are none.
     fn poll_live(&mut self, out: &mut EventBuffer, context: &mut Context<'_>) -> Poll<()> {
         let Phase::Live(live) = &self.phase else {
             return Poll::Ready(());
         };
-        // Read before the queue is emptied: what was handed out by then has been sent when it is empty.
+        // Read before the queue is emptied: everything up to it has been sent once the queue is
+        // empty.
         let dispatched_revision = match (live, &self.source) {
             (Live::Etcd(watch), _) => watch.revision(),
             (Live::Cache(_), Some(EventSource::Cache(cache, _))) => cache.dispatched_revision(),
@@ -326,7 +328,7 @@ impl WatchBody {
             match live.queue().try_recv(Some(context)) {
                 TryRecv::Delivery(delivery) => {
                     let event = delivery.event;
-                    // What came from the ring is not sent again.
+                    // It came from the history already.
                     if event.event().revision() <= self.covered {
                         continue;
                     }
@@ -358,7 +360,7 @@ impl WatchBody {
         }
         match self.timer.as_mut().poll(context) {
             Poll::Ready(()) => {
-                // Behind the last bookmark only the end is waited for.
+                // After the last bookmark only the end is left.
                 let wake = self.bookmark.unwrap_or(self.deadline);
                 self.timer.as_mut().reset(wake);
                 Poll::Ready(())
@@ -369,7 +371,8 @@ impl WatchBody {
 
     fn send_bookmark(&mut self, out: &mut EventBuffer, dispatched_revision: i64, now: Instant) {
         let revision = dispatched_revision.max(self.covered).max(self.bookmarked);
-        // A watch from the future has seen nothing yet, and of a transaction only a part may be here.
+        // A watch from a future revision has not seen it yet, and only a part of a transaction may
+        // have arrived.
         let is_true = dispatched_revision >= self.sent
             && (dispatched_revision >= self.covered || self.is_past());
         if is_true {
@@ -381,7 +384,7 @@ impl WatchBody {
         }
     }
 
-    /// Whether what is covered has happened.
+    /// Returns whether storage has reached the covered revision.
     fn is_past(&self) -> bool {
         match &self.source {
             Some(EventSource::Cache(cache, _)) => self.covered <= cache.snapshot().revision,

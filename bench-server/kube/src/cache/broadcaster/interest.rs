@@ -1,4 +1,4 @@
-//! What a watcher wants to be told about, and where it is looked up.
+//! What a watcher is interested in, and by what it is found for an event.
 
 use kube_api::{ShardKey, ShardRange};
 
@@ -7,32 +7,33 @@ use crate::cache::index::INDEXED_FIELD;
 use crate::resource::filter::{Filter, NAME, NAMESPACE};
 use crate::resource::object::Object;
 
-/// What a watcher wants to be told about.
+/// What a watcher is interested in: the objects below a prefix that a filter selects.
 #[derive(Debug)]
 pub(crate) struct Interest {
     /// Empty, or `NAMESPACE/`.
     below: String,
     filter: Filter,
     lookup_key: LookupKey,
-    /// Interests with the same text are the same.
+    /// Interests with the same text are equal.
     identity: String,
 }
 
-/// Where an interest is looked up.
+/// By what the watchers of an interest are found.
 #[derive(Debug)]
 pub(super) enum LookupKey {
-    /// Objects with this key.
+    /// By the key of one object.
     Key(Vec<u8>),
-    /// Objects with this value of the resource's indexed field.
+    /// By a value of the resource's indexed field.
     Field(Vec<u8>),
-    /// Objects below this prefix, which ends in a slash.
+    /// By the prefix of a namespace, which ends in a slash.
     Namespace(Vec<u8>),
-    /// Any object.
+    /// They are tried for every event.
     Everywhere,
 }
 
 impl Interest {
-    /// Everything below `below` that `filter` selects; `selectors` is the text that the filter was read from.
+    /// Returns the interest in everything below `below` that `filter` selects; `selectors` is the
+    /// text that the filter was parsed from.
     pub(crate) fn new(below: String, filter: Filter, selectors: &str) -> Self {
         let name = filter.demands_field(NAME);
         let namespace = match filter.demands_field(NAMESPACE) {
@@ -57,32 +58,32 @@ impl Interest {
         }
     }
 
-    /// The field by whose hash its watchers are found, where they are.
+    /// Returns the field by whose hash its watchers are found, if they are watchers of a shard.
     pub(super) fn hashes(&self) -> Option<ShardKey> {
         self.filter.indexed_shard().map(|shard| shard.key())
     }
 
-    /// The hashes that it is about; none where it is about no shard.
+    /// Returns the ranges of hashes that its shard has; none without a shard.
     pub(super) fn spans(&self) -> &[ShardRange] {
         self.filter.shard().map_or(&[], |shard| shard.spans())
     }
 
-    /// Whether it is about objects with this hash.
+    /// Returns whether its shard has this hash.
     pub(super) fn has_hash(&self, hash: u64) -> bool {
         self.filter.shard().is_none_or(|shard| shard.selects(hash))
     }
 
-    /// Whether it is about a shard.
+    /// Returns whether it has a shard.
     pub(crate) fn is_sharded(&self) -> bool {
         self.filter.shard().is_some()
     }
 
-    /// The selectors.
+    /// Returns its selectors.
     pub(crate) fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// How many of an event's objects, old and new, are not in the shard that it is about.
+    /// Returns how many of an event's objects, old and new, are not in its shard.
     pub(crate) fn shard_misses(&self, event: &Event) -> u64 {
         if !self.is_sharded() {
             return 0;
@@ -94,35 +95,35 @@ impl Interest {
             .count() as u64
     }
 
-    /// Where it is looked up.
+    /// Returns by what its watchers are found.
     pub(super) fn lookup_key(&self) -> &LookupKey {
         &self.lookup_key
     }
 
-    /// Empty, or `NAMESPACE/`.
+    /// Returns the prefix: empty, or `NAMESPACE/`.
     pub(crate) fn below(&self) -> &str {
         &self.below
     }
 
-    /// Whether its watchers are found by a value of the indexed field.
+    /// Returns whether its watchers are found by a value of the indexed field.
     pub(crate) fn uses_index(&self) -> bool {
         matches!(self.lookup_key, LookupKey::Field(_))
     }
 
-    /// Whether it is about this object.
+    /// Returns whether it includes this object.
     pub(crate) fn passes(&self, object: &Object) -> bool {
         object.key().starts_with(self.below.as_bytes())
             && (self.filter.is_empty() || self.filter.matches(object))
     }
 
-    /// What its watchers are told about an event.
+    /// Returns the type that an event has for its watchers; `None` if it does not concern them.
     pub(crate) fn event_type(&self, event: &Event) -> Option<EventType> {
         let passes = |object: Option<&Object>| object.is_some_and(|object| self.passes(object));
         EventType::of(passes(event.old()), passes(event.new_object()))
     }
 }
 
-/// Interests are the same when the texts are that they were read from.
+/// Interests are equal if the texts are that they were parsed from.
 impl PartialEq for Interest {
     fn eq(&self, other: &Self) -> bool {
         self.identity == other.identity
@@ -137,7 +138,7 @@ mod tests {
     use crate::feature_gates::FeatureGates;
     use crate::resource::RESOURCES;
 
-    /// An event costs as much as there are interests that are looked up nowhere.
+    /// An event costs as much as there are interests that are tried for every event.
     #[test]
     fn who_watches_one_object_is_found_by_its_key() {
         for (resource, below, fields, lookup_key) in [
