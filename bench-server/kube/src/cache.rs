@@ -149,7 +149,7 @@ pub(crate) enum CatchUp {
     /// With these events; more may follow.
     Events(Vec<Arc<Event>>),
     /// It has every event up to `revision`; later ones come through the subscription.
-    Joined {
+    Subscribed {
         subscription: Subscription,
         revision: i64,
     },
@@ -374,7 +374,7 @@ impl WatchCache {
         }
         match state.history.after(revision, most) {
             Err(TooOld { .. }) => CatchUp::Lost,
-            Ok(events) if events.is_empty() => CatchUp::Joined {
+            Ok(events) if events.is_empty() => CatchUp::Subscribed {
                 subscription: self
                     .broadcaster
                     .subscribe(interest.clone(), self.queue_capacity(&state, interest)),
@@ -397,15 +397,15 @@ impl WatchCache {
 
     /// Returns the number of subscriptions.
     #[cfg(test)]
-    pub(crate) fn joined(&self) -> usize {
+    pub(crate) fn subscriptions(&self) -> usize {
         self.broadcaster.queues().len()
     }
 
     /// Changes the state, then wakes those who wait for it.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let (position, answer) = {
+        let (position, result) = {
             let mut state = self.state.lock();
-            let answer = change(&mut state);
+            let result = change(&mut state);
             self.gauges.set(
                 state.revision,
                 state.tree.len(),
@@ -418,9 +418,9 @@ impl WatchCache {
                 revision: state.revision,
                 progress: state.progress,
             };
-            (position, answer)
+            (position, result)
         };
         self.freshness.publish(position);
-        answer
+        result
     }
 }

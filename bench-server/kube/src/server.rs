@@ -217,8 +217,8 @@ impl KubeTier {
                     .watch_cache
                     .then(|| WatchCache::new(resource, prefix.clone(), gates, metrics.clone()));
                 if let Some(cache) = &cache {
-                    let kept = cache.clone().run(backend.clone(), streams.clone());
-                    tasks.spawn(format!("the watch cache of {}", resource.name), kept);
+                    let running = cache.clone().run(backend.clone(), streams.clone());
+                    tasks.spawn(format!("the watch cache of {}", resource.name), running);
                 }
                 ResourceHandler {
                     resource,

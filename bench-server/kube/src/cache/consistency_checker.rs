@@ -25,7 +25,7 @@ use crate::storage::list_reader::{ListReader, StreamSupport};
 const PERIOD: Duration = Duration::from_secs(300);
 
 /// Objects that are added to a digest before other tasks of the thread get their turn.
-const TURN: u64 = 4_096;
+const OBJECTS_PER_TURN: u64 = 4_096;
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +98,8 @@ impl WatchCache {
                 }
                 state.inconsistent = finding == Comparison::Different;
                 if state.inconsistent {
-                    let kept = state.past_snapshot();
-                    state.past_snapshots.reset(state.revision, kept);
+                    let snapshot = state.past_snapshot();
+                    state.past_snapshots.reset(state.revision, snapshot);
                 }
             });
         }
@@ -114,7 +114,7 @@ impl WatchCache {
         let reader = ListReader {
             backend,
             decoder: self.decoder(),
-            below: "",
+            namespace_prefix: "",
             start: "",
             revision: snapshot.revision,
         };
@@ -145,7 +145,7 @@ async fn cached(snapshot: &Snapshot) -> Digest {
     let mut iter = snapshot.tree.cursor(KeyRange::From(b""));
     while let Some(object) = iter.next_ref() {
         digest.add(Item::key(object), object.mod_revision());
-        if iter.remaining().is_multiple_of(TURN) {
+        if iter.remaining().is_multiple_of(OBJECTS_PER_TURN) {
             tokio::task::yield_now().await;
         }
     }

@@ -19,7 +19,7 @@ impl WatchCache {
         let reader = ListReader {
             backend,
             decoder: self.decoder(),
-            below: "",
+            namespace_prefix: "",
             start: "",
             revision: 0,
         };
@@ -49,8 +49,8 @@ impl WatchCache {
             state.revision = listed.revision;
             state.tree = listed.tree;
             state.indexes = Arc::new(indexes);
-            let kept = state.past_snapshot();
-            state.past_snapshots.reset(listed.revision, kept);
+            let snapshot = state.past_snapshot();
+            state.past_snapshots.reset(listed.revision, snapshot);
             state.inconsistent = false;
             state.ready = true;
         });

@@ -59,10 +59,10 @@ impl WatchCache {
         let (cache, storage, _) = part();
         tasks.spawn(async move {
             let (key, metrics) = (&cache.stream_key, &cache.metrics);
-            let asks = cache
+            let requests = cache
                 .freshness
                 .request_progress(storage, key, cache.resource, metrics);
-            asks.await;
+            requests.await;
         });
         let (cache, storage, _) = part();
         tasks.spawn(async move { cache.watch_compaction(&*storage).await });
@@ -274,8 +274,8 @@ impl WatchCache {
             }
             state.revision = revision;
             if self.gates.list_from_cache_snapshot {
-                let kept = state.past_snapshot();
-                state.past_snapshots.push(revision, kept);
+                let snapshot = state.past_snapshot();
+                state.past_snapshots.push(revision, snapshot);
             }
             Batch::Events {
                 revision,

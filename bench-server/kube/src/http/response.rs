@@ -156,9 +156,9 @@ impl Responder<'_> {
     /// 500 for an object that cannot be converted to the representation.
     pub(crate) async fn written(
         &self,
-        answer: WriteResponse,
+        response: WriteResponse,
     ) -> Result<Response<ResponseBody>, Status> {
-        match answer {
+        match response {
             WriteResponse::Object {
                 code,
                 object,

@@ -173,7 +173,7 @@ impl KubeService {
                 .flatten()
                 .unwrap_or(DEADLINE)
                 .min(DEADLINE);
-        let answer = async {
+        let response = async {
             let (media_type, options, _) = (media_type?, options?, time?);
             let request = ResourceRequest {
                 handler,
@@ -184,7 +184,7 @@ impl KubeService {
             };
             self.handle(&request, options, watches, body).await
         };
-        let response = match tokio::time::timeout_at(until, answer).await {
+        let response = match tokio::time::timeout_at(until, response).await {
             Ok(Ok(response)) => response,
             Ok(Err(status)) => error(&status, encoding, content_encoding.pretty),
             Err(_) => error(&Status::timeout(), encoding, content_encoding.pretty),
@@ -260,7 +260,7 @@ impl KubeService {
                 }
             }
         }
-        let answer = handler
+        let written = handler
             .write(
                 event_lease,
                 path,
@@ -269,7 +269,7 @@ impl KubeService {
                 &request_body,
             )
             .await?;
-        responder.written(answer).await
+        responder.written(written).await
     }
 }
 

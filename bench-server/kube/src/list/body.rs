@@ -13,7 +13,7 @@ use memory::in_flight;
 use memory::open_lists::OpenList;
 use wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
-use super::page::{ObjectList, TURN};
+use super::page::{OBJECTS_PER_TURN, ObjectList};
 use crate::metrics::Undecodable;
 use crate::resource::Resource;
 use crate::resource::media_type::{Encoding, ResponseKind};
@@ -41,7 +41,7 @@ pub struct ListBody {
     /// Items that are sent as the cache holds them.
     frames: FrameBuilder,
     items: ObjectIter,
-    left: u64,
+    remaining: u64,
     is_long: bool,
     started: bool,
     ended: bool,
@@ -87,9 +87,9 @@ impl ListBody {
             (Encoding::Protobuf, _) => {
                 let mut iter = list.items.clone();
                 let mut items_len = 0;
-                for looked in 1..=list.count {
+                for read in 1..=list.count {
                     items_len += iter.next_ref().map_or(0, Representation::partial_item_len);
-                    if looked.is_multiple_of(TURN) {
+                    if read.is_multiple_of(OBJECTS_PER_TURN) {
                         tokio::task::yield_now().await;
                     }
                 }
@@ -104,7 +104,7 @@ impl ListBody {
             tail,
             frames: FrameBuilder::new(list.items_len as usize),
             items: list.items,
-            left: list.count,
+            remaining: list.count,
             is_long: list.items_len > LONG_BYTES,
             started: false,
             ended: false,
@@ -144,7 +144,7 @@ impl ListBody {
     fn shared_frame(&mut self) -> Frame {
         self.frames.put(&std::mem::take(&mut self.head));
         while !self.frames.is_full() && !self.ended {
-            match next_item(&mut self.left, &mut self.items) {
+            match next_item(&mut self.remaining, &mut self.items) {
                 Some(object) => {
                     self.frames.put_part(object.item());
                 }
@@ -168,7 +168,7 @@ impl ListBody {
         out.append(&mut self.head);
         while out.len() < target {
             let before = out.len();
-            let Some(object) = next_item(&mut self.left, &mut self.items) else {
+            let Some(object) = next_item(&mut self.remaining, &mut self.items) else {
                 out.extend_from_slice(&self.tail);
                 self.ended = true;
                 break;
@@ -195,7 +195,7 @@ impl ListBody {
     }
 }
 
-fn next_item<'w>(left: &mut u64, items: &'w mut ObjectIter) -> Option<&'w Object> {
-    *left = left.checked_sub(1)?;
+fn next_item<'w>(remaining: &mut u64, items: &'w mut ObjectIter) -> Option<&'w Object> {
+    *remaining = remaining.checked_sub(1)?;
     items.next_ref()
 }

@@ -118,7 +118,7 @@ impl ResourceHandler {
             let reader = ListReader {
                 backend: &*self.backend,
                 decoder: self.decoder(),
-                below: &plan.below,
+                namespace_prefix: &plan.namespace_prefix,
                 start: &plan.start,
                 revision,
             };
@@ -177,7 +177,7 @@ impl ResourceHandler {
             (Some(Refusal::Compacted), RevisionMatch::Exact { token: true, .. }) => {
                 let start = plan
                     .start
-                    .strip_prefix(&plan.below)
+                    .strip_prefix(&plan.namespace_prefix)
                     .unwrap_or(&plan.start)
                     .to_owned();
                 let token = ContinueToken {
@@ -199,7 +199,7 @@ impl ResourceHandler {
     /// Reads one page. With selectors, pages are read, each twice as large as the one before, until
     /// enough objects are selected.
     async fn page_from_etcd(&self, plan: &ListPlan, revision: i64) -> Result<StorageRead, Error> {
-        let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
+        let prefix = [&self.prefix[..], plan.namespace_prefix.as_bytes()].concat();
         let decoder = self.decoder();
         let mut options = ListOptions {
             revision,

@@ -12,7 +12,7 @@ use crate::resource::filter::Filter;
 use crate::shard::object_set::{ObjectIter, ObjectSet};
 
 /// Objects that are read before other tasks of the thread get their turn.
-pub(super) const TURN: u64 = 4_096;
+pub(super) const OBJECTS_PER_TURN: u64 = 4_096;
 
 /// A list of objects, ready to be sent.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct Remainder {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageStart<'a> {
     /// What the list is restricted to: empty, or `NAMESPACE/`.
-    pub(crate) below: &'a str,
+    pub(crate) namespace_prefix: &'a str,
     /// First key below the resource's prefix; empty for the first of all.
     pub(crate) start: &'a str,
 }
@@ -67,11 +67,11 @@ impl ListSource {
     /// is full.
     pub(crate) async fn page(self, from: PageStart<'_>, limit: u64, filter: &Filter) -> ObjectList {
         let start = if from.start.is_empty() {
-            from.below
+            from.namespace_prefix
         } else {
             from.start
         };
-        let end = prefix_end(from.below.as_bytes());
+        let end = prefix_end(from.namespace_prefix.as_bytes());
         let range = KeyRange::new(start.as_bytes(), &end);
         let in_shard = self.objects.is_shard() && filter.selects_whole_shard();
         match in_shard || filter.is_empty() {
@@ -103,7 +103,7 @@ impl ListSource {
                 last = object.key().to_vec();
                 break;
             }
-            if count.is_multiple_of(TURN) {
+            if count.is_multiple_of(OBJECTS_PER_TURN) {
                 tokio::task::yield_now().await;
             }
         }
@@ -156,7 +156,7 @@ impl ListSource {
                     break;
                 }
             }
-            if evaluated.is_multiple_of(TURN) {
+            if evaluated.is_multiple_of(OBJECTS_PER_TURN) {
                 tokio::task::yield_now().await;
             }
         }
@@ -179,7 +179,7 @@ impl ListSource {
         };
         if let Some(remainder) = remainder.or(self.remainder) {
             let last = String::from_utf8_lossy(&remainder.last);
-            let last = last.strip_prefix(from.below).unwrap_or(&last);
+            let last = last.strip_prefix(from.namespace_prefix).unwrap_or(&last);
             meta.continue_token = ContinueToken::after(self.revision, last).encode();
             meta.remaining_item_count = remainder.remaining;
         }

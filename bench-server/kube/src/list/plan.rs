@@ -27,7 +27,7 @@ pub(super) enum RevisionMatch {
 #[derive(Debug)]
 pub(super) struct ListPlan {
     /// What the list is restricted to: empty, or `NAMESPACE/`.
-    pub(super) below: String,
+    pub(super) namespace_prefix: String,
     /// First key below the resource's prefix; empty for the first of all.
     pub(super) start: String,
     pub(super) revision: RevisionMatch,
@@ -49,7 +49,7 @@ impl ListPlan {
         options: &ListOptions,
         gates: FeatureGates,
     ) -> Result<Self, Status> {
-        let below = if namespace.is_empty() {
+        let namespace_prefix = if namespace.is_empty() {
             String::new()
         } else {
             format!("{namespace}/")
@@ -59,7 +59,7 @@ impl ListPlan {
         // With resourceVersion=0 the cache ignores the limit.
         let cache_limits = options.resource_version != "0";
         let mut plan = Self {
-            below,
+            namespace_prefix,
             start: String::new(),
             revision: RevisionMatch::Consistent,
             limit,
@@ -75,7 +75,7 @@ impl ListPlan {
                     token: true,
                 };
             }
-            plan.start = format!("{}{}", plan.below, token.start);
+            plan.start = format!("{}{}", plan.namespace_prefix, token.start);
             // A further page of one object is read from storage.
             if plan.only_key(resource).is_some() && plan.revision == RevisionMatch::Consistent {
                 plan.revision = RevisionMatch::LatestFromStorage;
@@ -102,13 +102,13 @@ impl ListPlan {
     /// Returns the key of the one object that can be selected, if the field selector names it.
     pub(super) fn only_key(&self, resource: &Resource) -> Option<String> {
         let name = self.filter.demands_field(NAME)?;
-        let placed = resource.namespaced != self.below.is_empty();
-        (placed && is_path_segment(name)).then(|| format!("{}{name}", self.below))
+        let placed = resource.namespaced != self.namespace_prefix.is_empty();
+        (placed && is_path_segment(name)).then(|| format!("{}{name}", self.namespace_prefix))
     }
 
     pub(super) fn from(&self) -> PageStart<'_> {
         PageStart {
-            below: &self.below,
+            namespace_prefix: &self.namespace_prefix,
             start: &self.start,
         }
     }

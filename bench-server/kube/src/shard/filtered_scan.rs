@@ -13,7 +13,7 @@ use crate::resource::object::Object;
 
 /// Objects that are tested before other tasks of the thread get their turn: 0.25 ms if leaves lie
 /// anywhere in memory.
-const TURN: usize = 32_768;
+const OBJECTS_PER_TURN: usize = 32_768;
 
 /// Iterates over a shard of uids. An object of another shard costs about 7 ns, which is waiting for
 /// leaves to come from memory, or a sixth of 1 ns if they are cached.
@@ -59,7 +59,7 @@ impl FilteredScan {
             let len = block.len();
             objects.pass(len);
             passed += len;
-            if passed >= TURN {
+            if passed >= OBJECTS_PER_TURN {
                 passed = 0;
                 tokio::task::yield_now().await;
             }

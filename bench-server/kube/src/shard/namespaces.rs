@@ -27,7 +27,7 @@ pub(crate) struct NamespaceIter {
 }
 
 /// Namespaces that are counted before other tasks of the thread get their turn.
-const TURN: u64 = 1_024;
+const NAMESPACES_PER_TURN: u64 = 1_024;
 
 impl NamespaceIter {
     pub(crate) fn new(
@@ -56,7 +56,7 @@ impl NamespaceIter {
         while let Some((start, end)) = self.next_namespace() {
             totals += self.tree.totals(range(&start, end.as_deref()));
             namespaces += 1;
-            if namespaces.is_multiple_of(TURN) {
+            if namespaces.is_multiple_of(NAMESPACES_PER_TURN) {
                 tokio::task::yield_now().await;
             }
         }

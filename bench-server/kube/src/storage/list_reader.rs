@@ -39,7 +39,7 @@ pub(crate) struct ListReader<'a> {
     /// Decodes what is read.
     pub(crate) decoder: Decoder<'a>,
     /// What to read below the resource's prefix: everything (empty), or `NAMESPACE/`.
-    pub(crate) below: &'a str,
+    pub(crate) namespace_prefix: &'a str,
     /// First key below the resource's prefix; empty for the first of all.
     pub(crate) start: &'a str,
     /// The revision to read at; 0 for the latest.
@@ -73,7 +73,7 @@ impl StreamSupport {
 
 impl ListReader<'_> {
     fn whole_prefix(&self) -> Vec<u8> {
-        [self.decoder.prefix, self.below.as_bytes()].concat()
+        [self.decoder.prefix, self.namespace_prefix.as_bytes()].concat()
     }
 
     fn continue_key(&self) -> Bytes {

@@ -38,9 +38,9 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// The time until a bookmark is tried again while a transaction's events are being delivered.
 const BOOKMARK_RETRY: Duration = Duration::from_secs(1);
 /// Events that are taken from the history at once.
-const HISTORY_STEP: usize = 8;
+const EVENTS_AT_ONCE: usize = 8;
 /// Objects and past events that are read before other connections of the thread get their turn.
-const TURN: usize = 4_096;
+const OBJECTS_PER_TURN: usize = 4_096;
 
 /// What the watch sends next.
 #[derive(Debug)]
@@ -111,17 +111,17 @@ impl WatchBody {
         let (source, phase, covered) = match start {
             Err(status) => (None, Phase::Failed(status), 0),
             Ok(WatchStart {
-                state,
+                objects,
                 revision,
                 source,
                 open,
             }) => {
-                let phase = match state {
+                let phase = match objects {
                     // The client asked for a negative timeout.
                     _ if plan.timeout.is_zero() => Phase::Ended,
                     Some(objects) => {
-                        let end = prefix_end(interest.below().as_bytes());
-                        let range = KeyRange::new(interest.below().as_bytes(), &end);
+                        let end = prefix_end(interest.namespace_prefix().as_bytes());
+                        let range = KeyRange::new(interest.namespace_prefix().as_bytes(), &end);
                         Phase::Initial {
                             objects: objects.iter(range),
                             _open: open,
@@ -136,7 +136,7 @@ impl WatchBody {
         let mut body = Self {
             _open: metrics.open(
                 encoder.resource(),
-                !interest.below().is_empty(),
+                !interest.namespace_prefix().is_empty(),
                 interest.is_sharded(),
             ),
             source,
@@ -199,28 +199,28 @@ impl WatchBody {
             },
             _ => EventBuffer::new(),
         };
-        let (mut looked, mut shown) = (0, 0);
+        let (mut read, mut initial_events) = (0, 0);
         let pending = loop {
             if out.is_full() {
                 break false;
             }
-            if looked >= TURN {
+            if read >= OBJECTS_PER_TURN {
                 context.waker().wake_by_ref();
                 break true;
             }
             match &mut self.phase {
                 Phase::Initial { objects, .. } => {
-                    looked += 1;
+                    read += 1;
                     match objects.next_ref() {
                         Some(object) if self.interest.passes(object) => {
                             self.encoder.event(&mut out, EventType::Added, object);
-                            shown += 1;
+                            initial_events += 1;
                         }
                         Some(_) => {}
                         None => self.end_initial(&mut out),
                     }
                 }
-                Phase::CatchUp => looked += self.catch_up(&mut out),
+                Phase::CatchUp => read += self.catch_up(&mut out),
                 Phase::Live(_) => {
                     if self.poll_live(&mut out, context).is_pending() {
                         break true;
@@ -236,8 +236,9 @@ impl WatchBody {
                 self.phase = Phase::Ended;
             }
         };
-        if shown > 0 {
-            self.metrics.initial_events(self.encoder.resource(), shown);
+        if initial_events > 0 {
+            self.metrics
+                .initial_events(self.encoder.resource(), initial_events);
         }
         if out.is_empty() {
             return match pending {
@@ -277,7 +278,7 @@ impl WatchBody {
                 return 0;
             }
         };
-        match cache.catch_up(generation, self.covered, &self.interest, HISTORY_STEP) {
+        match cache.catch_up(generation, self.covered, &self.interest, EVENTS_AT_ONCE) {
             CatchUp::Events(events) => {
                 let mut filtered = 0;
                 for event in &events {
@@ -294,7 +295,7 @@ impl WatchBody {
                 self.covered = last.unwrap_or(self.covered);
                 events.len()
             }
-            CatchUp::Joined {
+            CatchUp::Subscribed {
                 subscription,
                 revision,
             } => {

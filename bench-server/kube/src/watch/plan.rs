@@ -60,14 +60,14 @@ impl WatchPlan {
         // older meaning of such a watch with the gate off.
         let from_state = matches!(after, StartRevision::Latest | StartRevision::Any);
         let initial_events = options.send_initial_events.unwrap_or(from_state);
-        let asked = options.send_initial_events.is_some() || watch_list;
+        let is_enabled = options.send_initial_events.is_some() || watch_list;
         Ok(Self {
             start: match initial_events {
                 true => StartWith::InitialEvents(after),
                 false => StartWith::EventsAfter(after),
             },
             bookmarks: options.allow_watch_bookmarks,
-            annotated_end: initial_events && asked && options.allow_watch_bookmarks,
+            annotated_end: initial_events && is_enabled && options.allow_watch_bookmarks,
             timeout: match options.timeout_seconds {
                 0 => {
                     let chance = RandomState::new().build_hasher().finish() % 1_000;

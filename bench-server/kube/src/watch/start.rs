@@ -11,7 +11,7 @@ use crate::shard::object_set::ObjectSet;
 /// How a watch starts.
 pub(crate) struct WatchStart {
     /// The objects of the initial events.
-    pub(crate) state: Option<ObjectSet>,
+    pub(crate) objects: Option<ObjectSet>,
     /// Everything up to this revision is in those objects, or is not to be sent.
     pub(crate) revision: i64,
     pub(crate) source: EventSource,

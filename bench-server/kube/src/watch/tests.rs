@@ -447,7 +447,7 @@ async fn a_slow_watcher_is_closed_and_delays_nobody() {
     let mut slow = Client::open(&tier.service, path).await;
     let mut fast = Client::open(&tier.service, path).await;
     assert!(slow.is_silent().await && fast.is_silent().await);
-    assert_eq!(cache.joined(), 2);
+    assert_eq!(cache.subscriptions(), 2);
     let began = Instant::now();
     for i in 0..100 {
         put(&etcd, "a", &format!("pod-{i}"), "Running");
@@ -461,10 +461,10 @@ async fn a_slow_watcher_is_closed_and_delays_nobody() {
     let closed = metric(&tier.service, "apiserver_terminated_watchers_total").await;
     assert_eq!(closed, 1.0);
     assert_eq!(slow.brief().await, "end", "what waited for it is dropped");
-    assert_eq!(cache.joined(), 1, "who has read the end has left");
+    assert_eq!(cache.subscriptions(), 1, "who has read the end has left");
     drop((slow, fast));
     assert_eq!(
-        cache.joined(),
+        cache.subscriptions(),
         0,
         "nothing is left of watches that are gone"
     );

@@ -102,7 +102,7 @@ impl StorageWatcher {
         queue: &WatcherQueue,
         shared: &Shared,
     ) -> Result<(), WatchError> {
-        let prefix = [&self.prefix[..], interest.below().as_bytes()].concat();
+        let prefix = [&self.prefix[..], interest.namespace_prefix().as_bytes()].concat();
         let options = WatchOptions {
             start_revision: revision.saturating_add(1),
             prev_kv: true,

@@ -11,7 +11,7 @@ use crate::resource::object::Object;
 #[derive(Debug)]
 pub(crate) struct Interest {
     /// Empty, or `NAMESPACE/`.
-    below: String,
+    namespace_prefix: String,
     filter: Filter,
     lookup_key: LookupKey,
     /// Interests with the same text are equal.
@@ -32,27 +32,31 @@ pub(super) enum LookupKey {
 }
 
 impl Interest {
-    /// Returns the interest in everything below `below` that `filter` selects; `selectors` is the
+    /// Returns the interest in everything below the prefix that `filter` selects; `selectors` is the
     /// text that the filter was parsed from.
-    pub(crate) fn new(below: String, filter: Filter, selectors: &str) -> Self {
+    pub(crate) fn new(namespace_prefix: String, filter: Filter, selectors: &str) -> Self {
         let name = filter.demands_field(NAME);
         let namespace = match filter.demands_field(NAMESPACE) {
-            Some(namespace) if below.is_empty() => Some(format!("{namespace}/")),
-            _ => (!below.is_empty()).then(|| below.clone()),
+            Some(namespace) if namespace_prefix.is_empty() => Some(format!("{namespace}/")),
+            _ => (!namespace_prefix.is_empty()).then(|| namespace_prefix.clone()),
         };
         let lookup_key = if let Some(value) = filter.demands_field(INDEXED_FIELD) {
             LookupKey::Field(value.as_bytes().to_vec())
         } else {
             match (filter.resource().namespaced, namespace, name) {
                 (false, _, Some(name)) => LookupKey::Key(name.as_bytes().to_vec()),
-                (true, Some(below), Some(name)) => LookupKey::Key((below + name).into_bytes()),
-                (true, Some(below), None) => LookupKey::Namespace(below.into_bytes()),
+                (true, Some(namespace_prefix), Some(name)) => {
+                    LookupKey::Key((namespace_prefix + name).into_bytes())
+                }
+                (true, Some(namespace_prefix), None) => {
+                    LookupKey::Namespace(namespace_prefix.into_bytes())
+                }
                 _ => LookupKey::Everywhere,
             }
         };
         Self {
-            identity: format!("{below}\n{selectors}"),
-            below,
+            identity: format!("{namespace_prefix}\n{selectors}"),
+            namespace_prefix,
             filter,
             lookup_key,
         }
@@ -89,8 +93,9 @@ impl Interest {
             return 0;
         }
         let objects = [event.old(), event.new_object()].into_iter().flatten();
-        let below = objects.filter(|object| object.key().starts_with(self.below.as_bytes()));
-        below
+        let in_namespace =
+            objects.filter(|object| object.key().starts_with(self.namespace_prefix.as_bytes()));
+        in_namespace
             .filter(|object| !self.filter.is_in_shard(object))
             .count() as u64
     }
@@ -101,8 +106,8 @@ impl Interest {
     }
 
     /// Returns the prefix: empty, or `NAMESPACE/`.
-    pub(crate) fn below(&self) -> &str {
-        &self.below
+    pub(crate) fn namespace_prefix(&self) -> &str {
+        &self.namespace_prefix
     }
 
     /// Returns whether its watchers are found by a value of the indexed field.
@@ -112,7 +117,7 @@ impl Interest {
 
     /// Returns whether it includes this object.
     pub(crate) fn passes(&self, object: &Object) -> bool {
-        object.key().starts_with(self.below.as_bytes())
+        object.key().starts_with(self.namespace_prefix.as_bytes())
             && (self.filter.is_empty() || self.filter.matches(object))
     }
 
@@ -141,7 +146,7 @@ mod tests {
     /// An event costs as much as there are interests that are tried for every event.
     #[test]
     fn who_watches_one_object_is_found_by_its_key() {
-        for (resource, below, fields, lookup_key) in [
+        for (resource, namespace_prefix, fields, lookup_key) in [
             ("nodes", "", "metadata.name=n", "Key n"),
             ("namespaces", "", "metadata.name=n", "Key n"),
             ("nodes", "", "spec.unschedulable=true", "Everywhere"),
@@ -165,15 +170,22 @@ mod tests {
                 ..ListOptions::default()
             };
             let filter = Filter::parse(found.expect("served"), &options, FeatureGates::default());
-            let interest = Interest::new(below.to_owned(), filter.expect("a filter"), fields);
+            let interest = Interest::new(
+                namespace_prefix.to_owned(),
+                filter.expect("a filter"),
+                fields,
+            );
             let text = |name: &str, bytes: &[u8]| format!("{name} {}", bytes.escape_ascii());
             let looked_up = match &interest.lookup_key {
                 LookupKey::Key(key) => text("Key", key),
                 LookupKey::Field(value) => text("Field", value),
-                LookupKey::Namespace(below) => text("Namespace", below),
+                LookupKey::Namespace(namespace_prefix) => text("Namespace", namespace_prefix),
                 LookupKey::Everywhere => "Everywhere".to_owned(),
             };
-            assert_eq!(looked_up, lookup_key, "{resource} {below} {fields}");
+            assert_eq!(
+                looked_up, lookup_key,
+                "{resource} {namespace_prefix} {fields}"
+            );
         }
     }
 }

@@ -64,7 +64,7 @@ impl WatchCache {
                     return;
                 };
                 if changes.len() < CHANGES {
-                    take_in(&mut index, &changes);
+                    apply(&mut index, &changes);
                     if let (NewIndex::Uids(uids), true) =
                         (&index, self.gates.list_from_cache_snapshot)
                     {
@@ -75,7 +75,7 @@ impl WatchCache {
                 }
                 changes
             };
-            revision = take_in(&mut index, &changes).unwrap_or(revision);
+            revision = apply(&mut index, &changes).unwrap_or(revision);
             tokio::task::yield_now().await;
         }
     }
@@ -95,7 +95,7 @@ pub(in crate::cache) async fn run_blocking<T: Send + 'static>(
 }
 
 /// Applies these changes; returns the revision of the last one.
-fn take_in(index: &mut NewIndex, changes: &[Arc<Event>]) -> Option<i64> {
+fn apply(index: &mut NewIndex, changes: &[Arc<Event>]) -> Option<i64> {
     for event in changes {
         index.change(event.old(), event.new_object());
     }
