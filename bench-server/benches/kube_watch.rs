@@ -104,7 +104,7 @@ fn fan_out(criterion: &mut Criterion) {
         let mut all = runtime.block_on(async {
             let from = served.store.revision();
             let cache = served.pods().cache.clone().expect("on by default");
-            cache.reach(from).await.expect("storage is here");
+            cache.wait_until_fresh(from).await.expect("storage is here");
             let query = format!("watch=1&resourceVersion={from}");
             let mut all = Vec::new();
             for _ in 0..watchers {

@@ -1,14 +1,15 @@
-//! The watch cache of one resource: filled by a list, kept by a watch, read without waiting for writers.
+//! The watch cache of one resource: filled by a list, kept current by a watch, and read without
+//! waiting for writers.
 //!
-//! - [`initial_list`]: the first list; [`bulk_load`]: makes a tree of its objects; [`reflector`]: the
-//!   watch behind it, and what becomes of its events
-//! - [`snapshots`]: older states, for pages and exact reads
-//! - [`index`]: which objects have a node or a label
+//! - [`reflector`]: the tasks that keep it current: a list ([`initial_list`]), then a watch
+//! - [`past_snapshots`]: what it held at earlier revisions, for pages and exact lists
+//! - [`index`]: which objects have a node, a label, or a place in a shard
 //! - [`freshness`]: waiting for a revision
 //! - [`event`], [`event_history`]: the latest changes, from which watches are resumed
-//! - [`broadcaster`], [`watcher_queue`], [`budget`], [`dispatch`]: handing changes to watchers, slow
-//!   ones included
-//! - [`consistency_checker`]: is it what etcd holds?
+//! - [`dispatcher`], [`broadcaster`], [`watcher_queue`], [`time_budget`]: delivering changes to
+//!   watchers, slow ones included
+//! - [`consistency_checker`]: comparing it with storage
+//! - [`open_lists`]: metrics of the snapshots that open lists keep in memory
 
 pub mod broadcaster;
 pub mod event;
@@ -55,20 +56,20 @@ use crate::storage::decoder::Decoder;
 pub struct WatchCache {
     resource: &'static Resource,
     prefix: Vec<u8>,
-    /// Its watch has a stream of its own, since progress is answered per stream.
+    /// Names a gRPC stream for its watch alone, because progress is reported per stream.
     stream_key: String,
     gates: FeatureGates,
-    /// Held to clone or replace the tree's root, never while filtering or encoding.
+    /// Locked to clone or replace the roots of trees, never while filtering or encoding.
     state: Mutex<State>,
-    /// The state's size and revision in metrics. Set under the state's lock: a slower thread would otherwise
-    /// overwrite them with an older state's.
+    /// The state's size and revision as metrics. Set while the state is locked, so that a slower
+    /// thread cannot overwrite them with those of an earlier state.
     gauges: CacheGauges,
     freshness: Freshness,
     broadcaster: Arc<Broadcaster>,
-    /// Indexes that would have helped and are not there.
+    /// Indexes that a list would have used if they existed.
     requested_indexes: Mutex<RequestedIndexes>,
     index_requested: Notify,
-    /// Notified where storage did not say that its progress can be believed.
+    /// Notified when storage is not known to report progress.
     progress_unknown: Notify,
     /// Lists that are being sent.
     open_lists: Arc<OpenLists>,
@@ -79,27 +80,30 @@ pub struct WatchCache {
 #[derive(Debug, Default)]
 struct State {
     ready: bool,
-    /// When readiness was lost; `None` before the first fill.
+    /// When the cache stopped being ready; `None` before its initial list.
     not_ready_since: Option<Instant>,
     revision: i64,
-    /// Counts the fills: what was read from one does not join up with another.
+    /// Counts the initial lists. What was read under one generation does not continue under
+    /// another.
     generation: u64,
-    /// The highest revision of a history that storage has left, by being restored or restarted empty.
+    /// The highest revision of a history that storage has abandoned, because it was restored or
+    /// restarted empty.
     abandoned_revision: i64,
     tree: Tree<Object>,
-    /// Bytes of objects that were replaced or deleted, ever.
+    /// Bytes of all objects that were ever replaced or deleted.
     replaced_bytes: u64,
     indexes: Arc<Indexes>,
     past_snapshots: PastSnapshots,
-    /// Set by the detector when the cache is not what storage holds: older states are not to be served.
+    /// Set when the consistency checker finds a difference from storage: past snapshots are then
+    /// not served.
     inconsistent: bool,
     history: EventHistory,
-    /// Whether storage can report progress; `None` while it has not said so.
+    /// Whether storage reports progress; `None` until it has said so.
     progress: Option<bool>,
 }
 
 impl State {
-    /// What it holds now, to be kept as an older state.
+    /// Returns the state as a past snapshot to be kept.
     fn past_snapshot(&self) -> PastSnapshot {
         PastSnapshot {
             objects: self.tree.clone(),
@@ -109,16 +113,16 @@ impl State {
     }
 }
 
-/// Indexes to be built.
+/// Indexes that are to be built.
 #[derive(Debug, Default)]
 struct RequestedIndexes {
-    /// On the label that was asked for last.
+    /// On the label that was requested last.
     label: Option<String>,
     /// On the hash of uids.
     uids: bool,
 }
 
-/// The cache's content at one revision.
+/// What the cache holds at one revision. Cloned in constant time.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The revision.
@@ -130,31 +134,31 @@ pub struct Snapshot {
     pub(crate) generation: u64,
 }
 
-/// Why a cache does not tell what it held at a revision.
+/// Why the cache cannot return what it held at a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoSnapshot {
-    /// That state is not kept (any more), or not reached yet.
+    /// It does not keep that revision, or has not reached it.
     NotKept,
     /// The last consistency check found that the cache differs from storage.
     Inconsistent,
 }
 
-/// How a watcher goes on behind what it has.
+/// How a watcher continues from the revision that it has reached.
 #[derive(Debug)]
 pub(crate) enum CatchUp {
-    /// These come next; there may be more.
+    /// With these events; more may follow.
     Events(Vec<Arc<Event>>),
-    /// It has everything up to `revision`; what is newer comes through the subscription.
-    Joined {
+    /// It has every event up to `revision`; later ones come through the subscription.
+    Subscribed {
         subscription: Subscription,
         revision: i64,
     },
-    /// What comes next is not there any more.
+    /// Not at all: the next events are no longer kept.
     Lost,
 }
 
 impl WatchCache {
-    /// An empty cache; [`Self::run`] fills and keeps it.
+    /// Returns an empty cache; [`Self::run`] fills it and keeps it current.
     pub fn new(
         resource: &'static Resource,
         prefix: Vec<u8>,
@@ -179,7 +183,7 @@ impl WatchCache {
         })
     }
 
-    /// Reads what storage has of the resource.
+    /// Returns the decoder of the resource's stored values.
     fn decoder(&self) -> Decoder<'_> {
         Decoder {
             resource: self.resource,
@@ -188,27 +192,28 @@ impl WatchCache {
         }
     }
 
-    /// Whether it is filled and kept.
+    /// Returns whether it has been filled and is kept current.
     pub fn is_ready(&self) -> bool {
         self.freshness.position().ready
     }
 
-    /// Whether storage is known to report progress, without which no read from the cache is consistent.
+    /// Returns whether storage is known to report progress, without which no list from the cache is
+    /// consistent.
     pub fn has_progress(&self) -> bool {
         self.freshness.position().progress == Some(true)
     }
 
-    /// Whether storage is known not to report progress.
+    /// Returns whether storage is known not to report progress.
     pub fn lacks_progress(&self) -> bool {
         self.freshness.position().progress == Some(false)
     }
 
-    /// The revision up to which it has everything.
+    /// Returns the revision up to which it has everything.
     pub fn revision(&self) -> i64 {
         self.freshness.position().revision
     }
 
-    /// How long it has not been ready.
+    /// Returns for how long it has not been ready.
     pub fn not_ready_for(&self) -> Duration {
         self.state
             .lock()
@@ -217,7 +222,8 @@ impl WatchCache {
             .elapsed()
     }
 
-    /// What a client is told whose request needs a cache that is not filled: when to come back.
+    /// Returns the Status for a request that needs the cache to be ready. Clients retry later the
+    /// longer it has not been, as with an apiserver.
     pub(crate) fn not_ready(&self) -> Status {
         let seconds = (0.06 * self.not_ready_for().as_secs_f64())
             .exp()
@@ -225,7 +231,7 @@ impl WatchCache {
         Status::too_many_requests("storage is (re)initializing", seconds as u32)
     }
 
-    /// What it holds now. Constant time.
+    /// Returns what it holds now. Constant time.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
         Snapshot {
@@ -237,17 +243,17 @@ impl WatchCache {
         }
     }
 
-    /// The resource that it holds.
+    /// Returns the resource that it holds.
     pub(crate) fn resource(&self) -> &'static Resource {
         self.resource
     }
 
-    /// Counts a list of `view` among those that are being sent, until what this returns is dropped.
+    /// Counts a list of `snapshot` as open until the returned value is dropped.
     pub(crate) fn open_list(&self, snapshot: &Snapshot) -> OpenList {
         self.open_lists.open(snapshot.replaced_bytes)
     }
 
-    /// What lists that are being sent keep in memory beside the older states that are kept anyway.
+    /// Returns what open lists keep in memory beyond what past snapshots keep anyway.
     pub(crate) fn pinned(&self) -> Pinned {
         let freed = {
             let state = self.state.lock();
@@ -257,10 +263,10 @@ impl WatchCache {
         self.open_lists.pinned(freed)
     }
 
-    /// Waits until it is not older than `revision`, three seconds at most.
+    /// Waits until it has reached `revision`, 3 s at most, and returns what it holds then.
     ///
     /// # Errors
-    /// The revision that it has then.
+    /// The revision that it has reached by the end of that time.
     pub async fn wait_until_fresh(&self, revision: i64) -> Result<Snapshot, i64> {
         let _timed = self.metrics.wait(self.resource);
         match self.freshness.wait_until_fresh(revision).await {
@@ -272,7 +278,7 @@ impl WatchCache {
     /// Returns what it held at `revision`.
     ///
     /// # Errors
-    /// Why it cannot tell: see [`NoSnapshot`].
+    /// The reason why it cannot.
     pub(crate) fn snapshot_at(&self, revision: i64) -> Result<Snapshot, NoSnapshot> {
         let state = self.state.lock();
         if state.inconsistent {
@@ -294,9 +300,9 @@ impl WatchCache {
         })
     }
 
-    /// The objects of a view among which all are that the filter selects, in key order. A label that is asked
-    /// for often enough to matter is indexed from its first use on, and so is the hash of uids; that use itself
-    /// looks at every object.
+    /// Returns objects of a snapshot, in key order, that include all which the filter selects. A
+    /// label that a filter demands is indexed from its first use on, and so is the hash of uids;
+    /// the first use itself reads every object.
     pub(crate) fn candidates(&self, snapshot: &Snapshot, filter: &Filter) -> Candidates {
         let mut by_value = None;
         if self.gates.cache_index && !filter.selects_whole_shard() {
@@ -309,7 +315,7 @@ impl WatchCache {
             return self.shard(snapshot, filter);
         };
         match (filter.indexed_shard(), &found.objects) {
-            // Uids are spread evenly, so that is about how many the shard has.
+            // Uids are spread evenly, so this is about the size of the shard.
             (Some(shard), ObjectSet::All(some))
                 if shard.key() == ShardKey::Uid
                     && snapshot.tree.len() as f64 * shard.share() < some.len() as f64 =>
@@ -320,7 +326,7 @@ impl WatchCache {
         }
     }
 
-    /// As [`Self::candidates`], where only the shard is looked at.
+    /// Returns the objects of the shard that the filter demands, or all.
     pub(crate) fn shard(&self, snapshot: &Snapshot, filter: &Filter) -> Candidates {
         let found = snapshot.indexes.shard(filter, &snapshot.tree);
         found.unwrap_or_else(|| {
@@ -331,16 +337,17 @@ impl WatchCache {
         })
     }
 
-    /// The revision up to which every event was put into its watchers' queues.
+    /// Returns the revision up to which every event has been put into its watchers' queues.
     pub(crate) fn dispatched_revision(&self) -> i64 {
         self.broadcaster.revision()
     }
 
-    /// Whether a watch can begin after `revision`; answers the fill that it follows. A revision that is ahead
-    /// is waited for, unless storage was there once and went back: then it is of another history.
+    /// Checks that a watch can begin after `revision`; returns the generation that it begins in. A
+    /// later revision than the cache's is waited for, unless storage was there once and went back:
+    /// then it belongs to another history.
     ///
     /// # Errors
-    /// The oldest revision that it could begin after.
+    /// The oldest revision that a watch can begin after.
     pub(crate) fn resume_after(&self, revision: i64) -> Result<u64, TooOld> {
         let state = self.state.lock();
         let floor = state.history.floor();
@@ -351,8 +358,8 @@ impl WatchCache {
         }
     }
 
-    /// The next `most` or so events behind `revision`, as it was seen in the fill `generation`, or, when
-    /// there are none, a place among the watchers that joins up with it exactly.
+    /// Returns about `most` events after `revision` as it was in `generation`, or, if there are
+    /// none, a subscription to all that follow.
     pub(crate) fn catch_up(
         &self,
         generation: u64,
@@ -360,14 +367,14 @@ impl WatchCache {
         interest: &Arc<Interest>,
         most: usize,
     ) -> CatchUp {
-        // Held while joining, so that no event is added in between.
+        // Locked while subscribing, so that no event is added in between.
         let state = self.state.lock();
         if !state.ready || state.generation != generation {
             return CatchUp::Lost;
         }
         match state.history.after(revision, most) {
             Err(TooOld { .. }) => CatchUp::Lost,
-            Ok(events) if events.is_empty() => CatchUp::Joined {
+            Ok(events) if events.is_empty() => CatchUp::Subscribed {
                 subscription: self
                     .broadcaster
                     .subscribe(interest.clone(), self.queue_capacity(&state, interest)),
@@ -377,8 +384,8 @@ impl WatchCache {
         }
     }
 
-    /// Events that a watcher may be behind: as many as come in a second when the ring is just large enough,
-    /// within upstream's bounds.
+    /// Returns how many events a watcher may be behind: as many as come in a second if the history
+    /// is just large enough, within an apiserver's bounds.
     fn queue_capacity(&self, state: &State, interest: &Interest) -> usize {
         let most = match index::has_indexed_field(self.resource) {
             true if interest.uses_index() => 10,
@@ -388,17 +395,17 @@ impl WatchCache {
         state.history.capacity().div_ceil(75).clamp(10, most)
     }
 
-    /// Watches that have joined.
+    /// Returns the number of subscriptions.
     #[cfg(test)]
-    pub(crate) fn joined(&self) -> usize {
+    pub(crate) fn subscriptions(&self) -> usize {
         self.broadcaster.queues().len()
     }
 
-    /// Changes the state, then tells those who wait for it.
+    /// Changes the state, then wakes those who wait for it.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let (position, answer) = {
+        let (position, result) = {
             let mut state = self.state.lock();
-            let answer = change(&mut state);
+            let result = change(&mut state);
             self.gauges.set(
                 state.revision,
                 state.tree.len(),
@@ -411,9 +418,9 @@ impl WatchCache {
                 revision: state.revision,
                 progress: state.progress,
             };
-            (position, answer)
+            (position, result)
         };
         self.freshness.publish(position);
-        answer
+        result
     }
 }

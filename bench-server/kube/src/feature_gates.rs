@@ -1,29 +1,33 @@
-//! Feature gates: mechanisms that can be switched off, so that before and after can be measured.
+//! Feature gates: mechanisms that can be switched off, so that a measurement can compare with and
+//! without.
 
 use std::str::FromStr;
 
-/// Which mechanisms are on; by default all of them.
+/// Which mechanisms are on. All are by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// Whole lists from etcd come by RangeStream where it is there (KEP-5966).
+    /// Whole lists are read from etcd by RangeStream where etcd has it (KEP-5966).
     pub etcd_range_stream: bool,
-    /// Lists without resourceVersion come from the cache (KEP-2340).
+    /// Lists without `resourceVersion` are served from the cache (KEP-2340).
     pub consistent_list_from_cache: bool,
-    /// Exact lists and continued ones come from the cache's older states (KEP-4988).
+    /// Lists at an exact revision, and further pages, are served from the cache's past snapshots
+    /// (KEP-4988).
     pub list_from_cache_snapshot: bool,
-    /// Watches may begin with the state as it is: `sendInitialEvents` (KEP-3157).
+    /// Watches may begin with the objects that exist: `sendInitialEvents` (KEP-3157).
     pub watch_list: bool,
     /// Those watches are compressed for clients that accept gzip.
     pub watch_list_compression: bool,
-    /// The cache is compared with etcd every five minutes or so.
+    /// The cache is compared with etcd every five to seven and a half minutes.
     pub detect_cache_inconsistency: bool,
-    /// Selectors are answered by an index where one helps. Not a gate of upstream's, whose index on
-    /// `spec.nodeName` cannot be switched off and which has none on labels.
+    /// Selectors use an index where one helps. No gate of k8s.io/apiserver: its index on
+    /// `spec.nodeName` cannot be switched off, and it has none on labels.
     pub cache_index: bool,
-    /// Lists and watches may ask for a shard: `shardSelector` (KEP-5866). Upstream's is off by default.
+    /// Lists and watches may ask for a shard: `shardSelector` (KEP-5866). Off by default in
+    /// k8s.io/apiserver.
     pub sharded_list_and_watch: bool,
-    /// Shards are read from an index, and watches of shards found by the hash of an event's object. Not a gate
-    /// of upstream's, which hashes every object for every list, and for every watch at every event.
+    /// Shards are read from an index, and an event's watches are found by the hash of its object.
+    /// No gate of k8s.io/apiserver, which hashes every object for every list, and for every watch
+    /// at every event.
     pub shard_index: bool,
 }
 
@@ -44,7 +48,7 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
-    /// Every gate by its name on the command line.
+    /// Returns every gate with its name on the command line.
     fn by_name(&mut self) -> [(&'static str, &mut bool); 9] {
         [
             ("EtcdRangeStream", &mut self.etcd_range_stream),

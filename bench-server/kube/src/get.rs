@@ -1,4 +1,4 @@
-//! GET of one object: from etcd, or from the cache when the client names a revision.
+//! GET of one object: from etcd, or from the cache when the client names a `resourceVersion`.
 
 use etcd_api::kubernetes::GetOptions;
 use kube_api::{ListOptions, Status};
@@ -9,10 +9,10 @@ use crate::resource_handler::ResourceHandler;
 use crate::storage::error::storage_error;
 
 impl ResourceHandler {
-    /// One object.
+    /// Reads one object.
     ///
     /// # Errors
-    /// 404 when there is none, 504 when the revision asked for is not reached.
+    /// 404 when it does not exist, 504 when the revision asked for is not reached.
     pub async fn get(
         &self,
         namespace: &str,
@@ -41,7 +41,7 @@ impl ResourceHandler {
         object.ok_or_else(|| Status::not_found(self.resource.name, self.resource.group, name))
     }
 
-    /// The object as storage has it, which must not be older than `least`.
+    /// Reads the object from storage, which must have reached revision `least`.
     async fn get_stored(&self, key: &str, least: i64) -> Result<Option<Object>, Status> {
         let timed = self.metrics.etcd_request(Operation::Get, self.resource);
         let whole = [&self.prefix[..], key.as_bytes()].concat();
@@ -59,7 +59,7 @@ impl ResourceHandler {
         match self.decoder().object(&whole, &kv.value, kv.mod_revision) {
             Some(object) => Ok(Some(object)),
             None => Err(Status::internal(format!(
-                "stored value of {key} is no object"
+                "the stored value of {key} does not decode; the server's log says why"
             ))),
         }
     }

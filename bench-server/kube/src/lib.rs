@@ -1,15 +1,17 @@
-//! The Kubernetes tier: lists over HTTP from a watch cache in front of any etcd.
+//! The Kubernetes tier: lists, watches and writes over HTTP, in front of any etcd.
 //!
-//! - [`server`]: flags, start, stop
-//! - [`http`]: a request's URL, media type and options, and its response
-//! - [`resource_handler`]: what handles the requests for one resource
-//! - [`list`], [`get`], [`watch`], [`mod@write`]: what a handler does
+//! In the order in which a request passes them:
+//!
+//! - [`server`]: flags, start and stop
+//! - [`http`]: from the request's bytes to its handler, and from the result to the response's bytes
+//! - [`resource_handler`]: the handler of one resource, to which [`list`], [`get`], [`watch`] and
+//!   [`mod@write`] each add their methods
 //! - [`cache`]: one watch cache per resource
-//! - [`shard`]: the objects of a shard
-//! - [`storage`]: what is read from etcd
-//! - [`resource`]: what is served, and its objects
-//! - [`metrics`]: by upstream's names
-//! - [`feature_gates`]: what can be switched off
+//! - [`shard`]: the objects of one shard of a resource (KEP-5866)
+//! - [`storage`]: reading, decoding and compacting what etcd holds
+//! - [`resource`]: the resources that are served, and the encodings of their objects
+//! - [`metrics`]: under the names that k8s.io/apiserver gives them
+//! - [`feature_gates`]: mechanisms that can be switched off
 
 pub mod cache;
 pub mod feature_gates;

@@ -1,7 +1,10 @@
-//! Which of cache and etcd answers a LIST, and what the cache answers.
+//! LIST: served from the watch cache where it can be, otherwise read from storage.
 //!
-//! - [`plan`]: what is asked for
-//! - [`from_etcd`]: what etcd answers
+//! - [`plan`]: what the options ask for
+//! - [`from_cache`]: the cache's list, or why storage is read ([`NotFromCache`]); [`from_etcd`]:
+//!   storage's
+//! - [`page`]: the page that is cut out of either
+//! - [`mod@body`]: the response's body; [`encode_ahead`]: its frames, made on another thread
 
 pub mod body;
 pub(crate) mod encode_ahead;
@@ -18,10 +21,11 @@ use self::plan::ListPlan;
 use crate::resource_handler::ResourceHandler;
 
 impl ResourceHandler {
-    /// Answers a LIST of all namespaces (`namespace` empty) or of one.
+    /// Lists the objects of all namespaces (`namespace` empty) or of one.
     ///
     /// # Errors
-    /// The Status to be sent: bad options, an expired or unreached revision, storage's failures.
+    /// The Status to be sent: for bad options, for a revision that is compacted or not reached, and
+    /// for failures of storage.
     pub async fn list(&self, namespace: &str, options: &ListOptions) -> Result<ObjectList, Status> {
         options.validate_list()?;
         let plan = ListPlan::new(self.resource, namespace, options, self.gates)?;

@@ -1,7 +1,7 @@
-//! What the tier tells about itself, by upstream's metric names where upstream has one.
+//! The tier's metrics, under the names that k8s.io/apiserver gives them where it has such a metric.
 //!
-//! Counters of our own begin with `bench_`: they prove which path served a list (revision reads, progress
-//! requests, fallbacks), which upstream's do not all show.
+//! Names of our own begin with `bench_`. They show what a list cost and why
+//! (`bench_lists_from_storage`, revision reads, progress requests), which the others do not.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -26,16 +26,16 @@ mod timer;
 mod undecodable;
 pub(crate) mod watch;
 
-/// Upper bounds of upstream's read_wait histogram, seconds.
+/// Buckets of apiserver's read_wait histogram, seconds.
 const WAIT_BUCKETS: [f64; 13] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0,
 ];
-/// Upper bounds of upstream's histogram of cache fills, seconds.
+/// Buckets of apiserver's histogram of cache initializations, seconds.
 const FILL_BUCKETS: [f64; 12] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
 ];
 
-/// A consistent read's outcome.
+/// The outcome of a consistent list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByOutcome {
     group: &'static str,
@@ -44,7 +44,7 @@ struct ByOutcome {
     fallback: &'static str,
 }
 
-/// A comparison's outcome.
+/// The outcome of a consistency check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCheck {
     group: &'static str,
@@ -60,12 +60,12 @@ struct ByOperation {
     resource: &'static str,
 }
 
-/// Calls to etcd, by upstream's names.
+/// Calls to etcd, by apiserver's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A single key.
     Get,
-    /// A page, or a whole list in pages.
+    /// A page.
     List,
     /// A RangeStream.
     ListStream,
@@ -73,13 +73,13 @@ pub enum Operation {
     GetCurrentResourceVersion,
     /// A new object.
     Create,
-    /// A change of an object.
+    /// An update of an object.
     Update,
     /// A deletion.
     Delete,
 }
 
-/// All figures of the tier. Cheap to clone.
+/// All metrics of the tier. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     read_wait: Family<ByResource, Histogram, fn() -> Histogram>,
@@ -103,16 +103,16 @@ pub struct Metrics {
     size_estimate: Family<ByResource, Gauge>,
     stored_objects: Family<ByResource, Gauge>,
     decode_errors: Family<ByResource, Counter>,
-    /// Of lists.
+    /// Metrics of lists.
     pub(crate) lists: ListMetrics,
-    /// Of requests.
+    /// Metrics of requests.
     pub(crate) requests: RequestMetrics,
-    /// Of the watch cache's events and of watches.
+    /// Metrics of the watch cache's events and of watches.
     pub(crate) watch: WatchMetrics,
 }
 
 impl Metrics {
-    /// Registers every figure.
+    /// Registers every metric.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             read_wait: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
@@ -153,17 +153,17 @@ impl Metrics {
         );
         registry.register(
             "apiserver_watch_cache_initializations",
-            "Fills of the watch cache",
+            "Initial lists of the watch cache",
             f.initializations,
         );
         registry.register(
             "apiserver_watch_cache_initialization_errors",
-            "Fills that failed",
+            "Initial lists that failed",
             f.initialization_errors,
         );
         registry.register(
             "apiserver_watch_cache_initialization_duration_seconds",
-            "Duration of those that succeeded",
+            "Duration of initial lists that succeeded",
             f.initialization_seconds,
         );
         registry.register(
@@ -203,7 +203,7 @@ impl Metrics {
         );
         registry.register(
             "bench_undecodable_objects",
-            "Stored values that are no objects",
+            "Stored values that do not decode",
             f.undecodable,
         );
         registry.register(
@@ -214,7 +214,7 @@ impl Metrics {
         registry.register("bench_cache_bytes", "Their encoded bytes", f.cached_bytes);
         registry.register(
             "bench_cache_snapshots",
-            "Older states that are kept",
+            "Past snapshots that the cache keeps",
             f.snapshots,
         );
         registry.register(
@@ -224,7 +224,7 @@ impl Metrics {
         );
         registry.register(
             "apiserver_storage_consistency_checks",
-            "Comparisons of the cache with etcd by outcome",
+            "Comparisons of the cache with etcd, by outcome",
             f.consistency_checks,
         );
         registry.register(
@@ -239,13 +239,13 @@ impl Metrics {
         );
         registry.register(
             "apiserver_storage_decode_errors",
-            "Stored values that are no objects",
+            "Stored values that do not decode",
             f.decode_errors,
         );
         metrics
     }
 
-    /// Times a call to etcd until the answer is dropped.
+    /// Times a call to etcd until the returned timer is dropped.
     pub(crate) fn etcd_request(&self, operation: Operation, resource: &Resource) -> Timer {
         if operation == Operation::GetCurrentResourceVersion {
             self.revision_reads
@@ -269,7 +269,7 @@ impl Metrics {
         Timer::start(&self.etcd_requests.get_or_create(&labels))
     }
 
-    /// Times a wait for the cache.
+    /// Times a wait for the cache until the returned timer is dropped.
     pub(crate) fn wait(&self, resource: &Resource) -> Timer {
         Timer::start(&self.read_wait.get_or_create(&ByResource::of(resource)))
     }
@@ -337,14 +337,14 @@ impl Metrics {
         self.consistency_checks.get_or_create(&labels).inc();
     }
 
-    /// Counts objects of `resource` that cannot be read.
+    /// Returns the counters of objects of `resource` that cannot be decoded or converted.
     pub(crate) fn undecodable(&self, resource: &Resource) -> Undecodable {
         let label = ByResource::of(resource);
         let both = [&self.decode_errors, &self.undecodable];
         Undecodable(both.map(|family| family.get_or_create(&label).clone()))
     }
 
-    /// The gauges of a resource's cache.
+    /// Returns the gauges of a resource's cache.
     pub(crate) fn cache(&self, resource: &Resource) -> CacheGauges {
         let label = ByResource::of(resource);
         let gauge = |family: &Family<ByResource, Gauge>| family.get_or_create(&label).clone();
@@ -360,7 +360,8 @@ impl Metrics {
     }
 }
 
-/// The gauges of one cache, looked up once: every write sets all of them, and readers wait meanwhile.
+/// The gauges of one cache. They are looked up once, because every write sets all of them under the
+/// cache's lock.
 #[derive(Debug)]
 pub(crate) struct CacheGauges {
     resource_version: Gauge,
@@ -373,7 +374,7 @@ pub(crate) struct CacheGauges {
 }
 
 impl CacheGauges {
-    /// The cache as it stands after a change. Seven stores.
+    /// Sets all gauges after a change of the cache.
     pub(crate) fn set(
         &self,
         revision: i64,

@@ -1,4 +1,10 @@
-//! The resources that are served, and where etcd keeps them.
+//! The resources that are served: their names, their place in storage, and the encodings of their
+//! objects.
+//!
+//! - [`object`]: an object as the cache holds it; [`mod@filter`]: selectors
+//! - [`media_type`], [`representation`], [`table`]: what responses make of objects
+//! - [`strategy`], [`name_rule`], [`merge_keys`]: what differs between kinds when they are written
+//! - [`discovery`]: what is served, for kubectl and client libraries
 
 pub(crate) mod discovery;
 pub(crate) mod filter;
@@ -25,7 +31,7 @@ pub struct Resource {
     pub group: &'static str,
     /// API version of objects and lists: `v1`, or `GROUP/VERSION`.
     pub api_version: &'static str,
-    /// Whether its objects lie in namespaces.
+    /// Whether its objects are in namespaces.
     pub namespaced: bool,
     /// Kind of one object.
     pub kind: &'static str,
@@ -35,23 +41,24 @@ pub struct Resource {
     pub singular: &'static str,
     /// Abbreviations that kubectl knows.
     pub short_names: &'static [&'static str],
-    /// Groups of kinds that it belongs to, for discovery: `kubectl get all` asks for those of `all`.
+    /// Groups of kinds that it belongs to, for discovery: `kubectl get all` asks for those of
+    /// `all`.
     pub categories: &'static [&'static str],
-    /// What its storage keys have between the registry's prefix and the namespace or name.
+    /// The part of its storage keys between the registry's prefix and the namespace or name.
     pub directory: &'static str,
     /// Its fields; `None` for a custom resource, which is stored as JSON.
     pub message: Option<&'static Message>,
-    /// Fields that lists can be selected by, besides `metadata.name` and `metadata.namespace`. `None` where
-    /// the kind knows just these two, which changes the text of a refusal.
+    /// Fields that lists can be selected by, besides `metadata.name` and `metadata.namespace`.
+    /// `None` for kinds that have just these two, whose errors are worded differently.
     pub selectable: Option<&'static [(&'static str, Field)]>,
 }
 
-/// Where a selectable field is: the field numbers that lead to it.
+/// How to find a selectable field: the field numbers that lead to it.
 #[derive(Debug, Clone, Copy)]
 pub enum Field {
     /// Text.
     Text(&'static [u32]),
-    /// Text, and another one where it is empty.
+    /// Text, or another one if it is empty.
     TextOr(&'static [u32], &'static [u32]),
     /// A boolean: `true` or `false`.
     Flag(&'static [u32]),
@@ -123,7 +130,7 @@ pub static RESOURCES: [Resource; 8] = [
         singular: "node",
         short_names: &["no"],
         categories: &[],
-        // The directory has kept the name that nodes had before the first release.
+        // The name that nodes had before the first release.
         directory: "minions",
         message: Some(&schema::NODE),
         selectable: Some(&[("spec.unschedulable", Flag(&[2, 4]))]),
@@ -199,12 +206,13 @@ pub static RESOURCES: [Resource; 8] = [
 ];
 
 impl Resource {
-    /// Storage prefix below `registry` (kube-apiserver's `--etcd-prefix`), with a slash at its end.
+    /// Returns the storage prefix below `registry` (kube-apiserver's `--etcd-prefix`), with a slash
+    /// at its end.
     pub fn prefix(&self, registry: &str) -> Vec<u8> {
         format!("{}/{}/", registry.trim_end_matches('/'), self.directory).into_bytes()
     }
 
-    /// Version without group: `v1`.
+    /// Returns the version without the group: `v1`.
     pub fn version(&self) -> &'static str {
         match self.api_version.split_once('/') {
             Some((_, version)) => version,
@@ -212,12 +220,12 @@ impl Resource {
         }
     }
 
-    /// Its fields; `None` for a custom resource, which is stored as JSON.
+    /// Returns its fields; `None` for a custom resource, which is stored as JSON.
     pub fn schema(&self) -> Option<&'static Message> {
         self.message
     }
 
-    /// `"kind":…,"apiVersion":…`, which JSON shows on an object that stands alone.
+    /// Returns `"kind":…,"apiVersion":…`, with which the JSON of a single object begins.
     pub fn json_head(&self) -> String {
         format!(
             "\"kind\":\"{}\",\"apiVersion\":\"{}\"",
@@ -225,7 +233,7 @@ impl Resource {
         )
     }
 
-    /// What storage keys have below the resource's prefix for one object.
+    /// Returns the part of an object's storage key below the resource's prefix.
     pub fn key(&self, namespace: &str, name: &str) -> String {
         match self.namespaced {
             true => format!("{namespace}/{name}"),
@@ -233,11 +241,11 @@ impl Resource {
         }
     }
 
-    /// Appends an encoded object (as a cache holds it) as JSON. `head` is [`Self::json_head`] for an object
-    /// that stands alone and empty for an item of a list; custom objects have theirs in either case.
+    /// Appends an encoded object (as a cache holds it) as JSON. `head` is [`Self::json_head`] for a
+    /// single object and empty for an item of a list; custom objects have theirs in either case.
     ///
     /// # Errors
-    /// The object is damaged; `out` then holds the part before the error.
+    /// The object is damaged; `out` then ends with a part of it.
     pub fn put_json(
         &self,
         encoded: &[u8],

@@ -1,4 +1,4 @@
-//! What handles the requests for one resource.
+//! The handler of one resource's requests.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::resource::Resource;
 use crate::storage::decoder::Decoder;
 use crate::storage::list_reader::StreamSupport;
 
-/// Handles the requests for one resource: [`crate::list`], [`crate::get`], [`crate::watch`] and
-/// [`mod@crate::write`] each add their methods.
+/// Handles the requests for one resource. [`crate::list`], [`crate::get`], [`crate::watch`] and
+/// [`mod@crate::write`] each add the methods for theirs.
 #[derive(Clone)]
 pub struct ResourceHandler {
     /// The resource.
@@ -22,15 +22,15 @@ pub struct ResourceHandler {
     pub prefix: Vec<u8>,
     /// Its cache; `None` with `--watch-cache=false`.
     pub cache: Option<Arc<WatchCache>>,
-    /// What is switched off.
+    /// Which mechanisms are on.
     pub gates: FeatureGates,
     /// Storage.
     pub backend: Arc<dyn KubernetesEtcd>,
-    /// Whether storage has RangeStream.
+    /// Whether RangeStream is worth trying.
     pub streams: Arc<StreamSupport>,
     /// Metrics.
     pub metrics: Metrics,
-    /// Room for lists that are read from storage as a whole.
+    /// Admits whole lists that are read from storage into memory.
     pub admission: Admission,
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Debug for ResourceHandler {
 }
 
 impl ResourceHandler {
-    /// Reads what storage has of the resource.
+    /// Returns the decoder of the resource's stored values.
     pub(crate) fn decoder(&self) -> Decoder<'_> {
         Decoder {
             resource: self.resource,

@@ -25,24 +25,27 @@ use crate::resource_handler::ResourceHandler;
 use crate::storage::compaction;
 use crate::storage::list_reader::StreamSupport;
 
-/// Time between pings to etcd while something is asked of it, which a watch always does: an apiserver's. An etcd that is
-/// stopped says nothing, and its watches would be waited for while caches grow old.
+/// Time between pings to etcd while a call is open, which a watch always is: an apiserver's. A
+/// stopped etcd sends nothing, not even an error, and without pings caches would go stale
+/// unnoticed.
 const ETCD_PINGS: Duration = Duration::from_secs(30);
 
 /// Flags of the Kubernetes tier.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Kubernetes tier")]
 pub struct KubeFlags {
-    /// Where the Kubernetes API is served: http:// or https:// URLs, comma separated; port 0 picks one.
+    /// Where the Kubernetes API is served: http:// or https:// URLs, comma separated; port 0 picks
+    /// one.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub listen_kube_urls: Vec<String>,
 
-    /// Streams that a client may have open on one connection; more are refused. An apiserver's default is 100.
+    /// Streams that a client may have open on one connection; more are refused. An apiserver's
+    /// default is 100.
     #[arg(long, default_value_t = MAX_STREAMS, value_name = "NUMBER")]
     pub http2_max_streams_per_connection: u32,
 
-    /// What holds the objects: the cluster of --etcd-servers, or the store of the etcd tier in this same
-    /// process (a target of its own, not to be ranked against two processes).
+    /// What holds the objects: the cluster of --etcd-servers, or the store of the etcd tier in this
+    /// same process (a target of its own, not to be ranked against two processes).
     #[arg(long, value_enum, default_value_t = Backend::Etcd)]
     pub backend: Backend,
 
@@ -55,8 +58,8 @@ pub struct KubeFlags {
     )]
     pub etcd_servers: Vec<String>,
 
-    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read again for each
-    /// connection, and used once they have changed and fit together.
+    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read again
+    /// for each connection, and used once they have changed and fit together.
     #[arg(long, value_name = "FILE")]
     pub tls_cert_file: Option<std::path::PathBuf>,
 
@@ -64,8 +67,8 @@ pub struct KubeFlags {
     #[arg(long, value_name = "FILE")]
     pub tls_private_key_file: Option<std::path::PathBuf>,
 
-    /// CA of client certificates (PEM). Clients are asked for a certificate and may have none; one of another CA
-    /// is refused in the handshake.
+    /// CA of client certificates (PEM). Clients are asked for a certificate and may have none; one
+    /// of another CA is refused in the handshake.
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<std::path::PathBuf>,
 
@@ -85,9 +88,9 @@ pub struct KubeFlags {
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub etcd_keyfile: Option<std::path::PathBuf>,
 
-    /// How often storage is compacted to what it held one interval ago, in turn with other servers of its;
-    /// 0 means never (default: 5m with --backend embedded; never in front of --etcd-servers, whose history
-    /// belongs to others).
+    /// How often storage is compacted to what it held one interval ago, in turn with other servers
+    /// of its; 0 means never (default: 5m with --backend embedded; never in front of
+    /// --etcd-servers, whose history belongs to others).
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub etcd_compaction_interval: Option<Duration>,
 
@@ -97,15 +100,15 @@ pub struct KubeFlags {
 
     /// Mechanisms to switch off: EtcdRangeStream (whole lists from etcd by RangeStream),
     /// ConsistentListFromCache, ListFromCacheSnapshot (exact and continued lists), WatchList
-    /// (sendInitialEvents), WatchListCompression, DetectCacheInconsistency, ShardedListAndWatch (shardSelector),
-    /// and two that are no gates of upstream's: CacheIndex (selectors by index) and ShardIndex (shards by
-    /// index; without, every object is hashed). All are on.
+    /// (sendInitialEvents), WatchListCompression, DetectCacheInconsistency, ShardedListAndWatch
+    /// (shardSelector), and two that are no gates of upstream's: CacheIndex (selectors by index)
+    /// and ShardIndex (shards by index; without, every object is hashed). All are on.
     #[arg(long, default_value = "", value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
 }
 
 impl KubeFlags {
-    /// The files for https:// listen URLs.
+    /// Returns the files for https:// listen URLs.
     pub fn tls_files(&self) -> TlsFiles {
         TlsFiles {
             cert: self.tls_cert_file.clone(),
@@ -123,7 +126,7 @@ impl KubeFlags {
         }
     }
 
-    /// How often storage is compacted; `None` is never.
+    /// Returns how often storage is compacted; `None` is never.
     fn compaction_interval(&self) -> Option<Duration> {
         let interval = match (self.etcd_compaction_interval, self.backend) {
             (Some(interval), _) => interval,
@@ -146,23 +149,23 @@ pub enum Backend {
 /// Why the tier did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address or a URL.
+    /// An address or a URL cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// No connection to etcd.
+    /// There is no connection to etcd.
     #[error("--etcd-servers: {0}")]
     Etcd(#[from] etcd_api::error::Error),
-    /// The system refused a thread.
+    /// The system refused to start a thread.
     #[error("cannot start worker threads: {0}")]
     Threads(#[from] std::io::Error),
 }
 
-/// A running Kubernetes tier. Dropping it stops accepting, the caches and every connection.
+/// A running Kubernetes tier. Dropping it closes the listeners, the caches and every connection.
 #[derive(Debug)]
 pub struct KubeTier {
     /// URLs with their real ports.
     pub urls: Vec<String>,
-    /// What they serve.
+    /// The service behind them.
     pub service: KubeService,
     /// Accept loops, caches, compaction.
     tasks: Tasks,
@@ -183,7 +186,7 @@ impl KubeTier {
         Self::start_over(backend, flags, common).await
     }
 
-    /// As [`Self::start`], over a backend that is there already.
+    /// Serves as [`Self::start`] does, over a backend that is connected already.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.
@@ -214,8 +217,8 @@ impl KubeTier {
                     .watch_cache
                     .then(|| WatchCache::new(resource, prefix.clone(), gates, metrics.clone()));
                 if let Some(cache) = &cache {
-                    let kept = cache.clone().run(backend.clone(), streams.clone());
-                    tasks.spawn(format!("the watch cache of {}", resource.name), kept);
+                    let running = cache.clone().run(backend.clone(), streams.clone());
+                    tasks.spawn(format!("the watch cache of {}", resource.name), running);
                 }
                 ResourceHandler {
                     resource,
@@ -249,7 +252,8 @@ impl KubeTier {
         })
     }
 
-    /// Waits until something has ended that the tier needs; for ever while all is well.
+    /// Waits until a task has ended that the tier cannot do without, and returns which. Pending as
+    /// long as the tier is well.
     pub async fn ended(&mut self) -> TaskEnded {
         self.tasks.ended().await
     }

@@ -1,7 +1,7 @@
 //! The tier over a storage with faults: in memory with paused time, and once over a real socket.
 //!
-//! A new test of what a LIST answers goes into the file of its subject below, or here; one of a single mechanism
-//! (tokens, selectors, framing) goes beside that mechanism.
+//! A new test of a LIST's response goes into the file of its subject below, or here; one of a
+//! single mechanism (tokens, selectors, framing) goes beside that mechanism.
 
 pub(super) mod fake;
 
@@ -79,7 +79,7 @@ pub(super) async fn start(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
         .expect("starts")
 }
 
-/// Started, and its caches filled.
+/// Starts a tier and waits until its caches are filled.
 pub(super) async fn ready(etcd: &FakeEtcd, arguments: &[&str]) -> KubeTier {
     let tier = start(etcd, arguments).await;
     for _ in 0..1_000 {
@@ -144,7 +144,7 @@ pub(super) async fn request(
     ask(service, method, path, &[("accept", accept)]).await
 }
 
-/// The whole answer to a request with these headers and no body.
+/// Sends a request with these headers and no body, and returns the whole response.
 async fn ask(
     service: &KubeService,
     method: Method,
@@ -170,7 +170,7 @@ pub(super) async fn get(service: &KubeService, path: &str) -> TestResponse {
     request(service, Method::GET, path, "").await
 }
 
-/// The value of a metric, by the beginning of its line.
+/// Returns the value of a metric, found by the beginning of its line.
 pub(super) async fn metric(service: &KubeService, line: &str) -> f64 {
     let body = get(service, "/metrics").await.body;
     let text = String::from_utf8(body).expect("text");
@@ -298,7 +298,7 @@ async fn names_in_urls_are_percent_encoded() {
         (two.code, &two.json()["details"]),
         (StatusCode::NOT_FOUND, &json!({}))
     );
-    // A watch has no use for `timeout`, whatever it is.
+    // A watch ignores `timeout`, whatever it is.
     let path = "/api/v1/pods?timeout=x";
     let refused = get(&tier.service, path).await;
     assert_eq!(refused.code, StatusCode::BAD_REQUEST);
@@ -347,7 +347,7 @@ async fn json_and_protobuf_lists_are_whole_objects() {
             json.body == expected,
             "streamed JSON is the whole-object encoder's"
         );
-        // And back: what the JSON says is what the protobuf holds.
+        // And back: the JSON says what the protobuf holds.
         let mut again = Vec::new();
         let list = json.json();
         from_json(
@@ -396,7 +396,7 @@ async fn selectors_select_whoever_serves() {
         ] {
             let whole = get(&tier.service, &format!("/api/v1/pods?{query}")).await;
             assert_eq!(whole.names().len(), expected, "{arguments:?} {query}");
-            // And in pages: the same ones, and no word about how many remain.
+            // In pages: the same objects, and no remainingItemCount.
             let (mut names, mut token, mut requests) = (Vec::new(), String::new(), 0);
             loop {
                 let page = get(

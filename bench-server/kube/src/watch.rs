@@ -1,10 +1,11 @@
-//! WATCH: the state of a resource, then its changes, as one long answer.
+//! WATCH: the objects of a resource, then their changes, as one long response.
 //!
-//! - [`plan`]: where a watch begins, by the apiserver's table of resourceVersion and sendInitialEvents
-//! - [`body`]: the answer as it is sent: initial events from a view, then the cache's ring, then live
-//! - [`event_encoder`]: one event on the wire; [`event_buffer`]: many of them in one piece;
-//!   [`gzip`]: compressed
-//! - [`uncached`]: without a cache, one watch of storage for each client
+//! - [`plan`]: what the options ask for; [`start`]: the objects and the source of events that they
+//!   lead to
+//! - [`mod@body`]: the response's body: initial events, then the cache's history, then live events
+//! - [`event_encoder`]: one event on the wire; [`event_buffer`]: several in one piece; [`gzip`]:
+//!   compressed
+//! - [`uncached`]: without a cache, a watch of storage for each client
 
 pub mod body;
 pub mod event_encoder;
@@ -38,11 +39,12 @@ use crate::storage::error::storage_error;
 use crate::storage::list_reader::ListReader;
 
 impl ResourceHandler {
-    /// Answers a WATCH of all namespaces (`namespace` empty) or of one. `gzip` when the client takes it.
+    /// Watches the objects of all namespaces (`namespace` empty) or of one. `gzip` if the client
+    /// accepts it.
     ///
     /// # Errors
-    /// What is refused before the answer begins: bad options, a cache that is not ready. Everything later is
-    /// an ERROR event in an answer with code 200.
+    /// The Status of what is refused before the response begins: bad options, a cache that is not
+    /// ready. Later failures are an ERROR event in a response with code 200.
     pub async fn watch(
         &self,
         namespace: &str,
@@ -52,7 +54,7 @@ impl ResourceHandler {
     ) -> Result<WatchBody, Status> {
         options.validate_watch(self.gates.watch_list)?;
         let plan = WatchPlan::new(options, self.gates.watch_list)?;
-        let below = match namespace {
+        let namespace_prefix = match namespace {
             "" => String::new(),
             namespace => format!("{namespace}/"),
         };
@@ -64,7 +66,7 @@ impl ResourceHandler {
             options.field_selector,
             shard.unwrap_or_default()
         );
-        let interest = Arc::new(Interest::new(below, filter, &selectors));
+        let interest = Arc::new(Interest::new(namespace_prefix, filter, &selectors));
         if let Some(cache) = &self.cache
             && !cache.is_ready()
         {
@@ -102,7 +104,7 @@ impl ResourceHandler {
                 "a watch stream was requested by the client but etcd cannot report its progress",
             ));
         }
-        let state_at = async |revision| match cache.wait_until_fresh(revision).await {
+        let snapshot_at = async |revision| match cache.wait_until_fresh(revision).await {
             Ok(snapshot) => Ok(snapshot),
             Err(current) => Err(Status::too_large_resource_version(
                 revision as u64,
@@ -113,9 +115,9 @@ impl ResourceHandler {
         let snapshot = match plan.start {
             StartWith::InitialEvents(StartRevision::Any) => cache.snapshot(),
             StartWith::InitialEvents(StartRevision::Latest) => {
-                state_at(self.current_revision().await?).await?
+                snapshot_at(self.current_revision().await?).await?
             }
-            StartWith::InitialEvents(StartRevision::At(revision)) => state_at(revision).await?,
+            StartWith::InitialEvents(StartRevision::At(revision)) => snapshot_at(revision).await?,
             StartWith::EventsAfter(after) => {
                 let revision = match after {
                     StartRevision::Any => cache.snapshot().revision,
@@ -126,7 +128,7 @@ impl ResourceHandler {
                     .resume_after(revision)
                     .map_err(|too_old| Status::expired_watch(revision, too_old.floor))?;
                 return Ok(WatchStart {
-                    state: None,
+                    objects: None,
                     revision,
                     source: EventSource::Cache(cache.clone(), generation),
                     open: None,
@@ -134,7 +136,7 @@ impl ResourceHandler {
             }
         };
         Ok(WatchStart {
-            state: Some(cache.shard(&snapshot, interest.filter()).objects),
+            objects: Some(cache.shard(&snapshot, interest.filter()).objects),
             revision: snapshot.revision,
             source: EventSource::Cache(cache.clone(), snapshot.generation),
             open: Some(cache.open_list(&snapshot)),
@@ -161,7 +163,7 @@ impl ResourceHandler {
                     StartRevision::Any | StartRevision::Latest => self.current_revision().await?,
                 };
                 return Ok(WatchStart {
-                    state: None,
+                    objects: None,
                     revision,
                     source,
                     open: None,
@@ -171,7 +173,7 @@ impl ResourceHandler {
         let reader = ListReader {
             backend: &*self.backend,
             decoder: self.decoder(),
-            below: interest.below(),
+            namespace_prefix: interest.namespace_prefix(),
             start: "",
             revision: 0,
         };
@@ -181,7 +183,7 @@ impl ResourceHandler {
             return Err(Status::too_large_resource_version(wanted, current, 1));
         }
         Ok(WatchStart {
-            state: Some(ObjectSet::All(listed.tree)),
+            objects: Some(ObjectSet::All(listed.tree)),
             revision: listed.revision,
             source,
             open: None,

@@ -1,18 +1,19 @@
-//! Writes: POST, PUT, PATCH and DELETE, each one compare-and-write of one key in storage.
+//! Writes: POST, PUT, PATCH and DELETE, each of which compares and writes one key of storage.
 //!
-//! - [`handler`]: methods and URLs in, objects and Statuses out
-//! - [`body`]: bodies as they are sent; [`options`] and [`delete_options`]: what is asked for beside the object
+//! - [`handler`]: methods and paths in, objects and Statuses out
+//! - [`body`]: the request's body; [`options`] and [`delete_options`]: its options
 //! - [`prepare`]: what the server sets, keeps and refuses in an object; [`generate_name`]: names
-//!   that it makes up
-//! - [`patch`]: changes of an object
-//! - [`codec`]: an object as storage holds it; [`field_validation`]: fields that its kind does not have
-//! - [`guaranteed_update`]: read, change, write, and again when somebody else was faster
+//!   for `generateName`
+//! - [`patch`]: the three kinds of patches
+//! - [`codec`]: an object as storage holds it; [`field_validation`]: fields that its kind does not
+//!   have
+//! - [`guaranteed_update`]: reads, changes and writes an object, and again after a conflict
 //! - [`delete`]: one object, or all that a list selects
 //! - [`ttl_lease`]: events expire
 //!
-//! What a full apiserver does beyond this and nothing here does: admission (a namespace need not exist, and
-//! a new pod keeps the status that it was sent with), defaults of fields that no client here relies on,
-//! immutable fields, `managedFields`, server-side apply. docs/apiserver-differences.md has the list.
+//! Not done here, unlike in an apiserver: admission (a namespace need not exist, and a new pod
+//! keeps its status), defaults of fields that no client here relies on, immutable fields,
+//! `managedFields`, server-side apply. docs/apiserver-differences.md lists the differences.
 
 pub(crate) mod body;
 mod codec;

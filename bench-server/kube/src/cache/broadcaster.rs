@@ -1,11 +1,12 @@
-//! Who watches what, and handing events out.
+//! The watchers of a resource, and the delivery of events to their queues.
 //!
-//! Watchers that want the same are a group, whose filter looks at an event once. Groups are found by what
-//! their filter demands: one object by its key, the pods of one node by its name, one namespace by its
-//! prefix. Among those, watchers of a shard are found by the hash of the object. Only groups that demand none
-//! of these are tried for every event.
+//! Watchers with equal interests are a group, whose filter is asked once about an event. Groups are
+//! found by what their filter demands: one object by its key, the pods of a node by its name, a
+//! namespace by its prefix. Among those, watchers of a shard are found by the hash of the object.
+//! Only groups that demand none of these are tried for every event.
 //!
-//! - [`watcher_groups`]: the groups of one place; [`shard_ranges`]: which shards a hash belongs to
+//! - [`interest`]: what a watcher is interested in, and by what it is found
+//! - [`watcher_groups`]: the groups that are found by the same thing
 
 pub(crate) mod interest;
 mod watcher_groups;
@@ -23,7 +24,7 @@ use super::index::indexed_value;
 use super::watcher_queue::{Delivery, WatcherQueue};
 use crate::resource::Resource;
 
-/// Watchers by where they are looked up.
+/// Watchers by what they are found by.
 #[derive(Debug, Default)]
 struct IndexedWatchers {
     by_key: HashMap<Vec<u8>, WatcherGroups>,
@@ -37,11 +38,11 @@ struct IndexedWatchers {
 pub(crate) struct Broadcaster {
     resource: &'static Resource,
     watchers: Mutex<IndexedWatchers>,
-    /// Everything up to here was handed out.
+    /// Every event up to this revision has been delivered.
     revision: AtomicI64,
 }
 
-/// A watcher's place in a hub; dropping it leaves.
+/// A watcher's subscription. Dropping it unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     broadcaster: Arc<Broadcaster>,
@@ -49,15 +50,15 @@ pub(crate) struct Subscription {
     pub(crate) queue: Arc<WatcherQueue>,
 }
 
-/// The watchers of one event, and what they are told.
+/// An event type, and the queues of the watchers for whom the event is of that type.
 type Recipients = (EventType, Arc<Vec<Arc<WatcherQueue>>>);
 
-/// What became of an event.
+/// The result of a delivery.
 #[derive(Debug)]
 pub(crate) struct Broadcast {
-    /// Queues without room.
+    /// Queues that were full.
     pub(crate) blocked: Vec<(Arc<WatcherQueue>, Delivery)>,
-    /// Tests of a shard that failed, or would have.
+    /// Objects that are not in a watcher's shard, counted for each watcher.
     pub(crate) filtered: u64,
 }
 
@@ -70,17 +71,18 @@ impl Broadcaster {
         })
     }
 
-    /// Everything up to this revision is in the queues of those who want it.
+    /// Returns the revision up to which every event is in its watchers' queues.
     pub(crate) fn revision(&self) -> i64 {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// To be called after everything up to `revision` was handed out.
+    /// Sets the revision up to which every event has been delivered.
     pub(crate) fn publish(&self, revision: i64) {
         self.revision.store(revision, Ordering::Release);
     }
 
-    /// Joins: what is handed out from now on comes to the queue, which holds `capacity` events.
+    /// Subscribes a watcher: events that are delivered from now on go to its queue, which holds
+    /// `capacity` of them.
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         interest: Arc<Interest>,
@@ -96,7 +98,7 @@ impl Broadcaster {
         }
     }
 
-    /// Puts an event into every queue that wants it and has room.
+    /// Puts an event into the queues of its watchers that have room.
     pub(crate) fn broadcast(&self, event: &Arc<Event>) -> Broadcast {
         let mut blocked = Vec::new();
         let (recipients, filtered) = self.recipients(event);
@@ -115,7 +117,8 @@ impl Broadcaster {
         Broadcast { blocked, filtered }
     }
 
-    /// Looks up who may want the event under the lock, and asks their filters outside of it.
+    /// Returns who is to receive the event: finds the groups under the lock, and asks their filters
+    /// outside of it.
     fn recipients(&self, event: &Event) -> (Vec<Recipients>, u64) {
         let mut found = MatchedGroups::default();
         {
@@ -149,14 +152,14 @@ impl Broadcaster {
         (recipients, found.filtered)
     }
 
-    /// Closes every queue: what they were told no longer joins up with what comes.
+    /// Closes every queue, because the events that follow do not continue what their watchers have.
     pub(crate) fn close_all(&self) {
         for queue in self.queues() {
             queue.close();
         }
     }
 
-    /// The queues of all watchers that are there.
+    /// Returns the queues of all watchers.
     pub(crate) fn queues(&self) -> Vec<Arc<WatcherQueue>> {
         let watchers = self.watchers.lock();
         let maps = [&watchers.by_key, &watchers.by_field, &watchers.by_namespace];
@@ -186,7 +189,7 @@ impl IndexedWatchers {
         }
     }
 
-    /// Removes a place where nobody is left.
+    /// Removes the groups of a key that has no watchers left.
     fn prune(&mut self, lookup_key: &LookupKey) {
         let (map, key) = match lookup_key {
             LookupKey::Key(key) => (&mut self.by_key, key),

@@ -1,8 +1,9 @@
-//! Is the cache what storage holds? Asked every five minutes or so, as upstream's consistency detector does.
+//! Compares the cache with storage every five to seven and a half minutes, as k8s.io/apiserver's
+//! consistency checker does.
 //!
-//! Both are read at one revision and reduced to a digest of every object's key and revision. Where they
-//! differ, older states are no longer served from the cache until a later look finds both alike: they would
-//! repeat the mistake for as long as they are kept.
+//! Both are read at one revision, and the keys and revisions of all objects are hashed. If the
+//! hashes differ, past snapshots are not served until they are equal again: they would repeat the
+//! difference for as long as they are kept.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -19,21 +20,21 @@ use crate::resource::object::Object;
 use crate::storage::bulk_load::ListChunk;
 use crate::storage::list_reader::{ListReader, StreamSupport};
 
-/// Time between two looks at least; at most half as much is added by chance, so that servers which were
-/// started together do not list together.
+/// The shortest time between two comparisons. Up to half of it is added at random, so that servers
+/// which were started together do not list together.
 const PERIOD: Duration = Duration::from_secs(300);
 
 /// Objects that are added to a digest before other tasks of the thread get their turn.
-const TURN: u64 = 4_096;
+const OBJECTS_PER_TURN: u64 = 4_096;
 
-/// What a look found.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Equal,
     Different,
 }
 
-/// FNV-1 with 64 bits (multiply, then exclusive or) over `KEY/REVISION` of each object.
+/// FNV-1, 64 bits (multiply, then exclusive or), of `KEY/REVISION` of each object.
 #[derive(Debug, PartialEq, Eq)]
 struct Digest(u64);
 
@@ -73,7 +74,10 @@ impl WatchCache {
                 Ok(Comparison::Equal) => "success",
                 Ok(Comparison::Different) => "failure",
                 Err(error) => {
-                    tracing::debug!("{}: cannot be compared: {error}", self.resource.name);
+                    tracing::debug!(
+                        "{}: cannot compare the watch cache with storage: {error}",
+                        self.resource.name
+                    );
                     "error"
                 }
             };
@@ -81,8 +85,11 @@ impl WatchCache {
             let Ok(finding) = found else { continue };
             if finding == Comparison::Different {
                 tracing::error!(
-                    "{}: the cache is not what storage holds; its older states are not served",
-                    self.resource.name
+                    "{}: the watch cache differs from storage at revision {}; until a check finds no \
+                     difference, lists at exact revisions are read from storage. The next initial \
+                     list, as after a restart, replaces the cache",
+                    self.resource.name,
+                    snapshot.revision
                 );
             }
             self.change(|state| {
@@ -91,8 +98,8 @@ impl WatchCache {
                 }
                 state.inconsistent = finding == Comparison::Different;
                 if state.inconsistent {
-                    let kept = state.past_snapshot();
-                    state.past_snapshots.reset(state.revision, kept);
+                    let snapshot = state.past_snapshot();
+                    state.past_snapshots.reset(state.revision, snapshot);
                 }
             });
         }
@@ -107,7 +114,7 @@ impl WatchCache {
         let reader = ListReader {
             backend,
             decoder: self.decoder(),
-            below: "",
+            namespace_prefix: "",
             start: "",
             revision: snapshot.revision,
         };
@@ -117,7 +124,7 @@ impl WatchCache {
             while let Some(chunk) = incoming.recv().await {
                 chunk.each(|key, value, mod_revision| {
                     let key = reader.decoder.relative_key(key);
-                    // What does not decode is not in the cache, and known not to be.
+                    // Values that do not decode are not in the cache, which is no difference.
                     if Object::is_readable(self.resource, value) {
                         stored.add(key, mod_revision);
                     }
@@ -138,7 +145,7 @@ async fn cached(snapshot: &Snapshot) -> Digest {
     let mut iter = snapshot.tree.cursor(KeyRange::From(b""));
     while let Some(object) = iter.next_ref() {
         digest.add(Item::key(object), object.mod_revision());
-        if iter.remaining().is_multiple_of(TURN) {
+        if iter.remaining().is_multiple_of(OBJECTS_PER_TURN) {
             tokio::task::yield_now().await;
         }
     }

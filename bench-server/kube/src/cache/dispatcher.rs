@@ -1,4 +1,4 @@
-//! The task that hands a cache's events to its watchers, in order, and gives up on those who do not keep up.
+//! Delivers the cache's events to its watchers, in order, and closes watchers that do not keep up.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::metrics::Metrics;
 use crate::metrics::watch::Stage;
 use crate::resource::Resource;
 
-/// Revisions between the reader of storage's watch and the dispatcher.
+/// Revisions that wait between storage's watch and the dispatcher.
 pub(super) const QUEUE: usize = 100;
 
-/// What the dispatcher is given.
+/// A message to the dispatcher.
 #[derive(Debug)]
 pub(super) enum Batch {
-    /// Everything of a revision.
+    /// All events of a revision.
     Events {
         revision: i64,
-        /// None, when storage only reports how far it is.
+        /// None, if storage only reports its progress.
         events: Vec<Arc<Event>>,
         /// When storage's watch delivered them.
         received: Instant,
     },
-    /// Answered when everything before was handed out.
+    /// To be answered when everything before it has been delivered.
     Flush(oneshot::Sender<()>),
 }
 
 impl Batch {
-    /// There is nothing up to `revision` that was not handed over before.
+    /// Returns a batch without events: storage has reported its progress.
     pub(super) fn reached(revision: i64) -> Self {
         Self::Events {
             revision,
@@ -41,7 +41,7 @@ impl Batch {
     }
 }
 
-/// Runs until nothing more can come.
+/// Delivers until the sender is dropped.
 pub(super) async fn run(
     broadcaster: &Broadcaster,
     mut batches: mpsc::Receiver<Batch>,
@@ -57,7 +57,7 @@ pub(super) async fn run(
                 received,
             } => (revision, events, received),
             Batch::Flush(done) => {
-                // Whoever asked may have gone away.
+                // The receiver may have gone.
                 done.send(()).ok();
                 continue;
             }
@@ -74,7 +74,8 @@ pub(super) async fn run(
     }
 }
 
-/// First to everybody who has room, then to the others as they get room, as long as the budget lasts.
+/// Delivers to all watchers that have room, then to the others as they get room, while the time
+/// budget lasts.
 async fn broadcast(
     broadcaster: &Broadcaster,
     event: &Arc<Event>,

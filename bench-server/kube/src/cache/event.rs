@@ -1,4 +1,4 @@
-//! One change of one object, as watchers are told about it.
+//! A change of an object, as watchers receive it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,19 +8,19 @@ use parking_lot::Mutex;
 use crate::resource::object::Object;
 use crate::resource::representation::Representation;
 
-/// What a watcher is told about an object.
+/// The type of an event for a watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// It is there now, for this watcher.
+    /// The object exists for this watcher from now on.
     Added,
     /// It has changed.
     Modified,
-    /// It is gone, or no longer selected.
+    /// The object is deleted, or no longer selected.
     Deleted,
 }
 
 impl EventType {
-    /// The word on the wire.
+    /// Returns the type's name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -29,8 +29,8 @@ impl EventType {
         }
     }
 
-    /// What a watcher is told whose filter passes the old object, the new one, or both: an object that stops
-    /// being selected is deleted for that watcher. `None`: nothing.
+    /// Returns the type for a watcher whose filter selects the old object, the new one, or both:
+    /// one that is no longer selected is deleted for this watcher. `None` if it selects neither.
     pub(crate) fn of(old_passes: bool, new_passes: bool) -> Option<Self> {
         match (old_passes, new_passes) {
             (false, true) => Some(Self::Added),
@@ -41,18 +41,20 @@ impl EventType {
     }
 }
 
-/// A change: one object before and after a revision, at least one of the two.
+/// A change of one object by a revision: what it was, what it is, or both.
 #[derive(Debug)]
 pub struct Event {
     revision: i64,
     old: Option<Object>,
     new: Option<Object>,
-    /// The old object under the revision of the change; made for the first watcher that is told of an end.
+    /// The old object with the revision of its deletion, made for the first watcher that receives
+    /// it.
     last: OnceLock<Option<Object>>,
 }
 
 impl Event {
-    /// `None` when there is no object before or after: nobody can have seen it.
+    /// Returns the event; `None` if there is no object before or after, so that nobody has seen
+    /// one.
     pub(crate) fn new(revision: i64, old: Option<Object>, new: Option<Object>) -> Option<Self> {
         (old.is_some() || new.is_some()).then(|| Self {
             revision,
@@ -62,29 +64,29 @@ impl Event {
         })
     }
 
-    /// Revision of the change.
+    /// Returns the revision of the change.
     pub fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// Key below the resource's prefix.
+    /// Returns the object's key below the resource's prefix.
     pub fn key(&self) -> &[u8] {
         let object = self.new.as_ref().or(self.old.as_ref());
         object.map_or(&[], Object::key)
     }
 
-    /// The object before.
+    /// Returns the object before the change.
     pub fn old(&self) -> Option<&Object> {
         self.old.as_ref()
     }
 
-    /// The object after.
+    /// Returns the object after the change.
     pub fn new_object(&self) -> Option<&Object> {
         self.new.as_ref()
     }
 
-    /// The object that goes out with an event of this type: the new one, or for an end the old content under
-    /// the revision of the end.
+    /// Returns the object that is sent with an event of this type: the new one, or for a deletion
+    /// the old one with the revision of the deletion.
     pub fn object(&self, event_type: EventType) -> Option<&Object> {
         match event_type {
             EventType::Added | EventType::Modified => self.new.as_ref(),
@@ -96,11 +98,12 @@ impl Event {
     }
 }
 
-/// What an event was encoded to: the form of its object, and what the watcher is told.
+/// What an encoding of an event is cached by.
 pub(crate) type EncodingKey = (Representation, EventType);
 
-/// An event on its way to watchers, with what it was encoded to: each form is made once, whoever asks first,
-/// and kept as long as some watcher has it to send. The ring keeps the event alone.
+/// An event that is being delivered, with a cache of its encodings, as apiserver's `cachingObject`.
+/// Each is made once, by the watcher that needs it first, and kept while a watcher has the event to
+/// send. The history keeps the event alone.
 #[derive(Debug)]
 pub struct CachingEvent {
     event: Arc<Event>,
@@ -108,7 +111,7 @@ pub struct CachingEvent {
 }
 
 impl CachingEvent {
-    /// Nothing is encoded yet.
+    /// Returns the event without any encoding.
     pub fn new(event: Arc<Event>) -> Self {
         Self {
             event,
@@ -116,13 +119,13 @@ impl CachingEvent {
         }
     }
 
-    /// The event.
+    /// Returns the event.
     pub fn event(&self) -> &Event {
         &self.event
     }
 
-    /// The encoding in this form, made now when nobody has made it before. Those who want another one do
-    /// not wait meanwhile.
+    /// Returns the encoding for `key`, made now if no watcher has made it. Who needs another one
+    /// does not wait for it.
     pub(crate) fn encoded(&self, key: EncodingKey, make: impl FnOnce() -> Bytes) -> Bytes {
         let slot = {
             let mut encoded = self.encoded.lock();

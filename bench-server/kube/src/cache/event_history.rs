@@ -1,7 +1,8 @@
 //! The latest events of a resource, from which watches are resumed.
 //!
-//! It grows while a full ring holds less than [`FRESH`] of history and shrinks while a quarter of it would
-//! be enough, as upstream's does, so that a busy resource keeps as much time as a quiet one.
+//! Its capacity doubles while it holds less than [`FRESH`] of history, and halves while a quarter
+//! of it holds more, as k8s.io/apiserver's watch cache does, so that a busy resource has as much
+//! history as a quiet one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,21 +12,21 @@ use tokio::time::Instant;
 
 use super::event::Event;
 
-/// History that a ring should hold.
+/// How much history it should hold.
 const FRESH: Duration = Duration::from_secs(75);
-/// Events that a ring may always hold.
+/// The least capacity, events.
 const FEWEST: usize = 100;
-/// Events that a ring holds at most.
+/// The greatest capacity, events.
 const MOST: usize = 102_400;
 
-/// A watch that begins before the ring does.
+/// A watch cannot begin so early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooOld {
     /// The oldest revision after which every event is still there.
     pub floor: i64,
 }
 
-/// A change of a ring's capacity.
+/// A change of the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resized {
     Grown,
@@ -37,9 +38,9 @@ pub(crate) enum Resized {
 pub(crate) struct EventHistory {
     events: VecDeque<(Instant, Arc<Event>)>,
     capacity: usize,
-    /// Revision of the last list, or of the last event that was dropped since.
+    /// Revision of the initial list, or of the last event that was dropped since.
     dropped: i64,
-    /// Whether an event was dropped since the list.
+    /// Whether an event was dropped since the initial list.
     evicted: bool,
 }
 
@@ -55,14 +56,14 @@ impl Default for EventHistory {
 }
 
 impl EventHistory {
-    /// Forgets everything: what there is was listed at `revision`.
+    /// Drops everything and begins after a list at `revision`.
     pub(crate) fn reset(&mut self, revision: i64) {
         self.events.clear();
         self.dropped = revision;
         self.evicted = false;
     }
 
-    /// Events that fit.
+    /// Returns the number of events that fit.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -78,7 +79,7 @@ impl EventHistory {
         resized
     }
 
-    /// The oldest revision after which every event is there.
+    /// Returns the oldest revision after which every event is there.
     pub(crate) fn floor(&self) -> i64 {
         match self.events.front() {
             Some((_, oldest)) if self.evicted => self.dropped.max(oldest.revision() - 1),
@@ -86,10 +87,10 @@ impl EventHistory {
         }
     }
 
-    /// About `most` events after `revision`, the oldest first and whole revisions only.
+    /// Returns about `most` events after `revision`, the oldest first, and whole revisions only.
     ///
     /// # Errors
-    /// Some of them are not there any more.
+    /// Some of them have been dropped.
     pub(crate) fn after(&self, revision: i64, most: usize) -> Result<Vec<Arc<Event>>, TooOld> {
         let floor = self.floor();
         if revision < floor {
@@ -130,7 +131,7 @@ impl EventHistory {
         None
     }
 
-    /// Drops the oldest revision; a part of one would be resumed as if it were whole.
+    /// Drops the oldest revision as a whole: a watch would take a part of it for all.
     fn evict(&mut self) {
         let Some((_, oldest)) = self.events.pop_front() else {
             return;

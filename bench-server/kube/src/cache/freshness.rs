@@ -1,8 +1,9 @@
-//! Waiting until a cache has reached a revision, and making storage say that it has.
+//! Waits until the cache has reached a revision, and requests storage's progress meanwhile.
 //!
-//! A quiet resource's watch says nothing, so while somebody waits, storage is asked every 100 ms how far it
-//! has delivered; with nobody waiting nothing is sent (KEP-2340). Who begins to wait has the first request
-//! sent at once: the last one may have been answered just before the revision that is waited for.
+//! The watch of a quiet resource sends nothing. So while anybody waits, storage is asked every 100
+//! ms how far its watch has come; while nobody waits it is not asked (KEP-2340). The first request
+//! is sent as soon as somebody begins to wait: the response to an earlier one may be from before
+//! the revision that is waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,23 +16,23 @@ use tokio::time::{sleep, timeout};
 use crate::metrics::Metrics;
 use crate::resource::Resource;
 
-/// How long a read waits for the cache.
+/// The longest time that a read waits for the cache.
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time between progress requests.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Time between two requests at least, however many begin to wait.
+/// The shortest time between two requests, however many begin to wait.
 const MIN_PROGRESS_GAP: Duration = Duration::from_millis(2);
 
-/// How far the cache is: sent to waiters after the state itself was published.
+/// How far the cache is. Published after the state itself can be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) ready: bool,
     pub(crate) revision: i64,
-    /// Whether storage's word on its progress can be believed; `None` while that is not known.
+    /// Whether storage reports progress that can be relied on; `None` until it has said so.
     pub(crate) progress: Option<bool>,
 }
 
-/// The cache's position, and who waits for it.
+/// The cache's position, and how many wait for it.
 #[derive(Debug)]
 pub(crate) struct Freshness {
     position: watch::Sender<Position>,
@@ -50,16 +51,16 @@ impl Default for Freshness {
 }
 
 impl Freshness {
-    /// Where the cache is now.
+    /// Returns the cache's position.
     pub(crate) fn position(&self) -> Position {
         *self.position.borrow()
     }
 
-    /// Tells waiters; to be called after the state at `position` can be read.
+    /// Publishes a position, once the state at it can be read.
     pub(crate) fn publish(&self, position: Position) {
         let before = self.position.send_replace(position);
         if before.progress != position.progress {
-            // Who waits already may be helped from now on.
+            // A request may help those who wait already.
             self.arrived.notify_one();
         }
     }
@@ -68,8 +69,8 @@ impl Freshness {
         self.position().progress == Some(true) && self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// Waits until the cache is ready and not older than `revision`, for [`WAIT_TIMEOUT`] at most. `false`
-    /// when it did not get there.
+    /// Waits until the cache is ready and has reached `revision`, for [`WAIT_TIMEOUT`] at most.
+    /// Returns whether it has.
     pub(crate) async fn wait_until_fresh(&self, revision: i64) -> bool {
         let fresh = |position: &Position| position.ready && position.revision >= revision;
         if fresh(&self.position()) {
@@ -83,8 +84,8 @@ impl Freshness {
         )
     }
 
-    /// Asks storage for progress while anybody waits, and never a storage whose answer may overtake its
-    /// events; runs as long as the cache.
+    /// Requests storage's progress while anybody waits, for as long as the cache runs. A storage
+    /// whose progress may overtake its events is never asked.
     pub(crate) async fn request_progress(
         &self,
         backend: Arc<dyn KubernetesEtcd>,
@@ -100,7 +101,7 @@ impl Freshness {
                     tracing::debug!("{}: progress request failed: {error}", resource.name);
                 }
                 sleep(MIN_PROGRESS_GAP).await;
-                // Until the next tick, or until somebody else begins to wait.
+                // Until the interval is over, or somebody else begins to wait.
                 timeout(
                     PROGRESS_INTERVAL - MIN_PROGRESS_GAP,
                     self.arrived.notified(),
@@ -112,7 +113,7 @@ impl Freshness {
     }
 }
 
-/// One waiter; counted as long as it lives, so that a caller that goes away is not waited for.
+/// Counts a waiter until it is dropped, so that one that goes away is not waited for.
 struct Waiting<'a>(&'a Freshness);
 
 impl<'a> Waiting<'a> {

@@ -1,10 +1,11 @@
-//! Which objects have a value: an index on `spec.nodeName`, on labels that somebody has selected by, and on the
-//! hash of uids ([`uid`]).
+//! Which objects have a value: indexes on `spec.nodeName`, on labels that selectors have named, and
+//! on the hash of uids ([`UidIndex`]).
 //!
-//! For each value there is a tree of the objects that have it, in key order like the cache itself, so that
-//! what an index finds is paged and encoded as the whole is. Everything is persistent: an index is part of a
-//! view and is cloned in constant time. A label costs nothing before a selector names it; then the index is
-//! built beside the running cache ([`build`]), and kept until [`MOST_LABELS`] others were used more recently.
+//! For each value there is a tree of the objects that have it, in key order like the cache itself,
+//! so that what an index finds is paged and encoded as the whole is. Indexes are persistent: they
+//! are part of a snapshot and cloned in constant time. A label costs nothing until a selector names
+//! it. Its index is then built beside the running cache ([`build`]), and kept until [`MOST_LABELS`]
+//! others have been used more recently.
 
 pub(super) mod build;
 #[cfg(test)]
@@ -24,48 +25,50 @@ use crate::resource::object::Object;
 use crate::shard::object_set::ObjectSet;
 use crate::shard::uid_index::UidIndex;
 
-/// The field that is always indexed, for resources that have it: kubelets list and watch by it.
+/// The field that is indexed, for resources that have it: kubelets list and watch by it.
 pub(crate) const INDEXED_FIELD: &str = "spec.nodeName";
 
-/// The index on [`INDEXED_FIELD`] in metrics, by upstream's name.
+/// The name in metrics of the index on [`INDEXED_FIELD`]: an apiserver's.
 const FIELD_INDEX: &str = "f:spec.nodeName";
 
-/// The index on the hash of uids in metrics.
+/// The name in metrics of the index on the hash of uids.
 const UID_INDEX: &str = "h:metadata.uid";
 
-/// Finding namespaces by their hash in metrics: the cache's own order is their index.
+/// The name in metrics of finding namespaces by their hash, for which the cache's own order is the
+/// index.
 const NAMESPACE_INDEX: &str = "h:metadata.namespace";
 
-/// What metrics call every index on a label: clients choose the labels, and a name for each would be a time series
-/// for each.
+/// The name in metrics of every index on a label. Clients choose labels, so a name for each would
+/// be a time series for each.
 const LABEL_INDEX: &str = "l:*";
 
-/// Labels that are indexed at the same time.
+/// The most labels that are indexed at the same time.
 const MOST_LABELS: usize = 16;
 
-/// The objects of several values are merged from the index only while they are at most one in so many of all;
-/// beyond that, looking at every object is no slower.
+/// The objects of several values are merged only if they are at most this part of all, as its
+/// reciprocal. Otherwise reading every object is no slower.
 const SMALL_PART: u64 = 8;
 
-/// A shard that is this part of everything, or more, is found by walking over all objects and testing their hashes:
-/// to test 64 takes no longer than to merge one in by its key, which must be fetched from memory.
+/// A shard of at least this part of all hashes is found by testing the hash of every object.
+/// Testing 64 hashes takes no longer than merging one object by its key, which has to be fetched
+/// from memory.
 const PASSED_OVER: f64 = 1.0 / 64.0;
 
-/// Orders the uses of indexes, to find the one that was not used for longest.
+/// Numbers the uses of indexes, to find the least recently used one.
 static USES: AtomicU64 = AtomicU64::new(1);
 
-/// Whether the resource has [`INDEXED_FIELD`].
+/// Returns whether the resource has [`INDEXED_FIELD`].
 pub(crate) fn has_indexed_field(resource: &Resource) -> bool {
     let mut paths = resource.selectable.unwrap_or_default().iter();
     paths.any(|(path, _)| *path == INDEXED_FIELD)
 }
 
-/// The value of [`INDEXED_FIELD`] in an object of a resource.
+/// Returns the value of [`INDEXED_FIELD`] of an object.
 pub(crate) fn indexed_value<'o>(resource: &Resource, object: &'o Object) -> &'o [u8] {
     field_of(resource, object, INDEXED_FIELD)
 }
 
-/// The objects that have one value.
+/// The objects with one value.
 #[derive(Debug, Clone)]
 struct ValueBucket {
     value: Arc<[u8]>,
@@ -79,7 +82,7 @@ impl Item for ValueBucket {
         &self.value
     }
 
-    /// Objects, so that the tree of buckets knows how many it holds in all.
+    /// The number of objects, so that the tree of buckets knows how many it holds in all.
     fn weight(&self) -> u64 {
         self.objects.len()
     }
@@ -94,9 +97,9 @@ struct ValueIndex {
 }
 
 impl ValueIndex {
-    /// Collects the objects that have a value.
+    /// Indexes the objects that have a value.
     fn build(objects: &Tree<Object>, value: impl Fn(&Object) -> Option<&[u8]>) -> Self {
-        // Collected by hash first: the trees then grow in place.
+        // Grouped in a hash map first, where the trees grow in place.
         let mut by_value: HashMap<Vec<u8>, Tree<Object>> = HashMap::new();
         let mut iter = objects.cursor(KeyRange::From(b""));
         while let Some(object) = iter.next_ref() {
@@ -119,7 +122,7 @@ impl ValueIndex {
     }
 
     fn insert(&mut self, value: &[u8], object: &Object) {
-        // Taken out first: the bucket's tree is then changed in place where no view shares it.
+        // Removed first: its tree is then changed in place if no snapshot shares it.
         let mut bucket = self.buckets.remove(value).unwrap_or_else(|| ValueBucket {
             value: Arc::from(value),
             objects: Tree::default(),
@@ -142,7 +145,7 @@ impl ValueIndex {
         bucket.map_or_else(Tree::default, |bucket| bucket.objects.clone())
     }
 
-    /// How many objects have one of these values (none given: any value).
+    /// Returns how many objects have one of these values (none given: any value).
     fn count(&self, values: &[String]) -> u64 {
         if values.is_empty() {
             return self.buckets.weight();
@@ -154,7 +157,7 @@ impl ValueIndex {
         counts.sum()
     }
 
-    /// The objects that have one of these values (none given: any value).
+    /// Returns the objects that have one of these values (none given: any value).
     fn union(&self, values: &[String]) -> Tree<Object> {
         match values {
             [value] => self.with(value.as_bytes()),
@@ -183,7 +186,7 @@ pub(crate) struct LabelIndex {
 }
 
 impl LabelIndex {
-    /// Collects the objects that have the label, at the cost of a look at every object.
+    /// Indexes the objects that have the label; reads every object.
     pub(crate) fn build(label: &str, objects: &Tree<Object>) -> Self {
         Self {
             label: label.into(),
@@ -192,7 +195,7 @@ impl LabelIndex {
         }
     }
 
-    /// Accounts for a change of one object.
+    /// Applies a change of one object.
     pub(crate) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
         if let Some(old) = old
             && let Some(value) = label_of(old, &self.label)
@@ -207,17 +210,17 @@ impl LabelIndex {
     }
 }
 
-/// What an index finds.
+/// Objects that an index has found, or all.
 #[derive(Debug)]
 pub(crate) struct Candidates {
     /// In key order.
     pub(crate) objects: ObjectSet,
-    /// The index, as metrics name it; empty for none.
+    /// The name of the index in metrics; empty without one.
     pub(crate) index: &'static str,
 }
 
 impl Candidates {
-    /// These, as no index found them.
+    /// Returns all objects, without an index.
     pub(crate) fn all(objects: Tree<Object>) -> Self {
         Self {
             objects: ObjectSet::All(objects),
@@ -234,7 +237,7 @@ pub(crate) enum NewIndex {
 }
 
 impl NewIndex {
-    /// Accounts for a change of one object.
+    /// Applies a change of one object.
     pub(crate) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
         match self {
             Self::Label(label) => label.change(old, new),
@@ -248,12 +251,12 @@ impl NewIndex {
 pub(crate) struct Indexes {
     field: Option<ValueIndex>,
     labels: Vec<LabelIndex>,
-    /// Built when somebody asks for a shard.
+    /// Built when a shard is first asked for.
     uids: Option<UidIndex>,
 }
 
 impl Indexes {
-    /// Of an older state, for which no other index is kept.
+    /// Returns the indexes of a past snapshot, for which no other is kept.
     pub(crate) fn of_uids(uids: Option<UidIndex>) -> Self {
         Self {
             uids,
@@ -261,17 +264,18 @@ impl Indexes {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no index.
     pub(crate) fn is_empty(&self) -> bool {
         self.field.is_none() && self.labels.is_empty() && self.uids.is_none()
     }
 
-    /// Objects by the hash of their uid.
+    /// Returns the objects by the hash of their uid.
     pub(crate) fn uids(&self) -> Option<&UidIndex> {
         self.uids.as_ref()
     }
 
-    /// The index on [`INDEXED_FIELD`], where the resource has it; labels come as they are asked for.
+    /// Builds the index on [`INDEXED_FIELD`], if the resource has it. Labels are indexed when they
+    /// are used.
     pub(crate) fn build(resource: &Resource, objects: &Tree<Object>) -> Self {
         if !has_indexed_field(resource) {
             return Self::default();
@@ -284,7 +288,7 @@ impl Indexes {
         }
     }
 
-    /// Accounts for a change of one object.
+    /// Applies a change of one object.
     pub(crate) fn change(
         &mut self,
         resource: &Resource,
@@ -307,7 +311,7 @@ impl Indexes {
         }
     }
 
-    /// Takes a new index in: one on a label in the place of the least recently used one when there are many.
+    /// Adds a new index. With [`MOST_LABELS`] labels it replaces the least recently used one.
     pub(crate) fn add(&mut self, index: NewIndex) {
         let label = match index {
             NewIndex::Label(label) => label,
@@ -325,14 +329,15 @@ impl Indexes {
         self.labels.push(label);
     }
 
-    /// The first label that the filter demands and that is not indexed.
+    /// Returns the first label that the filter demands and that has no index.
     pub(crate) fn missing_label<'f>(&self, filter: &'f Filter) -> Option<&'f str> {
         let indexed = |key: &str| self.labels.iter().any(|label| &*label.label == key);
         let mut demanded = filter.demands_labels().map(|(key, _)| key);
         demanded.find(|key| !indexed(key))
     }
 
-    /// The shard of a view's objects that the filter demands; `None` where they have no index.
+    /// Returns the objects of the shard that the filter demands; `None` without a shard or its
+    /// index.
     pub(crate) fn shard(&self, filter: &Filter, objects: &Tree<Object>) -> Option<Candidates> {
         let selector = filter.indexed_shard()?;
         Some(match selector.key() {
@@ -351,8 +356,8 @@ impl Indexes {
         })
     }
 
-    /// The fewest objects, in key order, among which all are that the filter selects; `None` where no index
-    /// says anything useful. Costs O(log n), or O(objects found) where several values are asked for.
+    /// Returns the fewest objects, in key order, that include all which the filter selects; `None`
+    /// if no index helps. Costs O(log n), or O(objects found) for several values.
     pub(crate) fn candidates(&self, filter: &Filter, everything: u64) -> Option<Candidates> {
         let mut best: Option<(u64, &ValueIndex, &[String])> = None;
         for (key, values) in filter.demands_labels() {

@@ -1,4 +1,4 @@
-//! The initial list: everything that storage holds of a resource becomes the state of its cache.
+//! The initial list: reads everything that storage has of a resource into the cache.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::index::{Indexes, build};
 use crate::storage::list_reader::{ListReader, StreamSupport};
 
 impl WatchCache {
-    /// Lists everything; answers the revision at which that is true.
+    /// Lists everything, replaces the state by it, and returns its revision.
     pub(super) async fn initial_list(
         &self,
         backend: &dyn KubernetesEtcd,
@@ -19,15 +19,15 @@ impl WatchCache {
         let reader = ListReader {
             backend,
             decoder: self.decoder(),
-            below: "",
+            namespace_prefix: "",
             start: "",
             revision: 0,
         };
-        // Beside the list: what storage says about itself is known while a long first list is read.
+        // Concurrently, because reading a large resource takes long.
         let (listed, ()) = tokio::join!(reader.read(streams), self.check_progress_support(backend));
         let listed = listed?;
         tracing::info!(
-            "{}: {} objects at revision {}",
+            "{}: the watch cache has {} objects at revision {}",
             self.resource.name,
             listed.tree.len(),
             listed.revision
@@ -49,8 +49,8 @@ impl WatchCache {
             state.revision = listed.revision;
             state.tree = listed.tree;
             state.indexes = Arc::new(indexes);
-            let kept = state.past_snapshot();
-            state.past_snapshots.reset(listed.revision, kept);
+            let snapshot = state.past_snapshot();
+            state.past_snapshots.reset(listed.revision, snapshot);
             state.inconsistent = false;
             state.ready = true;
         });

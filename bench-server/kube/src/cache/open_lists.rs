@@ -1,4 +1,4 @@
-//! Figures of lists that are being sent, read from the caches at scrape time.
+//! Metrics of lists that are being sent, read from the caches when metrics are scraped.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::WatchCache;
 use crate::metrics::labels::ByResource;
 
-/// What lists and initial events read of these caches.
+/// What lists, and initial events of watches, keep of these caches' snapshots.
 #[derive(Debug)]
 pub(crate) struct OpenListCollector {
     caches: Vec<Arc<WatchCache>>,

@@ -1,4 +1,4 @@
-//! Older states of a cache, kept for pages and exact reads.
+//! What the cache held at earlier revisions, for pages and exact lists (KEP-4988).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,31 +9,33 @@ use tokio::time::Instant;
 use crate::resource::object::Object;
 use crate::shard::uid_index::UidIndex;
 
-/// How long a state is kept at least, while there are not too many.
+/// How long a snapshot is kept at least, unless there are too many.
 const KEEP: Duration = Duration::from_secs(75);
-/// States kept whatever their age.
+/// The number of snapshots that are kept at any age.
 const FEWEST: usize = 100;
-/// States kept at most. Each pins the nodes that later writes replaced, some kilobytes.
+/// The most snapshots that are kept. Each keeps the tree nodes that later writes have replaced, a
+/// few KiB.
 const MOST: usize = 4_096;
 
-/// A state that is kept.
+/// What the cache held after a revision.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PastSnapshot {
     pub(crate) objects: Tree<Object>,
-    /// The index that shards are read from, if it was there. Others are kept for the latest state only.
+    /// The index that shards are read from, if it existed then. Other indexes are kept for the
+    /// latest state only.
     pub(crate) uids: Option<UidIndex>,
-    /// Bytes of objects that had been replaced or deleted by then, ever.
+    /// Bytes of all objects that had been replaced or deleted by then.
     pub(crate) replaced_bytes: u64,
 }
 
-/// The states after each revision, oldest first.
+/// The snapshots after each revision, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct PastSnapshots {
     states: VecDeque<(i64, Instant, PastSnapshot)>,
 }
 
 impl PastSnapshots {
-    /// Forgets all and begins with the state at `revision`.
+    /// Drops all and keeps the state at `revision`.
     pub(crate) fn reset(&mut self, revision: i64, state: PastSnapshot) {
         self.states.clear();
         self.states.push_back((revision, Instant::now(), state));
@@ -50,15 +52,15 @@ impl PastSnapshots {
         }
     }
 
-    /// Adds to the latest state the index that was built for it.
+    /// Adds an index that was built for the latest snapshot.
     pub(crate) fn index_latest(&mut self, uids: &UidIndex) {
         if let Some((.., latest)) = self.states.back_mut() {
             latest.uids = Some(uids.clone());
         }
     }
 
-    /// The state at `revision`: the newest one that is not newer. `None` when it is not kept any more.
-    /// The caller knows that the cache has reached `revision`.
+    /// Returns the snapshot at `revision`: the newest one that is not newer. `None` if it is no
+    /// longer kept. The caller makes sure that the cache has reached `revision`.
     pub(crate) fn at(&self, revision: i64) -> Option<&PastSnapshot> {
         let after = self.states.partition_point(|(kept, ..)| *kept <= revision);
         self.states
@@ -66,19 +68,20 @@ impl PastSnapshots {
             .map(|(.., state)| state)
     }
 
-    /// Forgets what storage has forgotten; the latest state stays.
+    /// Drops the snapshots from before `revision`, to which storage has been compacted. The latest
+    /// one stays.
     pub(crate) fn compact(&mut self, revision: i64) {
         while self.states.len() > 1 && self.states[0].0 < revision {
             self.states.pop_front();
         }
     }
 
-    /// The oldest state.
+    /// Returns the oldest snapshot.
     pub(crate) fn oldest(&self) -> Option<&PastSnapshot> {
         self.states.front().map(|(.., state)| state)
     }
 
-    /// How many are kept.
+    /// Returns how many snapshots are kept.
     pub(crate) fn len(&self) -> usize {
         self.states.len()
     }

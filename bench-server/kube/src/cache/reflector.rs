@@ -1,4 +1,5 @@
-//! Filling a cache and keeping it current, for as long as the tier runs.
+//! Keeps the cache current for as long as the tier runs: lists, then watches, as client-go's
+//! reflector does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +22,9 @@ use crate::metrics::watch::Stage;
 use crate::resource::object::Object;
 use crate::storage::list_reader::StreamSupport;
 
-/// How often storage is asked what it compacted.
+/// How often storage is asked up to which revision it has been compacted.
 const COMPACTION_POLL: Duration = Duration::from_secs(15);
-/// Pauses between attempts to list or watch again.
+/// Pauses before attempts to list or watch again.
 const BACKOFF: [Duration; 6] = [
     Duration::from_millis(10),
     Duration::from_millis(100),
@@ -33,18 +34,18 @@ const BACKOFF: [Duration; 6] = [
     Duration::from_secs(15),
 ];
 
-/// A watch that lived so long makes those before it forgotten.
+/// A watch that lasted so long resets the pauses.
 const STEADY: Duration = Duration::from_secs(30);
 
 impl WatchCache {
-    /// Fills the cache and keeps it current; never returns.
+    /// Fills the cache and keeps it current. Never returns.
     pub async fn run(
         self: Arc<Self>,
         backend: Arc<dyn KubernetesEtcd>,
         streams: Arc<StreamSupport>,
     ) {
         let (incoming, batches) = mpsc::channel(dispatcher::QUEUE);
-        // Each is a task of its own: what one does at a stretch is not added to what another does.
+        // One task each, so that none waits while another computes.
         let mut tasks = JoinSet::new();
         let part = || (self.clone(), backend.clone(), streams.clone());
         let (cache, storage, support) = part();
@@ -58,10 +59,10 @@ impl WatchCache {
         let (cache, storage, _) = part();
         tasks.spawn(async move {
             let (key, metrics) = (&cache.stream_key, &cache.metrics);
-            let asks = cache
+            let requests = cache
                 .freshness
                 .request_progress(storage, key, cache.resource, metrics);
-            asks.await;
+            requests.await;
         });
         let (cache, storage, _) = part();
         tasks.spawn(async move { cache.watch_compaction(&*storage).await });
@@ -73,7 +74,8 @@ impl WatchCache {
             if let Err(error) = ended
                 && error.is_panic()
             {
-                // A cache without one of its parts would be wrong in silence. The tier tells of the panic.
+                // A cache without one of its tasks would silently be wrong. The tier reports the
+                // panic.
                 std::panic::resume_unwind(error.into_panic());
             }
         }
@@ -85,7 +87,7 @@ impl WatchCache {
         streams: &StreamSupport,
         incoming: &mpsc::Sender<Batch>,
     ) {
-        // Lists that failed, and watches that ended soon: one in a row each.
+        // Consecutive lists that failed, and consecutive watches that ended soon.
         let (mut failures, mut losses) = (0, 0);
         loop {
             let started = Instant::now();
@@ -97,9 +99,13 @@ impl WatchCache {
                     self.send(incoming, Batch::reached(revision)).await;
                     let followed = Instant::now();
                     let gap = self.watch_storage(backend, incoming).await;
-                    tracing::warn!("{}: {gap}; listing again", self.resource.name);
+                    tracing::warn!(
+                        "{}: storage's watch lost events ({gap}); listing everything again",
+                        self.resource.name
+                    );
                     self.lose_readiness(incoming).await;
-                    // A storage that ends each watch at once is not to be asked for everything without a pause.
+                    // If storage ends every watch at once, listing everything again without a pause
+                    // would overload it.
                     if followed.elapsed() >= STEADY {
                         losses = 0;
                     }
@@ -107,20 +113,26 @@ impl WatchCache {
                 }
                 Err(error) => {
                     self.metrics.initialization_failed(self.resource);
-                    tracing::warn!("{}: cache fill failed: {error}", self.resource.name);
+                    tracing::warn!(
+                        "{}: the watch cache's initial list failed, trying again: {error}",
+                        self.resource.name
+                    );
                     pause(&mut failures).await;
                 }
             }
         }
     }
 
-    /// Asks storage whether its progress can be believed. Where it does not say so, it is not believed, and
-    /// asked again later.
+    /// Asks storage whether its progress notifications can be relied on. Unless it says so they are
+    /// not, and it is asked again later.
     pub(super) async fn check_progress_support(&self, backend: &dyn KubernetesEtcd) {
         let progress = match timeout(WAIT_TIMEOUT, backend.features()).await {
             Ok(Ok(features)) => Some(features.request_progress),
             Ok(Err(error)) => {
-                tracing::debug!("{}: storage's features: {error}", self.resource.name);
+                tracing::debug!(
+                    "{}: cannot read storage's features, asking again: {error}",
+                    self.resource.name
+                );
                 None
             }
             Err(_) => None,
@@ -133,7 +145,8 @@ impl WatchCache {
         }
     }
 
-    /// Asks again, less and less often, while storage's progress cannot be believed; servers are upgraded.
+    /// Asks again, less and less often, while storage is not known to report progress: servers are
+    /// upgraded.
     async fn retry_progress_check(&self, backend: &dyn KubernetesEtcd) {
         loop {
             self.progress_unknown.notified().await;
@@ -145,8 +158,8 @@ impl WatchCache {
         }
     }
 
-    /// Applies what the watch delivers until events are lost; answers how. Other failures are retried from
-    /// the revision reached.
+    /// Applies what storage's watch delivers until events are lost, and returns why. After other
+    /// failures it watches again from the revision that it has reached.
     async fn watch_storage(
         &self,
         backend: &dyn KubernetesEtcd,
@@ -181,8 +194,14 @@ impl WatchCache {
             }
             match error {
                 Some(compacted @ WatchError::Compacted { .. }) => return compacted,
-                Some(error) => tracing::warn!("{}: watch failed: {error}", self.resource.name),
-                None => tracing::info!("{}: watch ended, watching again", self.resource.name),
+                Some(error) => tracing::warn!(
+                    "{}: storage's watch failed, watching again: {error}",
+                    self.resource.name
+                ),
+                None => tracing::info!(
+                    "{}: storage's watch ended, watching again",
+                    self.resource.name
+                ),
             }
             pause(&mut failures).await;
             if let Err(other) = self.is_same_storage(backend).await {
@@ -191,21 +210,23 @@ impl WatchCache {
         }
     }
 
-    /// Whether storage still knows what the cache has: one that was restarted empty, or restored, is behind,
-    /// and a watch from the future would wait for ever.
+    /// Checks that storage has the revision that the cache has reached. A storage that was
+    /// restarted empty, or restored, does not, and a watch from a future revision would wait
+    /// forever.
     async fn is_same_storage(&self, backend: &dyn KubernetesEtcd) -> Result<(), WatchError> {
         let reached = self.snapshot().revision;
         match backend.current_revision(&self.prefix).await {
             Ok(revision) if revision < reached => Err(WatchError::Canceled(format!(
-                "storage is at revision {revision}, behind revision {reached} that was read from it"
+                "storage is at revision {revision}, but revision {reached} was read from it before: it was restored or \
+                 restarted empty"
             ))),
-            // Unreachable: watching again will fail as well.
+            // Storage is unreachable, so watching again will fail, too.
             _ => Ok(()),
         }
     }
 
-    /// Applies one whole revision; readers see all of it or nothing. Answers what watchers are to be told.
-    /// They came at `received`.
+    /// Applies all events of one revision, which came at `received`; readers see all of them or
+    /// none. Returns what watchers are to receive.
     fn apply(&self, revision: i64, events: &[WatchEvent], received: Instant) -> Batch {
         let decoder = self.decoder();
         let decoded: Vec<_> = events
@@ -229,7 +250,7 @@ impl WatchCache {
             for (key, new) in decoded {
                 let old = match &new {
                     Some(new) => state.tree.insert(new.clone()),
-                    // Deleted, or not readable any more: its old state would be wrong.
+                    // Deleted, or no longer readable: the old object would be wrong.
                     None => state.tree.remove(key),
                 };
                 state.replaced_bytes += old.as_ref().map_or(0, Object::weight);
@@ -253,8 +274,8 @@ impl WatchCache {
             }
             state.revision = revision;
             if self.gates.list_from_cache_snapshot {
-                let kept = state.past_snapshot();
-                state.past_snapshots.push(revision, kept);
+                let snapshot = state.past_snapshot();
+                state.past_snapshots.push(revision, snapshot);
             }
             Batch::Events {
                 revision,
@@ -267,7 +288,8 @@ impl WatchCache {
         batch
     }
 
-    /// Everything up to `revision` was delivered, which may be less than was known before.
+    /// Applies a progress notification: everything up to `revision` has been delivered. It may be
+    /// lower than what is known already.
     fn note_progress(&self, revision: i64) -> Batch {
         self.metrics.bookmark(self.resource);
         let reached = self.change(|state| {
@@ -277,14 +299,14 @@ impl WatchCache {
         Batch::reached(reached)
     }
 
-    /// Serves nothing until the next fill, and ends every watch.
+    /// Stops serving until the next initial list, and ends every watch.
     async fn lose_readiness(&self, incoming: &mpsc::Sender<Batch>) {
         self.change(|state| {
             state.ready = false;
             state.not_ready_since = Some(Instant::now());
         });
         self.broadcaster.close_all();
-        // What is still to be handed out belongs to the time before: after a fill nobody may get it.
+        // Batches from before must not reach watchers that subscribe after the next list.
         let (done, flushed) = oneshot::channel();
         self.send(incoming, Batch::Flush(done)).await;
         flushed.await.ok();
@@ -295,14 +317,17 @@ impl WatchCache {
         incoming.send(batch).await.ok();
     }
 
-    /// Forgets snapshots that storage could not serve any more either.
+    /// Drops past snapshots from before storage's last compaction, for as long as the cache runs.
     async fn watch_compaction(&self, backend: &dyn KubernetesEtcd) {
         loop {
             sleep(COMPACTION_POLL).await;
             match backend.compacted_revision().await {
                 Ok(revision) => self.change(|state| state.past_snapshots.compact(revision)),
                 Err(error) => {
-                    tracing::debug!("{}: compacted revision: {error}", self.resource.name)
+                    tracing::debug!(
+                        "{}: cannot read the compacted revision, asking again: {error}",
+                        self.resource.name
+                    )
                 }
             }
         }

@@ -1,15 +1,15 @@
-//! How long all slow watchers together may hold up a dispatcher.
+//! How long all slow watchers together may delay the dispatcher.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time that comes in per second.
+/// Time that is added per second.
 const REFILL_PER_SECOND: Duration = Duration::from_millis(50);
-/// Time that can be saved up.
+/// The most time that can be saved.
 const MOST: Duration = Duration::from_millis(100);
 
-/// A purse of time: filled slowly, spent on waiting for watchers whose queue is full.
+/// Time that may be spent on waiting for watchers whose queues are full, refilled slowly.
 #[derive(Debug)]
 pub(crate) struct TimeBudget {
     saved: Duration,
@@ -17,7 +17,7 @@ pub(crate) struct TimeBudget {
 }
 
 impl TimeBudget {
-    /// A full one.
+    /// Returns a full budget.
     pub(crate) fn new() -> Self {
         Self {
             saved: MOST,
@@ -25,7 +25,7 @@ impl TimeBudget {
         }
     }
 
-    /// What may be spent now.
+    /// Returns how much may be spent now.
     pub(crate) fn available(&mut self) -> Duration {
         let now = Instant::now();
         let came = (now - self.counted).mul_f64(REFILL_PER_SECOND.as_secs_f64());
@@ -34,7 +34,7 @@ impl TimeBudget {
         self.saved
     }
 
-    /// Takes what was spent, and counts no refill for that time.
+    /// Subtracts what was spent. Nothing is added for that time.
     pub(crate) fn spend(&mut self, spent: Duration) {
         self.saved = self.saved.saturating_sub(spent);
         self.counted = Instant::now();

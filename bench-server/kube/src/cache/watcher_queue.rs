@@ -1,4 +1,5 @@
-//! The events that wait for one watcher: bounded, filled by the dispatcher, emptied by the connection.
+//! The events that wait for one watcher: a bounded queue, filled by the dispatcher and emptied by
+//! the connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,13 +12,13 @@ use super::event::{CachingEvent, EventType};
 /// One event for one watcher.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The event, shared by all who are told of it.
+    /// The event, shared by all watchers that receive it.
     pub event: Arc<CachingEvent>,
-    /// What this watcher is told.
+    /// Its type for this watcher.
     pub event_type: EventType,
 }
 
-/// Between the dispatcher and one watcher. Each side has at most one task that waits.
+/// A queue between the dispatcher and one watcher. At most one task waits on each side.
 #[derive(Debug)]
 pub(crate) struct WatcherQueue {
     capacity: usize,
@@ -28,13 +29,13 @@ pub(crate) struct WatcherQueue {
 struct QueueState {
     deliveries: VecDeque<Delivery>,
     closed: bool,
-    /// The connection, while there is nothing for it.
+    /// The connection, while the queue is empty.
     reader: Option<Waker>,
-    /// The dispatcher, while there is no room.
+    /// The dispatcher, while the queue is full.
     writer: Option<Waker>,
 }
 
-/// What a look into a queue shows.
+/// The result of [`WatcherQueue::try_recv`].
 #[derive(Debug)]
 pub(crate) enum TryRecv {
     Delivery(Delivery),
@@ -50,7 +51,7 @@ impl WatcherQueue {
         }
     }
 
-    /// Adds a delivery; gives it back when there is no room. A closed queue takes everything, to nobody's use.
+    /// Adds a delivery; returns it if the queue is full. A closed queue drops it.
     pub(crate) fn try_send(&self, delivery: Delivery) -> Result<(), Delivery> {
         let reader = {
             let mut state = self.state.lock();
@@ -69,7 +70,7 @@ impl WatcherQueue {
         Ok(())
     }
 
-    /// Waits for room, or until the queue is closed.
+    /// Waits until the queue has room or is closed.
     pub(crate) async fn wait_for_room(&self) {
         std::future::poll_fn(|context| {
             let mut state = self.state.lock();
@@ -82,7 +83,7 @@ impl WatcherQueue {
         .await;
     }
 
-    /// Ends it; what is waiting is dropped, so that a watcher that reads nothing any more holds nothing.
+    /// Closes the queue and drops what is in it, so that a client that reads nothing holds nothing.
     pub(crate) fn close(&self) {
         let (wakers, dropped) = {
             let mut state = self.state.lock();
@@ -94,7 +95,7 @@ impl WatcherQueue {
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// The next delivery. With a context, that task is woken when an empty queue changes.
+    /// Removes the next delivery. With a context, its task is woken when an empty queue changes.
     pub(crate) fn try_recv(&self, context: Option<&mut Context<'_>>) -> TryRecv {
         let mut state = self.state.lock();
         if let Some(delivery) = state.deliveries.pop_front() {

@@ -1,4 +1,4 @@
-//! What the tier answers with: one body type for everything that it serves.
+//! The body of every response.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,28 +13,28 @@ use crate::list::body::ListBody;
 use crate::list::encode_ahead::AheadBody;
 use crate::watch::body::WatchBody;
 
-/// What the tier answers with.
+/// The body of a response.
 #[derive(Debug)]
 pub enum ResponseBody {
-    /// A whole body.
+    /// A body that is complete in memory.
     Full(Option<Bytes>),
-    /// A list.
+    /// A list whose frames are made on demand.
     List(Box<ListBody>),
-    /// A long list whose objects are encoded for it.
+    /// A long list whose frames are encoded ahead on another thread.
     Ahead(Box<AheadBody>),
-    /// A list for people, or compressed.
+    /// A list that is indented or compressed.
     Encoded(Box<EncodedList>),
     /// A watch.
     Watch(Box<WatchBody>),
 }
 
 impl ResponseBody {
-    /// A whole body.
+    /// Returns a body of these bytes.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Self::Full(Some(bytes.into()))
     }
 
-    /// A list as it is.
+    /// Returns the body of a list that is neither indented nor compressed.
     pub fn list(list: ListBody) -> Self {
         match list.should_encode_ahead() {
             true => Self::Ahead(AheadBody::new(list).into()),
@@ -74,7 +74,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            // Streamed, as upstream does it: no Content-Length.
+            // Streamed, as k8s.io/apiserver does: no Content-Length.
             Self::List(_) | Self::Ahead(_) | Self::Encoded(_) | Self::Watch(_) => {
                 SizeHint::default()
             }

@@ -1,4 +1,4 @@
-//! What is done to a body for its client: indentation for people, gzip for the network.
+//! Indentation (`pretty`) and compression (`Accept-Encoding: gzip`) of bodies.
 
 use std::io::Write;
 
@@ -16,15 +16,15 @@ use crate::list::body::ListBody;
 /// Bodies up to this size are not compressed.
 const COMPRESS_ABOVE_BYTES: usize = 128 * 1024;
 
-/// Clients that people look at: they get indented JSON unless they say otherwise.
+/// Clients whose users read the output: they get indented JSON unless they ask otherwise.
 const PRETTY_BY_DEFAULT: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
-/// What a client wants done.
+/// How a client wants a body to be encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ContentEncoding {
-    /// Indented JSON.
+    /// As indented JSON.
     pub(crate) pretty: bool,
-    /// gzip, where the body is large enough.
+    /// Compressed with gzip, where it is large enough.
     pub(crate) gzip: bool,
 }
 
@@ -45,7 +45,7 @@ impl ContentEncoding {
         }
     }
 
-    /// A whole body; whether it was compressed.
+    /// Encodes a complete body. Returns whether it was compressed, too.
     pub(crate) fn encode(self, mut body: Vec<u8>) -> (Bytes, bool) {
         if self.pretty {
             let mut out = Vec::new();
@@ -56,13 +56,15 @@ impl ContentEncoding {
             return (body.into(), false);
         }
         let mut encoder = encoder(body.len() / 4);
-        encoder.write_all(&body).expect("a vector takes everything");
-        let compressed = encoder.finish().expect("a vector takes everything");
+        encoder
+            .write_all(&body)
+            .expect("writing to a vector cannot fail");
+        let compressed = encoder.finish().expect("writing to a vector cannot fail");
         (compressed.into(), true)
     }
 }
 
-/// Whether the client takes gzip; weights are read no further than a refusal.
+/// Returns whether the client accepts gzip. Of its weight only 0 is looked at, which refuses.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut codings = headers
         .get_all(ACCEPT_ENCODING)
@@ -75,7 +77,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Level 1, as an apiserver compresses.
+/// Returns an encoder of level 1, which is an apiserver's.
 fn encoder(expected: usize) -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::with_capacity(expected), Compression::fast())
 }
@@ -85,14 +87,14 @@ fn encoder(expected: usize) -> GzEncoder<Vec<u8>> {
 pub struct EncodedList {
     list: ListBody,
     indenter: Option<Indenter>,
-    /// Set while there is more to come.
+    /// `None` when the end has been encoded, or the list is not compressed.
     gzip: Option<GzEncoder<Vec<u8>>>,
-    /// The first frame, which was made to see whether the list is worth compressing.
+    /// The first frame, made early to see whether the list is worth compressing.
     first: Option<Frame>,
 }
 
 impl EncodedList {
-    /// Makes the first frame: what is over with less than 128 KiB is not compressed.
+    /// Makes the first frame: a list that fits in 128 KiB is not compressed.
     pub(crate) fn new(mut list: ListBody, content_encoding: ContentEncoding) -> Self {
         let mut indenter = content_encoding.pretty.then(Indenter::default);
         let first = indent(list.next_frame(), indenter.as_mut());
@@ -105,12 +107,12 @@ impl EncodedList {
         }
     }
 
-    /// Whether it is compressed.
+    /// Returns whether the list is compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.gzip.is_some()
     }
 
-    /// The next frame; `None` behind the last.
+    /// Returns the next frame; `None` after the last.
     pub(crate) fn next_frame(&mut self) -> Option<Frame> {
         loop {
             let plain = match self.first.take() {
@@ -122,16 +124,18 @@ impl EncodedList {
             };
             let Some(mut plain) = plain else {
                 let encoder = self.gzip.take()?;
-                let rest = encoder.finish().expect("a vector takes everything");
+                let rest = encoder.finish().expect("writing to a vector cannot fail");
                 return Some(Frame::from(Bytes::from(rest)));
             };
             while plain.has_remaining() {
                 let chunk = plain.chunk();
-                encoder.write_all(chunk).expect("a vector takes everything");
+                encoder
+                    .write_all(chunk)
+                    .expect("writing to a vector cannot fail");
                 let length = chunk.len();
                 plain.advance(length);
             }
-            // The encoder holds back what may still be a match.
+            // The encoder keeps bytes back that may still be part of a match.
             let ready = std::mem::take(encoder.get_mut());
             if !ready.is_empty() {
                 return Some(Frame::from(Bytes::from(ready)));

@@ -1,15 +1,16 @@
-//! `/healthz`, `/livez` and `/readyz`: one word, or each check by its name with `?verbose`.
+//! `/healthz`, `/livez` and `/readyz`: `ok`, or every check by its name with `?verbose`.
 
 use http::StatusCode;
 
-/// One thing that must hold.
+/// A condition of health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) holds: bool,
 }
 
-/// The answer of `endpoint` (`readyz`). A failing check turns it into a 500 and shows all of them.
+/// Returns code and body of `endpoint` (`readyz`). If a check fails, the code is 500 and every
+/// check is listed.
 pub(crate) fn report(endpoint: &str, checks: &[Check], query: &str) -> (StatusCode, String) {
     let healthy = checks.iter().all(|check| check.holds);
     let asked = |(name, _): (_, _)| name == "verbose";

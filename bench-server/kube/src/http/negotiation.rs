@@ -9,9 +9,9 @@ use crate::resource::media_type::{
     DEFAULT_MEDIA_TYPE, Encoding, META_V1, META_V1_BETA1, MediaType, ResponseKind,
 };
 
-/// Returns the best alternative of an `Accept` header that can be served: by weight, then those without
-/// wildcard, then as they stand. `None` when there is none. A custom resource (`resource` without schema) has
-/// no protobuf, but its partial metadata has.
+/// Returns the best alternative of an `Accept` header that can be served: the highest weight first,
+/// then those without a wildcard, then in the header's order. `None` if there is none. A custom
+/// resource (`resource` without schema) is not served in protobuf; its partial metadata is.
 pub(crate) fn negotiate(accept: &str, resource: &Resource) -> Option<MediaType> {
     if accept.trim().is_empty() {
         return Some(DEFAULT_MEDIA_TYPE);
@@ -28,14 +28,14 @@ pub(crate) fn negotiate(accept: &str, resource: &Resource) -> Option<MediaType> 
         .find_map(|alternative| alternative.serve(resource.message.is_some()))
 }
 
-/// Whether Go reads it as true.
+/// Returns whether Go's `strconv.ParseBool` reads it as true.
 pub(crate) fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
 struct Alternative<'a> {
     type_name: &'a str,
-    /// Thousandths.
+    /// In thousandths.
     weight: u32,
     parameters: Vec<(&'a str, &'a str)>,
 }
@@ -153,7 +153,7 @@ mod tests {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
                 partial(Encoding::Json),
             ),
-            // What cannot be served is passed over for what comes next.
+            // An alternative that cannot be served is skipped.
             (
                 "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
                 json,

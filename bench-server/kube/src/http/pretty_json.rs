@@ -1,20 +1,20 @@
-//! Compact JSON indented as it passes by, for people who look at it with curl: two spaces a level, as Go does.
+//! Indents compact JSON while it streams past: two spaces a level, as Go does.
 
 use memchr::memchr2;
 
-/// Where the text is.
+/// The position in the text.
 #[derive(Debug, Default)]
 pub(crate) struct Indenter {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Just behind an opening bracket, whose level is only begun when something follows.
+    /// Directly after an opening bracket: its line ends only if the next byte does not close it.
     opened: bool,
 }
 
 impl Indenter {
-    /// Appends the next piece of the text to `out`; pieces may end anywhere. White space outside of strings
-    /// (the newline behind a list) is dropped.
+    /// Appends the next piece of the text, indented, to `out`. A piece may end anywhere. White
+    /// space outside of strings (the newline after a list) is dropped.
     pub(crate) fn push(&mut self, json: &[u8], out: &mut Vec<u8>) {
         out.reserve(2 * json.len());
         let mut rest = json;
@@ -55,7 +55,7 @@ impl Indenter {
         }
     }
 
-    /// Appends what is left of a string; what comes behind it.
+    /// Appends the rest of a string; returns what follows it in the piece.
     fn string<'j>(&mut self, json: &'j [u8], out: &mut Vec<u8>) -> &'j [u8] {
         let mut end = 0;
         while self.in_string && end < json.len() {

@@ -1,4 +1,4 @@
-//! A request for a resource that is served, and its answer in the form and dress that it asks for.
+//! A request for a resource: reads its options and calls the resource's handler.
 
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -13,31 +13,31 @@ use crate::resource::media_type::{MediaType, ResponseKind};
 use crate::resource::representation::{IncludeObject, Representation};
 use crate::resource_handler::ResourceHandler;
 
-/// What a request for a resource is made of.
+/// A request for a resource.
 #[derive(Debug)]
 pub(crate) struct ResourceRequest<'r> {
-    /// What serves the resource.
+    /// Handles the resource's requests.
     pub(crate) handler: &'r ResourceHandler,
-    /// What the URL names.
+    /// What the path names.
     pub(crate) route: Route<'r>,
     /// Method, URL and headers.
     pub(crate) head: &'r Parts,
-    /// How the answer is encoded.
+    /// The media type of the response.
     pub(crate) media_type: MediaType,
-    /// What is done to it then.
+    /// How its body is encoded.
     pub(crate) content_encoding: ContentEncoding,
 }
 
 impl ResourceRequest<'_> {
-    /// What stands behind `?`.
+    /// Returns the query of the URL.
     pub(crate) fn query(&self) -> &str {
         self.head.uri.query().unwrap_or_default()
     }
 
-    /// Returns what writes the response.
+    /// Returns what makes the response.
     ///
     /// # Errors
-    /// 400 for an `includeObject` that is none of the three.
+    /// 400 for an unknown `includeObject`.
     pub(crate) fn responder(&self) -> Result<Responder<'_>, Status> {
         Ok(Responder {
             handler: self.handler,
@@ -66,10 +66,10 @@ impl ResourceRequest<'_> {
         Ok(Representation::new(self.media_type, include))
     }
 
-    /// Answers a LIST.
+    /// Handles a LIST.
     ///
     /// # Errors
-    /// As [`ResourceHandler::list`] and [`Self::responder`].
+    /// Those of [`ResourceHandler::list`] and [`Self::responder`].
     pub(crate) async fn list(
         &self,
         options: &ListOptions,
@@ -79,10 +79,10 @@ impl ResourceRequest<'_> {
         Ok(responder.list(list).await)
     }
 
-    /// Answers a GET.
+    /// Handles a GET.
     ///
     /// # Errors
-    /// As [`ResourceHandler::get`] and [`Self::responder`].
+    /// Those of [`ResourceHandler::get`] and [`Self::responder`].
     pub(crate) async fn get(
         &self,
         name: &str,
@@ -95,11 +95,11 @@ impl ResourceRequest<'_> {
         self.responder()?.object(StatusCode::OK, &object)
     }
 
-    /// Answers a WATCH.
+    /// Handles a WATCH.
     ///
     /// # Errors
-    /// As [`ResourceHandler::watch`] and [`Self::responder`]; 400 where the old form names one object and a
-    /// selector another.
+    /// Those of [`ResourceHandler::watch`] and [`Self::responder`]; 400 where a path below
+    /// `/watch/` names one object and the field selector another.
     pub(crate) async fn watch(
         &self,
         mut options: ListOptions,
@@ -125,7 +125,7 @@ impl ResourceRequest<'_> {
     }
 }
 
-/// Refuses a field selector that demands another object than the URL names.
+/// Returns an error if the field selector demands another object than the path names.
 fn check_name_selector(
     handler: &ResourceHandler,
     options: &ListOptions,

@@ -1,4 +1,4 @@
-//! Responses: codes, headers and bodies of what handlers answer.
+//! Every response: its status code, headers and body.
 
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
@@ -21,7 +21,7 @@ use crate::write::handler::WriteResponse;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Any answer.
+/// Returns a response with the headers that all have.
 fn response(
     code: StatusCode,
     content_type: &'static str,
@@ -35,29 +35,29 @@ fn response(
     response
 }
 
-/// A line of text.
+/// Returns a response of plain text.
 pub(crate) fn text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Response<ResponseBody> {
     response(code, TEXT, ResponseBody::full(body))
 }
 
-/// A body that is there as a whole.
+/// Returns a response whose body is complete in memory.
 pub(crate) fn complete(content_type: &'static str, body: String) -> Response<ResponseBody> {
     response(StatusCode::OK, content_type, ResponseBody::full(body))
 }
 
-/// A text that no browser is to take for something else.
+/// Forbids browsers to guess another media type.
 pub(crate) fn nosniff(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// What is told where there is nothing at all.
+/// Returns the response for a path where nothing is served.
 pub(crate) fn not_found() -> Response<ResponseBody> {
     nosniff(text(StatusCode::NOT_FOUND, "404 page not found\n"))
 }
 
-/// A document of discovery.
+/// Returns a discovery document.
 pub(crate) fn discovery_document(document: Document) -> Response<ResponseBody> {
     let body = ResponseBody::full(document.body);
     let mut response = response(StatusCode::OK, document.media_type, body);
@@ -69,7 +69,7 @@ pub(crate) fn discovery_document(document: Document) -> Response<ResponseBody> {
     response
 }
 
-/// An error, with the header that says when to come back; indented for people where it is JSON.
+/// Returns an error, with `Retry-After` where the Status says when to retry. `pretty` indents JSON.
 pub(crate) fn error(status: &Status, encoding: Encoding, pretty: bool) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let content_encoding = ContentEncoding {
@@ -86,7 +86,7 @@ pub(crate) fn error(status: &Status, encoding: Encoding, pretty: bool) -> Respon
     response
 }
 
-/// A watch.
+/// Returns a watch.
 pub(crate) fn watch(body: WatchBody) -> Response<ResponseBody> {
     let (compressed, media_type) = (body.is_compressed(), body.media_type());
     let response = response(
@@ -97,19 +97,19 @@ pub(crate) fn watch(body: WatchBody) -> Response<ResponseBody> {
     with_content_encoding(response, compressed)
 }
 
-/// Writes the response to a request for a resource, as the request asks for it.
+/// Makes the responses to one request for a resource.
 #[derive(Debug)]
 pub(crate) struct Responder<'r> {
-    /// What served the resource.
+    /// The resource's handler.
     pub(crate) handler: &'r ResourceHandler,
     /// How objects are shown.
     pub(crate) representation: Representation,
-    /// What is done to the body then.
+    /// How the body is encoded.
     pub(crate) content_encoding: ContentEncoding,
 }
 
 impl Responder<'_> {
-    /// A list.
+    /// Returns a list.
     pub(crate) async fn list(&self, list: ObjectList) -> Response<ResponseBody> {
         let undecodable = self.handler.metrics.undecodable(self.handler.resource);
         let body = ListBody::new(
@@ -131,10 +131,10 @@ impl Responder<'_> {
         with_content_encoding(response(StatusCode::OK, media_type, body), compressed)
     }
 
-    /// One object.
+    /// Returns one object.
     ///
     /// # Errors
-    /// 500 for an object that cannot be shown.
+    /// 500 for an object that cannot be converted to the representation.
     pub(crate) fn object(
         &self,
         code: StatusCode,
@@ -150,15 +150,15 @@ impl Responder<'_> {
         Ok(self.complete(code, out))
     }
 
-    /// What a write has done.
+    /// Returns the result of a write.
     ///
     /// # Errors
-    /// 500 for an object that cannot be shown.
+    /// 500 for an object that cannot be converted to the representation.
     pub(crate) async fn written(
         &self,
-        answer: WriteResponse,
+        response: WriteResponse,
     ) -> Result<Response<ResponseBody>, Status> {
-        match answer {
+        match response {
             WriteResponse::Object {
                 code,
                 object,
@@ -171,7 +171,7 @@ impl Responder<'_> {
                 Ok(response)
             }
             WriteResponse::List(list) => Ok(self.list(list).await),
-            // A Status has one shape, whatever was asked for.
+            // A Status is always sent as a Status, never as a table.
             WriteResponse::Gone(status) => {
                 let body = self.representation.encoding.status(&status);
                 Ok(self.complete(StatusCode::OK, body))
@@ -189,7 +189,7 @@ impl Responder<'_> {
     }
 }
 
-/// Says so where the body is compressed.
+/// Adds the headers of a compressed body.
 fn with_content_encoding(
     mut response: Response<ResponseBody>,
     compressed: bool,

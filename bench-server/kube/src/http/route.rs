@@ -1,4 +1,4 @@
-//! What a URL names: a collection, an object, or a part of one.
+//! What a path names: a collection, an object, or a subresource.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use percent_encoding::percent_decode_str;
 use crate::metrics::requests::RequestLabels;
 use crate::resource::{RESOURCES, Resource};
 
-/// A resource path.
+/// A path of the Kubernetes API.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route<'p> {
-    /// What is asked for.
+    /// The resource.
     pub(crate) resource: &'static Resource,
     /// Empty for cluster-scoped kinds, and for all namespaces.
     pub(crate) namespace: &'p str,
@@ -19,12 +19,12 @@ pub(crate) struct Route<'p> {
     pub(crate) name: Option<&'p str>,
     /// `None` for the object itself.
     pub(crate) subresource: Option<&'p str>,
-    /// Whether the path is of the old form that always watches: `/api/v1/watch/…`.
+    /// Whether the path is of the deprecated form that always watches: `/api/v1/watch/…`.
     pub(crate) watch: bool,
 }
 
-/// A path with its percent-encoding undone, part by part. `None` for a part that then is no text, or holds a
-/// slash: no name does, and it would be read as two.
+/// Decodes a path's percent-encoding, segment by segment. `None` for a segment that is then not
+/// UTF-8 or has a slash: no name has one, and it would be read as two segments.
 pub(crate) fn decoded(path: &str) -> Option<Cow<'_, str>> {
     if !path.contains('%') {
         return Some(path.into());
@@ -44,15 +44,16 @@ pub(crate) fn decoded(path: &str) -> Option<Cow<'_, str>> {
 }
 
 impl<'p> Route<'p> {
-    /// Reads `/api/v1/…` and `/apis/GROUP/VERSION/…` followed by `RESOURCE`, `namespaces/NS/RESOURCE`,
-    /// `…/NAME` and `…/NAME/SUBRESOURCE`. `None` where nothing is served.
+    /// Parses `/api/v1/…` and `/apis/GROUP/VERSION/…` followed by `RESOURCE`,
+    /// `namespaces/NS/RESOURCE`, `…/NAME` and `…/NAME/SUBRESOURCE`. `None` for a path where no
+    /// resource is served.
     pub(crate) fn parse(path: &'p str) -> Option<Self> {
         let (group, rest) = match path.strip_prefix("/api/") {
             Some(rest) => ("", rest),
             None => path.strip_prefix("/apis/")?.split_once('/')?,
         };
         let (version, rest) = rest.split_once('/')?;
-        // A slash at the end names the same.
+        // A trailing slash changes nothing.
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (watch, rest) = match rest.strip_prefix("watch/") {
             Some(rest) => (true, rest),
@@ -62,7 +63,8 @@ impl<'p> Route<'p> {
         if parts.iter().any(|part| part.is_empty()) {
             return None;
         }
-        // `namespaces/a/pods` is the pods of a namespace; `namespaces/a/status` is a part of the namespace.
+        // `namespaces/a/pods` names the pods of a namespace, `namespaces/a/status` a subresource of
+        // one.
         let (namespace, parts) = match parts[..] {
             ["namespaces", namespace, below, ..] if !matches!(below, "status" | "finalize") => {
                 (namespace, &parts[2..])
@@ -78,7 +80,8 @@ impl<'p> Route<'p> {
         let resource = RESOURCES.iter().find(|resource| {
             (resource.group, resource.version(), resource.name) == (group, version, parts[0])
         })?;
-        // One object of a kind in namespaces is named with its namespace, others are named without.
+        // An object of a namespaced kind is named with its namespace, one of a cluster-scoped kind
+        // without.
         let placed = match resource.namespaced {
             true => name.is_none() || !namespace.is_empty(),
             false => namespace.is_empty(),
@@ -92,7 +95,7 @@ impl<'p> Route<'p> {
         })
     }
 
-    /// Whether the object has such a part at all.
+    /// Returns whether the resource has the subresource.
     pub(crate) fn is_served(&self) -> bool {
         match self.subresource {
             None => true,
@@ -101,12 +104,12 @@ impl<'p> Route<'p> {
         }
     }
 
-    /// Whether it can be read; what keeps a namespace is read with the namespace.
+    /// Returns whether it can be read. The finalizers of a namespace are read with the namespace.
     pub(crate) fn is_readable(&self) -> bool {
         self.subresource != Some("finalize")
     }
 
-    /// The request in metrics: upstream's verbs and scopes.
+    /// Returns the labels of the request's metrics: an apiserver's verbs and scopes.
     pub(crate) fn labels(&self, method: &Method, watches: bool) -> RequestLabels {
         let verb = match (method, self.name) {
             (&Method::GET, _) if watches => "WATCH",

@@ -1,4 +1,4 @@
-//! Requests in, answers out: which handler a method and URL belong to.
+//! Dispatches each request by its method and path.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use crate::write::delete_options::DeleteOptions;
 use crate::write::handler::ObjectPath;
 use crate::write::ttl_lease::EventLease;
 
-/// How long a request may take until its answer is over: the default, and the most that `timeout` may ask for.
+/// The default, and the longest, time limit of a request, its response included.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The tier as a connection sees it. Cheap to clone.
+/// Serves every request of the tier. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct KubeService {
     shared: Arc<Shared>,
@@ -46,12 +46,12 @@ struct Shared {
     handlers: Vec<ResourceHandler>,
     registry: Registry,
     event_lease: EventLease,
-    /// Whether what lies below `/debug` is served.
+    /// Whether paths below `/debug` are served.
     debug: bool,
 }
 
 impl KubeService {
-    /// Serves these resources and this registry; what lies below `/debug` only with `debug`.
+    /// Serves these resources and the registry's metrics; paths below `/debug` only with `debug`.
     pub fn new(handlers: Vec<ResourceHandler>, mut registry: Registry, debug: bool) -> Self {
         let caches = handlers.iter().filter_map(|handler| handler.cache.clone());
         let open = OpenListCollector::new(caches.collect());
@@ -66,7 +66,7 @@ impl KubeService {
         }
     }
 
-    /// The resource's lists, when it is served.
+    /// Returns the handler of a resource, if it is served.
     pub fn handler(&self, resource: &str) -> Option<&ResourceHandler> {
         self.shared
             .handlers
@@ -74,7 +74,7 @@ impl KubeService {
             .find(|handler| handler.resource.name == resource)
     }
 
-    /// Whether each cache is filled.
+    /// Returns whether each cache is ready.
     fn readiness(&self) -> Vec<Check> {
         let check = |handler: &ResourceHandler| Check {
             name: format!("watch-cache/{}", handler.resource.name),
@@ -83,7 +83,7 @@ impl KubeService {
         self.shared.handlers.iter().map(check).collect()
     }
 
-    /// Answers any request; only a write's body is read.
+    /// Serves a request. Only a write's body is read.
     pub(crate) async fn serve<B>(&self, request: Request<B>) -> Response<TrackedBody>
     where
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
@@ -128,7 +128,7 @@ impl KubeService {
         response.map(TrackedBody::from)
     }
 
-    /// Answers a request for a resource, and counts it until its answer is over.
+    /// Serves a request for a resource, and counts it until its response is sent.
     async fn serve_resource<B>(
         &self,
         handler: &ResourceHandler,
@@ -140,7 +140,8 @@ impl KubeService {
         B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let query = head.uri.query().unwrap_or_default();
-        // One object is asked for with fewer options than many, and a write is not selected by any.
+        // A GET of one object takes fewer options than a LIST, and no selector picks what a write
+        // writes.
         let selects = head.method == Method::GET && (route.watch || route.name.is_none());
         let options = match selects {
             true => ListOptions::parse(query),
@@ -160,7 +161,7 @@ impl KubeService {
             .is_some_and(|media_type| media_type.pretty);
         content_encoding.pretty &= encoding == Encoding::Json;
         let media_type = media_type.ok_or_else(|| Status::not_acceptable(&Encoding::MEDIA_TYPES));
-        // Watches end by limits of their own.
+        // A watch has its own `timeoutSeconds`.
         let time = match &options {
             Ok(options) if !watches => options.timeout(),
             _ => Ok(None),
@@ -172,7 +173,7 @@ impl KubeService {
                 .flatten()
                 .unwrap_or(DEADLINE)
                 .min(DEADLINE);
-        let answer = async {
+        let response = async {
             let (media_type, options, _) = (media_type?, options?, time?);
             let request = ResourceRequest {
                 handler,
@@ -183,7 +184,7 @@ impl KubeService {
             };
             self.handle(&request, options, watches, body).await
         };
-        let response = match tokio::time::timeout_at(until, answer).await {
+        let response = match tokio::time::timeout_at(until, response).await {
             Ok(Ok(response)) => response,
             Ok(Err(status)) => error(&status, encoding, content_encoding.pretty),
             Err(_) => error(&Status::timeout(), encoding, content_encoding.pretty),
@@ -212,7 +213,7 @@ impl KubeService {
             (&Method::GET, _) if watches => request.watch(options).await,
             (&Method::GET, Some(name)) => request.get(name, &options).await,
             (&Method::GET, None) => request.list(&options).await,
-            // The path of the old form is read and nothing else.
+            // Paths below `/watch/` can only be read.
             _ if route.watch => Err(Status::method_not_allowed()),
             (&Method::POST | &Method::PUT | &Method::PATCH | &Method::DELETE, _) => {
                 self.write(request, body).await
@@ -251,7 +252,7 @@ impl KubeService {
         ) {
             let options = DeleteOptions::read(request.query(), &request_body)?;
             if !options.dry_run() {
-                // Where the namespace itself may not be deleted, nothing in it may be.
+                // If the namespace itself may not be deleted, neither may the objects in it.
                 handler.dry_run_delete(event_lease, name, &options).await?;
                 let within = |handler: &&ResourceHandler| handler.resource.namespaced;
                 for handler in self.shared.handlers.iter().filter(within) {
@@ -259,7 +260,7 @@ impl KubeService {
                 }
             }
         }
-        let answer = handler
+        let written = handler
             .write(
                 event_lease,
                 path,
@@ -268,11 +269,11 @@ impl KubeService {
                 &request_body,
             )
             .await?;
-        responder.written(answer).await
+        responder.written(written).await
     }
 }
 
-/// The `Accept` header; empty when there is none.
+/// Returns the `Accept` header; empty without one.
 fn accept_header(headers: &HeaderMap) -> &str {
     let value = headers.get(ACCEPT);
     value

@@ -1,6 +1,6 @@
-//! An answer on its way. Until it is over, its request counts as being served, and its time limit holds: the
-//! minute that a request has includes its body, however slowly that is read, and a watch is over soon after its
-//! end, even if nobody reads so far.
+//! A response that counts its request as in flight, and limits its time, until it is sent. The
+//! limit of 60 s includes the body, however slowly the client reads. A watch ends by its own
+//! timeout, and 60 s later even if the client reads nothing.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,11 +17,11 @@ use wire::frame::Frame;
 use super::body::ResponseBody;
 use crate::metrics::requests::RequestTracker;
 
-/// Time that a client has to read what is left of a watch when that is over. A body is asked for its end only
-/// while there is room for it.
+/// How long a client may take to read the rest of a watch that has ended. A body is asked for its
+/// end only while the client has room for it.
 const LAST_READ: Duration = Duration::from_secs(60);
 
-/// What the tier sends.
+/// A response's body, with its request's metrics and time limit.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: ResponseBody,
@@ -30,7 +30,7 @@ pub struct TrackedBody {
 }
 
 impl From<ResponseBody> for TrackedBody {
-    /// An answer that nobody counts: of health, metrics, discovery.
+    /// Wraps a response that is not counted: health, metrics, discovery.
     fn from(body: ResponseBody) -> Self {
         Self {
             body,
@@ -41,8 +41,8 @@ impl From<ResponseBody> for TrackedBody {
 }
 
 impl TrackedBody {
-    /// The answer to `request`; a list is cut off at `until`, and a watch a minute after its own end. Other
-    /// answers are one piece, which the connection has at once.
+    /// Wraps the response to `request`. A list is cut off at `until`, and a watch a minute after
+    /// its own end. Other bodies are one piece, which the connection takes at once.
     pub(crate) fn of_request(
         mut request: RequestTracker,
         response: Response<ResponseBody>,
@@ -83,7 +83,7 @@ impl Body for TrackedBody {
         ready!(in_flight::poll_next(context));
         let next = ready!(Pin::new(&mut self.body).poll_frame(context));
         let Some(Ok(frame)) = next else {
-            // Without its task nobody could reset a stream whose client does not take the rest.
+            // Once the task is gone, nobody resets a stream whose client does not take the rest.
             ready!(in_flight::poll_may_end(context));
             return Poll::Ready(next);
         };

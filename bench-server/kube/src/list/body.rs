@@ -1,7 +1,8 @@
-//! Lists as they are sent: head, items from a snapshot, tail, made frame by frame as the client reads.
+//! The body of a list: head, items and tail, made frame by frame as the client reads.
 //!
-//! JSON is made from protobuf while it is sent and not kept: a memo of 150,000 pods' JSON is half as large
-//! again as everything the cache holds. One object at a time is kept, since neighbours are alike.
+//! JSON is transcoded from protobuf while it is sent, and not kept: that of 150,000 pods would take
+//! half as much memory again as the whole cache. Of the last object only is kept, because
+//! neighbours in a list are alike.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use memory::in_flight;
 use memory::open_lists::OpenList;
 use wire::frame::{Frame, FrameBuilder, TARGET_BYTES};
 
-use super::page::{ObjectList, TURN};
+use super::page::{OBJECTS_PER_TURN, ObjectList};
 use crate::metrics::Undecodable;
 use crate::resource::Resource;
 use crate::resource::media_type::{Encoding, ResponseKind};
@@ -21,26 +22,26 @@ use crate::resource::representation::{ItemEncoder, Representation};
 use crate::resource::table;
 use crate::shard::object_set::ObjectIter;
 
-/// Room behind [`TARGET_BYTES`] for the object or event that fills a frame.
+/// Capacity beyond [`TARGET_BYTES`] for the object or event that fills a frame.
 pub(crate) const FRAME_OVERSHOOT_BYTES: usize = 32 * 1024;
 
-/// A list whose objects weigh more may be worth the while of another thread: it is some frames of whole objects.
+/// Lists of more bytes than this may be encoded ahead. It is four frames of objects.
 const LONG_BYTES: u64 = 1024 * 1024;
 
-/// A list that is being sent.
+/// The body of a list.
 #[derive(Debug)]
 pub struct ListBody {
     resource: &'static Resource,
     representation: Representation,
     head: Vec<u8>,
-    /// Writes objects that do not lie in the cache as they are shown.
+    /// Encodes objects that are not sent as the cache holds them.
     encoder: ItemEncoder,
-    /// What stands behind the items.
+    /// What follows the items.
     tail: Cow<'static, [u8]>,
-    /// Objects as they lie in the cache, on their way into frames.
+    /// Items that are sent as the cache holds them.
     frames: FrameBuilder,
     items: ObjectIter,
-    left: u64,
+    remaining: u64,
     is_long: bool,
     started: bool,
     ended: bool,
@@ -50,9 +51,9 @@ pub struct ListBody {
 }
 
 impl ListBody {
-    /// The objects of `listing` in `form`. Costs a walk over the objects where their lengths in that form are
-    /// not known: partial metadata in protobuf. An object that cannot be shown in that form is left out, named in the log and
-    /// added to `undecodable`.
+    /// Returns the body of a list. Reads every object once where the head needs the sum of their
+    /// lengths and nothing knows it: partial metadata in protobuf. An object that cannot be
+    /// converted is left out, logged and counted in `undecodable`.
     pub async fn new(
         resource: &'static Resource,
         representation: Representation,
@@ -62,7 +63,7 @@ impl ListBody {
         let (api_version, kind) = representation.list_type(resource);
         let mut list = list;
         if representation.kind != ResponseKind::Object || resource.message.is_none() {
-            // Upstream tells of the shard in typed lists only.
+            // k8s.io/apiserver tells the shard in typed lists only.
             list.meta.shard_selector.clear();
         }
         let meta = &list.meta;
@@ -86,9 +87,9 @@ impl ListBody {
             (Encoding::Protobuf, _) => {
                 let mut iter = list.items.clone();
                 let mut items_len = 0;
-                for looked in 1..=list.count {
+                for read in 1..=list.count {
                     items_len += iter.next_ref().map_or(0, Representation::partial_item_len);
-                    if looked.is_multiple_of(TURN) {
+                    if read.is_multiple_of(OBJECTS_PER_TURN) {
                         tokio::task::yield_now().await;
                     }
                 }
@@ -103,7 +104,7 @@ impl ListBody {
             tail,
             frames: FrameBuilder::new(list.items_len as usize),
             items: list.items,
-            left: list.count,
+            remaining: list.count,
             is_long: list.items_len > LONG_BYTES,
             started: false,
             ended: false,
@@ -113,7 +114,7 @@ impl ListBody {
         }
     }
 
-    /// The next frame; `None` behind the tail.
+    /// Returns the next frame; `None` after the tail.
     pub(crate) fn next_frame(&mut self) -> Option<Frame> {
         if self.is_over() {
             return None;
@@ -124,12 +125,12 @@ impl ListBody {
         })
     }
 
-    /// Whether another thread should encode it.
+    /// Returns whether the list is long enough, and takes enough computing, for another thread.
     pub(crate) fn should_encode_ahead(&self) -> bool {
         self.is_long && !self.is_shared()
     }
 
-    /// Whether objects are sent as they lie in the cache.
+    /// Returns whether objects are sent as the cache holds them.
     fn is_shared(&self) -> bool {
         (self.representation.encoding, self.representation.kind)
             == (Encoding::Protobuf, ResponseKind::Object)
@@ -139,11 +140,11 @@ impl ListBody {
         self.ended && self.frames.is_empty()
     }
 
-    /// Objects as they lie in the cache.
+    /// Fills a frame with objects as the cache holds them.
     fn shared_frame(&mut self) -> Frame {
         self.frames.put(&std::mem::take(&mut self.head));
         while !self.frames.is_full() && !self.ended {
-            match next_item(&mut self.left, &mut self.items) {
+            match next_item(&mut self.remaining, &mut self.items) {
                 Some(object) => {
                     self.frames.put_part(object.item());
                 }
@@ -156,7 +157,7 @@ impl ListBody {
         self.frames.take_frame()
     }
 
-    /// Objects encoded for this frame.
+    /// Fills a frame with objects that are encoded for it.
     fn encoded_frame(&mut self) -> Frame {
         let separator = match self.representation.encoding {
             Encoding::Json => &b","[..],
@@ -167,7 +168,7 @@ impl ListBody {
         out.append(&mut self.head);
         while out.len() < target {
             let before = out.len();
-            let Some(object) = next_item(&mut self.left, &mut self.items) else {
+            let Some(object) = next_item(&mut self.remaining, &mut self.items) else {
                 out.extend_from_slice(&self.tail);
                 self.ended = true;
                 break;
@@ -178,10 +179,13 @@ impl ListBody {
             match self.encoder.put(object, &mut out) {
                 Ok(()) => self.started = true,
                 Err(error) => {
-                    // As one that storage holds and nobody can decode: the others are served, and this one is told of.
+                    // Treated like a stored value that does not decode: the other objects are
+                    // served.
                     let key = object.key().escape_ascii();
                     let name = self.resource.name;
-                    tracing::warn!("{name} {key} is left out of a list: {error}");
+                    tracing::warn!(
+                        "{name} {key} cannot be encoded and is left out of a list: {error}"
+                    );
                     self.undecodable.count();
                     out.truncate(before);
                 }
@@ -191,7 +195,7 @@ impl ListBody {
     }
 }
 
-fn next_item<'w>(left: &mut u64, items: &'w mut ObjectIter) -> Option<&'w Object> {
-    *left = left.checked_sub(1)?;
+fn next_item<'w>(remaining: &mut u64, items: &'w mut ObjectIter) -> Option<&'w Object> {
+    *remaining = remaining.checked_sub(1)?;
     items.next_ref()
 }

@@ -1,8 +1,9 @@
-//! Frames of a long list that another thread makes while those before them are sent.
+//! Encodes the frames of a long list on another thread, ahead of the connection that sends them.
 //!
-//! To write JSON takes about as long as to send it, so a list takes two thirds of the time where a core has nothing else to do
-//! (`docs/performance.md`). Frames are made when they are asked for, as those of short lists are, while as many other lists are
-//! made ahead as there are cores but one, and while too much waits to be sent.
+//! Writing JSON takes about as long as sending it, so a list takes two thirds of the time if a core
+//! is idle (`docs/performance.md`). Frames are encoded on demand, like those of short lists, while
+//! as many other lists are encoded ahead as there are cores but one, and while too many bytes wait
+//! to be sent.
 
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -19,48 +20,52 @@ use wire::frame::{Frame, TARGET_BYTES};
 
 use super::body::ListBody;
 
-/// Bytes of one list that wait to be sent. Then the other thread is done: it never waits for a reader.
+/// The most bytes of one list that wait to be sent. The thread then ends: it never waits for a
+/// client.
 const MAX_READY_BYTES: usize = 8 * TARGET_BYTES;
 
-/// When so much is left, more is made.
+/// When no more bytes than this wait, more are encoded.
 const LOW_READY_BYTES: usize = MAX_READY_BYTES / 2;
 
-/// Bytes of all lists that wait: of many slow readers each has its one frame.
+/// The most bytes of all lists that wait to be sent. Beyond it, each list has the one frame that it
+/// encodes on demand.
 const MAX_TOTAL_READY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Frames that are made at a time, some four milliseconds' work; then another list may have the core.
+/// Frames that are encoded in one go, about 4 ms; then another list may have the core.
 const FRAMES_PER_TURN: usize = 64;
 
 static TOTAL_READY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// One core fewer than there are: one is left to send.
+/// One permit for each core but one, which is left for sending.
 static CORES: LazyLock<Semaphore> = LazyLock::new(|| {
     let cores = available_parallelism().map_or(1, usize::from);
     Semaphore::new(cores - 1)
 });
 
-/// Whether lists hold as many bytes as they may: fewer than [`MAX_TOTAL_READY_BYTES`] where responses have little memory.
+/// Returns whether all lists together have as many bytes waiting as they may:
+/// [`MAX_TOTAL_READY_BYTES`], or less where responses have little memory.
 fn are_all_full() -> bool {
     TOTAL_READY_BYTES.load(Ordering::Relaxed) >= MAX_TOTAL_READY_BYTES.min(in_flight::most_bytes())
 }
 
-/// A list that is being sent. Up to 2 MiB and a frame wait in it, where nothing waits in a [`ListBody`].
+/// The body of a long list. Up to 2 MiB and a frame wait in it, whereas nothing waits in a
+/// [`ListBody`].
 #[derive(Debug)]
 pub struct AheadBody {
-    /// `None` while its frames are made.
+    /// `None` while the other thread has it.
     list: Option<Box<ListBody>>,
-    /// Hands the list back.
+    /// The other thread's task; it returns the list.
     encoding: Option<JoinHandle<Box<ListBody>>>,
     sender: mpsc::UnboundedSender<ReadyFrame>,
     frames: mpsc::UnboundedReceiver<ReadyFrame>,
-    /// Bytes of `frames`.
+    /// The bytes in `frames`.
     ready_bytes: Arc<AtomicUsize>,
-    /// Whether its first frame was asked for, which is so of every list, read or not.
+    /// Whether the first frame has been polled. It always is, even if the client never reads.
     is_started: bool,
     cores: &'static Semaphore,
 }
 
-/// A frame that waits to be sent, counted until this is dropped.
+/// An encoded frame. Its bytes are counted until it is dropped.
 #[derive(Debug)]
 struct ReadyFrame {
     frame: Frame,
@@ -114,13 +119,13 @@ impl AheadBody {
         self.frames.is_empty() && self.list.as_ref().is_some_and(|list| list.is_over())
     }
 
-    /// The next frame; `None` behind the last.
+    /// Returns the next frame; `None` after the last.
     ///
     /// # Panics
-    /// As the thread that makes frames, or when the system has no thread for it.
+    /// If the other thread panicked, or the system refuses to start one.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let frame = ready!(self.poll_frame(context));
-        // HTTP/2 asks for the first one before its client has room for any.
+        // HTTP/2 polls the first frame before its client has room for any.
         let is_read = std::mem::replace(&mut self.is_started, true);
         if is_read && self.ready_bytes.load(Ordering::Relaxed) <= LOW_READY_BYTES {
             self.encode_more(context);
@@ -131,7 +136,7 @@ impl AheadBody {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         loop {
             if let Some(list) = &mut self.list {
-                // Nobody sends: to ask waits for nobody.
+                // The other thread is not running, so there is nothing to wait for.
                 let ready_frame = self.frames.try_recv().ok().map(ReadyFrame::end);
                 return Poll::Ready(ready_frame.or_else(|| list.next_frame()));
             }
@@ -142,7 +147,7 @@ impl AheadBody {
         }
     }
 
-    /// Waits until the list is back. What was made of it lies among the frames by then.
+    /// Waits until the other thread has ended. Everything that it encoded is in `frames` by then.
     fn poll_encoding(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(encoding) = &mut self.encoding else {
             unreachable!("the list is here, or its frames are being made");
@@ -155,13 +160,13 @@ impl AheadBody {
             }
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
-                // The runtime ends, and this connection with it.
+                // The runtime is shutting down, and this connection with it.
                 Err(_) => Poll::Pending,
             },
         }
     }
 
-    /// Has another thread make frames, if it may.
+    /// Starts to encode on another thread, if a core and memory are free.
     fn encode_more(&mut self, context: &mut Context<'_>) {
         let is_finished = self.encoding.as_ref().is_some_and(JoinHandle::is_finished);
         if is_finished && self.poll_encoding(context).is_pending() {

@@ -12,32 +12,32 @@ use crate::metrics::lists::{ListStats, ServedFrom};
 use crate::resource_handler::ResourceHandler;
 use crate::storage::error::storage_error;
 
-/// Why storage is read for a list instead of the cache. `bench_lists_from_storage_total` counts lists
-/// by it.
+/// Why a list is read from storage instead of the cache. `bench_lists_from_storage_total` counts by
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotFromCache {
     /// There is no cache (`--watch-cache=false`).
     NoCache,
-    /// The cache is not filled: exact revisions, and pages without selectors, are read from storage
-    /// meanwhile. Other lists are refused.
+    /// The cache is being filled. Lists at an exact revision, and pages without selectors, are read
+    /// from storage meanwhile; others are refused.
     NotReady,
-    /// A consistent list, and the gate `ConsistentListFromCache` is off.
+    /// The list is consistent, and the gate `ConsistentListFromCache` is off.
     ConsistentListGateOff,
-    /// A list at an exact revision, or the next page of one, and the gate `ListFromCacheSnapshot` is
+    /// The list is at an exact revision, or a further page, and the gate `ListFromCacheSnapshot` is
     /// off.
     SnapshotGateOff,
-    /// Storage is not known to report watch progress, without which a quiet resource's cache cannot
-    /// know that it is current.
+    /// Storage is not known to report watch progress. Without it the cache of a quiet resource
+    /// cannot know that it is current.
     NoProgress,
-    /// A consistent list for which the cache did not reach storage's revision in time (3 s).
+    /// The list is consistent, and the cache did not reach storage's revision in time (3 s).
     NotFresh,
-    /// The cache has no snapshot of the exact revision (any more): it keeps those of the last 75 s,
-    /// down to storage's last compaction.
+    /// The cache has no snapshot of the exact revision. It keeps those of the last 75 s, at most
+    /// 4,096, and none from before storage's last compaction.
     NoSnapshot,
-    /// A list at an exact revision, and the last consistency check found that the cache differs from
-    /// storage.
+    /// The list is at an exact revision, and the last consistency check found the cache to differ
+    /// from storage.
     Inconsistent,
-    /// One object by its name at an exact revision, or on a further page: one key of storage.
+    /// The list is of one object, at an exact revision or on a further page: storage reads one key.
     SingleObject,
 }
 
@@ -68,17 +68,17 @@ impl From<NoSnapshot> for NotFromCache {
 }
 
 impl ResourceHandler {
-    /// Counts a list that storage is read for.
+    /// Counts a list that is read from storage.
     pub(super) fn count_not_from_cache(&self, reason: NotFromCache) {
         let lists = &self.metrics.lists;
         lists.count_from_storage(self.resource, reason.label());
     }
 
-    /// Reads a list from the cache, or returns why storage is to be read instead.
+    /// Lists from the cache, or returns why storage is to be read instead.
     ///
     /// # Errors
-    /// The Status to be sent: 429 while the cache is not filled, 504 when it does not reach the
-    /// revision in time that the list must not be older than; storage's failures.
+    /// The Status to be sent: 429 while the cache is not ready, 504 if it does not reach the
+    /// revision in time, and failures of storage.
     pub(super) async fn list_from_cache(
         &self,
         cache: &WatchCache,
@@ -120,7 +120,7 @@ impl ResourceHandler {
         Ok(Ok(list))
     }
 
-    /// Checks what is known before anything is waited for: gates, storage's features, readiness.
+    /// Checks what can be checked without waiting: gates, storage's features, readiness.
     fn may_serve(
         &self,
         cache: &WatchCache,
@@ -133,7 +133,7 @@ impl ResourceHandler {
                 if !self.gates.consistent_list_from_cache {
                     return Err(NotFromCache::ConsistentListGateOff);
                 }
-                // A cache that is being filled may not know yet what storage reports.
+                // While it is being filled, the cache may not have heard yet what storage supports.
                 let no_progress = match is_ready {
                     true => !cache.has_progress(),
                     false => cache.lacks_progress(),
@@ -149,7 +149,7 @@ impl ResourceHandler {
                 if !is_ready {
                     return Err(NotFromCache::NotReady);
                 }
-                // Without progress a quiet resource's cache may never get there.
+                // Without progress, the cache of a quiet resource may never reach the revision.
                 if revision > cache.revision() && !cache.has_progress() {
                     return Err(NotFromCache::NoProgress);
                 }
@@ -163,7 +163,7 @@ impl ResourceHandler {
         }
     }
 
-    /// Returns what the cache holds at a revision that the list may have; waits for it.
+    /// Returns a snapshot at a revision that satisfies the plan, which may have to be waited for.
     async fn snapshot_for(
         &self,
         cache: &WatchCache,

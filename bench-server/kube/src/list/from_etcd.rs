@@ -1,4 +1,4 @@
-//! Lists that storage answers: whole, a page at a time, or one object.
+//! Lists that are read from storage: all of it, a page, or one object.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
@@ -19,14 +19,14 @@ use crate::storage::bulk_load::{AHEAD, ListChunk, build_tree};
 use crate::storage::error::storage_error;
 use crate::storage::list_reader::{ListReader, ObjectsAtRevision, PAGE, StreamSupport, send_chunk};
 
-/// What was read of a list.
+/// What was read from storage for a list.
 struct StorageRead {
     list: ObjectsAtRevision,
-    /// What lies behind it, where it is a page.
+    /// What follows it, if it is a page.
     remainder: Option<Remainder>,
-    /// Objects that storage sent for it.
+    /// Objects that storage sent.
     fetched: u64,
-    /// Room for it, where it may be large.
+    /// Memory that it is admitted to, if it may be large.
     admitted: Option<Admitted>,
 }
 
@@ -42,11 +42,11 @@ impl StorageRead {
 }
 
 impl ListReader<'_> {
-    /// As [`Self::read`] for one client, with room for what is read. Nobody knows how much that will be, so room is asked for
-    /// as it comes.
+    /// Reads as [`Self::read`] does, for one client. Its size is not known beforehand, so memory is
+    /// asked for while it arrives.
     ///
     /// # Errors
-    /// Storage's, and [`Refusal::TooManyRequests`] where there is no room in time.
+    /// Storage's, and [`Refusal::TooManyRequests`] if no memory is free in time.
     async fn read_for_client(
         &self,
         streams: &StreamSupport,
@@ -73,7 +73,8 @@ impl ListReader<'_> {
 }
 
 impl ResourceHandler {
-    /// Reads the only object that a list can have: whatever page of it is asked for, it is the whole list.
+    /// Reads the one object that the list can have. It is the whole list, whatever page is asked
+    /// for.
     async fn single_from_etcd(&self, key: &str, revision: i64) -> Result<ObjectsAtRevision, Error> {
         let timer = self.metrics.etcd_request(Operation::Get, self.resource);
         let storage_key = [&self.prefix[..], key.as_bytes()].concat();
@@ -97,11 +98,11 @@ impl ResourceHandler {
         Ok(ObjectsAtRevision { tree, revision })
     }
 
-    /// Reads a list from storage.
+    /// Lists from storage.
     ///
     /// # Errors
-    /// The Status to be sent: 410 for a compacted revision, 504 for one that storage has not reached;
-    /// storage's failures.
+    /// The Status to be sent: 410 for a compacted revision, 504 for one that storage has not
+    /// reached, and other failures of storage.
     pub(super) async fn list_from_etcd(&self, plan: &ListPlan) -> Result<ObjectList, Status> {
         let revision = match plan.revision {
             RevisionMatch::Exact { revision, .. } => revision,
@@ -117,7 +118,7 @@ impl ResourceHandler {
             let reader = ListReader {
                 backend: &*self.backend,
                 decoder: self.decoder(),
-                below: &plan.below,
+                namespace_prefix: &plan.namespace_prefix,
                 start: &plan.start,
                 revision,
             };
@@ -145,7 +146,7 @@ impl ResourceHandler {
                 0,
             ));
         }
-        // A page was filtered while it was read.
+        // A page is filtered while it is read.
         let filtered = plan.limit > 0 && only.is_none();
         let state = ListSource {
             revision: list.revision,
@@ -170,13 +171,13 @@ impl ResourceHandler {
         Ok(list)
     }
 
-    /// Why a list cannot be read from storage, as the client sees it.
+    /// Returns the Status for a failure of storage.
     async fn refused(&self, plan: &ListPlan, error: Error) -> Status {
         match (error.refusal(), plan.revision) {
             (Some(Refusal::Compacted), RevisionMatch::Exact { token: true, .. }) => {
                 let start = plan
                     .start
-                    .strip_prefix(&plan.below)
+                    .strip_prefix(&plan.namespace_prefix)
                     .unwrap_or(&plan.start)
                     .to_owned();
                 let token = ContinueToken {
@@ -186,7 +187,7 @@ impl ResourceHandler {
                 Status::expired_continue(token.encode())
             }
             (Some(Refusal::FutureRevision), RevisionMatch::Exact { revision, .. }) => {
-                // Only for the text: it names both.
+                // Only for the message, which names both revisions.
                 let current = self.backend.current_revision(&self.prefix).await;
                 let current = current.unwrap_or_default();
                 Status::too_large_resource_version(revision as u64, current as u64, 0)
@@ -195,10 +196,10 @@ impl ResourceHandler {
         }
     }
 
-    /// One page with what lies behind it. With selectors, pages twice as large each time are read until enough
-    /// objects are selected.
+    /// Reads one page. With selectors, pages are read, each twice as large as the one before, until
+    /// enough objects are selected.
     async fn page_from_etcd(&self, plan: &ListPlan, revision: i64) -> Result<StorageRead, Error> {
-        let prefix = [&self.prefix[..], plan.below.as_bytes()].concat();
+        let prefix = [&self.prefix[..], plan.namespace_prefix.as_bytes()].concat();
         let decoder = self.decoder();
         let mut options = ListOptions {
             revision,

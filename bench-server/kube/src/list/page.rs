@@ -1,4 +1,5 @@
-//! Cutting a page out of a state: the objects, the token of the next page, and what remains behind it.
+//! Cuts a page out of a set of objects: its objects, the token of the next page, and how many
+//! remain.
 
 use etcd_api::keys::{KeyRange, prefix_end};
 use index::{Item, Tree};
@@ -10,34 +11,34 @@ use crate::metrics::lists::ListStats;
 use crate::resource::filter::Filter;
 use crate::shard::object_set::{ObjectIter, ObjectSet};
 
-/// Objects that are looked at before others on the same thread get their turn.
-pub(super) const TURN: u64 = 4_096;
+/// Objects that are read before other tasks of the thread get their turn.
+pub(super) const OBJECTS_PER_TURN: u64 = 4_096;
 
-/// A list that is ready to be sent.
+/// A list of objects, ready to be sent.
 #[derive(Debug)]
 pub struct ObjectList {
-    /// What the list says about itself.
+    /// The metadata of the list.
     pub meta: ListMeta,
-    /// The objects from its first on.
+    /// Iterates over the objects, and then over others that do not belong to the list.
     pub items: ObjectIter,
-    /// How many of them belong to the list.
+    /// How many objects belong to the list.
     pub count: u64,
-    /// Sum of their encoded lengths.
+    /// Sum of the objects' encoded lengths, bytes.
     pub items_len: u64,
-    /// Who answered, and what it took.
+    /// What served the list, and how many objects were read for it.
     pub(crate) stats: ListStats,
-    /// Counts it among the lists that are being sent, where it is read from a cache's state.
+    /// Counts the list as open while it is sent, if a cache's snapshot serves it.
     pub(crate) open: Option<OpenList>,
-    /// Room for it, where it was read from storage as a whole.
+    /// The memory that it was admitted to, if it was read from storage as a whole.
     pub(crate) admitted: Option<Admitted>,
 }
 
-/// What lies behind a page.
+/// What follows a page.
 #[derive(Debug)]
 pub(crate) struct Remainder {
-    /// Objects there, where that is known.
+    /// How many objects follow, if that is known.
     pub(crate) remaining: Option<u64>,
-    /// Key, below the resource's prefix, of the last object that was looked at.
+    /// Key, below the resource's prefix, of the last object that was read.
     pub(crate) last: Vec<u8>,
 }
 
@@ -45,31 +46,32 @@ pub(crate) struct Remainder {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageStart<'a> {
     /// What the list is restricted to: empty, or `NAMESPACE/`.
-    pub(crate) below: &'a str,
-    /// First key below the resource's prefix; empty for the beginning.
+    pub(crate) namespace_prefix: &'a str,
+    /// First key below the resource's prefix; empty for the first of all.
     pub(crate) start: &'a str,
 }
 
-/// A state at a revision, and who has it.
+/// The objects at one revision, of which a list is a part.
 pub(crate) struct ListSource {
     pub(crate) revision: i64,
     pub(crate) objects: ObjectSet,
-    /// Set where there is no more than a page, cut and filtered by storage.
+    /// What follows the objects, if storage has cut a page and filtered it.
     pub(crate) remainder: Option<Remainder>,
-    /// Who has it. What it took is counted while a page is cut, and added to this.
+    /// What serves the list. What cutting the page costs is added to it.
     pub(crate) stats: ListStats,
 }
 
 impl ListSource {
-    /// The page of at most `limit` objects (0: all). Costs O(log n + page) without selectors, however many
-    /// objects are behind it; with selectors each object is looked at until the page is full.
+    /// Returns the page of at most `limit` objects (0: all). Costs O(log n + page) without
+    /// selectors, however many objects follow; with selectors, every object is read until the page
+    /// is full.
     pub(crate) async fn page(self, from: PageStart<'_>, limit: u64, filter: &Filter) -> ObjectList {
         let start = if from.start.is_empty() {
-            from.below
+            from.namespace_prefix
         } else {
             from.start
         };
-        let end = prefix_end(from.below.as_bytes());
+        let end = prefix_end(from.namespace_prefix.as_bytes());
         let range = KeyRange::new(start.as_bytes(), &end);
         let in_shard = self.objects.is_shard() && filter.selects_whole_shard();
         match in_shard || filter.is_empty() {
@@ -78,7 +80,7 @@ impl ListSource {
         }
     }
 
-    /// Objects that all belong to the list.
+    /// Returns a page where all objects belong to the list.
     async fn page_of_all(
         mut self,
         from: PageStart<'_>,
@@ -101,7 +103,7 @@ impl ListSource {
                 last = object.key().to_vec();
                 break;
             }
-            if count.is_multiple_of(TURN) {
+            if count.is_multiple_of(OBJECTS_PER_TURN) {
                 tokio::task::yield_now().await;
             }
         }
@@ -113,7 +115,7 @@ impl ListSource {
         self.into_list(from, items, count, items_len, remainder)
     }
 
-    /// All of them; their number and lengths are known without a look at each.
+    /// Returns all objects. Their number and lengths are known without reading each.
     async fn all(mut self, from: PageStart<'_>, range: KeyRange<'_>) -> ObjectList {
         let measured = self.objects.measured(range).await;
         let totals = measured.totals;
@@ -123,7 +125,7 @@ impl ListSource {
         self.into_list(from, measured.iter, totals.count, totals.weight, None)
     }
 
-    /// Objects of which the filter selects some: each is looked at.
+    /// Returns a page of the objects that the filter selects; reads each.
     async fn page_of_selected(
         mut self,
         from: PageStart<'_>,
@@ -146,7 +148,7 @@ impl ListSource {
                 let last = object.clone();
                 selected.insert(last.clone());
                 if selected.len() == limit {
-                    // How many of those behind would be selected is not known.
+                    // How many of the following objects would be selected is not known.
                     remainder = (!iter.is_exhausted()).then(|| Remainder {
                         remaining: None,
                         last: last.key().to_vec(),
@@ -154,7 +156,7 @@ impl ListSource {
                     break;
                 }
             }
-            if evaluated.is_multiple_of(TURN) {
+            if evaluated.is_multiple_of(OBJECTS_PER_TURN) {
                 tokio::task::yield_now().await;
             }
         }
@@ -177,7 +179,7 @@ impl ListSource {
         };
         if let Some(remainder) = remainder.or(self.remainder) {
             let last = String::from_utf8_lossy(&remainder.last);
-            let last = last.strip_prefix(from.below).unwrap_or(&last);
+            let last = last.strip_prefix(from.namespace_prefix).unwrap_or(&last);
             meta.continue_token = ContinueToken::after(self.revision, last).encode();
             meta.remaining_item_count = remainder.remaining;
         }

@@ -1,4 +1,5 @@
-//! What a LIST asks for: the apiserver's table of resourceVersion, resourceVersionMatch, continue and limit.
+//! What a LIST asks for: an apiserver's table of resourceVersion, resourceVersionMatch, continue
+//! and limit.
 
 use kube_api::{ContinueToken, ListOptions, Match, Status};
 
@@ -7,30 +8,30 @@ use crate::feature_gates::FeatureGates;
 use crate::resource::Resource;
 use crate::resource::filter::{Filter, NAME};
 
-/// How fresh a list must be.
+/// Which revision a list must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RevisionMatch {
-    /// As fresh as storage at the time of the request.
+    /// At least storage's at the time of the request.
     Consistent,
-    /// Whatever there is.
+    /// Any that the cache holds.
     Any,
-    /// At this revision or later.
+    /// This one or a later one.
     NotOlderThan(i64),
-    /// At exactly this revision; `token` when a continue token asks.
+    /// Exactly this one. `token` if a continue token names it.
     Exact { revision: i64, token: bool },
-    /// As storage has it; the cache is not asked.
+    /// The latest of storage, without asking the cache.
     LatestFromStorage,
 }
 
-/// A request after its options were understood.
+/// The options of a LIST, understood.
 #[derive(Debug)]
 pub(super) struct ListPlan {
     /// What the list is restricted to: empty, or `NAMESPACE/`.
-    pub(super) below: String,
-    /// First key below the resource's prefix; empty for the beginning.
+    pub(super) namespace_prefix: String,
+    /// First key below the resource's prefix; empty for the first of all.
     pub(super) start: String,
     pub(super) revision: RevisionMatch,
-    /// 0 is none.
+    /// 0 for none.
     pub(super) limit: u64,
     /// Whether the cache applies the limit.
     pub(super) cache_limits: bool,
@@ -38,27 +39,27 @@ pub(super) struct ListPlan {
 }
 
 impl ListPlan {
-    /// Reads the table: what the options ask for.
+    /// Reads the options, as the table says.
     ///
     /// # Errors
-    /// 400 for selectors and tokens that cannot be read, 500 for such a shard selector.
+    /// 400 for a selector or token that cannot be read, 500 for a shard selector that cannot.
     pub(super) fn new(
         resource: &'static Resource,
         namespace: &str,
         options: &ListOptions,
         gates: FeatureGates,
     ) -> Result<Self, Status> {
-        let below = if namespace.is_empty() {
+        let namespace_prefix = if namespace.is_empty() {
             String::new()
         } else {
             format!("{namespace}/")
         };
         let limit = options.limit;
         let filter = Filter::parse(resource, options, gates)?;
-        // resourceVersion=0 turns the limit off wherever the cache answers.
+        // With resourceVersion=0 the cache ignores the limit.
         let cache_limits = options.resource_version != "0";
         let mut plan = Self {
-            below,
+            namespace_prefix,
             start: String::new(),
             revision: RevisionMatch::Consistent,
             limit,
@@ -74,7 +75,7 @@ impl ListPlan {
                     token: true,
                 };
             }
-            plan.start = format!("{}{}", plan.below, token.start);
+            plan.start = format!("{}{}", plan.namespace_prefix, token.start);
             // A further page of one object is read from storage.
             if plan.only_key(resource).is_some() && plan.revision == RevisionMatch::Consistent {
                 plan.revision = RevisionMatch::LatestFromStorage;
@@ -98,22 +99,22 @@ impl ListPlan {
         Ok(plan)
     }
 
-    /// The key of the only object that can be selected, where the name says so.
+    /// Returns the key of the one object that can be selected, if the field selector names it.
     pub(super) fn only_key(&self, resource: &Resource) -> Option<String> {
         let name = self.filter.demands_field(NAME)?;
-        let placed = resource.namespaced != self.below.is_empty();
-        (placed && is_path_segment(name)).then(|| format!("{}{name}", self.below))
+        let placed = resource.namespaced != self.namespace_prefix.is_empty();
+        (placed && is_path_segment(name)).then(|| format!("{}{name}", self.namespace_prefix))
     }
 
     pub(super) fn from(&self) -> PageStart<'_> {
         PageStart {
-            below: &self.below,
+            namespace_prefix: &self.namespace_prefix,
             start: &self.start,
         }
     }
 }
 
-/// Whether a name can be a part of a storage key.
+/// Returns whether a name can be a segment of a storage key.
 fn is_path_segment(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
 }

@@ -4,7 +4,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::resource::Resource;
 
-/// The resource that a figure is about.
+/// The resource that a metric is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ByResource {
     group: &'static str,

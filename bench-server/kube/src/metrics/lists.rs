@@ -1,4 +1,5 @@
-//! Figures of lists: who answered them, by which index, and how many objects were looked at for that.
+//! Metrics of lists: what served them, by which index, how many objects were read, and why storage
+//! was.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -10,7 +11,7 @@ use super::labels::ByResource;
 use super::timer::{ETCD_BUCKETS, Timer};
 use crate::resource::Resource;
 
-/// Who answers a list.
+/// What serves a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServedFrom {
     /// The watch cache.
@@ -19,22 +20,24 @@ pub enum ServedFrom {
     Etcd,
 }
 
-/// What a list took.
+/// What a list has cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ListStats {
     pub(crate) from: ServedFrom,
-    /// The index that named the objects to look at; empty without.
+    /// The index that found the objects; empty without one.
     pub(crate) index: &'static str,
-    /// Objects that etcd sent. The cache reads those that it evaluates or returns, whichever are more.
+    /// Objects that etcd sent. Of the cache, those that are evaluated or returned are counted,
+    /// whichever are more.
     pub(crate) fetched_from_storage: u64,
-    /// Objects that selectors were asked about. Upstream counts none where its cache answers.
+    /// Objects that selectors were applied to. k8s.io/apiserver counts none for lists from its
+    /// cache.
     pub(crate) evaluated: u64,
     /// Objects in the list.
     pub(crate) returned: u64,
 }
 
 impl ListStats {
-    /// Nothing was read yet.
+    /// Returns a list that has cost nothing yet.
     pub(crate) fn by(from: ServedFrom, index: &'static str) -> Self {
         Self {
             from,
@@ -53,7 +56,7 @@ impl ListStats {
     }
 }
 
-/// What answered.
+/// What served a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStorage {
     group: &'static str,
@@ -61,7 +64,7 @@ struct ByStorage {
     storage: &'static str,
 }
 
-/// What answered, and by which index.
+/// What served a list, and by which index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStorageAndIndex {
     group: &'static str,
@@ -70,7 +73,7 @@ struct ByStorageAndIndex {
     index: &'static str,
 }
 
-/// The index by which the cache answered.
+/// The index by which the cache served a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByIndex {
     group: &'static str,
@@ -94,7 +97,7 @@ struct ByReason {
     reason: &'static str,
 }
 
-/// Figures of lists. Cheap to clone.
+/// Metrics of lists. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ListMetrics {
     lists: Family<ByStorageAndIndex, Counter>,
@@ -124,7 +127,7 @@ impl ListMetrics {
         let f = metrics.clone();
         registry.register(
             "apiserver_storage_list",
-            "Lists by what answered them",
+            "Lists by what served them",
             f.lists,
         );
         registry.register(
@@ -134,7 +137,7 @@ impl ListMetrics {
         );
         registry.register(
             "apiserver_storage_list_evaluated_objects",
-            "Objects that selectors were asked about for those lists",
+            "Objects that selectors were applied to for those lists",
             f.evaluated,
         );
         registry.register(
@@ -144,7 +147,7 @@ impl ListMetrics {
         );
         registry.register(
             "apiserver_cache_list",
-            "Lists that the watch cache answered",
+            "Lists that the watch cache served",
             f.cached,
         );
         registry.register(
@@ -164,7 +167,7 @@ impl ListMetrics {
         );
         registry.register(
             "bench_lists_from_storage",
-            "Lists that storage was read for, by the reason why the watch cache did not serve them",
+            "Lists that were read from storage, by the reason why the watch cache did not serve them",
             f.from_storage,
         );
         metrics
@@ -211,7 +214,7 @@ impl ListMetrics {
         }
     }
 
-    /// Counts a list that storage is read for, and why.
+    /// Counts a list that is read from storage, by the reason.
     pub(crate) fn count_from_storage(&self, resource: &Resource, reason: &'static str) {
         let labels = ByReason {
             group: resource.group,
@@ -221,7 +224,7 @@ impl ListMetrics {
         self.from_storage.get_or_create(&labels).inc();
     }
 
-    /// Times etcd's answer to a list, or to one page of it, until what is given back is dropped.
+    /// Times etcd's response to a list, or to a page of it, until the returned timer is dropped.
     pub(crate) fn time_request(&self, resource: &Resource, streamed: bool) -> Timer {
         let labels = ByStreamed {
             group: resource.group,

@@ -1,4 +1,4 @@
-//! Figures of requests for resources, from their arrival until their answer is over.
+//! Metrics of requests for resources, from their arrival until their responses are sent.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -8,13 +8,13 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-/// Upper bounds of upstream's histogram of requests, seconds.
+/// Buckets of apiserver's histogram of requests, seconds.
 const BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
-/// What a request asks for, as metrics name it.
+/// Labels of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
     pub(crate) verb: &'static str,
@@ -37,7 +37,7 @@ impl RequestLabels {
     }
 }
 
-/// What was asked for, and of whom.
+/// Labels of a request, and of the component that serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRequest {
     #[prometheus(flatten)]
@@ -46,7 +46,7 @@ struct ByRequest {
     component: &'static str,
 }
 
-/// A request with its outcome.
+/// Labels of a request and its status code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCode {
     #[prometheus(flatten)]
@@ -54,13 +54,13 @@ struct ByCode {
     code: u16,
 }
 
-/// Requests that change something, or do not.
+/// Whether requests are mutating.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByKind {
     request_kind: &'static str,
 }
 
-/// Figures of requests. Cheap to clone.
+/// Metrics of requests. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestMetrics {
     total: Family<ByCode, Counter>,
@@ -88,23 +88,23 @@ impl RequestMetrics {
         registry.register("apiserver_request", "Requests by outcome", f.total);
         registry.register(
             "apiserver_request_duration_seconds",
-            "Time until their answers were over",
+            "Time until their responses were sent",
             f.seconds,
         );
         registry.register(
             "apiserver_request_aborts",
-            "Requests whose answer was cut off because it was not taken in time",
+            "Requests whose response was cut off because it was not read in time",
             f.aborted,
         );
         registry.register(
             "apiserver_current_inflight_requests",
-            "Requests that are being answered, watches aside",
+            "Requests in flight, watches aside",
             inflight,
         );
         metrics
     }
 
-    /// Counts a request until what is given back is dropped.
+    /// Counts a request until the returned tracker is dropped.
     pub(crate) fn track(&self, labels: RequestLabels, dry_run: bool) -> RequestTracker {
         if let Some(gauge) = self.inflight(&labels) {
             gauge.inc();
@@ -130,7 +130,7 @@ impl RequestMetrics {
     }
 }
 
-/// A request that is being answered.
+/// A request that is being served.
 #[derive(Debug)]
 pub(crate) struct RequestTracker {
     metrics: RequestMetrics,
@@ -140,17 +140,17 @@ pub(crate) struct RequestTracker {
 }
 
 impl RequestTracker {
-    /// When it came.
+    /// Returns when the request arrived.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
-    /// Its answer has begun. Without, its client went away before.
+    /// Notes that the response has begun. A client that disconnects before is not counted.
     pub(crate) fn respond(&mut self, code: http::StatusCode) {
         self.code = Some(code.as_u16());
     }
 
-    /// Its answer was cut off.
+    /// Counts the response as cut off.
     pub(crate) fn abort(&self) {
         let labels = &self.request.labels;
         self.metrics.aborted.get_or_create(labels).inc();

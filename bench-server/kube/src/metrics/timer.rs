@@ -1,13 +1,13 @@
-//! Timing calls to etcd and waits for the cache.
+//! Times calls to etcd, and waits for the cache.
 
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::Instant;
 
-/// Upper bounds for requests to etcd, seconds.
+/// Buckets of calls to etcd, seconds.
 pub(super) const ETCD_BUCKETS: [f64; 11] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 8.0, 30.0];
 
-/// Observes a histogram when dropped.
+/// Observes its histogram when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Timer {
     histogram: Histogram,
@@ -15,7 +15,7 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Starts now.
+    /// Starts a timer.
     pub(super) fn start(histogram: &Histogram) -> Self {
         Self {
             histogram: histogram.clone(),

@@ -1,8 +1,8 @@
-//! Objects that are stored, or in the cache, and cannot be read.
+//! Counts objects, stored or in the cache, that cannot be decoded or converted.
 
 use prometheus_client::metrics::counter::Counter;
 
-/// The counters of one resource's objects that cannot be read: upstream's metric, and ours. Clones count together.
+/// The counters of one resource: apiserver's metric and ours. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Undecodable(pub(super) [Counter; 2]);
 

@@ -1,4 +1,4 @@
-//! Figures of the cache's events and of watches.
+//! Metrics of the cache's events, and of watches.
 
 use std::time::Duration;
 
@@ -12,27 +12,28 @@ use prometheus_client::registry::Registry;
 use super::labels::ByResource;
 use crate::resource::Resource;
 
-/// Upper bounds of upstream's histogram of an event's way, seconds.
+/// Buckets of apiserver's histogram of event dispatching, seconds.
 const DISPATCH_BUCKETS: [f64; 13] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 ];
-/// Upper bounds of upstream's watch-list histogram, seconds.
+/// Buckets of apiserver's histogram of watch-lists, seconds.
 const WATCH_LIST_BUCKETS: [f64; 13] = [
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0,
 ];
 
-/// A part of an event's way from etcd to its watchers' queues, by upstream's names.
+/// A stage of an event's way from etcd to its watchers' queues, by apiserver's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// All of it.
     Total,
-    /// From its arrival until the cache has it.
+    /// From its arrival until the cache has applied it.
     StorageToCache,
-    /// From the dispatcher taking it until everybody who watches it has been given it, or up.
+    /// From the dispatcher taking it until it is in every watcher's queue, or the watcher is
+    /// closed.
     CacheToWatcher,
 }
 
-/// A part of an event's way.
+/// A stage of an event's way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStage {
     group: &'static str,
@@ -48,7 +49,7 @@ struct ByReason {
     reason: &'static str,
 }
 
-/// A kind of request that stays.
+/// Labels of a long-running request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRequest {
     verb: &'static str,
@@ -60,7 +61,7 @@ struct ByRequest {
     component: &'static str,
 }
 
-/// Figures of events and watches. Cheap to clone.
+/// Metrics of events and watches. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchMetrics {
     capacity: Family<ByResource, Gauge>,
@@ -96,32 +97,32 @@ impl WatchMetrics {
         let f = metrics.clone();
         registry.register(
             "watch_cache_capacity",
-            "Events that the ring of the watch cache holds",
+            "Events that the history of the watch cache can hold",
             f.capacity,
         );
         registry.register(
             "watch_cache_capacity_increase",
-            "Times that the ring grew",
+            "Times that this capacity was doubled",
             f.grown,
         );
         registry.register(
             "watch_cache_capacity_decrease",
-            "Times that the ring shrank",
+            "Times that this capacity was halved",
             f.shrunk,
         );
         registry.register(
             "apiserver_watch_cache_events_dispatched",
-            "Events handed out",
+            "Events delivered to the queues of watchers",
             f.dispatched,
         );
         registry.register(
             "apiserver_watch_events_dispatch_duration_seconds",
-            "Time that an event took, by the part of its way",
+            "Time that an event took, by stage",
             f.dispatch_seconds,
         );
         registry.register(
             "apiserver_init_events",
-            "Events that watches began with",
+            "Initial events of watches",
             f.initial_events,
         );
         registry.register(
@@ -131,7 +132,7 @@ impl WatchMetrics {
         );
         registry.register(
             "apiserver_watch_list_duration_seconds",
-            "Time until a watch's initial events were handed to the connection",
+            "Time until the initial events of a watch were handed to its connection",
             f.list_seconds,
         );
         registry.register(
@@ -139,7 +140,7 @@ impl WatchMetrics {
             "Watches that are open",
             f.watchers,
         );
-        // A gauge, although its name ends like a counter's: upstream's choice.
+        // A gauge, although its name ends like a counter's. It is apiserver's.
         registry.register(
             "apiserver_watch_shards_total",
             "Watches of a shard that are open",
@@ -147,7 +148,7 @@ impl WatchMetrics {
         );
         registry.register(
             "apiserver_watch_filtered_events",
-            "Events that watches of a shard were not told: a change counts for the object before and after it",
+            "Objects of events that watches of other shards did not receive: the old and the new one of a change",
             f.filtered,
         );
         registry.register(
@@ -178,7 +179,7 @@ impl WatchMetrics {
             .inc();
     }
 
-    /// Notes what a part of an event's way took.
+    /// Observes how long a stage took.
     pub(crate) fn stage(&self, resource: &Resource, stage: Stage, took: Duration) {
         let labels = ByStage {
             group: resource.group,
@@ -219,7 +220,7 @@ impl WatchMetrics {
         self.encoded.get_or_create(&ByResource::of(resource)).inc();
     }
 
-    /// Counts objects of events that watches of a shard were not told of.
+    /// Counts objects of events that watches of other shards did not receive.
     pub(crate) fn filtered(&self, resource: &Resource, objects: u64) {
         if objects > 0 {
             let label = ByResource::of(resource);
@@ -227,8 +228,8 @@ impl WatchMetrics {
         }
     }
 
-    /// Counts an open watch, of one namespace or of the cluster, of a shard or of everything, until the answer
-    /// is dropped.
+    /// Counts an open watch, of one namespace or the cluster, of a shard or everything, until the
+    /// returned value is dropped.
     pub(crate) fn open(&self, resource: &Resource, namespaced: bool, sharded: bool) -> OpenWatch {
         let labels = ByRequest {
             verb: "WATCH",

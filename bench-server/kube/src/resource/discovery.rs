@@ -1,10 +1,11 @@
-//! Discovery: what kubectl and client libraries ask before anything else.
+//! Discovery: what kubectl and client libraries request before anything else.
 //!
 //! - [`legacy`]: groups, then one document for each version of each group
 //! - [`aggregated`]: everything below `/api` or `/apis` in one document (KEP-3352)
-//! - [`openapi`]: fields of the kinds, and which parameters their URLs take
+//! - [`openapi`]: the fields of each kind, and the parameters of each URL
+//! - [`groups`]: what they all say of a resource
 //!
-//! The documents are functions of the resource table alone, and are made once.
+//! The documents depend on the table of resources alone, and are made once.
 
 mod aggregated;
 mod groups;
@@ -29,13 +30,14 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Whether Accept chose this form: its answer tells caches so, and that anybody may share it.
+    /// Returns whether `Accept` chose this form. Its response then says that it varies with that
+    /// header, and is public.
     pub(crate) fn is_negotiated(&self) -> bool {
         self.media_type == aggregated::MEDIA_TYPE
     }
 }
 
-/// The document at `path`, in the form that the client would rather have; `None` where there is none.
+/// Returns the document at `path`, in the form that `accept` prefers; `None` if there is none.
 pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
     static PLAIN: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
         let documents = legacy::documents()
@@ -48,7 +50,7 @@ pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
         let documents = aggregated::documents().into_iter();
         documents.map(|(path, body)| (path, text(&body))).collect()
     });
-    // A slash at the end names the same document.
+    // A trailing slash changes nothing.
     let path = path.strip_suffix('/').unwrap_or(path);
     if aggregated::accepted(accept)
         && let Some(body) = AGGREGATED.get(path)
@@ -64,8 +66,8 @@ pub(crate) fn document(path: &str, accept: &str) -> Option<Document> {
     })
 }
 
-/// Whether a path leads below a version of a group that is served: what is not there is then said in a Status. The
-/// core group's path is taken whatever follows it.
+/// Returns whether a path is below a group's version that is served: errors are then a Status.
+/// Every path below the core group's is.
 pub(crate) fn is_below_a_version(path: &str) -> bool {
     let below = |root: &str| {
         path.strip_prefix(root)

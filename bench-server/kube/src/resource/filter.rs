@@ -1,4 +1,4 @@
-//! Selectors applied to cached objects, in their encoding: nothing is decoded and nothing allocated.
+//! Selectors, applied to objects as they are encoded: nothing is decoded or allocated.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::feature_gates::FeatureGates;
 
 const LABELS: u32 = 11;
 
-/// Paths that kinds can be selected by wherever they are stored; they are in the key.
+/// Fields that every kind can be selected by. Their values are in the key.
 pub(crate) const NAME: &str = "metadata.name";
 pub(crate) const NAMESPACE: &str = "metadata.namespace";
 
@@ -26,11 +26,12 @@ pub(crate) struct Filter {
     shard: Option<Shard>,
 }
 
-/// The shard that objects must belong to.
+/// The shard that objects must be in.
 #[derive(Debug)]
 struct Shard {
     selector: Arc<ShardSelector>,
-    /// Whether the hash that was computed with the object is used; otherwise the uid is hashed each time.
+    /// Whether to use the hash that the object was decoded with; otherwise the uid is hashed each
+    /// time.
     keeps_hash: bool,
 }
 
@@ -46,11 +47,12 @@ impl Shard {
 }
 
 impl Filter {
-    /// Reads all three selectors.
+    /// Parses all three selectors.
     ///
     /// # Errors
-    /// 400 for a label or field selector that cannot be read, or for a field that the kind cannot be selected
-    /// by; 500 for a shard selector that cannot be read, as upstream answers.
+    /// 400 for a label or field selector that cannot be parsed, or names a field that the kind
+    /// cannot be selected by; 500 for a shard selector that cannot be parsed, as k8s.io/apiserver
+    /// returns.
     pub(crate) fn parse(
         resource: &'static Resource,
         options: &ListOptions,
@@ -62,7 +64,7 @@ impl Filter {
         let fields =
             FieldSelector::parse(&options.field_selector, |path| resource.is_selectable(path))
                 .map_err(|error| match (&error, resource.selectable) {
-                    // A kind that knows no other fields says so.
+                    // The error of a kind without other fields names the two that it has.
                     (kube_api::selector::FieldSelectorError::Unsupported(path), None) => {
                         Status::bad_request(format!(
                             "{path:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}"
@@ -89,7 +91,7 @@ impl Filter {
         })
     }
 
-    /// Selects everything.
+    /// Returns a filter that selects everything.
     pub(crate) fn none(resource: &'static Resource) -> Self {
         Self {
             resource,
@@ -99,56 +101,57 @@ impl Filter {
         }
     }
 
-    /// The resource whose objects it selects.
+    /// Returns the resource whose objects it selects.
     pub(crate) fn resource(&self) -> &'static Resource {
         self.resource
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.shard.is_none() && self.selects_whole_shard()
     }
 
-    /// Whether it selects everything in the shard, where it demands one.
+    /// Returns whether it selects everything in its shard, or everything if it has none.
     pub(crate) fn selects_whole_shard(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The shard that it demands.
+    /// Returns its shard.
     pub(crate) fn shard(&self) -> Option<&Arc<ShardSelector>> {
         self.shard.as_ref().map(|shard| &shard.selector)
     }
 
-    /// The same, where the hash that it looks at was computed with the object.
+    /// Returns its shard, if objects have been decoded with the hash that it needs.
     pub(crate) fn indexed_shard(&self) -> Option<&Arc<ShardSelector>> {
         let indexed = self.shard.as_ref().filter(|shard| shard.keeps_hash);
         indexed.map(|shard| &shard.selector)
     }
 
-    /// Whether the object belongs to the shard that it demands.
+    /// Returns whether the object is in its shard, or it has none.
     pub(crate) fn is_in_shard(&self, object: &Object) -> bool {
         self.shard
             .as_ref()
             .is_none_or(|shard| shard.matches(object))
     }
 
-    /// The value that it demands of a field.
+    /// Returns the value that a field must have.
     pub(crate) fn demands_field(&self, path: &str) -> Option<&str> {
         self.fields.demands(path)
     }
 
-    /// The labels that it demands, each with the values that it may have (none: any).
+    /// Returns the labels that an object must have, each with the values that it may have (none:
+    /// any).
     pub(crate) fn demands_labels(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.labels.demands()
     }
 
-    /// Whether it looks at labels.
+    /// Returns whether it has a label selector.
     pub(crate) fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }
 
-    /// Whether it selects the object. Costs a walk over the metadata up to the labels, and one jump per part
-    /// of a field's path.
+    /// Returns whether it selects the object. Reads the metadata up to the labels, and for each
+    /// field of the selector the fields on its path.
     pub(crate) fn matches(&self, object: &Object) -> bool {
         if !self.is_in_shard(object) {
             return false;
@@ -170,7 +173,8 @@ impl Resource {
     fn is_selectable(&self, path: &str) -> bool {
         match path {
             NAME => true,
-            // Kinds with a list of their own have it only where they have namespaces.
+            // Kinds with fields of their own can be selected by namespace only if they have
+            // namespaces.
             NAMESPACE => self.namespaced || self.selectable.is_none(),
             _ => self.field(path).is_some(),
         }
@@ -182,7 +186,7 @@ impl Resource {
     }
 }
 
-/// The value of a selectable field of an object; empty where absent.
+/// Returns the value of a selectable field of an object; empty if it has none.
 pub(crate) fn field_of<'o>(resource: &Resource, object: &'o Object, path: &str) -> &'o [u8] {
     match path {
         NAMESPACE => object.namespace(),
@@ -219,7 +223,7 @@ fn flag(message: &[u8], number: u32) -> bool {
         .any(|field| field.number == number && field.wire == Wire::Varint(1))
 }
 
-/// The value of a label of an object.
+/// Returns the value of a label of an object.
 pub(crate) fn label_of<'o>(object: &'o Object, key: &str) -> Option<&'o [u8]> {
     label(metadata(object.encoded()), key.as_bytes())
 }
@@ -231,11 +235,11 @@ fn metadata(encoded: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// The value of a label in encoded metadata.
+/// Returns the value of a label in encoded metadata.
 fn label<'o>(metadata: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
     for field in Fields::new(metadata) {
         let field = field.ok()?;
-        // Fields ascend: behind the labels there are none.
+        // Fields ascend, so no label follows.
         if field.number > LABELS {
             return None;
         }
@@ -249,7 +253,8 @@ fn label<'o>(metadata: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
     None
 }
 
-/// Key and value of an entry. Nearly all are two short fields, which are cut apart without a loop.
+/// Returns key and value of a map entry. Nearly all are two short fields, which are split without a
+/// loop.
 #[inline]
 fn label_entry(entry: &[u8]) -> Option<(&[u8], &[u8])> {
     if let Some((key, rest)) = short_field(entry, 1)
@@ -261,7 +266,8 @@ fn label_entry(entry: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((field(1)?, field(2)?))
 }
 
-/// The field that `message` begins with, where it has this number and fewer than 128 bytes, and what is behind it.
+/// Returns the field that `message` begins with, if it has this number and fewer than 128 bytes,
+/// and what follows it.
 #[inline]
 fn short_field(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
     match message {

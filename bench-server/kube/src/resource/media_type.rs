@@ -1,8 +1,8 @@
-//! Media types of responses: an encoding, and what objects are turned into.
+//! Media types of responses: an encoding, and what the response's objects are.
 
 use kube_api::{Status, envelope};
 
-/// Encodings of answers.
+/// Encodings of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// `application/json`.
@@ -11,34 +11,34 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// What objects and lists are turned into.
+/// What the objects of a response are (`as=` in `Accept`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResponseKind {
-    /// The objects as they are.
+    /// The resource's own objects.
     Object,
-    /// `PartialObjectMetadata` and lists of them.
+    /// `PartialObjectMetadata`, and lists of it.
     PartialMetadata,
     /// `Table`: rows of printed columns. JSON only.
     Table,
 }
 
-/// One alternative of an `Accept` header that can be served.
+/// The media type of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaType {
     /// Encoding.
     pub encoding: Encoding,
-    /// Shape.
+    /// What its objects are.
     pub kind: ResponseKind,
-    /// API version of tables and partial metadata; `meta.k8s.io/v1` otherwise.
+    /// API version of tables and partial metadata; otherwise `meta.k8s.io/v1`.
     pub api_version: &'static str,
-    /// Whether the header itself asks for indented JSON.
+    /// Whether `Accept` asks for indented JSON.
     pub pretty: bool,
 }
 
 pub(crate) const META_V1: &str = "meta.k8s.io/v1";
 pub(crate) const META_V1_BETA1: &str = "meta.k8s.io/v1beta1";
 
-/// What is served when nothing is asked for, and what errors without a readable `Accept` are sent as.
+/// The media type without `Accept`, and of errors if `Accept` cannot be satisfied.
 pub const DEFAULT_MEDIA_TYPE: MediaType = MediaType {
     encoding: Encoding::Json,
     kind: ResponseKind::Object,
@@ -47,10 +47,10 @@ pub const DEFAULT_MEDIA_TYPE: MediaType = MediaType {
 };
 
 impl Encoding {
-    /// Media types that can be asked for.
+    /// Media types that can be requested.
     pub const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_TYPE];
 
-    /// Its media type.
+    /// Returns its media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => Self::MEDIA_TYPES[0],
@@ -58,7 +58,7 @@ impl Encoding {
         }
     }
 
-    /// A Status in it.
+    /// Encodes a Status.
     pub fn status(self, status: &Status) -> Vec<u8> {
         match self {
             Self::Json => status.json(),

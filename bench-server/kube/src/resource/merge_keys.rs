@@ -1,11 +1,12 @@
-//! How a strategic merge patch merges lists: the `patchStrategy` and `patchMergeKey` of Kubernetes' types.
+//! How a strategic merge patch merges lists: the `patchStrategy` and `patchMergeKey` of Kubernetes'
+//! types.
 
-/// How one list is merged; a list without a row is replaced.
+/// How a list is merged; a list that is not in the table is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListMerge {
-    /// Items are objects, told apart by this field.
+    /// Items are objects, identified by this field.
     ByKey(&'static str),
-    /// Items are plain values; the lists are united.
+    /// Items are plain values; the result is the union.
     AsSet,
 }
 
@@ -50,7 +51,7 @@ const LISTS: &[(&str, &str, ListMerge)] = &[
     ("NamespaceStatus", "conditions", ByKey("type")),
 ];
 
-/// How the list `field` of `message` is merged; `None` where it is replaced.
+/// Returns how the list `field` of `message` is merged; `None` if it is replaced.
 pub(crate) fn list_merge(message: &str, field: &str) -> Option<ListMerge> {
     LISTS
         .iter()

@@ -13,7 +13,7 @@ pub(crate) const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
 impl NameRule {
-    /// Why `name` is not allowed, in an apiserver's words; `None` when it is.
+    /// Returns why `name` is not allowed, in an apiserver's words; `None` if it is.
     pub(crate) fn refuse(self, name: &str) -> Option<String> {
         let (max, fits) = match self {
             Self::Subdomain => (SUBDOMAIN_MAX, name.split('.').all(is_label)),

@@ -1,4 +1,4 @@
-//! An object as the cache holds it: one buffer that a list in protobuf points at.
+//! An object as the cache holds it: one buffer, of which lists in protobuf send a part.
 
 use std::fmt;
 use std::hint::black_box;
@@ -14,49 +14,52 @@ use wire::part::Part;
 
 use super::Resource;
 
-/// Bytes of the hash that a buffer begins with.
+/// Bytes of the hash at the start of a buffer.
 const HASH: usize = size_of::<u64>();
-/// Memory that the processor fetches ahead by itself ends with a page.
+/// Bytes of a memory page, where the processor's own prefetching ends.
 const PAGE_BYTES: usize = 4 << 10;
-/// Of a large object, this many: copying the rest takes longer than waiting for its pages.
+/// Pages of a large object that are prefetched. Copying the rest takes longer than waiting for its
+/// pages.
 const PREFETCHED_PAGES: usize = 8;
-/// What the processor fetches at once.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Lines in which the labels of most objects end: the key, and of the metadata names, uid, version and times lie before them.
+/// Cache lines within which the labels of most objects end. The key, and names, uid, version and
+/// times of the metadata come before them.
 const LABELLED_LINES: usize = 6;
 
-/// One object: the hash of its uid, its key below the resource's prefix, and its encoding as a field of a list
-/// with `resourceVersion` put in. All lie in one exact allocation, behind the reference count that cloning costs.
+/// An object: the hash of its uid, its key below the resource's prefix, and its encoding as a field
+/// of a list, with `resourceVersion` inserted. All are in one allocation, after the reference
+/// count.
 ///
-/// The hash lies with its lowest byte first, so that its highest one is next to the key: both together are
-/// the key of the index that shards are read from, and nothing is kept twice for it.
+/// The hash is stored with its lowest byte first, so that its highest byte is next to the key: both
+/// together are the key of the index on uids, and nothing is stored twice for it.
 #[derive(Clone)]
 pub struct Object {
     buffer: Arc<[u8]>,
     key_len: u32,
 }
 
-/// A stored value that is no object.
+/// A stored value that is not an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The value has no envelope.
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
-    /// What is in the envelope is no object.
+    /// The envelope does not contain an object.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// It should be a custom object.
+    /// The value is not a custom object.
     #[error(transparent)]
     Custom(#[from] CustomError),
 }
 
 impl Object {
-    /// Reads a stored value: enveloped protobuf, or JSON for a custom resource. One that is not stored, at
-    /// revision 0, is shown without a version. Costs two allocations, of which one stays, and two copies of the value; JSON is
-    /// parsed.
+    /// Decodes a stored value: protobuf in an envelope, or JSON for a custom resource. Revision 0,
+    /// of an object that is not stored, becomes no `resourceVersion`. Costs two allocations, of
+    /// which one is kept, and two copies of the value; JSON is parsed.
     ///
     /// # Errors
-    /// The value is no such object.
+    /// The value is not an object.
     pub fn decode(
         resource: &Resource,
         key: &[u8],
@@ -69,7 +72,7 @@ impl Object {
         }
     }
 
-    /// Whether [`Self::decode`] would read the value, without a copy of it.
+    /// Returns whether [`Self::decode`] would decode the value, without copying it.
     pub(crate) fn is_readable(resource: &Resource, value: &[u8]) -> bool {
         let item = |object: &[u8]| ListItem::new(object, "").is_ok();
         match resource.message {
@@ -95,15 +98,16 @@ impl Object {
         })
     }
 
-    /// The same object under another revision: how its end is told.
+    /// Returns the object with another revision, as a deletion is reported.
     ///
     /// # Errors
-    /// None for an object that was decoded before.
+    /// None for an object that was decoded.
     pub fn at_revision(&self, mod_revision: i64) -> Result<Self, DecodeError> {
         Self::at(self.key(), self.encoded(), mod_revision)
     }
 
-    /// Key below the resource's prefix: `NAMESPACE/NAME`, or `NAME` where there are no namespaces.
+    /// Returns the key below the resource's prefix: `NAMESPACE/NAME`, or `NAME` of a cluster-scoped
+    /// kind.
     pub fn key(&self) -> &[u8] {
         &self.buffer[HASH..self.item_at()]
     }
@@ -112,20 +116,22 @@ impl Object {
         HASH + self.key_len as usize
     }
 
-    /// The hash of its uid, by which shards are cut. It was computed when the object was decoded.
+    /// Returns the hash of its uid, by which shards are cut. It is computed when the object is
+    /// decoded.
     pub fn uid_hash(&self) -> u64 {
         self.buffer
             .first_chunk()
             .map_or(0, |hash| u64::from_le_bytes(*hash))
     }
 
-    /// Has the processor fetch what sending the object reads first, the reference count among it, without waiting for it: its own
-    /// fetching ahead ends with each page of memory.
+    /// Prefetches what sending the object reads first, its reference count included, into the
+    /// processor's cache without waiting for it. The processor's own prefetching ends at each
+    /// memory page.
     pub(crate) fn prefetch(&self) {
         self.prefetch_every(PAGE_BYTES, PREFETCHED_PAGES);
     }
 
-    /// The same of what a label selector reads.
+    /// Prefetches what a label selector reads.
     pub(crate) fn prefetch_labels(&self) {
         self.prefetch_every(LINE_BYTES, LABELLED_LINES);
     }
@@ -133,66 +139,66 @@ impl Object {
     #[inline]
     fn prefetch_every(&self, bytes: usize, most: usize) {
         let first = self.buffer.iter().step_by(bytes).take(most);
-        // One sum is fewer instructions than a value that somebody looks at each time.
+        // A sum takes fewer instructions than a `black_box` for each byte.
         black_box(first.fold(0, |sum, byte| sum ^ byte));
     }
 
-    /// The highest byte of [`Self::uid_hash`], then the key.
+    /// Returns the highest byte of [`Self::uid_hash`], followed by the key.
     pub(crate) fn bucket_and_key(&self) -> &[u8] {
         &self.buffer[HASH - 1..self.item_at()]
     }
 
-    /// Its uid; empty in an object that has none. Costs a walk over the metadata up to there.
+    /// Returns its uid; empty if it has none. Reads the metadata up to there.
     pub fn uid(&self) -> &[u8] {
         Metadata::read(self.encoded()).unwrap_or_default().uid
     }
 
-    /// Revision of its last change; 0 in an object that names none.
+    /// Returns the revision of its last change; 0 if it has none.
     pub fn mod_revision(&self) -> i64 {
         let metadata = Metadata::read(self.encoded()).unwrap_or_default();
         let text = std::str::from_utf8(metadata.resource_version);
         text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// Its namespace; empty where there are none.
+    /// Returns its namespace; empty for a cluster-scoped kind.
     pub fn namespace(&self) -> &[u8] {
         let slash = self.key().iter().position(|byte| *byte == b'/');
         &self.key()[..slash.unwrap_or(0)]
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &[u8] {
         let slash = self.key().iter().position(|byte| *byte == b'/');
         &self.key()[slash.map_or(0, |slash| slash + 1)..]
     }
 
-    /// The object as a field of a list: tag, length, object.
+    /// Returns the object as a field of a list: tag, length, object.
     pub fn item(&self) -> Part<'_> {
         Part::new(&self.buffer, self.item_at()..self.buffer.len())
     }
 
-    /// The encoded object alone, as a part of the buffer, of which it is the end.
+    /// Returns the encoded object, as the end of the buffer.
     pub fn encoded_part(&self) -> Part<'_> {
         let start = self.buffer.len() - self.encoded().len();
         Part::new(&self.buffer, start..self.buffer.len())
     }
 
-    /// The encoded object alone: protobuf, or what [`kube_api::custom`] makes of a custom object.
+    /// Returns the encoded object: protobuf, or a custom object as [`kube_api::custom`] encodes it.
     pub fn encoded(&self) -> &[u8] {
         item_object(&self.buffer[self.item_at()..])
     }
 }
 
 impl Item for Object {
-    /// The higher half of [`Object::uid_hash`], by which most objects of other shards are passed over without a look
-    /// at them or their buffers.
+    /// The upper half of [`Object::uid_hash`], by which most objects of other shards are skipped
+    /// without reading their buffers.
     type Tag = u32;
 
     fn key(&self) -> &[u8] {
         Object::key(self)
     }
 
-    /// Bytes in a list, so that the tree's sums are the lengths of protobuf lists.
+    /// Its bytes in a list, so that the tree's sums are the lengths of protobuf lists.
     fn weight(&self) -> u64 {
         (self.buffer.len() - self.item_at()) as u64
     }

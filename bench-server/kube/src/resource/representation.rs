@@ -1,5 +1,5 @@
-//! One object as one request wants it: whole, as partial metadata or as a row of a table, in JSON or
-//! protobuf, alone or as an item of a list.
+//! How one response represents objects: whole, as partial metadata or as rows of a table, in JSON
+//! or protobuf, single or as items of a list.
 
 use kube_api::protobuf::{bytes_field_len, find_bytes, put_bytes, put_bytes_header};
 use kube_api::schema::PARTIAL_OBJECT_METADATA;
@@ -10,28 +10,28 @@ use super::media_type::{Encoding, MediaType, ResponseKind};
 use super::object::Object;
 use super::table;
 
-/// What a table's rows carry besides their cells (`includeObject`).
+/// What the rows of a table contain besides cells (`includeObject`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum IncludeObject {
     /// Nothing.
     None,
-    /// Partial metadata; the default.
+    /// Partial metadata. The default.
     #[default]
     Metadata,
     /// The whole object.
     Object,
 }
 
-/// How one request's objects are shown. Two requests with equal forms get equal bytes.
+/// How a response represents objects. Equal representations of an object are equal bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Representation {
     /// Encoding.
     pub encoding: Encoding,
-    /// Shape.
+    /// What its objects are.
     pub kind: ResponseKind,
-    /// API version of a shape other than the whole object.
+    /// API version of partial metadata and tables.
     api_version: &'static str,
-    /// Of tables only.
+    /// For tables only.
     include: IncludeObject,
 }
 
@@ -39,7 +39,7 @@ pub struct Representation {
 pub(super) const METADATA: u32 = 1;
 
 impl Representation {
-    /// The form that a media type and `includeObject` ask for.
+    /// Returns the representation that a media type and `includeObject` ask for.
     pub fn new(media_type: MediaType, include: IncludeObject) -> Self {
         Self {
             encoding: media_type.encoding,
@@ -49,7 +49,7 @@ impl Representation {
         }
     }
 
-    /// API version and kind of a list in this form.
+    /// Returns the API version and kind of a list.
     pub fn list_type(&self, resource: &Resource) -> (&'static str, &'static str) {
         match self.kind {
             ResponseKind::Object => (resource.api_version, resource.list_kind),
@@ -58,11 +58,11 @@ impl Representation {
         }
     }
 
-    /// Appends an object that stands alone: JSON without a newline, protobuf in its envelope. `columns` is
-    /// whether a table names its columns, which in a watch only the first one does.
+    /// Appends a single object: JSON without a newline, protobuf in an envelope. `columns` is
+    /// whether a table defines its columns, which in a watch only the first one does.
     ///
     /// # Errors
-    /// The object is damaged; `out` then holds the part before the error.
+    /// The object is damaged; `out` then ends with a part of it.
     pub fn put_object(
         &self,
         resource: &'static Resource,
@@ -85,7 +85,7 @@ impl Representation {
                 Ok(())
             }
             (Encoding::Json, ResponseKind::PartialMetadata) => {
-                // Field 1 is all that the schema knows, so everything else is passed over.
+                // The schema has only field 1, so every other field is skipped.
                 to_json(&PARTIAL_OBJECT_METADATA, encoded, &self.partial_head(), out)
             }
             (Encoding::Protobuf, ResponseKind::PartialMetadata) => {
@@ -108,7 +108,7 @@ impl Representation {
         }
     }
 
-    /// Writes objects of a resource as items of one list.
+    /// Returns an encoder for the items of one list.
     pub fn item_encoder(&self, resource: &'static Resource) -> ItemEncoder {
         let whole = |head| Some(JsonSeries::new(resource.message?, head));
         let partial = || {
@@ -131,7 +131,7 @@ impl Representation {
         }
     }
 
-    /// Bytes that [`ItemEncoder::put`] appends for partial metadata in protobuf.
+    /// Returns how many bytes [`ItemEncoder::put`] appends for partial metadata in protobuf.
     pub(crate) fn partial_item_len(object: &Object) -> usize {
         let length = metadata(object.encoded()).map_or(0, <[u8]>::len);
         bytes_field_len(list::ITEMS, bytes_field_len(METADATA, length))
@@ -145,12 +145,12 @@ impl Representation {
     }
 }
 
-/// Writes the items of one list, of which neighbours are mostly alike.
+/// Encodes the items of one list, where neighbours are mostly alike.
 #[derive(Debug)]
 pub struct ItemEncoder {
     representation: Representation,
     resource: &'static Resource,
-    /// JSON of what is shown of an object; none where that is nothing, or the object lies as it is shown.
+    /// Encodes JSON of objects with a schema; `None` if no such JSON is needed.
     json: Option<JsonSeries>,
 }
 
@@ -158,7 +158,7 @@ impl ItemEncoder {
     /// Appends the next item: JSON without the comma, protobuf with tag and length.
     ///
     /// # Errors
-    /// As [`Representation::put_object`].
+    /// Those of [`Representation::put_object`].
     pub fn put(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), ToJsonError> {
         let encoded = object.encoded();
         match (self.representation.encoding, self.representation.kind) {
@@ -195,7 +195,7 @@ impl ItemEncoder {
     fn put_json(&mut self, encoded: &[u8], out: &mut Vec<u8>) -> Result<(), ToJsonError> {
         match &mut self.json {
             Some(json) => json.put(encoded, out),
-            // A custom object, which has its head.
+            // A custom object, which has its own kind and version.
             None => self.resource.put_json(encoded, "", out),
         }
     }

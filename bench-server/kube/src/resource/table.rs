@@ -1,5 +1,5 @@
-//! Objects as rows of printed columns, as `kubectl get` asks for them (`meta.k8s.io` Table): for each kind the
-//! columns and cells that an apiserver prints.
+//! Objects as rows of a `meta.k8s.io` Table, as `kubectl get` requests them: the columns and cells
+//! that an apiserver prints for each kind.
 
 mod cells;
 mod event;
@@ -15,7 +15,7 @@ use self::cells::{AGE, Cells, Column, NAME, column};
 use self::message::Message;
 use super::Resource;
 
-/// Of custom resources, which name no columns of their own.
+/// The columns of custom resources, which define none.
 static DEFAULT: [Column; 2] = [
     NAME,
     Column {
@@ -54,8 +54,8 @@ fn columns(resource: &Resource) -> &'static [Column] {
     }
 }
 
-/// Appends a table up to its rows: `version` is its resourceVersion, the only metadata that a table of one
-/// object has.
+/// Appends a table up to its columns. `version` is its resourceVersion, the only metadata that a
+/// table of one object has.
 pub(crate) fn put_head(
     api_version: &str,
     resource: &Resource,
@@ -72,7 +72,7 @@ pub(crate) fn put_head(
     put_columns(resource, with_columns, out);
 }
 
-/// Appends the definitions of the columns (`null` without) and the beginning of the rows.
+/// Appends the definitions of the columns (or `null`) and the start of the rows.
 pub(crate) fn put_columns(resource: &Resource, with_columns: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"columnDefinitions\":");
     if with_columns {
@@ -99,7 +99,7 @@ pub(crate) fn put_columns(resource: &Resource, with_columns: bool, out: &mut Vec
     out.extend_from_slice(b",\"rows\":[");
 }
 
-/// Appends the cells of one object's row, and behind them the conditions that pods at their end have.
+/// Appends the cells of one object's row, and the conditions of a pod that has ended.
 pub(crate) fn put_cells(resource: &Resource, encoded: &[u8], out: &mut Vec<u8>) {
     let mut cells = Cells::new(out);
     cells.out.push(b'[');

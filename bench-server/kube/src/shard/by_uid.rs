@@ -1,10 +1,10 @@
-//! An object as the index of uids orders it.
+//! An object in the order of the index on uids.
 
 use index::Item;
 
 use crate::resource::object::Object;
 
-/// An object in the order of this index.
+/// An object, ordered by the bucket of its hash and then by its key.
 #[derive(Debug, Clone)]
 pub(crate) struct ByUid(pub(crate) Object);
 

@@ -1,20 +1,22 @@
-//! Which objects of a block are in a shard of uids, told by the higher halves of their hashes wherever that is enough.
+//! Tests which objects of a block are in a shard of uids, by the upper halves of their hashes
+//! wherever those suffice.
 
 use kube_api::ShardSelector;
 
-/// Objects that are sieved at a time: one bit each.
+/// Objects that are tested at a time: one bit each.
 pub(super) const BLOCK: usize = u64::BITS as usize;
 
-/// Ranges and edges for each of which a block is gone through as a whole, at some hundred instructions. Where there are more,
-/// each half is searched for among them: a dozen instructions or two, with branches that no processor foresees.
+/// Up to this number of ranges and edges, the block is tested for each, at about 100 instructions.
+/// With more, each half is searched for among them: a few dozen instructions, whose branches no
+/// processor predicts.
 const FEW: usize = 8;
 
-/// A shard as halves of hashes.
+/// A shard as upper halves of hashes.
 #[derive(Debug)]
 pub(super) struct HashFilter {
-    /// Halves that are in the shard whatever the other half is: first and last, ascending.
+    /// Halves that are in the shard whatever the lower half is: first and last, ascending.
     inside: Vec<(u32, u32)>,
-    /// Halves at which a range begins or ends, ascending: the whole hash decides.
+    /// Halves in which a range begins or ends, ascending: the lower half decides.
     edges: Vec<u32>,
     selector: ShardSelector,
 }
@@ -31,7 +33,7 @@ impl HashFilter {
             }
             if last as u32 != u32::MAX {
                 edges.push(to as u32);
-                // Below zero nothing is inside.
+                // Nothing lies below half 0.
                 match to.checked_sub(1) {
                     Some(before) => to = before,
                     None => continue,
@@ -41,7 +43,7 @@ impl HashFilter {
                 inside.push((from as u32, to as u32));
             }
         }
-        // A range may begin where another one ends.
+        // A range may begin where another ends.
         edges.dedup();
         Self {
             inside,
@@ -50,8 +52,9 @@ impl HashFilter {
         }
     }
 
-    /// Which objects of a block are in the shard, one bit each, by the halves of their hashes. `whole` gives an object's
-    /// whole hash, and is asked only on an edge: for one object in 2^31 for each range.
+    /// Returns which objects of a block are in the shard, one bit each, by the halves of their
+    /// hashes. `whole` returns an object's whole hash. It is called on an edge only: for each
+    /// range, for one object in 2^31.
     pub(super) fn find(&self, halves: &[u32], whole: impl Fn(usize) -> u64) -> u64 {
         debug_assert!(halves.len() <= BLOCK, "a bit for each");
         let (inside, on_edge) = if self.inside.len() + self.edges.len() <= FEW {
@@ -77,7 +80,7 @@ impl HashFilter {
     }
 }
 
-/// The bits that are set, from the lowest on.
+/// Iterates over the bits that are set, from the lowest.
 pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = set.trailing_zeros() as usize;
@@ -90,7 +93,8 @@ fn union(sets: impl Iterator<Item = u64>) -> u64 {
     sets.fold(0, |all, set| all | set)
 }
 
-/// The bits of a word, which are looked up beside the halves: vectors of most processors shift all their lanes alike.
+/// The bits of a word, looked up beside the halves: most processors can only shift all lanes of a
+/// vector alike.
 const WORD: [u32; 32] = {
     let mut word = [0; 32];
     let mut at = 0;
@@ -101,7 +105,8 @@ const WORD: [u32; 32] = {
     word
 };
 
-/// The halves of a block that pass a test, one bit each. A test without branches becomes one of several halves at once.
+/// Returns the halves of a block that pass a test, one bit each. A test without branches compiles
+/// to one of several halves at once.
 #[inline]
 fn which(halves: &[u32], test: impl Fn(u32) -> bool) -> u64 {
     let words = halves
@@ -125,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A bound: on the edge of a half or beside it, close to the ends, anywhere.
+    /// A bound: on the edge of a half or beside it, close to the ends, or anywhere.
     fn bound() -> impl Strategy<Value = u128> {
         prop_oneof![
             (0_u128..=4, -1_i128..=1).prop_map(|(half, beside)| {

@@ -1,19 +1,20 @@
-//! Ranges of hashes, of which those are found that hold a given hash.
+//! Ranges of hashes, searched for those that contain a given hash.
 
 use kube_api::ShardRange;
 
-/// Ranges with a value each, searched like a balanced tree: the middle of each part of the list is its root,
-/// and knows how far the part reaches. O(log n) and what is found, however they overlap.
+/// Ranges with a value each, in a balanced tree: the middle of each part of the list is the part's
+/// root, and knows the highest hash in the part. A search is O(log n + ranges found), however they
+/// overlap.
 #[derive(Debug)]
 pub(crate) struct IntervalTree<T> {
     /// In ascending order.
     ranges: Vec<(ShardRange, T)>,
-    /// For each range, the highest last hash in the part whose middle it is.
+    /// For each range, the highest hash in the part whose middle it is.
     reach: Vec<u64>,
 }
 
 impl<T> IntervalTree<T> {
-    /// O(n log n).
+    /// Builds the tree. O(n log n).
     pub(crate) fn new(mut ranges: Vec<(ShardRange, T)>) -> Self {
         ranges.sort_unstable_by_key(|(range, _)| *range);
         let mut reach = vec![0; ranges.len()];
@@ -21,7 +22,7 @@ impl<T> IntervalTree<T> {
         Self { ranges, reach }
     }
 
-    /// Shows the value of every range that holds `hash`.
+    /// Calls `see` with the value of every range that contains `hash`.
     pub(crate) fn find(&self, hash: u64, mut see: impl FnMut(&T)) {
         search(&self.ranges, &self.reach, hash, &mut see);
     }
@@ -54,7 +55,7 @@ fn search<T>(ranges: &[(ShardRange, T)], reach: &[u64], hash: u64, see: &mut imp
     search(right, &reach[left.len() + 1..], hash, see);
 }
 
-/// What is before the middle, the middle, and what is behind it.
+/// Returns what is before the middle, the middle, and what follows it.
 fn halves<E>(entries: &[E]) -> Option<(&[E], &E, &[E])> {
     let (left, rest) = entries.split_at(entries.len() / 2);
     let (middle, right) = rest.split_first()?;

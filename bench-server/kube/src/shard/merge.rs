@@ -1,4 +1,4 @@
-//! Several runs of objects, each in key order, read as one.
+//! Reads several runs of objects, each in key order, as one.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,16 +11,16 @@ use kube_api::ShardSelector;
 use super::by_uid::ByUid;
 use crate::resource::object::Object;
 
-/// Objects in key order, of which all belong to the shard, or those that it selects.
+/// Objects in key order: those of a shard, or those and others.
 #[derive(Debug, Clone)]
 pub(crate) struct SortedRun {
     pub(crate) objects: Cursor<ByUid>,
-    /// Set where the run has others as well.
+    /// The shard, if the run has others, too.
     pub(crate) only: Option<Arc<ShardSelector>>,
 }
 
 impl SortedRun {
-    /// The next object; how many were read for it is added to `read`.
+    /// Returns the next object of the shard. How many were read for it is added to `read`.
     fn next(&mut self, read: &mut u64) -> Option<Object> {
         loop {
             let ByUid(object) = self.objects.next_ref()?;
@@ -33,7 +33,7 @@ impl SortedRun {
     }
 }
 
-/// The first object of a run that was not read yet.
+/// The next object of a run.
 #[derive(Debug, Clone)]
 struct Head {
     object: Object,
@@ -41,7 +41,7 @@ struct Head {
 }
 
 impl Ord for Head {
-    /// The heap gives the greatest first, and that must be the lowest key.
+    /// The heap returns its greatest element first, which has to be the lowest key.
     fn cmp(&self, other: &Self) -> Ordering {
         other.object.key().cmp(self.object.key())
     }
@@ -61,14 +61,14 @@ impl PartialEq for Head {
 
 impl Eq for Head {}
 
-/// The merged runs. O(log runs) per object.
+/// Iterates over all runs in key order. O(log runs) per object.
 #[derive(Debug, Clone)]
 pub(crate) struct MergeIter {
     runs: Vec<SortedRun>,
     heads: BinaryHeap<Head>,
-    /// What was given out last.
+    /// The object that was returned last.
     current: Option<Object>,
-    /// Objects that were read.
+    /// How many objects were read.
     read: u64,
 }
 

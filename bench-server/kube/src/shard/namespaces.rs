@@ -1,5 +1,5 @@
-//! The namespaces of a shard: each is a range of keys in the tree of everything, so all that is to be found
-//! is the next one whose hash is in the shard.
+//! Finds the namespaces of a shard. The objects of a namespace are a range of keys, so only the
+//! next namespace whose hash is in the shard has to be found.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use kube_api::hash::fnv1a_64;
 
 use crate::resource::object::Object;
 
-/// Reads one namespace after the other. O(log n) for each that there is, in the shard or not, and nothing for
-/// the objects of those that are not.
+/// Iterates over the objects of one namespace after the other. O(log n) for each namespace, in the
+/// shard or not, and nothing for the objects of others.
 #[derive(Debug, Clone)]
 pub(crate) struct NamespaceIter {
     tree: Tree<Object>,
     selector: Arc<ShardSelector>,
-    /// Where the next namespace is looked for.
+    /// Where the search for the next namespace begins.
     at: Vec<u8>,
-    /// Where the range of keys ends; `None` is the end of everything.
+    /// The end of the range of keys; `None` for the end of all.
     end: Option<Vec<u8>>,
-    /// What is left of the present namespace.
+    /// Objects left in the current namespace.
     objects: Cursor<Object>,
-    /// Objects that were read.
+    /// How many objects were read.
     read: u64,
 }
 
-/// Namespaces that are counted before others on the same thread get their turn.
-const TURN: u64 = 1_024;
+/// Namespaces that are counted before other tasks of the thread get their turn.
+const NAMESPACES_PER_TURN: u64 = 1_024;
 
 impl NamespaceIter {
     pub(crate) fn new(
@@ -50,13 +50,13 @@ impl NamespaceIter {
         }
     }
 
-    /// How many objects are left to read, and what they weigh.
+    /// Returns how many objects are left, and the sum of their lengths.
     pub(crate) async fn totals(mut self) -> Totals {
         let (mut totals, mut namespaces) = (Totals::default(), 0_u64);
         while let Some((start, end)) = self.next_namespace() {
             totals += self.tree.totals(range(&start, end.as_deref()));
             namespaces += 1;
-            if namespaces.is_multiple_of(TURN) {
+            if namespaces.is_multiple_of(NAMESPACES_PER_TURN) {
                 tokio::task::yield_now().await;
             }
         }
@@ -79,7 +79,7 @@ impl NamespaceIter {
         self.objects.remaining() == 0
     }
 
-    /// Goes on to the next namespace of the shard when the present one is read.
+    /// Moves on to the next namespace of the shard once the current one is read.
     fn fill(&mut self) {
         while self.objects.remaining() == 0
             && let Some((start, end)) = self.next_namespace()
@@ -88,14 +88,14 @@ impl NamespaceIter {
         }
     }
 
-    /// The keys of the next namespace that belongs to the shard, as far as they lie in the range.
+    /// Returns the keys of the next namespace of the shard, within the range.
     fn next_namespace(&mut self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         loop {
             let mut rest = self.tree.cursor(range(&self.at, self.end.as_deref()));
             let first = rest.peek()?;
             let namespace = first.namespace();
             let selected = self.selector.selects(fnv1a_64(namespace));
-            // What follows `NAMESPACE/`; where there are no namespaces all objects have the same one.
+            // What follows `NAMESPACE/`. Objects of cluster-scoped kinds are all in one.
             let behind = match namespace {
                 [] => None,
                 _ => Some([namespace, b"0"].concat()),

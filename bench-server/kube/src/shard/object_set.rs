@@ -1,9 +1,5 @@
-//! The objects of a list, one after the other in key order, wherever they are read from.
-//!
-//! - [`Objects`]: what a list is cut from: a tree, or a shard of one
-//! - [`filtered_scan`]: a tree whose other objects are passed over, by the half of a hash
-//!   ([`hash_filter`]); [`merge`]: several runs in key order as one; [`namespaces`]: some namespaces of
-//!   a tree as one
+//! The objects that a list is cut from, wherever they are read from, and iterating over them in key
+//! order.
 
 #[cfg(test)]
 mod tests;
@@ -20,10 +16,11 @@ use super::namespaces::NamespaceIter;
 use super::uid_index::UidIndex;
 use crate::resource::object::Object;
 
-/// Objects whose labels are fetched at a time, some lines each: about what a processor asks memory for at once.
+/// Objects whose labels are prefetched at a time, a few cache lines each: about as much as a
+/// processor requests from memory at once.
 const PREFETCHED_TOGETHER: usize = 16;
 
-/// Objects in key order.
+/// Iterates over objects in key order.
 #[derive(Debug, Clone)]
 pub struct ObjectIter(Kind);
 
@@ -36,7 +33,7 @@ enum Kind {
 }
 
 impl ObjectIter {
-    /// The next object. It is borrowed from where it lies, or held until the next one is asked for.
+    /// Returns the next object, borrowed from the tree or held until the next call.
     pub fn next_ref(&mut self) -> Option<&Object> {
         match &mut self.0 {
             Kind::Tree(cursor) => cursor.next_ref(),
@@ -46,8 +43,9 @@ impl ObjectIter {
         }
     }
 
-    /// Has the processor fetch the labels of some of the next objects, all at once: they lie anywhere in memory, and looking at
-    /// them one by one is waiting for each. Answers of how many; none where that is not known beforehand.
+    /// Prefetches the labels of some of the next objects into the processor's cache, all at once:
+    /// they lie anywhere in memory, and reading them one by one is waiting for each. Returns of how
+    /// many objects; 0 if the next ones are not known.
     pub(crate) fn prefetch_labels(&mut self) -> usize {
         let Kind::Tree(cursor) = &mut self.0 else {
             return 0;
@@ -58,7 +56,7 @@ impl ObjectIter {
         next.len()
     }
 
-    /// Whether no object is left.
+    /// Returns whether no object is left.
     pub fn is_exhausted(&mut self) -> bool {
         match &mut self.0 {
             Kind::Tree(cursor) => cursor.remaining() == 0,
@@ -68,7 +66,7 @@ impl ObjectIter {
         }
     }
 
-    /// Objects that are left, where that is known without reading them.
+    /// Returns how many objects are left, if that is known without reading them.
     pub fn remaining(&self) -> Option<u64> {
         match &self.0 {
             Kind::Tree(cursor) => Some(cursor.remaining()),
@@ -76,7 +74,8 @@ impl ObjectIter {
         }
     }
 
-    /// Objects of a shard that were read, and others that were read to find them. A tree's are not counted.
+    /// Returns how many objects were read: those of the shard, and others to find them. 0 for a
+    /// whole tree.
     pub(crate) fn evaluated(&self) -> u64 {
         match &self.0 {
             Kind::Tree(_) => 0,
@@ -101,35 +100,35 @@ impl Iterator for ObjectIter {
     }
 }
 
-/// Objects to be read, of which it is known how many they are.
+/// An iterator whose length is known.
 #[derive(Debug)]
 pub(crate) struct MeasuredIter {
     pub(crate) iter: ObjectIter,
     pub(crate) totals: Totals,
-    /// Others that were looked at for that.
+    /// Objects of other shards that were read to know it.
     pub(crate) others: u64,
 }
 
-/// What a list is cut from. Cloned in constant time.
+/// The objects that a list is cut from. Cloned in constant time.
 #[derive(Debug, Clone)]
 pub(crate) enum ObjectSet {
-    /// Everything in a tree.
+    /// All objects of a tree.
     All(Tree<Object>),
-    /// A shard, found by passing over the other objects of a tree.
+    /// A shard, found by testing the hash of every object.
     FilteredScan(Tree<Object>, Arc<ShardSelector>),
-    /// A shard, found by the hash of uids.
+    /// A shard, found by the index on uids.
     ByUid(UidIndex, Arc<ShardSelector>),
-    /// A shard, found by the hash of namespaces. The tree is everything: a namespace is a range of its keys.
+    /// A shard, found by the hash of namespaces, in a tree of all objects.
     ByNamespace(Tree<Object>, Arc<ShardSelector>),
 }
 
 impl ObjectSet {
-    /// Whether these are a shard.
+    /// Returns whether these are the objects of a shard.
     pub(crate) fn is_shard(&self) -> bool {
         !matches!(self, Self::All(_))
     }
 
-    /// Those within a range of keys.
+    /// Returns an iterator over those within a range of keys.
     pub(crate) fn iter(&self, range: KeyRange<'_>) -> ObjectIter {
         ObjectIter(match self {
             Self::All(tree) => Kind::Tree(tree.cursor(range)),
@@ -143,7 +142,8 @@ impl ObjectSet {
         })
     }
 
-    /// Those within a range of keys, how many they are and what they weigh.
+    /// Returns an iterator over those within a range of keys, their number and the sum of their
+    /// lengths.
     pub(crate) async fn measured(&self, range: KeyRange<'_>) -> MeasuredIter {
         let (totals, others) = match self {
             Self::All(tree) => (tree.totals(range), 0),

@@ -1,9 +1,9 @@
-//! The objects by the hash of their uid: what a shard is read from without looking at the others.
+//! The index on the hash of uids, from which shards are read without reading other objects.
 //!
-//! One tree of all objects, ordered by the highest byte of the hash and then by key: 256 buckets, each in key
-//! order like the cache itself. A range of hashes is some whole buckets, which are merged as they are read,
-//! and at most two of which a part belongs to it. So a shard costs what it returns, and the other objects of
-//! two buckets, 1/128 of everything.
+//! It is a tree of all objects, ordered by the highest byte of the hash and then by key: 256
+//! buckets, each in key order like the cache itself. A range of hashes is some whole buckets, which
+//! are merged while they are read, and parts of at most two. So a shard costs what it returns, and
+//! the other objects of two buckets, 1/128 of all.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use super::by_uid::ByUid;
 use super::merge::{MergeIter, SortedRun};
 use crate::resource::object::Object;
 
-/// Buckets that there are.
+/// The number of buckets.
 const BUCKETS: usize = 256;
 
-/// All objects in this order. Cloned in constant time.
+/// All objects, by bucket and key. Cloned in constant time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UidIndex {
     tree: Tree<ByUid>,
 }
 
-/// A bucket of which some objects belong to a shard.
+/// A bucket that has objects of a shard.
 struct HashBucket {
     number: u8,
-    /// Whether all of them do.
+    /// Whether all of its objects are in the shard.
     whole: bool,
 }
 
 impl UidIndex {
-    /// Sorts the objects: some 0.1 s for 150,000.
+    /// Sorts the objects: about 0.1 s for 150,000.
     pub(crate) fn build(objects: &Tree<Object>) -> Self {
         let mut buckets = vec![Vec::new(); BUCKETS];
         for object in objects.cursor(KeyRange::From(b"")) {
@@ -40,14 +40,15 @@ impl UidIndex {
         }
         let mut tree = Builder::default();
         for object in buckets.into_iter().flatten() {
-            tree.push(ByUid(object)).expect("they are in order");
+            tree.push(ByUid(object))
+                .expect("buckets are filled in key order");
         }
         Self {
             tree: tree.finish(),
         }
     }
 
-    /// Accounts for a change of one object.
+    /// Applies a change of one object.
     pub(crate) fn change(&mut self, old: Option<&Object>, new: Option<&Object>) {
         let place = new.map(Object::bucket_and_key);
         if let Some(old) = old.map(Object::bucket_and_key)
@@ -60,7 +61,8 @@ impl UidIndex {
         }
     }
 
-    /// The objects of a shard within a range of keys. O(buckets × log n) now, O(log buckets) per object.
+    /// Returns an iterator over the objects of a shard within a range of keys. O(buckets × log n),
+    /// then O(log buckets) per object.
     pub(crate) fn iter(&self, selector: &Arc<ShardSelector>, range: KeyRange<'_>) -> MergeIter {
         let run = |bucket: HashBucket| SortedRun {
             objects: self.bucket(bucket.number, range, Tree::cursor),
@@ -69,8 +71,9 @@ impl UidIndex {
         MergeIter::new(buckets(selector).map(run))
     }
 
-    /// How many objects of a shard lie within a range of keys, and what they weigh. O(buckets × log n), and a
-    /// look at each object of the buckets that are only partly in the shard: how many that were comes second.
+    /// Returns how many objects of a shard lie within a range of keys, the sum of their lengths,
+    /// and how many objects of other shards were read. O(buckets × log n), and every object of the
+    /// buckets that are only partly in the shard.
     pub(crate) fn totals(&self, selector: &ShardSelector, range: KeyRange<'_>) -> (Totals, u64) {
         let (mut totals, mut others) = (Totals::default(), 0);
         for bucket in buckets(selector) {
@@ -94,7 +97,7 @@ impl UidIndex {
         (totals, others)
     }
 
-    /// Asks the tree about a range of keys within a bucket.
+    /// Calls `ask` with the tree and a range of keys within a bucket.
     fn bucket<T>(
         &self,
         number: u8,
@@ -113,14 +116,14 @@ impl UidIndex {
     }
 }
 
-/// The buckets that a shard has a part of, each once.
+/// Returns the buckets that have objects of a shard, each once.
 fn buckets(selector: &ShardSelector) -> impl Iterator<Item = HashBucket> {
     let mut spans = selector.spans().iter().copied().peekable();
     let mut next = 0;
     std::iter::from_fn(move || {
         let span = loop {
             let span = spans.peek()?;
-            // Its last bucket may have been an earlier span's last one as well.
+            // Its last bucket may have been the last bucket of an earlier range.
             if (span.last() >> 56) as usize >= next {
                 break span;
             }

@@ -1,5 +1,5 @@
-//! What a list brings becomes a tree, beside the thread that receives it: decoding copies every byte into fresh
-//! memory, which takes as long as receiving does.
+//! Builds a tree of the objects of a list on another thread than the one that receives it: decoding
+//! copies every byte into fresh memory, which takes as long as receiving.
 
 use bytes::Bytes;
 use etcd_api::error::Error;
@@ -13,20 +13,20 @@ use crate::metrics::Metrics;
 use crate::resource::Resource;
 use crate::resource::object::Object;
 
-/// Portions that are received ahead of those being decoded; one is a frame, a megabyte at most.
+/// Chunks that are received ahead of those being decoded; one is a frame, 1 MiB at most.
 pub(crate) const AHEAD: usize = 16;
 
 /// A part of a list, in key order.
 #[derive(Debug)]
 pub(crate) enum ListChunk {
-    /// Of a stream: whole encoded objects.
+    /// From a stream: runs of whole encoded objects.
     Runs(Vec<Bytes>),
-    /// Of a page.
+    /// From a page.
     Page(Vec<KeyValue>),
 }
 
 impl ListChunk {
-    /// Bytes that its objects will hold, about.
+    /// Returns about how many bytes its objects will take.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes: usize = match self {
             Self::Runs(runs) => runs.iter().map(Bytes::len).sum(),
@@ -35,10 +35,10 @@ impl ListChunk {
         bytes as u64
     }
 
-    /// Shows every object: stored key, value, revision.
+    /// Calls `see` with every object: stored key, value, revision.
     ///
     /// # Errors
-    /// What came is no object; `see` has seen those before it.
+    /// The bytes received are not such objects; `see` has been called with those before it.
     pub(crate) fn each(&self, mut see: impl FnMut(&[u8], &[u8], i64)) -> Result<(), Error> {
         match self {
             Self::Runs(runs) => {
@@ -57,7 +57,7 @@ impl ListChunk {
     }
 }
 
-/// A tree that grows, with what it takes to read its objects.
+/// A tree that is being built, and what it takes to decode its objects.
 struct TreeBuilder {
     resource: &'static Resource,
     prefix: Vec<u8>,
@@ -65,10 +65,11 @@ struct TreeBuilder {
     objects: Builder<Object>,
 }
 
-/// The tree of all objects that come. Those that do not decode are left out, counted and logged.
+/// Builds the tree of all objects that arrive. Values that do not decode are left out, counted and
+/// logged.
 ///
 /// # Errors
-/// What came is no object, or out of order.
+/// The bytes received are not objects, or not in key order.
 pub(crate) async fn build_tree(
     decoder: Decoder<'_>,
     mut incoming: mpsc::Receiver<ListChunk>,
@@ -84,7 +85,7 @@ pub(crate) async fn build_tree(
         if incoming.recv_many(&mut chunks, AHEAD).await == 0 {
             return Ok(builder.objects.finish());
         }
-        // What has come meanwhile goes over in one piece.
+        // Everything that has arrived meanwhile is decoded in one go.
         let built = tokio::task::spawn_blocking(move || builder.by(&chunks));
         builder = match built.await {
             Ok(built) => built?,
@@ -116,7 +117,7 @@ impl TreeBuilder {
         match misplaced {
             None => Ok(self),
             Some(object) => Err(Error::Protocol(format!(
-                "{} is out of order in a list",
+                "key {} is out of order in a list that storage sent",
                 object.key().escape_ascii()
             ))),
         }

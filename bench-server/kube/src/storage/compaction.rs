@@ -1,10 +1,10 @@
-//! Compaction as an apiserver does it: one of those that share a storage compacts it, each interval, to the
-//! revision of an interval ago.
+//! Compacts storage as an apiserver does: at each interval, one of the servers that share it
+//! compacts it to its revision of one interval ago.
 //!
-//! They agree through one key, `compact_rev_key`, that everybody tries to write at every turn if it still is
-//! what they saw at their last one: who succeeds compacts, the others take note of the new state. An
-//! apiserver compares the key's version where this compares its revision; both change with every write and
-//! with nothing else, so the two may share a storage.
+//! They agree through one key, `compact_rev_key`. Each tries to write it, on condition that it
+//! still is what it was one interval ago: the one that succeeds compacts, the others remember the
+//! new state. An apiserver's condition is the key's version, here it is the key's revision. Both
+//! change with every write and only then, so the two can share a storage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +13,38 @@ use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{KubernetesEtcd, PutOptions};
 use tokio::time::sleep;
 
-/// The key, outside of every registry prefix. It holds the revision that was compacted to.
+/// A key outside of every registry prefix. Its value is the revision that was compacted to.
 const KEY: &[u8] = b"compact_rev_key";
 
-/// An apiserver's own interval.
+/// The interval of an apiserver.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Compacts `backend` for ever, once each `interval` in turn with others.
+/// Compacts `backend` at each `interval`, in turn with others. Never returns.
 pub(crate) async fn run(backend: Arc<dyn KubernetesEtcd>, interval: Duration) {
     let mut compactor = Compactor::default();
     loop {
         sleep(interval).await;
         match compactor.try_compact(&*backend).await {
-            Ok(Some(revision)) => tracing::info!("compacted to revision {revision}"),
+            Ok(Some(revision)) => tracing::info!("compacted storage to revision {revision}"),
             Ok(None) => {}
-            Err(error) => tracing::warn!("compaction: {error}"),
+            Err(error) => tracing::warn!(
+                "compacting storage failed, trying again after the interval: {error}"
+            ),
         }
     }
 }
 
-/// What was seen at the last turn.
+/// What this server knows from the last interval.
 #[derive(Debug, Default)]
 struct Compactor {
-    /// Revision of the key; 0 when it was not there.
+    /// Revision of the key; 0 if it did not exist.
     key_revision: i64,
-    /// Revision of storage; 0 before the first turn.
+    /// Revision of storage; 0 before the first interval.
     revision: i64,
 }
 
 impl Compactor {
-    /// Tries to take the turn; answers the revision that was compacted to, if any.
+    /// Compacts if it is this server's turn; returns the revision that it has compacted to.
     async fn try_compact(&mut self, backend: &dyn KubernetesEtcd) -> Result<Option<i64>, Error> {
         let options = PutOptions {
             get_on_failure: true,
@@ -62,7 +64,7 @@ impl Compactor {
             return Ok(None);
         }
         match backend.compact(target).await {
-            // Somebody compacted by hand.
+            // Somebody else has compacted, for example by etcdctl.
             Err(Error::Refused(Refusal::Compacted)) => Ok(None),
             Err(error) => Err(error),
             Ok(()) => Ok(Some(target)),

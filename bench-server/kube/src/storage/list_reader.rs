@@ -1,4 +1,5 @@
-//! The first list of a cache: one RangeStream, or pages where storage has none.
+//! Reads everything that storage has below a prefix, at one revision: by RangeStream, or in pages
+//! if storage does not support it.
 
 use std::time::Duration;
 
@@ -15,33 +16,33 @@ use super::decoder::Decoder;
 use crate::metrics::Operation;
 use crate::resource::object::Object;
 
-/// Keys per page where RangeStream is not there.
+/// Keys per page, if RangeStream is not supported.
 pub(crate) const PAGE: i64 = 10_000;
 
-/// Keys of a page that are decoded together.
+/// Keys of a page that are sent in one chunk.
 const PART: usize = 100;
 
-/// After RangeStream was refused as unimplemented, it is not tried again for so long.
+/// For how long RangeStream is not tried again after storage did not support it.
 const RETRY_STREAM_AFTER: Duration = Duration::from_secs(600);
 
-/// Everything that storage holds of a resource (or of a namespace of it), at one revision.
+/// All objects of a resource, or of one of its namespaces, at one revision.
 #[derive(Debug)]
 pub(crate) struct ObjectsAtRevision {
     pub(crate) tree: Tree<Object>,
-    /// The revision at which it is true.
+    /// The revision of the list.
     pub(crate) revision: i64,
 }
 
-/// What a whole list is read from.
+/// Reads a whole list.
 pub(crate) struct ListReader<'a> {
     pub(crate) backend: &'a dyn KubernetesEtcd,
-    /// Reads what comes.
+    /// Decodes what is read.
     pub(crate) decoder: Decoder<'a>,
-    /// What to read below the prefix: everything, or `NAMESPACE/`.
-    pub(crate) below: &'a str,
-    /// First key below the prefix; empty for all.
+    /// What to read below the resource's prefix: everything (empty), or `NAMESPACE/`.
+    pub(crate) namespace_prefix: &'a str,
+    /// First key below the resource's prefix; empty for the first of all.
     pub(crate) start: &'a str,
-    /// 0 is the latest.
+    /// The revision to read at; 0 for the latest.
     pub(crate) revision: i64,
 }
 
@@ -53,7 +54,7 @@ pub struct StreamSupport {
 }
 
 impl StreamSupport {
-    /// `enabled` is the feature gate.
+    /// `enabled` is the feature gate `EtcdRangeStream`.
     pub fn new(enabled: bool) -> Self {
         Self {
             enabled,
@@ -72,7 +73,7 @@ impl StreamSupport {
 
 impl ListReader<'_> {
     fn whole_prefix(&self) -> Vec<u8> {
-        [self.decoder.prefix, self.below.as_bytes()].concat()
+        [self.decoder.prefix, self.namespace_prefix.as_bytes()].concat()
     }
 
     fn continue_key(&self) -> Bytes {
@@ -82,7 +83,7 @@ impl ListReader<'_> {
         Bytes::from([self.decoder.prefix, self.start.as_bytes()].concat())
     }
 
-    /// Reads everything. Objects that do not decode are left out, counted and logged.
+    /// Reads all objects. Values that do not decode are left out, counted and logged.
     ///
     /// # Errors
     /// Storage's.
@@ -95,11 +96,10 @@ impl ListReader<'_> {
         Ok(ObjectsAtRevision { tree, revision })
     }
 
-    /// Hands everything that is stored to `portions`, in key order. Answers the revision at which that is
-    /// everything.
+    /// Sends everything that is stored to `chunks`, in key order. Returns the revision of the list.
     ///
     /// # Errors
-    /// Storage's; some objects may have been handed over.
+    /// Storage's; some chunks may have been sent.
     pub(crate) async fn each(
         &self,
         streams: &StreamSupport,
@@ -107,11 +107,12 @@ impl ListReader<'_> {
     ) -> Result<i64, Error> {
         if streams.expected() {
             match self.stream(&chunks).await {
-                // Refused as a whole, so nothing was handed over.
+                // The call was refused before its first chunk.
                 Err(Error::Unimplemented(text)) => {
                     tracing::info!(
-                        "{}: no RangeStream ({text}), listing in pages",
-                        self.decoder.resource.name
+                        "{}: storage does not support RangeStream ({text}); listing in pages for the next {} s",
+                        self.decoder.resource.name,
+                        RETRY_STREAM_AFTER.as_secs()
                     );
                     *streams.refused.lock() = Some(Instant::now());
                 }
@@ -140,7 +141,7 @@ impl ListReader<'_> {
         while let Some(batch) = batches.next().await {
             match batch? {
                 ListBatch::Objects(runs) => send_chunk(chunks, ListChunk::Runs(runs)).await?,
-                // A pinned list's end shows storage's latest revision, not its own.
+                // The end of a list at a given revision names storage's latest revision instead.
                 ListBatch::End { revision, .. } => {
                     return Ok(match self.revision {
                         0 => revision,
@@ -150,7 +151,7 @@ impl ListReader<'_> {
             }
         }
         Err(Error::Protocol(
-            "a streamed list ended without its end".into(),
+            "a RangeStream ended without its final message".into(),
         ))
     }
 
@@ -170,7 +171,7 @@ impl ListReader<'_> {
             let list_timed = lists.time_request(self.decoder.resource, false);
             let page = self.backend.list(&prefix, options.clone()).await?;
             drop((timed, list_timed));
-            // The first page pins the others.
+            // Further pages are read at the revision of the first.
             if options.revision == 0 {
                 options.revision = page.revision;
             }
@@ -194,5 +195,5 @@ pub(crate) async fn send_chunk(
     chunk: ListChunk,
 ) -> Result<(), Error> {
     let sent = chunks.send(chunk).await;
-    sent.map_err(|_| Error::Protocol("a list's objects cannot be read".into()))
+    sent.map_err(|_| Error::Protocol("the objects of a list are not decoded any more".into()))
 }

@@ -1,9 +1,9 @@
-//! A small storage behind the same trait as the real ones, for faults that those do not produce on demand:
-//! no RangeStream, no progress, a watch that lags, a server that is down.
+//! A small storage behind the same trait as the real ones, for faults that those do not produce on
+//! demand: no RangeStream, no progress, a watch that lags, a server that is down.
 //!
-//! - [`data`]: what it holds; what happens to that is below
-//! - [`switches`]: what fails, and how often it was asked
-//! - [`answers`]: the trait's calls
+//! - [`data`]: what it holds
+//! - [`switches`]: what fails, and how often it was called
+//! - [`answers`]: the methods of the trait
 
 mod answers;
 mod data;
@@ -35,7 +35,7 @@ struct Inner {
     down: AtomicBool,
     /// Every call panics.
     broken: AtomicBool,
-    /// What `features` says about progress.
+    /// Whether `features` reports progress.
     has_progress: AtomicBool,
     /// `features` fails, and nothing else.
     no_features: AtomicBool,
@@ -71,7 +71,7 @@ impl Default for FakeEtcd {
 }
 
 impl FakeEtcd {
-    /// Puts (value given) and deletes keys in one revision; answers it.
+    /// Puts (value given) and deletes keys in one revision; returns it.
     pub(crate) fn write(&self, changes: &[(&str, Option<Vec<u8>>)]) -> i64 {
         let mut data = self.0.data.lock();
         let mut state = data.states.last().cloned().unwrap_or_default();
@@ -123,7 +123,7 @@ impl FakeEtcd {
         revision
     }
 
-    /// As [`Self::write`], but no watch is told: an event that got lost.
+    /// Writes as [`Self::write`] does, but no watch receives it: a lost event.
     pub(crate) fn write_unseen(&self, changes: &[(&str, Option<Vec<u8>>)]) -> i64 {
         let watchers = std::mem::take(&mut self.0.data.lock().watchers);
         let revision = self.write(changes);
@@ -134,7 +134,7 @@ impl FakeEtcd {
         revision
     }
 
-    /// Starts over as an empty storage at revision 1; every watch breaks.
+    /// Becomes an empty storage at revision 1; every watch breaks.
     pub(crate) fn restart_empty(&self) {
         let mut data = self.0.data.lock();
         let ended = std::mem::take(&mut *data);
@@ -145,7 +145,7 @@ impl FakeEtcd {
         }
     }
 
-    /// Goes back to what it held at `revision`, as one that is restored from a backup; every watch breaks.
+    /// Goes back to what it held at `revision`, as if restored from a backup; every watch breaks.
     pub(crate) fn restore(&self, revision: i64) {
         {
             let mut data = self.0.data.lock();
@@ -168,7 +168,7 @@ impl FakeEtcd {
         }
     }
 
-    /// Reports this progress on every watch, true or not.
+    /// Sends this progress notification on every watch, true or not.
     pub(crate) fn report_progress(&self, revision: i64) {
         for watcher in &self.0.data.lock().watchers {
             let item = WatchItem::Progress { revision };

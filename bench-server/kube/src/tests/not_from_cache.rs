@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Counts of `bench_lists_from_storage_total` for pods, by reason.
+/// Returns the counts of `bench_lists_from_storage_total` for pods, by reason.
 async fn reasons(service: &KubeService) -> Vec<(String, f64)> {
     let body = get(service, "/metrics").await.body;
     let text = String::from_utf8(body).expect("text");

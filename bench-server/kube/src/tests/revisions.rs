@@ -1,4 +1,4 @@
-//! Which revision a list has, and what it is waited for, or read from storage, to have it.
+//! The revision of a list: what is waited for, and when storage is read instead.
 
 use super::*;
 
@@ -49,7 +49,8 @@ async fn what_was_written_is_read_though_nothing_else_happens() {
         "nobody waits, nothing is asked"
     );
 
-    // Another resource moves the revision: only progress can tell the pods' cache that it is current.
+    // Another resource moves the revision: only progress can tell the pods' cache that it is
+    // current.
     let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
     let started = Instant::now();
     let list = get(&tier.service, "/api/v1/pods").await;
@@ -139,7 +140,8 @@ async fn without_safe_progress_consistent_lists_go_to_etcd() {
     let (streams, _) = etcd.lists();
     assert_eq!(get(&tier.service, "/api/v1/pods").await.names().len(), 1);
     assert_eq!(etcd.lists().0, streams + 1);
-    // A quiet resource's cache is waited for in vain, and storage is not asked what it would answer wrongly.
+    // The cache of a quiet resource is waited for in vain, and a storage whose progress is not safe
+    // is not asked.
     let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
     let path = format!("/api/v1/pods?resourceVersion={revision}");
     let late = get(&tier.service, &path).await;
@@ -164,7 +166,7 @@ async fn revisions_that_the_cache_cannot_reach_are_read_from_etcd() {
             put(&etcd, "a", &format!("pod-{i}"), "Running");
         }
         let tier = ready(&etcd, arguments).await;
-        // Another resource moves the revision, which the pods' cache is not told.
+        // Another resource moves the revision, without the pods' cache noticing.
         let revision = etcd.write(&[("/registry/elsewhere/x", Some(b"x".to_vec()))]);
         let started = Instant::now();
         for query in ["&resourceVersionMatch=Exact", "&limit=5"] {
@@ -180,7 +182,7 @@ async fn revisions_that_the_cache_cannot_reach_are_read_from_etcd() {
         assert_eq!(second.names(), ["a/pod-3"], "{arguments:?}");
         assert_eq!(second.revision(), first.revision());
         assert!(started.elapsed() < Duration::from_secs(1), "{arguments:?}");
-        // What storage does not have either is said at once.
+        // A revision that storage does not have either is refused at once.
         let none = "/api/v1/pods?resourceVersion=1000&resourceVersionMatch=Exact";
         let none = get(&tier.service, none).await;
         assert_eq!(none.code, StatusCode::GATEWAY_TIMEOUT);
@@ -218,7 +220,7 @@ async fn what_never_needs_the_cache_does_not_wait_for_it() {
         let tier = start(&etcd, &[]).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
         let started = Instant::now();
-        // A consistent list whose pages are no stream of storage's.
+        // A consistent list, whose pages would not be read by RangeStream.
         let list = get(&tier.service, "/api/v1/pods?limit=1&labelSelector=!none").await;
         let expected = match has_progress {
             true => StatusCode::TOO_MANY_REQUESTS,

@@ -1,4 +1,5 @@
-//! What else a client can ask of a list: other shapes, indentation, compression, one name, a deadline.
+//! What else a client can ask of a list: tables and partial metadata, indentation, compression, one
+//! name, a timeout.
 
 use std::io::Read;
 

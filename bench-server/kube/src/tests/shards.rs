@@ -1,4 +1,4 @@
-//! Lists of shards: by index, by looking at every object, and from storage.
+//! Lists of shards: by index, by testing every object, and from storage.
 
 use std::num::NonZeroU32;
 
@@ -7,7 +7,7 @@ use kube_api::{ShardKey, ShardSelector};
 
 use super::*;
 
-/// Ways to find a shard's objects; the first needs an index, which its first use asks for.
+/// How a shard's objects are found. The first needs an index, which its first use requests.
 const WAYS: [&[&str]; 3] = [
     &[],
     &["--feature-gates=ShardIndex=false"],
@@ -27,9 +27,9 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// The storage key, and a pod with this uid and an annotation that no other one has.
+/// Returns a storage key, and a pod with this uid.
 fn write(namespace: &str, name: &str, uid: u64) -> (String, Option<Vec<u8>>) {
-    // Not numbered: hashes of texts that differ only at their ends are close together.
+    // Not numbered, because hashes of texts that differ only at their ends are close together.
     let uid = format!("{:016x}", uid.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let pod = json!({"metadata": {"name": name, "namespace": namespace, "uid": uid}});
     let mut raw = Vec::new();
@@ -49,7 +49,7 @@ fn fill(etcd: &FakeEtcd, pods: u64) {
     etcd.write(&writes);
 }
 
-/// Asks for a shard until the index that helps is there.
+/// Lists a shard until its index is built.
 async fn indexed(service: &KubeService) {
     let path = format!("/api/v1/pods?shardSelector={}", encoded(SMALL));
     for _ in 0..10_000 {
@@ -62,7 +62,7 @@ async fn indexed(service: &KubeService) {
     panic!("no index is built");
 }
 
-/// Check 17: shards make the whole list, at one revision, page by page while writes go on.
+/// The shards of a resource are the whole list, at one revision, page by page while writes go on.
 #[tokio::test(start_paused = true)]
 async fn shards_make_the_whole_list_while_writes_go_on() {
     for arguments in WAYS {
@@ -107,7 +107,7 @@ async fn shards_make_the_whole_list_while_writes_go_on() {
                     }
                     names.extend(some);
                     query = format!("continue={}", page.token());
-                    // Another pod each time, one gone, and one that has taken a name.
+                    // Each time another pod, one deleted, and one that takes a name.
                     written += 1;
                     let new = write("ns-3", &format!("new-{written}"), written);
                     let taken = write("ns-1", "pod-0001", written);
@@ -232,7 +232,7 @@ async fn without_its_gate_the_parameter_is_ignored() {
     }
 }
 
-/// What is looked at, counted: a shard of 1/16 by its index, and by looking at every object.
+/// Objects that are read, counted: for a shard by its index, and by testing every object.
 #[tokio::test(start_paused = true)]
 async fn a_shard_costs_what_it_returns() {
     const PODS: u64 = 2_000;
@@ -265,7 +265,7 @@ async fn a_shard_costs_what_it_returns() {
                 );
             }
         }
-        // An older state, which has the index as well.
+        // A past snapshot has the index, too.
         let revision = get(&tier.service, "/api/v1/pods?limit=1").await.revision();
         let new = write("ns-0", "new", 1);
         etcd.write(&[(&new.0, new.1)]);
@@ -281,7 +281,7 @@ async fn a_shard_costs_what_it_returns() {
     }
 }
 
-/// A selector of labels or fields and a shard: both hold, whichever has the fewer candidates.
+/// Selectors of labels or fields and a shard apply together, whichever has fewer candidates.
 #[tokio::test(start_paused = true)]
 async fn other_selectors_hold_as_well() {
     for arguments in WAYS {

@@ -1,4 +1,4 @@
-//! Clients that take their time: a list is cut off when it is not read within the request's minute.
+//! Slow clients: a list is cut off if it is not read within the request's 60 s.
 
 use listen::serve_one;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -6,12 +6,12 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// More than every buffer between the list and its client holds.
+/// More than all buffers between the list and its client hold.
 const OBJECTS: usize = 400;
 const OBJECT_BYTES: usize = 20_000;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A tier whose pods are 8 MB.
+/// Returns a tier whose pods are 8 MB.
 async fn large() -> (FakeEtcd, KubeTier) {
     let etcd = FakeEtcd::default();
     let text = "x".repeat(OBJECT_BYTES);
@@ -32,7 +32,7 @@ async fn large() -> (FakeEtcd, KubeTier) {
     (etcd, tier)
 }
 
-/// A connection to the tier, and the task that serves it.
+/// Returns a connection to the tier, and the task that serves it.
 fn connect(tier: &KubeTier) -> (DuplexStream, JoinHandle<()>) {
     let (client, server) = tokio::io::duplex(64 * 1024);
     (
@@ -46,7 +46,7 @@ async fn ask(client: &mut DuplexStream, path: &str) {
     client.write_all(request.as_bytes()).await.expect("taken");
 }
 
-/// Reads `bytes` a second until the other side has closed, or a chunked body has ended.
+/// Reads `bytes` per second until the other side has closed, or a chunked body has ended.
 async fn read_slowly(client: &mut (impl AsyncRead + Unpin), bytes: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut some = vec![0; bytes];
@@ -87,10 +87,10 @@ async fn a_list_that_is_not_read_is_cut_off_after_a_minute() {
         let took = started.elapsed().as_secs();
         assert!((limit..=limit + 1).contains(&took), "{path} took {took} s");
         assert_eq!(aborted(&tier).await, 1.0);
-        // The connection, the body and the state that it was read from are gone.
+        // The connection, the body and its snapshot are dropped.
         let inflight = "apiserver_current_inflight_requests{request_kind=\"readOnly\"}";
         assert_eq!(metric(&tier.service, inflight).await, 0.0);
-        // What was under way still comes, and no end.
+        // What was buffered still arrives, without an end.
         client.read_to_end(&mut read).await.expect("closed");
         assert!(read.starts_with(b"HTTP/1.1 200 OK"), "it had begun");
         assert!(read.len() < OBJECTS * OBJECT_BYTES);
@@ -119,7 +119,7 @@ async fn what_a_slow_reader_keeps_is_told() {
     tokio::time::sleep(SECOND).await;
     let kept = gauge("list_pinned_bytes").await;
     assert_eq!(kept, 0.0, "older states are kept anyway");
-    // What storage has compacted the cache forgets within a quarter of a minute.
+    // The cache drops compacted snapshots within 15 s.
     etcd.compact_at(revision);
     tokio::time::sleep(20 * SECOND).await;
     let kept = gauge("list_pinned_bytes").await;
@@ -137,7 +137,7 @@ async fn a_list_that_is_read_in_time_is_whole_and_its_connection_goes_on() {
     let (mut client, serving) = connect(&tier);
     for _ in 0..2 {
         ask(&mut client, "/api/v1/pods").await;
-        // Within the minute, but not at once.
+        // Within 60 s, but not at once.
         let answer = read_slowly(&mut client, OBJECTS * OBJECT_BYTES / 40).await;
         assert!(answer.len() > OBJECTS * OBJECT_BYTES);
         assert!(answer.ends_with(b"0\r\n\r\n"));
@@ -174,14 +174,14 @@ async fn over_http2_only_the_list_is_reset() {
     assert_eq!(started.elapsed().as_secs(), 60);
     assert_eq!(ended.reason(), Some(h2::Reason::CANCEL));
     assert_eq!(aborted(&tier).await, 1.0);
-    // The connection is there for others.
+    // The connection serves other requests.
     let path = "/api/v1/namespaces/none/pods";
     let (response, _) = sender.send_request(get(path), true).expect("sent");
     assert_eq!(response.await.expect("an answer").status(), StatusCode::OK);
     assert!(!serving.is_finished());
 }
 
-/// hyper asks a body for nothing while there is no room for it, and so never for its end.
+/// hyper polls a body only while there is room for it, and so never for its end.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_not_read_is_over_a_minute_after_its_end() {
     let (_etcd, tier) = large().await;
@@ -212,7 +212,7 @@ async fn a_watch_of_no_time_is_over_at_once() {
     };
     let none = read(-1).await;
     assert_eq!((none.code, none.body.len()), (StatusCode::OK, 0));
-    // So far off that no clock counts so far.
+    // So late that no clock counts that far.
     let longest = read(i64::MAX);
     let waited = tokio::time::timeout(7_200 * SECOND, longest).await;
     assert!(waited.is_err(), "it goes on");

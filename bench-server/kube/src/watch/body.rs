@@ -1,8 +1,8 @@
-//! A watch as it is sent: made as the connection takes it, so that a slow client slows nobody but itself.
+//! The body of a watch, made as the connection takes it, so that a slow client delays only itself.
 //!
-//! The initial events come from a view, one piece at a time. What has happened meanwhile comes from the
-//! cache's ring, and only a watch that has caught up joins those to whom events are handed out: a long list
-//! needs no queue to wait in.
+//! The initial events come from a snapshot, a piece at a time. What has happened meanwhile comes
+//! from the cache's history. Only a watch that has caught up subscribes to live events, so a long
+//! list needs no queue to wait in.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -31,35 +31,35 @@ use crate::cache::watcher_queue::{TryRecv, WatcherQueue};
 use crate::metrics::watch::{OpenWatch, WatchMetrics};
 use crate::shard::object_set::ObjectIter;
 
-/// Time between bookmarks.
+/// The time between bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// The last bookmark comes so long before the end.
+/// How long before the end of the watch the last bookmark is sent.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Time until a bookmark is tried again that could not be sent: a transaction was being handed out.
+/// The time until a bookmark is tried again while a transaction's events are being delivered.
 const BOOKMARK_RETRY: Duration = Duration::from_secs(1);
-/// Events taken from the ring at once.
-const HISTORY_STEP: usize = 8;
-/// Objects and old events that are looked at before other connections of the thread get their turn.
-const TURN: usize = 4_096;
+/// Events that are taken from the history at once.
+const EVENTS_AT_ONCE: usize = 8;
+/// Objects and past events that are read before other connections of the thread get their turn.
+const OBJECTS_PER_TURN: usize = 4_096;
 
-/// What comes next.
+/// What the watch sends next.
 #[derive(Debug)]
 enum Phase {
-    /// The objects there are, read from a state that is counted as a list's while they are sent.
+    /// An event for each object that exists, read from a snapshot that counts as a list's.
     Initial {
         objects: ObjectIter,
         _open: Option<OpenList>,
     },
-    /// What has happened since.
+    /// Events since then.
     CatchUp,
-    /// What happens now.
+    /// Events as they happen.
     Live(Live),
-    /// An error, then nothing.
+    /// An error, and then nothing.
     Failed(Status),
     Ended,
 }
 
-/// A place among those to whom events are handed out.
+/// Where live events come from.
 #[derive(Debug)]
 enum Live {
     Cache(Subscription),
@@ -75,21 +75,21 @@ impl Live {
     }
 }
 
-/// A watch that is being sent.
+/// The body of a watch.
 #[derive(Debug)]
 pub struct WatchBody {
     source: Option<EventSource>,
     interest: Arc<Interest>,
     encoder: EventEncoder,
     phase: Phase,
-    /// Everything up to this revision was sent, or is not wanted.
+    /// Everything up to this revision has been sent, or is not to be sent.
     covered: i64,
     /// Revision of the last event that was sent.
     sent: i64,
     annotated_end: bool,
-    /// When the next bookmark is due.
+    /// When the next bookmark is to be sent.
     bookmark: Option<Instant>,
-    /// Revision of the last bookmark that was sent; none after it is lower.
+    /// Revision of the last bookmark. None after it is lower.
     bookmarked: i64,
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
@@ -111,17 +111,17 @@ impl WatchBody {
         let (source, phase, covered) = match start {
             Err(status) => (None, Phase::Failed(status), 0),
             Ok(WatchStart {
-                state,
+                objects,
                 revision,
                 source,
                 open,
             }) => {
-                let phase = match state {
-                    // Asked for with a timeout below zero.
+                let phase = match objects {
+                    // The client asked for a negative timeout.
                     _ if plan.timeout.is_zero() => Phase::Ended,
                     Some(objects) => {
-                        let end = prefix_end(interest.below().as_bytes());
-                        let range = KeyRange::new(interest.below().as_bytes(), &end);
+                        let end = prefix_end(interest.namespace_prefix().as_bytes());
+                        let range = KeyRange::new(interest.namespace_prefix().as_bytes(), &end);
                         Phase::Initial {
                             objects: objects.iter(range),
                             _open: open,
@@ -136,7 +136,7 @@ impl WatchBody {
         let mut body = Self {
             _open: metrics.open(
                 encoder.resource(),
-                !interest.below().is_empty(),
+                !interest.namespace_prefix().is_empty(),
                 interest.is_sharded(),
             ),
             source,
@@ -160,28 +160,29 @@ impl WatchBody {
         body
     }
 
-    /// The same, compressed.
+    /// Returns the same watch, compressed.
     pub(super) fn compressed(mut self) -> Self {
         self.gzip = Some(GzipMembers::default());
         self
     }
 
-    /// Whether it is sent compressed.
+    /// Returns whether it is compressed.
     pub fn is_compressed(&self) -> bool {
         self.gzip.is_some()
     }
 
-    /// When it ends, if it is read.
+    /// Returns when it ends, if the client reads.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Media type of the answer.
+    /// Returns the media type of the response.
     pub fn media_type(&self) -> &'static str {
         self.encoder.media_type()
     }
 
-    /// The next bookmark comes at `at`, or shortly before the end when that is sooner; none after that one.
+    /// Schedules the next bookmark for `at`, or for shortly before the end if that is earlier; none
+    /// after that.
     fn schedule_bookmark(&mut self, at: Instant, now: Instant) {
         let last = self.deadline.checked_sub(LAST_BOOKMARK);
         self.bookmark = last.filter(|last| *last > now).map(|last| last.min(at));
@@ -189,7 +190,7 @@ impl WatchBody {
         self.timer.as_mut().reset(wake);
     }
 
-    /// Gathers what there is.
+    /// Collects the events that there are into a piece of the body.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
         let mut out = match &mut self.phase {
             Phase::Initial { objects, .. } => match objects.is_exhausted() {
@@ -198,28 +199,28 @@ impl WatchBody {
             },
             _ => EventBuffer::new(),
         };
-        let (mut looked, mut shown) = (0, 0);
+        let (mut read, mut initial_events) = (0, 0);
         let pending = loop {
             if out.is_full() {
                 break false;
             }
-            if looked >= TURN {
+            if read >= OBJECTS_PER_TURN {
                 context.waker().wake_by_ref();
                 break true;
             }
             match &mut self.phase {
                 Phase::Initial { objects, .. } => {
-                    looked += 1;
+                    read += 1;
                     match objects.next_ref() {
                         Some(object) if self.interest.passes(object) => {
                             self.encoder.event(&mut out, EventType::Added, object);
-                            shown += 1;
+                            initial_events += 1;
                         }
                         Some(_) => {}
                         None => self.end_initial(&mut out),
                     }
                 }
-                Phase::CatchUp => looked += self.catch_up(&mut out),
+                Phase::CatchUp => read += self.catch_up(&mut out),
                 Phase::Live(_) => {
                     if self.poll_live(&mut out, context).is_pending() {
                         break true;
@@ -235,8 +236,9 @@ impl WatchBody {
                 self.phase = Phase::Ended;
             }
         };
-        if shown > 0 {
-            self.metrics.initial_events(self.encoder.resource(), shown);
+        if initial_events > 0 {
+            self.metrics
+                .initial_events(self.encoder.resource(), initial_events);
         }
         if out.is_empty() {
             return match pending {
@@ -262,7 +264,7 @@ impl WatchBody {
         self.phase = Phase::CatchUp;
     }
 
-    /// Sends some of what lies behind; answers how much was looked at.
+    /// Sends the next past events; returns how many were read.
     fn catch_up(&mut self, out: &mut EventBuffer) -> usize {
         let (cache, generation) = match &self.source {
             Some(EventSource::Cache(cache, generation)) => (cache, *generation),
@@ -276,7 +278,7 @@ impl WatchBody {
                 return 0;
             }
         };
-        match cache.catch_up(generation, self.covered, &self.interest, HISTORY_STEP) {
+        match cache.catch_up(generation, self.covered, &self.interest, EVENTS_AT_ONCE) {
             CatchUp::Events(events) => {
                 let mut filtered = 0;
                 for event in &events {
@@ -293,7 +295,7 @@ impl WatchBody {
                 self.covered = last.unwrap_or(self.covered);
                 events.len()
             }
-            CatchUp::Joined {
+            CatchUp::Subscribed {
                 subscription,
                 revision,
             } => {
@@ -308,12 +310,13 @@ impl WatchBody {
         }
     }
 
-    /// Sends what waits; pending when nothing does.
+    /// Sends live events; pending if there are none.
     fn poll_live(&mut self, out: &mut EventBuffer, context: &mut Context<'_>) -> Poll<()> {
         let Phase::Live(live) = &self.phase else {
             return Poll::Ready(());
         };
-        // Read before the queue is emptied: what was handed out by then has been sent when it is empty.
+        // Read before the queue is emptied: everything up to it has been sent once the queue is
+        // empty.
         let dispatched_revision = match (live, &self.source) {
             (Live::Etcd(watch), _) => watch.revision(),
             (Live::Cache(_), Some(EventSource::Cache(cache, _))) => cache.dispatched_revision(),
@@ -326,7 +329,7 @@ impl WatchBody {
             match live.queue().try_recv(Some(context)) {
                 TryRecv::Delivery(delivery) => {
                     let event = delivery.event;
-                    // What came from the ring is not sent again.
+                    // It came from the history already.
                     if event.event().revision() <= self.covered {
                         continue;
                     }
@@ -358,7 +361,7 @@ impl WatchBody {
         }
         match self.timer.as_mut().poll(context) {
             Poll::Ready(()) => {
-                // Behind the last bookmark only the end is waited for.
+                // After the last bookmark only the end is left.
                 let wake = self.bookmark.unwrap_or(self.deadline);
                 self.timer.as_mut().reset(wake);
                 Poll::Ready(())
@@ -369,7 +372,8 @@ impl WatchBody {
 
     fn send_bookmark(&mut self, out: &mut EventBuffer, dispatched_revision: i64, now: Instant) {
         let revision = dispatched_revision.max(self.covered).max(self.bookmarked);
-        // A watch from the future has seen nothing yet, and of a transaction only a part may be here.
+        // A watch from a future revision has not seen it yet, and only a part of a transaction may
+        // have arrived.
         let is_true = dispatched_revision >= self.sent
             && (dispatched_revision >= self.covered || self.is_past());
         if is_true {
@@ -381,7 +385,7 @@ impl WatchBody {
         }
     }
 
-    /// Whether what is covered has happened.
+    /// Returns whether storage has reached the covered revision.
     fn is_past(&self) -> bool {
         match &self.source {
             Some(EventSource::Cache(cache, _)) => self.covered <= cache.snapshot().revision,

@@ -1,4 +1,5 @@
-//! Events gathered into one piece of an answer: text that is made for it, and buffers that are shared.
+//! Collects events into one piece of a body: text that is written for it, and buffers that are
+//! shared.
 
 use bytes::Bytes;
 use memory::in_flight;
@@ -7,13 +8,13 @@ use wire::part::Part;
 
 use crate::list::body::FRAME_OVERSHOOT_BYTES;
 
-/// Gathers events until the connection takes them.
+/// Collects events until the connection takes them.
 #[derive(Debug)]
 pub(super) struct EventBuffer {
     pieces: FrameBuilder,
-    /// What was written since the last shared piece.
+    /// What was written since the last shared buffer.
     text: Vec<u8>,
-    /// Bytes that are enough for one piece.
+    /// Bytes that are enough for a piece.
     target: usize,
 }
 
@@ -26,7 +27,7 @@ impl EventBuffer {
         }
     }
 
-    /// As [`Self::new`], for a piece that is text throughout.
+    /// Returns a buffer like [`Self::new`], for a piece that is all text.
     pub(super) fn with_text_room() -> Self {
         let target = in_flight::frame_bytes(TARGET_BYTES);
         Self {
@@ -36,26 +37,26 @@ impl EventBuffer {
         }
     }
 
-    /// Where text is appended.
+    /// Returns where text is appended.
     pub(super) fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
     }
 
-    /// Appends a buffer: copied when it is small, pointed at when it is large.
+    /// Appends a buffer, which is copied if it is small and shared if it is large.
     pub(super) fn shared(&mut self, bytes: Bytes) {
         if let Some(pieces) = self.unless_small(&bytes) {
             pieces.put_shared(bytes);
         }
     }
 
-    /// The same of a part of a buffer.
+    /// Appends a part of a buffer, likewise.
     pub(super) fn part(&mut self, part: Part<'_>) {
         if let Some(pieces) = self.unless_small(&part) {
             pieces.put_part(part);
         }
     }
 
-    /// Copies what is small; where larger ones are to be put.
+    /// Copies what is small; returns where a larger buffer is to be appended.
     fn unless_small(&mut self, bytes: &[u8]) -> Option<&mut FrameBuilder> {
         if bytes.len() < COPY_BELOW_BYTES {
             self.text.extend_from_slice(bytes);
@@ -69,7 +70,7 @@ impl EventBuffer {
         self.text.is_empty() && self.pieces.is_empty()
     }
 
-    /// Whether it is enough for one piece.
+    /// Returns whether it has enough for a piece.
     pub(super) fn is_full(&self) -> bool {
         self.text.len() + self.pieces.len() >= self.target
     }

@@ -1,8 +1,8 @@
-//! One watch event on the wire.
+//! Encodes the events of a watch.
 //!
-//! JSON: `{"type":…,"object":…}` and a newline. Protobuf: four bytes of length, then a `WatchEvent` without
-//! envelope, as apimachinery's raw serializer writes it, which holds the object in an envelope. The object is in the form that the request
-//! asked for; of tables only the first names its columns.
+//! JSON: `{"type":…,"object":…}` and a newline. Protobuf: four bytes of length, then a `WatchEvent`
+//! without an envelope, as apimachinery's raw serializer writes it, which contains the object in an
+//! envelope. Of tables only the first defines its columns.
 
 use bytes::Bytes;
 use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
@@ -16,24 +16,24 @@ use crate::resource::media_type::{Encoding, ResponseKind};
 use crate::resource::object::Object;
 use crate::resource::representation::Representation;
 
-/// Marks the bookmark behind the initial events.
+/// The annotation of the bookmark after the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Writes the events of one watch.
+/// Encodes the events of one watch.
 #[derive(Debug)]
 pub struct EventEncoder {
     resource: &'static Resource,
     representation: Representation,
-    /// `"kind":…,"apiVersion":…` of every whole JSON object.
+    /// `"kind":…,"apiVersion":…` of every whole object in JSON.
     head: String,
-    /// Whether a table's columns are still to be named.
+    /// Whether a table is still to define its columns.
     columns: bool,
-    /// Whole objects in JSON, while many come one after the other.
+    /// Encodes whole objects in JSON, while many follow each other.
     series: Option<Box<JsonSeries>>,
 }
 
 impl EventEncoder {
-    /// For a watch of a resource in this form.
+    /// Returns an encoder for a watch of a resource.
     pub fn new(resource: &'static Resource, representation: Representation) -> Self {
         Self {
             resource,
@@ -44,7 +44,7 @@ impl EventEncoder {
         }
     }
 
-    /// The media type of the whole answer.
+    /// Returns the media type of the response.
     pub fn media_type(&self) -> &'static str {
         match self.representation.encoding {
             Encoding::Json => Encoding::Json.media_type(),
@@ -56,7 +56,7 @@ impl EventEncoder {
         self.resource
     }
 
-    /// Room for a piece that will be full of events, of objects in the order of their keys.
+    /// Returns a buffer for a piece full of initial events, whose objects are in key order.
     pub(super) fn initial_buffer(&mut self) -> EventBuffer {
         match self.representation.encoding {
             Encoding::Json => {
@@ -68,17 +68,17 @@ impl EventEncoder {
                 }
                 EventBuffer::with_text_room()
             }
-            // Most objects are pointed at.
+            // Most objects are shared, not copied.
             Encoding::Protobuf => EventBuffer::new(),
         }
     }
 
-    /// There will be no more such piece.
+    /// Frees what only initial events need.
     pub(super) fn end_initial_events(&mut self) {
         self.series = None;
     }
 
-    /// Appends an event with this object. One that does not encode is left out, so that the others arrive.
+    /// Appends an event. An object that cannot be converted is left out, so that the others arrive.
     pub(super) fn event(&mut self, out: &mut EventBuffer, event_type: EventType, object: &Object) {
         if (self.representation.encoding, self.representation.kind)
             == (Encoding::Protobuf, ResponseKind::Object)
@@ -105,8 +105,8 @@ impl EventEncoder {
         self.series = series;
     }
 
-    /// The encoding of a live event, made once for all who watch in this form; a first table, which names its
-    /// columns, is made for itself.
+    /// Returns the encoding of a live event, made once for all watches in the same representation.
+    /// A first table, which defines its columns, is made for one watch alone.
     pub fn shared(
         &mut self,
         event: &CachingEvent,
@@ -128,7 +128,7 @@ impl EventEncoder {
         }
     }
 
-    /// Appends a bookmark: an object of the kind that has a revision only.
+    /// Appends a bookmark: an object of the kind with a revision only.
     pub(super) fn bookmark(
         &mut self,
         out: &mut EventBuffer,
@@ -142,7 +142,7 @@ impl EventEncoder {
         let stored = match self.resource.message {
             Some(message) => {
                 let mut raw = Vec::new();
-                let fields = bookmark.as_object().expect("built as an object");
+                let fields = bookmark.as_object().expect("the bookmark is an object");
                 from_json(message, fields, &mut raw).expect("every kind has metadata");
                 envelope::seal(self.resource.api_version, self.resource.kind, &raw)
             }
@@ -153,12 +153,12 @@ impl EventEncoder {
             }
         };
         let object = Object::decode(self.resource, b"", &stored, revision);
-        let object = object.expect("built as an object");
+        let object = object.expect("the bookmark is an object");
         let columns = std::mem::take(&mut self.columns);
         self.put(out.text(), "BOOKMARK", &object, columns, None);
     }
 
-    /// Appends an error, behind which nothing comes.
+    /// Appends an error, after which nothing follows.
     pub(super) fn error(&self, out: &mut EventBuffer, status: &Status) {
         let text = out.text();
         match self.representation.encoding {
@@ -182,7 +182,8 @@ impl EventEncoder {
         let before = out.len();
         if let Err(error) = self.try_put(out, event_type, object, columns, series) {
             let key = object.key().escape_ascii();
-            tracing::warn!("{key} is left out of a watch: {error}");
+            let name = self.resource.name;
+            tracing::warn!("{name} {key} cannot be encoded and is left out of a watch: {error}");
             out.truncate(before);
         }
     }
@@ -234,7 +235,7 @@ fn put_protobuf(out: &mut Vec<u8>, event_type: &str, sealed: &[u8]) {
     out.extend_from_slice(sealed);
 }
 
-/// Appends everything of a protobuf frame that stands before `sealed_len` bytes of an enveloped object.
+/// Appends what precedes the `sealed_len` bytes of an object in its envelope.
 fn put_event_head(out: &mut Vec<u8>, event_type: &str, sealed_len: usize) {
     let extension = bytes_field_len(1, sealed_len);
     let event = bytes_field_len(1, event_type.len()) + bytes_field_len(2, extension);

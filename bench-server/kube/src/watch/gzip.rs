@@ -1,8 +1,8 @@
-//! Compression of watches: each piece ends a gzip member, so that a client sees an event when it happens;
-//! decoders of gzip read several members as one text.
+//! Compresses watches: each piece ends with the end of a gzip member, so that a client sees an
+//! event when it happens. Decoders read several members as one text.
 //!
-//! Go's decoder hands out the end of a member only once it has read the header of the next one. So that
-//! header is sent with each piece, and the end of the answer is a member with nothing in it.
+//! Go's decoder returns the end of a member only after it has read the header of the next one. So
+//! that header is sent with each piece, and the body ends with an empty member.
 
 use std::io::Write;
 
@@ -11,41 +11,43 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use wire::frame::Frame;
 
-/// Bytes before the compressed data: no name, no comment, no extra field.
+/// Bytes before the compressed data of a member without name, comment or extra field.
 const HEADER: usize = 10;
 
-/// The members of one answer.
+/// The gzip members of one body.
 #[derive(Debug, Default)]
 pub(super) struct GzipMembers {
-    /// Whether the header of the next member was sent.
+    /// Whether the header of the next member has been sent.
     begun: bool,
 }
 
 impl GzipMembers {
-    /// The piece as a member, followed by the header of the next one.
+    /// Returns the piece as a member, followed by the header of the next one.
     pub(super) fn piece(&mut self, mut frame: Frame) -> Frame {
         let plain = frame.remaining();
         let room = Vec::with_capacity(plain / 4 + 64);
         let mut encoder = GzEncoder::new(room, Compression::fast());
         while frame.has_remaining() {
             let chunk = frame.chunk();
-            encoder.write_all(chunk).expect("a vector takes everything");
+            encoder
+                .write_all(chunk)
+                .expect("writing to a vector cannot fail");
             let length = chunk.len();
             frame.advance(length);
         }
-        let mut out = encoder.finish().expect("a vector takes everything");
+        let mut out = encoder.finish().expect("writing to a vector cannot fail");
         out.extend_from_within(..HEADER);
         let sent = if self.begun { HEADER } else { 0 };
         self.begun = true;
         Frame::from(Bytes::from(out).slice(sent..))
     }
 
-    /// What is left to be sent when there are no more pieces; nothing the second time.
+    /// Returns the rest of the last member; `None` if there is none, or the second time.
     pub(super) fn end(&mut self) -> Option<Frame> {
         let begun = std::mem::take(&mut self.begun);
         begun.then(|| {
             let empty = GzEncoder::new(Vec::new(), Compression::fast());
-            let member = empty.finish().expect("a vector takes everything");
+            let member = empty.finish().expect("writing to a vector cannot fail");
             Frame::from(Bytes::from(member).slice(HEADER..))
         })
     }

@@ -1,53 +1,53 @@
-//! Where a watch begins, by the apiserver's table of resourceVersion and sendInitialEvents, and how long it
-//! lasts.
+//! What a WATCH asks for: an apiserver's table of resourceVersion and sendInitialEvents, and its
+//! time limit.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use kube_api::{ListOptions, Status};
 
-/// A watch without `timeoutSeconds` lasts so long, and by chance up to twice as long, so that watches which
-/// began together do not end together.
+/// How long a watch without `timeoutSeconds` lasts at least. Up to the same is added at random, so
+/// that watches which began together do not end together.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1_800);
-/// No watch lasts longer, whatever it asks for: clocks cannot count on without an end.
+/// The longest watch, whatever `timeoutSeconds` says: clocks cannot count without an end.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// What a watch begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartWith {
-    /// An ADDED event for each object there is, in a state that is not older than this.
+    /// With an ADDED event for each object, of a state at this revision or later.
     InitialEvents(StartRevision),
-    /// The events that follow this.
+    /// With the events after this revision.
     EventsAfter(StartRevision),
 }
 
-/// A point in a resource's history.
+/// The revision that a watch starts at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartRevision {
-    /// Wherever the cache is.
+    /// Whichever the cache has.
     Any,
-    /// Where storage is when the request comes.
+    /// Storage's at the time of the request.
     Latest,
     /// This revision.
     At(i64),
 }
 
-/// A watch's options, understood.
+/// The options of a WATCH, understood.
 #[derive(Debug)]
 pub(super) struct WatchPlan {
     pub(super) start: StartWith,
-    /// The client takes bookmarks.
+    /// Whether the client accepts bookmarks.
     pub(super) bookmarks: bool,
-    /// A bookmark with the annotation ends the initial events.
+    /// Whether an annotated bookmark ends the initial events.
     pub(super) annotated_end: bool,
     pub(super) timeout: Duration,
 }
 
 impl WatchPlan {
-    /// Reads options that were validated. `watch_list` is the gate of sendInitialEvents.
+    /// Reads options that have been validated. `watch_list` is the gate of sendInitialEvents.
     ///
     /// # Errors
-    /// 500 for a resourceVersion that is no number, as upstream answers.
+    /// 500 for a resourceVersion that is not a number, as k8s.io/apiserver returns.
     pub(super) fn new(options: &ListOptions, watch_list: bool) -> Result<Self, Status> {
         let revision = options.revision().map_err(Status::of_a_revision)?;
         let revision = revision.map(|revision| revision as i64);
@@ -56,18 +56,18 @@ impl WatchPlan {
             Some(0) => StartRevision::Any,
             Some(revision) => StartRevision::At(revision),
         };
-        // Who names no revision gets the state first: by defaulting where the gate is on, and by the older
-        // meaning of such a watch where it is off.
+        // Without a revision, the objects come first: by defaulting with the gate on, and by the
+        // older meaning of such a watch with the gate off.
         let from_state = matches!(after, StartRevision::Latest | StartRevision::Any);
         let initial_events = options.send_initial_events.unwrap_or(from_state);
-        let asked = options.send_initial_events.is_some() || watch_list;
+        let is_enabled = options.send_initial_events.is_some() || watch_list;
         Ok(Self {
             start: match initial_events {
                 true => StartWith::InitialEvents(after),
                 false => StartWith::EventsAfter(after),
             },
             bookmarks: options.allow_watch_bookmarks,
-            annotated_end: initial_events && asked && options.allow_watch_bookmarks,
+            annotated_end: initial_events && is_enabled && options.allow_watch_bookmarks,
             timeout: match options.timeout_seconds {
                 0 => {
                     let chance = RandomState::new().build_hasher().finish() % 1_000;
@@ -80,7 +80,7 @@ impl WatchPlan {
         })
     }
 
-    /// Whether it is a list in the form of a watch (KEP-3157).
+    /// Returns whether it is a list in the form of a watch (KEP-3157).
     pub(super) fn is_watch_list(&self) -> bool {
         self.annotated_end
     }

@@ -1,4 +1,4 @@
-//! What a watch is made from: the state that it begins with, and where its events come from.
+//! How a watch starts: the objects that it begins with, and the source of the events that follow.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use super::uncached::StorageWatcher;
 use crate::cache::WatchCache;
 use crate::shard::object_set::ObjectSet;
 
-/// Where a watch begins: which objects it shows first, and the revision that it follows.
+/// How a watch starts.
 pub(crate) struct WatchStart {
-    /// The state to show first.
-    pub(crate) state: Option<ObjectSet>,
-    /// Everything up to here is in that state, or is not to be shown.
+    /// The objects of the initial events.
+    pub(crate) objects: Option<ObjectSet>,
+    /// Everything up to this revision is in those objects, or is not to be sent.
     pub(crate) revision: i64,
     pub(crate) source: EventSource,
-    /// Counts the state among those that lists are read from, where it is a cache's.
+    /// Counts their snapshot as an open list's, if they are a cache's.
     pub(crate) open: Option<OpenList>,
 }
 
 /// Where events come from.
 #[derive(Debug)]
 pub(crate) enum EventSource {
-    /// The watch cache, as of one of its fills.
+    /// The watch cache, in one of its generations.
     Cache(Arc<WatchCache>, u64),
-    /// Storage.
+    /// Storage's own watch.
     Etcd(Box<StorageWatcher>),
 }

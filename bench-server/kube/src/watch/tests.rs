@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// A piece of the body; `None` at its end.
+    /// Returns a piece of the body; `None` at its end.
     async fn piece(&mut self) -> Option<Vec<u8>> {
         let frame = self.body.frame().await?.expect("infallible");
         let mut data = frame.into_data().expect("data");
@@ -64,7 +64,7 @@ impl Client {
         Some(bytes::Buf::copy_to_bytes(&mut data, length).to_vec())
     }
 
-    /// The next event, however long it takes; `None` at the end.
+    /// Returns the next event, however long it takes; `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         while self.events.is_empty() {
             let piece = self.piece().await?;
@@ -78,7 +78,7 @@ impl Client {
         self.events.pop_front()
     }
 
-    /// The next event as `TYPE name`.
+    /// Returns the next event as `TYPE name`.
     async fn brief(&mut self) -> String {
         match self.next().await {
             Some(event) => format!(
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// Whether nothing comes for a while.
+    /// Returns whether nothing comes for a while.
     async fn is_silent(&mut self) -> bool {
         let quiet = Duration::from_millis(500);
         tokio::time::timeout(quiet, self.next()).await.is_err()
@@ -318,7 +318,7 @@ async fn a_watch_list_ends_in_one_annotated_bookmark() {
         "each minute, and two seconds before the end"
     );
     assert_eq!((last, began.elapsed().as_secs()), (written, 130));
-    // What comes behind the bookmark comes to who resumes from it, once.
+    // What follows the bookmark is sent to a watch that resumes from it, once.
     put(&etcd, "a", "newer", "Running");
     let path = format!("/api/v1/pods?watch=1&resourceVersion={last}");
     let mut client = Client::open(&tier.service, &path).await;
@@ -345,7 +345,7 @@ async fn bookmarks_never_descend() {
         let first = client.next().await.expect("a bookmark");
         assert_eq!(first["type"], "BOOKMARK");
         assert_eq!(revision(&first), latest, "{arguments:?}");
-        // An older word on progress, as one that was under way may come after events.
+        // An older progress notification, as one may arrive after events.
         etcd.report_progress(current);
         let second = client.next().await.expect("a bookmark");
         assert_eq!(revision(&second), latest, "{arguments:?}");
@@ -447,7 +447,7 @@ async fn a_slow_watcher_is_closed_and_delays_nobody() {
     let mut slow = Client::open(&tier.service, path).await;
     let mut fast = Client::open(&tier.service, path).await;
     assert!(slow.is_silent().await && fast.is_silent().await);
-    assert_eq!(cache.joined(), 2);
+    assert_eq!(cache.subscriptions(), 2);
     let began = Instant::now();
     for i in 0..100 {
         put(&etcd, "a", &format!("pod-{i}"), "Running");
@@ -461,10 +461,10 @@ async fn a_slow_watcher_is_closed_and_delays_nobody() {
     let closed = metric(&tier.service, "apiserver_terminated_watchers_total").await;
     assert_eq!(closed, 1.0);
     assert_eq!(slow.brief().await, "end", "what waited for it is dropped");
-    assert_eq!(cache.joined(), 1, "who has read the end has left");
+    assert_eq!(cache.subscriptions(), 1, "who has read the end has left");
     drop((slow, fast));
     assert_eq!(
-        cache.joined(),
+        cache.subscriptions(),
         0,
         "nothing is left of watches that are gone"
     );

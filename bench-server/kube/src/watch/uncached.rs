@@ -1,5 +1,5 @@
-//! Watching without a cache: each client has a watch of storage of its own, with the state before each change
-//! from storage too.
+//! Watches without a cache: each client has its own watch of storage, which also sends the object
+//! before each change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::storage::decoder::Decoder;
 /// Events that wait for the client before storage's watch is no longer read.
 const QUEUE: usize = 100;
 
-/// Tells streams apart, so that no client waits for another.
+/// Numbers gRPC streams, so that no client waits for another.
 static STREAMS: AtomicU64 = AtomicU64::new(0);
 
-/// What a watch of storage needs.
+/// What it takes to watch storage.
 #[derive(Clone)]
 pub(crate) struct StorageWatcher {
     pub(super) backend: Arc<dyn KubernetesEtcd>,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for StorageWatcher {
     }
 }
 
-/// A running watch of storage; dropping it ends it.
+/// A watch of storage. Dropping it ends the watch.
 #[derive(Debug)]
 pub(super) struct StorageWatch {
     pub(super) queue: Arc<WatcherQueue>,
@@ -54,12 +54,12 @@ struct Shared {
 }
 
 impl StorageWatch {
-    /// Everything up to here is in the queue.
+    /// Returns the revision up to which everything is in the queue.
     pub(super) fn revision(&self) -> i64 {
         self.shared.revision.load(Ordering::Acquire)
     }
 
-    /// Why it ended.
+    /// Returns why it ended.
     pub(super) fn failure(&self) -> Option<Status> {
         self.shared.failed.lock().take()
     }
@@ -72,7 +72,7 @@ impl Drop for StorageWatch {
 }
 
 impl StorageWatcher {
-    /// Watches what comes behind `revision`.
+    /// Watches what follows `revision`.
     pub(super) fn watch(&self, revision: i64, interest: Arc<Interest>) -> StorageWatch {
         let queue = Arc::new(WatcherQueue::new(QUEUE));
         let shared = Arc::new(Shared {
@@ -102,7 +102,7 @@ impl StorageWatcher {
         queue: &WatcherQueue,
         shared: &Shared,
     ) -> Result<(), WatchError> {
-        let prefix = [&self.prefix[..], interest.below().as_bytes()].concat();
+        let prefix = [&self.prefix[..], interest.namespace_prefix().as_bytes()].concat();
         let options = WatchOptions {
             start_revision: revision.saturating_add(1),
             prev_kv: true,
@@ -122,7 +122,7 @@ impl StorageWatcher {
                 }
                 WatchItem::Progress { revision } => revision,
             };
-            // Progress that was under way may come after events.
+            // A progress notification may arrive after events that it does not include.
             reached = revision.max(reached);
             shared.revision.store(reached, Ordering::Release);
         }

@@ -1,4 +1,4 @@
-//! Bodies of writes: read within a limit, then understood as an object of the kind.
+//! Bodies of writes: read up to a limit, then parsed as an object of the kind.
 
 use std::pin::pin;
 
@@ -11,16 +11,16 @@ use serde_json::{Map, Value};
 
 use crate::resource::Resource;
 
-/// Largest body, bytes: an apiserver's `--max-request-body-bytes`, twice etcd's own limit.
+/// The largest body, bytes: an apiserver's `--max-request-body-bytes`, twice etcd's limit.
 pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// Media types of whole objects.
 pub(crate) const MEDIA_TYPES: [&str; 2] = ["application/json", envelope::MEDIA_TYPE];
 
-/// A body as it was sent.
+/// The body of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestBody {
-    /// `Content-Type` without parameters; empty when there was none.
+    /// `Content-Type` without parameters; empty without the header.
     pub(crate) media_type: String,
     /// The bytes.
     pub(crate) bytes: Bytes,
@@ -30,7 +30,7 @@ impl RequestBody {
     /// Reads a body to its end.
     ///
     /// # Errors
-    /// 413 for one that is too large, 400 for one that is cut off.
+    /// 413 if it is too large, 400 if it is cut off.
     pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Status>
     where
         B: http_body::Body,
@@ -48,7 +48,8 @@ impl RequestBody {
                 bytes: whole.to_bytes(),
             }),
             Err(error) if error.is::<LengthLimitError>() => {
-                // A client that is still sending when its connection is closed may never see the answer.
+                // A client that is still sending when its connection is closed may never see the
+                // response.
                 let mut rest = Limited::new(body, MAX_BYTES);
                 while let Some(Ok(_)) = rest.frame().await {}
                 Err(Status::request_too_large(format!("limit is {MAX_BYTES}")))
@@ -59,10 +60,10 @@ impl RequestBody {
         }
     }
 
-    /// The object that was sent, as JSON without regard to its fields.
+    /// Parses the body as an object, in JSON, whether or not its kind has the fields.
     ///
     /// # Errors
-    /// 415 for a media type that objects do not come in, 400 for a body that holds no object.
+    /// 415 for a media type that objects are not sent in, 400 for a body that is not an object.
     pub(crate) fn object(&self, resource: &'static Resource) -> Result<Map<String, Value>, Status> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Status::bad_request(format!(
@@ -71,7 +72,7 @@ impl RequestBody {
             ))
         };
         match (&*self.media_type, resource.schema()) {
-            // `null` is an object that says nothing.
+            // `null` is an empty object.
             ("" | "application/json", _) => serde_json::from_slice(&self.bytes)
                 .map(Option::unwrap_or_default)
                 .map_err(|error| unreadable(&error)),

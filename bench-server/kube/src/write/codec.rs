@@ -1,4 +1,4 @@
-//! An object as storage holds it, and the way from its fields into storage and back.
+//! Decodes stored objects into fields that can be changed, and encodes such fields for storage.
 
 use bytes::Bytes;
 use etcd_api::proto::mvccpb::KeyValue;
@@ -13,7 +13,7 @@ use crate::resource::Resource;
 /// A stored object.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredObject {
-    /// As a client sees it, without `resourceVersion`.
+    /// Its fields as clients see them, without `resourceVersion`.
     pub(crate) fields: Map<String, Value>,
     /// Revision of its last change.
     pub(crate) revision: i64,
@@ -22,15 +22,15 @@ pub(crate) struct StoredObject {
 }
 
 impl StoredObject {
-    /// Reads what is stored.
+    /// Decodes a stored value.
     ///
     /// # Errors
-    /// 500 when it is no object of the kind.
+    /// 500 if it is not an object of the kind.
     pub(crate) fn open(resource: &'static Resource, kv: KeyValue) -> Result<Self, Status> {
         let damaged = |error: &dyn std::fmt::Display| {
             let key = kv.key.escape_ascii();
             Status::internal(format!(
-                "stored value of {key} is no {}: {error}",
+                "the stored value of {key} does not decode as a {}: {error}",
                 resource.kind
             ))
         };
@@ -51,7 +51,7 @@ impl StoredObject {
             .or_insert_with(|| Map::new().into());
         match metadata.as_object_mut() {
             Some(metadata) => metadata.remove("resourceVersion"),
-            None => return Err(damaged(&"metadata is no object")),
+            None => return Err(damaged(&"metadata is not an object")),
         };
         Ok(Self {
             fields,
@@ -64,19 +64,19 @@ impl StoredObject {
         self.fields.get("metadata")?.as_object()
     }
 
-    /// A text of the metadata; empty where there is none.
+    /// Returns a text of the metadata; empty if it has none.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.metadata()
             .and_then(|metadata| metadata.get(field)?.as_str())
             .unwrap_or_default()
     }
 
-    /// Whether it only waits for its finalizers.
+    /// Returns whether it has been deleted and only waits for its finalizers.
     pub(crate) fn is_being_deleted(&self) -> bool {
         !self.text("deletionTimestamp").is_empty()
     }
 
-    /// Its bytes once more.
+    /// Returns its stored bytes.
     pub(crate) fn unchanged(&self) -> EncodedObject {
         EncodedObject {
             value: self.value.clone(),
@@ -84,7 +84,7 @@ impl StoredObject {
         }
     }
 
-    /// The fields with the `resourceVersion` that clients see, which is what a patch applies to.
+    /// Returns the fields with the `resourceVersion` that clients see, to which a patch is applied.
     pub(crate) fn visible(&self) -> Map<String, Value> {
         let mut fields = self.fields.clone();
         if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
@@ -95,20 +95,20 @@ impl StoredObject {
     }
 }
 
-/// An object ready for storage.
+/// An object, encoded for storage.
 #[derive(Debug, Clone)]
 pub(crate) struct EncodedObject {
-    /// What is stored.
+    /// The bytes to be stored.
     pub(crate) value: Bytes,
-    /// Unknown fields that were left out, for `Warning` headers.
+    /// Unknown fields that were dropped, for `Warning` headers.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Encodes an object for storage: protobuf where the kind has a schema, JSON with `kind` and `apiVersion`
-/// where it has none.
+/// Encodes an object for storage: in protobuf if the kind has a schema, otherwise in JSON with
+/// `kind` and `apiVersion`.
 ///
 /// # Errors
-/// 400 for a value of another type than its field's, and for unknown fields with `Strict`.
+/// 400 for a value that is not of its field's type, and for unknown fields with `Strict`.
 pub(crate) fn encode(
     resource: &'static Resource,
     mut fields: Map<String, Value>,
@@ -125,7 +125,7 @@ pub(crate) fn encode(
         fields.insert("kind".to_owned(), resource.kind.into());
         fields.insert("apiVersion".to_owned(), resource.api_version.into());
         let value = Value::Object(fields).to_string();
-        // What could not be read back would be stored and never seen again.
+        // A value that cannot be decoded again would be stored and never seen.
         custom_from_json(value.as_bytes()).map_err(|error| unusable(&error))?;
         return Ok(EncodedObject {
             value: value.into(),
@@ -134,7 +134,7 @@ pub(crate) fn encode(
     };
     let mut warnings = Vec::new();
     let mut raw = Vec::new();
-    // Most objects have no unknown fields, and then are walked once.
+    // Most objects have no unknown fields and are read once.
     match from_json(message, &fields, &mut raw) {
         Ok(()) => {}
         Err(error @ FromJsonError::Type { .. }) => return Err(unusable(&error)),

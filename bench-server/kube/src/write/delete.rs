@@ -9,23 +9,25 @@ use super::delete_options::Preconditions;
 use super::guaranteed_update::{Outcome, UpdateAction, Writer, WrittenObject};
 use super::prepare::now;
 
-/// Deletions of one collection that are under way at once.
+/// Deletions of one collection that run at the same time.
 const AT_ONCE: usize = 16;
 
-/// How a DELETE ended.
+/// The result of a DELETE.
 #[derive(Debug, Clone)]
 pub(crate) enum DeleteOutcome {
-    /// The object is gone; its uid.
+    /// The object is removed; its uid.
     Removed(String),
-    /// The object: finalizers keep it and it is marked as being deleted, or it is of a kind whose last state is told.
+    /// The object: marked as deleted, because it has finalizers, or the last state of a removed one
+    /// whose kind is returned.
     Object(WrittenObject),
 }
 
 impl Writer<'_> {
-    /// Deletes an object, or marks it when it has finalizers.
+    /// Deletes an object, or marks it as deleted if it has finalizers.
     ///
     /// # Errors
-    /// 404 when there is none, 409 when a precondition does not hold, 403 for what is never deleted; storage's.
+    /// 404 if it does not exist, 409 if a precondition fails, 403 if it can never be deleted;
+    /// storage's.
     pub(crate) async fn delete(
         &self,
         name: &str,
@@ -50,10 +52,10 @@ impl Writer<'_> {
         })
     }
 
-    /// Deletes every object of these names, several at once. What is gone already is no error.
+    /// Deletes all objects of these names, several at a time. One that does not exist is no error.
     ///
     /// # Errors
-    /// The first failure; what follows it is then left alone.
+    /// The first failure; the rest is not deleted.
     pub(crate) async fn delete_all(
         &self,
         names: impl IntoIterator<Item = String>,
@@ -97,7 +99,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What a deletion makes of the object.
+    /// Returns what the deletion does to the object.
     fn delete_action(&self, stored: &StoredObject) -> Result<UpdateAction, Status> {
         let metadata = stored.metadata();
         let field = |name| metadata.and_then(|metadata| metadata.get(name));
@@ -112,7 +114,7 @@ impl Writer<'_> {
         {
             metadata.insert("deletionTimestamp".to_owned(), now().into());
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-            // The end is a change of what is wanted.
+            // A deletion changes what is wanted, as a change of the spec does.
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
             }

@@ -1,4 +1,4 @@
-//! What a DELETE asks for beside the name: in its query, or in its body, which then counts alone.
+//! The options of a DELETE: of the body if there is one, otherwise of the query.
 
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::list_options::{boolean, integer};
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::body::{MEDIA_TYPES, RequestBody};
 use super::options::unsupported_stages;
 
-/// `DeleteOptions`. Grace periods and propagation are checked and then passed over: nothing here runs pods, and
-/// nothing follows owner references.
+/// `DeleteOptions`. Grace periods and propagation are validated and otherwise ignored: there are no
+/// kubelets and no garbage collector.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {
@@ -22,7 +22,7 @@ pub(crate) struct DeleteOptions {
     propagation_policy: Option<String>,
 }
 
-/// What must hold for an object to be deleted; `None` is no condition.
+/// Conditions for a deletion; `None` is no condition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preconditions {
@@ -33,11 +33,11 @@ pub(crate) struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// Reads the body, or the query where there is none.
+    /// Reads the body, or the query if there is no body.
     ///
     /// # Errors
-    /// 400 for what is no `DeleteOptions`, 415 for a body in an unknown media type, 422 for values that are none
-    /// of those that exist, or exclude each other.
+    /// 400 for a body that is not `DeleteOptions`, 415 for an unknown media type, 422 for values
+    /// that are unknown or exclude each other.
     pub(crate) fn read(query: &str, request_body: &RequestBody) -> Result<Self, Status> {
         let options = match request_body.bytes.is_empty() {
             true => Self::of_query(query)?,
@@ -47,20 +47,20 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// Whether everything but the write is to be done.
+    /// Returns whether to do everything except the write.
     pub(crate) fn dry_run(&self) -> bool {
         self.dry_run
             .as_ref()
             .is_some_and(|stages| !stages.is_empty())
     }
 
-    /// What must hold for the object to be deleted.
+    /// Returns the conditions for the deletion.
     pub(crate) fn preconditions(&self) -> Preconditions {
         self.preconditions.clone().unwrap_or_default()
     }
 
-    /// Whether those who depend on the object are to be deleted too, asked for in the old way. Its answer tells
-    /// whether the object itself still waits.
+    /// Returns whether dependents are to be deleted first, by the deprecated `orphanDependents`.
+    /// The response's code then says whether the object still waits.
     pub(crate) fn cascades(&self) -> bool {
         self.orphan_dependents == Some(false)
     }
@@ -68,7 +68,7 @@ impl DeleteOptions {
     fn of_query(query: &str) -> Result<Self, Status> {
         let (mut options, mut conditions) = (Self::default(), Preconditions::default());
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            // The first of repeated ones counts; an empty condition is none.
+            // The first of repeated parameters counts; an empty condition is none.
             let condition = || (!value.is_empty()).then(|| value.to_string());
             match &*name {
                 "dryRun" => options.dry_run.get_or_insert_default().push(value.into()),
@@ -102,7 +102,7 @@ impl DeleteOptions {
             envelope::MEDIA_TYPE => {
                 let raw = match envelope::open(&request_body.bytes) {
                     Ok(raw) => raw,
-                    // Without any option set, there is nothing in the envelope.
+                    // If no option is set, the envelope is empty.
                     Err(EnvelopeError::Empty) => &[],
                     Err(error) => return Err(unreadable(&error)),
                 };
@@ -154,7 +154,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// An apiserver's `ValidateDeleteOptions`.
+    /// Validates as apiserver's `ValidateDeleteOptions`.
     fn validate(&self) -> Result<(), Status> {
         const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
         let field = "propagationPolicy";

@@ -1,10 +1,10 @@
-//! Fields that a kind does not have: found, named and taken out.
+//! Finds and drops fields that a kind does not have.
 
 use kube_api::schema::{Kind, Message};
 use serde_json::{Map, Value};
 
-/// Takes out of `object` what `message` has no field for; answers their paths, as `spec.containers[0].x`.
-/// `kind` and `apiVersion` stay at the top. Cost: a walk over the object.
+/// Drops from `object` the fields that `message` does not have; returns their paths, as
+/// `spec.containers[0].x`. `kind` and `apiVersion` stay at the top. Reads the whole object.
 pub(crate) fn prune(message: &'static Message, object: &mut Map<String, Value>) -> Vec<String> {
     let mut unknown = Vec::new();
     let envelope = ["kind", "apiVersion"].map(|name| (name, object.remove(name)));

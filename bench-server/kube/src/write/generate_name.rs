@@ -1,14 +1,14 @@
-//! Names that the server makes up, for `metadata.generateName`.
+//! Generates names for `metadata.generateName`.
 
 use crate::resource::name_rule::LABEL_MAX;
 
-/// Length of what is put behind `generateName`, and how much of `generateName` is kept before it.
+/// Length of the suffix, and how much of `generateName` is kept before it.
 const SUFFIX: usize = 5;
 const BASE_MAX: usize = LABEL_MAX - SUFFIX;
-/// No vowels and no look-alikes, so that no name is a word.
+/// Without vowels and look-alikes, so that no suffix is a word: apiserver's alphabet.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A name that begins with `base` (`metadata.generateName`) and ends at random.
+/// Returns a name that begins with `base` (`metadata.generateName`) and ends at random.
 pub(crate) fn generate(base: &str) -> String {
     let mut end = base.len().min(BASE_MAX);
     while !base.is_char_boundary(end) {

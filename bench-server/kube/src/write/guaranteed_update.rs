@@ -1,4 +1,5 @@
-//! Read, change, write: an object is written only if it still is what the change was made from.
+//! Reads, changes and writes an object. It is written only if it still is what was read; otherwise
+//! the change is made again.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
@@ -18,11 +19,11 @@ use crate::metrics::{Metrics, Operation};
 use crate::resource::Resource;
 use crate::storage::error::storage_error;
 
-/// How often a change is made again because somebody else wrote in between. An apiserver goes on until the
-/// request's deadline; so many losses in a row mean that something else is wrong.
+/// How often a change is made because others have written in between. An apiserver continues until
+/// the request's deadline; so many conflicts in a row mean that something else is wrong.
 const MAX_ATTEMPTS: usize = 64;
 
-/// How many names are made up until one is free, as an apiserver does.
+/// How many names are generated until one is free, as in an apiserver.
 const MAX_GENERATED_NAMES: usize = 8;
 
 /// Writes one resource in one namespace (empty for cluster-scoped kinds).
@@ -33,48 +34,48 @@ pub(crate) struct Writer<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) backend: &'a dyn KubernetesEtcd,
     pub(crate) metrics: &'a Metrics,
-    /// What events are attached to.
+    /// The lease that events are attached to.
     pub(crate) event_lease: &'a EventLease,
     pub(crate) options: WriteOptions,
 }
 
-/// An object that was written, or would have been but for `dryRun`.
+/// An object that was written, or would have been without `dryRun`.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenObject {
     /// The stored bytes.
     pub(crate) value: Bytes,
-    /// Revision of the write; 0 for an object that was not created because of `dryRun`.
+    /// Revision of the write; 0 for an object that `dryRun` has not created.
     pub(crate) revision: i64,
-    /// What became of it.
+    /// What has happened to the object.
     pub(crate) outcome: Outcome,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What became of an object that was written.
+/// What a write has done to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is new.
+    /// It has been created.
     Created,
-    /// It was there, changed or not.
+    /// It existed, whether or not it has been changed.
     Updated,
-    /// It is gone; the bytes are its last state.
+    /// It has been removed; the bytes are its last state.
     Removed,
 }
 
-/// What a change makes of the stored object.
+/// What is to be done with a stored object.
 pub(crate) enum UpdateAction {
-    /// This one.
+    /// To be written as this.
     Put(EncodedObject),
-    /// Nothing: it was being deleted, and nothing keeps it any more. The bytes are its last state.
+    /// To be removed: it has been deleted, and no finalizer is left. The bytes are its last state.
     Delete(EncodedObject),
 }
 
 impl Writer<'_> {
-    /// POST: a new object.
+    /// Handles a POST: creates an object.
     ///
     /// # Errors
-    /// 409 when the name is taken; whatever is wrong with the object; storage's.
+    /// 409 if the name is taken; the Status for a bad object; storage's.
     pub(crate) async fn create(&self, request_body: &RequestBody) -> Result<WrittenObject, Status> {
         let incoming = IncomingObject::new(self.resource, request_body.object(self.resource)?)?;
         if !incoming.needs_generated_name() {
@@ -97,7 +98,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Makes the object of a draft; a failure comes with the name that it would have had.
+    /// Creates the object. A failure comes with its name, which may have been generated.
     async fn create_prepared(
         &self,
         mut incoming: IncomingObject,
@@ -116,11 +117,11 @@ impl Writer<'_> {
         made.map_err(|status| (name, status))
     }
 
-    /// PUT: the object as a whole, or its status.
+    /// Handles a PUT: replaces an object, or its status.
     ///
     /// # Errors
-    /// 404 when there is none (kinds that may be created so are), 409 when it was changed since the client
-    /// read it; whatever is wrong with the object; storage's.
+    /// 404 if it does not exist and its kind is not created by a PUT, 409 if it has changed since
+    /// the client read it; the Status for a bad object; storage's.
     pub(crate) async fn replace(
         &self,
         name: &str,
@@ -151,11 +152,11 @@ impl Writer<'_> {
         .await
     }
 
-    /// PATCH: what the patch makes of the object, or of its status.
+    /// Handles a PATCH: applies the patch to an object, or to its status.
     ///
     /// # Errors
-    /// 404 when there is none, 409 when the patch names a `resourceVersion` that is not current; whatever is
-    /// wrong with the patch or with its result; storage's.
+    /// 404 if it does not exist, 409 if the patch names a `resourceVersion` that is not current;
+    /// the Status for a bad patch or result; storage's.
     pub(crate) async fn patch(
         &self,
         name: &str,
@@ -176,7 +177,7 @@ impl Writer<'_> {
         .await
     }
 
-    /// The object as it is now.
+    /// Reads the object.
     pub(crate) async fn current(&self, name: &str) -> Result<Option<KeyValue>, Status> {
         let timed = self.metrics.etcd_request(Operation::Get, self.resource);
         let found = self
@@ -188,7 +189,8 @@ impl Writer<'_> {
         Ok(found.kv)
     }
 
-    /// Makes `change` of the object, again and again while others write in between.
+    /// Applies `change` to the object and writes the result, again and again while others write in
+    /// between: GuaranteedUpdate of k8s.io/apiserver's storage.
     pub(crate) async fn guaranteed_update(
         &self,
         name: &str,
@@ -209,7 +211,7 @@ impl Writer<'_> {
                 UpdateAction::Put(encoded) => (encoded, Outcome::Updated),
                 UpdateAction::Delete(encoded) => (encoded, Outcome::Removed),
             };
-            // What changes nothing is not written.
+            // An object that does not change is not written.
             let same = outcome == Outcome::Updated && encoded.value == stored.value;
             if same || self.options.dry_run {
                 return Ok(written(encoded, stored.revision, outcome));
@@ -253,7 +255,7 @@ impl Writer<'_> {
             return Ok(written(encoded, revision, Outcome::Created));
         }
         let taken = Status::already_exists(self.resource.about(name));
-        // Who waits for the end of the other one is told that it has begun.
+        // A client that waits for the other object's end is told that it is being deleted.
         let there = self.current(name).await.ok().flatten();
         let there = there.and_then(|kv| StoredObject::open(self.resource, kv).ok());
         Err(match there.is_some_and(|there| there.is_being_deleted()) {
@@ -262,7 +264,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Writes the object if it is at revision `expected`; 0 means that there must be none.
+    /// Writes the object if it is at revision `expected`; 0 if it must not exist.
     async fn put(
         &self,
         name: &str,
@@ -298,7 +300,7 @@ impl Writer<'_> {
         response.map_err(storage_error)
     }
 
-    /// Deletes the object if it is at revision `expected`.
+    /// Removes the object if it is at revision `expected`.
     async fn remove(&self, name: &str, expected: i64) -> Result<OptimisticResponse, Status> {
         let _timed = self.metrics.etcd_request(Operation::Delete, self.resource);
         let options = DeleteOptions {

@@ -1,4 +1,4 @@
-//! A write as HTTP: what method and URL ask for, and what is answered.
+//! Handles writes: what method and path ask for, and what the response is made of.
 
 use http::{HeaderValue, Method, StatusCode};
 use kube_api::{ListOptions, Status};
@@ -15,7 +15,7 @@ use crate::list::page::ObjectList;
 use crate::resource::object::Object;
 use crate::resource_handler::ResourceHandler;
 
-/// What a write is about.
+/// What a write's path names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ObjectPath<'a> {
     /// Empty for cluster-scoped kinds, and for all namespaces.
@@ -26,7 +26,7 @@ pub(crate) struct ObjectPath<'a> {
     pub(crate) subresource: Option<&'a str>,
 }
 
-/// What a write answers with, to be shown in the form that was asked for.
+/// What the response to a write is made of.
 #[derive(Debug)]
 pub(crate) enum WriteResponse {
     /// The object as it is now, or was last.
@@ -36,14 +36,14 @@ pub(crate) enum WriteResponse {
         /// Values of `Warning` headers.
         warnings: Vec<HeaderValue>,
     },
-    /// The objects of a collection, which are deleted.
+    /// The objects of a collection, which have been deleted.
     List(ObjectList),
-    /// The object is gone.
+    /// The object has been removed.
     Gone(Status),
 }
 
 impl ResourceHandler {
-    /// Answers POST, PUT, PATCH and DELETE.
+    /// Handles POST, PUT, PATCH and DELETE.
     ///
     /// # Errors
     /// The Status to be sent.
@@ -114,7 +114,7 @@ impl ResourceHandler {
         self.object_response(code, written)
     }
 
-    /// Does everything that a deletion does but the deletion.
+    /// Does everything that a deletion does, except the write.
     ///
     /// # Errors
     /// Those of the deletion.
@@ -131,7 +131,7 @@ impl ResourceHandler {
             .map(drop)
     }
 
-    /// Deletes what a list with these options selects; the list is the answer.
+    /// Deletes what a list with these options selects, and returns the list.
     async fn delete_collection(
         &self,
         event_lease: &EventLease,
@@ -156,7 +156,7 @@ impl ResourceHandler {
         Ok(list)
     }
 
-    /// Deletes all objects of a namespace, as the namespace's own deletion demands.
+    /// Deletes all objects of a namespace, before the namespace itself.
     ///
     /// # Errors
     /// Storage's.
@@ -175,7 +175,7 @@ impl ResourceHandler {
         code: StatusCode,
         written: WrittenObject,
     ) -> Result<WriteResponse, Status> {
-        // Its key is asked of nobody.
+        // The response does not need its key.
         let object = Object::decode(self.resource, b"", &written.value, written.revision)
             .map_err(|error| Status::internal(error.to_string()))?;
         let warning = |text: &String| HeaderValue::from_str(&format!("299 - {text:?}")).ok();

@@ -1,4 +1,4 @@
-//! What the query of a write asks for beside the object. DELETE has [options of its own](super::delete_options).
+//! The query of a write. DELETE has [options of its own](super::delete_options).
 
 use http::Method;
 use kube_api::status::{Cause, Status};
@@ -6,26 +6,26 @@ use kube_api::status::{Cause, Status};
 /// What to do with fields that the kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
-    /// Leave them out.
+    /// Drop them.
     Ignore,
-    /// Leave them out, and tell in a `Warning` header. The default.
+    /// Drop them and add a `Warning` header. The default.
     #[default]
     Warn,
-    /// Refuse the object.
+    /// Return an error.
     Strict,
 }
 
-/// The query of POST, PUT and PATCH. `fieldManager` and what is not named here is passed over.
+/// The query of POST, PUT and PATCH. `fieldManager` and other parameters are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WriteOptions {
-    /// Do everything but the write (`dryRun=All`).
+    /// Whether to do everything except the write (`dryRun=All`).
     pub(crate) dry_run: bool,
     /// `fieldValidation`.
     pub(crate) field_validation: FieldValidation,
 }
 
 impl WriteOptions {
-    /// Those of a DELETE, which writes no fields of a client's.
+    /// Returns the options of a DELETE, which writes no fields of a client's.
     pub(super) fn of_deletion(dry_run: bool) -> Self {
         Self {
             dry_run,
@@ -33,16 +33,16 @@ impl WriteOptions {
         }
     }
 
-    /// Reads the query of a URL.
+    /// Parses the query of a URL.
     ///
     /// # Errors
-    /// 422 for a value that is none of those that exist.
+    /// 422 for an unknown value.
     pub(crate) fn parse(method: &Method, query: &str) -> Result<Self, Status> {
         let (mut stages, mut validation) = (Vec::new(), None);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "dryRun" => stages.push(value.into_owned()),
-                // The first of repeated ones counts.
+                // The first of repeated parameters counts.
                 "fieldValidation" => validation = validation.or(Some(value)),
                 _ => {}
             }
@@ -74,7 +74,7 @@ impl WriteOptions {
     }
 }
 
-/// What is wrong with the values of `dryRun`: there is none but `All`.
+/// Returns what is wrong with the values of `dryRun`, of which `All` is the only one.
 pub(super) fn unsupported_stages(stages: &[String]) -> Option<Cause> {
     let known = stages.iter().all(|stage| stage == "All");
     (!known).then(|| unsupported("dryRun", &format!("[{}]", quoted(stages)), "\"All\""))

@@ -1,4 +1,4 @@
-//! Patches: a change of an object that names only what changes.
+//! Patches: changes of an object that name only what changes.
 //!
 //! - [`operations`]: JSON patches
 //! - [`strategic`]: strategic merge patches, for built-in kinds
@@ -14,23 +14,23 @@ use self::operations::{Operations, unreadable};
 use crate::resource::Resource;
 use crate::resource::strategy::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
-/// A patch that was read.
+/// A parsed patch.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
     /// RFC 6902.
     Json(Operations),
     /// RFC 7396.
     Merge(Value),
-    /// Kubernetes' own, with the schema of the kind.
+    /// Strategic merge patch, with the schema of the kind.
     Strategic(&'static Message, Map<String, Value>),
 }
 
 impl Patch {
-    /// Reads a body by its media type.
+    /// Parses a body by its media type.
     ///
     /// # Errors
-    /// 415 for a type that is no patch of this kind, 400 for a body that is no such patch, 413 for a JSON
-    /// patch of too many operations.
+    /// 415 for a type that is no patch of this kind, 400 for a body that is not such a patch, 413
+    /// for a JSON patch of too many operations.
     pub(crate) fn parse(
         media_type: &str,
         resource: &Resource,
@@ -54,16 +54,16 @@ impl Patch {
         }
     }
 
-    /// Applies it to `object`.
+    /// Applies the patch to `object`.
     ///
     /// # Errors
-    /// 422 when the object has no place for an operation or a test fails, 500 when a strategic merge patch does
-    /// not follow its own format, as an apiserver answers.
+    /// 422 if an operation has no place in the object or a test fails, 500 if a strategic merge
+    /// patch does not follow its format, as an apiserver returns.
     pub(crate) fn apply(&self, object: &mut Map<String, Value>) -> Result<(), Status> {
         match self {
             Self::Strategic(message, patch) => {
                 let mut patch = patch.clone();
-                // The object's own, whatever the patch says.
+                // The object keeps its own, whatever the patch says.
                 patch.remove("kind");
                 patch.remove("apiVersion");
                 strategic::strategic_merge(message, object, patch)
@@ -78,7 +78,7 @@ impl Patch {
     }
 }
 
-/// Lends the map to what takes a whole value.
+/// Changes the map as a value.
 fn on_value(
     object: &mut Map<String, Value>,
     change: impl FnOnce(&mut Value) -> Result<(), Status>,

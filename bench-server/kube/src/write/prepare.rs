@@ -1,4 +1,4 @@
-//! An object on its way into storage: what the server sets, keeps and refuses in its metadata.
+//! Prepares an object for storage: what the server sets, keeps and refuses in its metadata.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use super::codec::StoredObject;
 use super::generate_name::generate;
 use crate::resource::Resource;
 
-/// Metadata that only the server changes, kept from the stored object by every update.
+/// Metadata that only the server changes. Every update keeps that of the stored object.
 const SERVER_FIELDS: [&str; 5] = [
     "uid",
     "creationTimestamp",
@@ -21,18 +21,19 @@ const SERVER_FIELDS: [&str; 5] = [
     "generation",
 ];
 
-/// Which part of an object a write may change.
+/// The part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteTarget {
     /// Everything but the status.
     Main,
-    /// The status, and labels and annotations with it; of a custom resource the status alone.
+    /// The status, with labels and annotations; of a custom resource the status alone.
     Status,
-    /// What keeps a namespace (`spec.finalizers`), which [`WriteTarget::Main`] leaves alone.
+    /// The finalizers of a namespace (`spec.finalizers`), which [`WriteTarget::Main`] does not
+    /// change.
     Finalize,
 }
 
-/// An object as a client sent it, or as a patch made it.
+/// An object as a client has sent it, or as a patch has made it.
 #[derive(Debug, Clone)]
 pub(crate) struct IncomingObject {
     resource: &'static Resource,
@@ -40,10 +41,10 @@ pub(crate) struct IncomingObject {
 }
 
 impl IncomingObject {
-    /// Checks that the object is one of the kind, and gives it metadata if it has none.
+    /// Checks that the object is of the kind, and adds metadata if it has none.
     ///
     /// # Errors
-    /// 400 for another kind or version, and for metadata that is no object.
+    /// 400 for another kind or version, and for metadata that is not an object.
     pub(crate) fn new(
         resource: &'static Resource,
         mut fields: Map<String, Value>,
@@ -78,7 +79,7 @@ impl IncomingObject {
         Ok(Self { resource, fields })
     }
 
-    /// A text of the metadata; empty where there is none.
+    /// Returns a text of the metadata; empty if it has none.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.fields["metadata"][field].as_str().unwrap_or_default()
     }
@@ -90,11 +91,11 @@ impl IncomingObject {
         }
     }
 
-    /// Prepares a new object for storage; answers its name.
+    /// Prepares a new object; returns its name.
     ///
     /// # Errors
-    /// 400 for another namespace than the URL's, 422 for a name that is missing or not allowed, 500 for a
-    /// `resourceVersion`, which a new object cannot have.
+    /// 400 for another namespace than the path's, 422 for a name that is missing or not allowed,
+    /// 500 for a `resourceVersion`, which a new object cannot have.
     pub(crate) fn prepare_for_create(&mut self, namespace: &str) -> Result<String, Status> {
         if !matches!(self.text("resourceVersion"), "" | "0") {
             return Err(Status::internal(
@@ -125,26 +126,26 @@ impl IncomingObject {
         Ok(self.text("name").to_owned())
     }
 
-    /// Whether its name is made up by the server.
+    /// Returns whether its name is to be generated.
     pub(crate) fn needs_generated_name(&self) -> bool {
         self.text("name").is_empty() && !self.text("generateName").is_empty()
     }
 
-    /// Prepares an object that a PUT makes, since there is none to be replaced.
+    /// Prepares an object that a PUT creates, because there is none to be replaced.
     ///
     /// # Errors
-    /// As [`Self::create`]; 409 for a uid, which says that there was one.
+    /// Those of [`Self::prepare_for_create`]; 409 for a uid, which says that the object existed.
     pub(crate) fn prepare_for_create_on_update(
         &mut self,
         namespace: &str,
     ) -> Result<String, Status> {
         expect_uid(self.resource.about(self.text("name")), self.text("uid"), "")?;
-        // Nothing to be compared with.
+        // There is nothing to compare it with.
         self.metadata().remove("resourceVersion");
         self.prepare_for_create(namespace)
     }
 
-    /// Checks that the object is the one that the URL names.
+    /// Checks that the object has the name in the path.
     ///
     /// # Errors
     /// 400 for another name, or none.
@@ -160,10 +161,10 @@ impl IncomingObject {
         }
     }
 
-    /// Checks that a patch left the uid alone.
+    /// Checks that a patch has not changed the uid.
     ///
     /// # Errors
-    /// 422 for another one.
+    /// 422 if it has.
     pub(crate) fn expect_same_uid(&self, stored: &StoredObject) -> Result<(), Status> {
         let given = self.text("uid");
         if given.is_empty() || given == stored.text("uid") {
@@ -177,11 +178,11 @@ impl IncomingObject {
         Err(self.invalid(vec![cause]))
     }
 
-    /// Prepares an update of `stored` for storage.
+    /// Prepares an update of `stored`.
     ///
     /// # Errors
-    /// 400 for another name or namespace than the URL's, 409 when `stored` is not what the client saw, 422
-    /// where the client must say what it saw.
+    /// 400 for another name or namespace than the path's, 409 if `stored` is not what the client
+    /// has seen, 422 if the client must say what it has seen and does not.
     pub(crate) fn prepare_for_update(
         &mut self,
         target: WriteTarget,
@@ -200,7 +201,7 @@ impl IncomingObject {
                     message: "Invalid value: 0: must be specified for an update".to_owned(),
                     field: "metadata.resourceVersion",
                 };
-                // Named by the resource here, unlike elsewhere.
+                // This error names the resource, unlike others, which name the kind.
                 let (named, group) = (self.resource.name, self.resource.group);
                 return Err(Status::invalid(named, group, name, vec![cause]));
             }
@@ -229,7 +230,7 @@ impl IncomingObject {
         Ok(())
     }
 
-    /// Whether nothing keeps an object that is being deleted.
+    /// Returns whether it has been deleted and has no finalizer left.
     pub(crate) fn is_ready_to_remove(&self) -> bool {
         let metadata = &self.fields["metadata"];
         let held = metadata["finalizers"]
@@ -238,8 +239,8 @@ impl IncomingObject {
         !metadata["deletionTimestamp"].is_null() && !held
     }
 
-    /// Whether the write changes what is wanted of the object: its spec, or whatever a custom resource has
-    /// beside metadata and status.
+    /// Returns whether the write changes the spec, or any field of a custom resource except
+    /// metadata and status.
     fn changes_spec(&self, stored: &StoredObject) -> bool {
         if !self.resource.is_custom() {
             return self.fields.get("spec") != stored.fields.get("spec");
@@ -253,7 +254,7 @@ impl IncomingObject {
         wanted(&self.fields) != wanted(&stored.fields)
     }
 
-    /// What the part that is written leaves alone comes from the stored object.
+    /// Takes from the stored object what the write may not change.
     fn keep_what_target_excludes(&mut self, target: WriteTarget, stored: &StoredObject) {
         if !self.resource.has_status() {
             return;
@@ -269,7 +270,7 @@ impl IncomingObject {
             self.fields.insert(name.clone(), value.clone());
         }
         match (self.resource.kind, target) {
-            // Old kubelets send owners that they have damaged, and leave out a class that they do not know.
+            // Old kubelets damage ownerReferences, and omit a qosClass that they do not know.
             ("Pod", WriteTarget::Status) => {
                 self.keep_stored_field(stored, ["metadata", "ownerReferences"]);
                 if self.fields["status"]["qosClass"]
@@ -308,7 +309,7 @@ impl IncomingObject {
         }
     }
 
-    /// The namespace is the URL's.
+    /// Sets the namespace to the path's.
     fn set_namespace(&mut self, namespace: &str) -> Result<(), Status> {
         match self.text("namespace") {
             given if given == namespace => {}
@@ -358,7 +359,7 @@ impl IncomingObject {
         )
     }
 
-    /// What clients count on and may leave to the server.
+    /// Sets fields that clients may omit and others rely on.
     fn set_defaults(&mut self) {
         match self.resource.kind {
             "Secret" => {
@@ -371,7 +372,8 @@ impl IncomingObject {
         }
     }
 
-    /// A secret's `stringData` is a way to write `data`. What is no such thing stays, to be refused by its type.
+    /// Writes a secret's `stringData` into `data`. What is not a map of texts stays, and is refused
+    /// because of its type.
     fn merge_string_data(&mut self) {
         let Some(Value::Object(texts)) = self.fields.get("stringData") else {
             return;
@@ -396,8 +398,10 @@ impl IncomingObject {
     }
 }
 
+/// Checks that the uid of an object, if given, is the stored one's.
+///
 /// # Errors
-/// 409 when an object of another identity has the name.
+/// 409 if it is not.
 pub(crate) fn expect_uid(about: About<'_>, given: &str, stored: &str) -> Result<(), Status> {
     if given.is_empty() || given == stored {
         return Ok(());
@@ -407,7 +411,7 @@ pub(crate) fn expect_uid(about: About<'_>, given: &str, stored: &str) -> Result<
     Err(Status::conflict(about, why))
 }
 
-/// The time now, as `metav1.Time`.
+/// Returns the current time as `metav1.Time`.
 pub(crate) fn now() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! Events expire: each is attached to a lease, and those of one minute share it.
+//! Events expire: each is attached to a lease, which those of one minute share.
 
 use std::time::Duration;
 
@@ -10,17 +10,19 @@ use tokio::time::Instant;
 /// How long events are kept: the default of an apiserver's `--event-ttl`.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// How long one lease takes new events; it lives that much longer, so that its last event lives [`TTL`].
+/// How long a lease takes new events. It lives that much longer, so that its last event lives
+/// [`TTL`].
 const SHARED_FOR: Duration = Duration::from_secs(60);
 
-/// The lease that events are attached to now.
+/// The lease that new events are attached to.
 #[derive(Debug, Default)]
 pub(crate) struct EventLease {
     current: Mutex<Option<(i64, Instant)>>,
 }
 
 impl EventLease {
-    /// A lease that lives at least [`TTL`]; granted once a minute, while events are written.
+    /// Returns a lease that lives for at least [`TTL`]; grants one once a minute, while events are
+    /// written.
     ///
     /// # Errors
     /// Storage's.
@@ -39,7 +41,8 @@ impl EventLease {
         Ok(id)
     }
 
-    /// The lease is gone, as after storage was emptied: the next event gets another.
+    /// Discards the lease, which no longer exists, as after storage was emptied: the next event
+    /// gets another.
     pub(crate) async fn forget(&self) {
         *self.current.lock().await = None;
     }

@@ -1,4 +1,4 @@
-//! What a watcher wants to be told about, and where it is looked up.
+//! What a watcher is interested in, and by what it is found for an event.
 
 use kube_api::{ShardKey, ShardRange};
 
@@ -7,122 +7,128 @@ use crate::cache::index::INDEXED_FIELD;
 use crate::resource::filter::{Filter, NAME, NAMESPACE};
 use crate::resource::object::Object;
 
-/// What a watcher wants to be told about.
+/// What a watcher is interested in: the objects below a prefix that a filter selects.
 #[derive(Debug)]
 pub(crate) struct Interest {
     /// Empty, or `NAMESPACE/`.
-    below: String,
+    namespace_prefix: String,
     filter: Filter,
     lookup_key: LookupKey,
-    /// Interests with the same text are the same.
+    /// Interests with the same text are equal.
     identity: String,
 }
 
-/// Where an interest is looked up.
+/// By what the watchers of an interest are found.
 #[derive(Debug)]
 pub(super) enum LookupKey {
-    /// Objects with this key.
+    /// By the key of one object.
     Key(Vec<u8>),
-    /// Objects with this value of the resource's indexed field.
+    /// By a value of the resource's indexed field.
     Field(Vec<u8>),
-    /// Objects below this prefix, which ends in a slash.
+    /// By the prefix of a namespace, which ends in a slash.
     Namespace(Vec<u8>),
-    /// Any object.
+    /// They are tried for every event.
     Everywhere,
 }
 
 impl Interest {
-    /// Everything below `below` that `filter` selects; `selectors` is the text that the filter was read from.
-    pub(crate) fn new(below: String, filter: Filter, selectors: &str) -> Self {
+    /// Returns the interest in everything below the prefix that `filter` selects; `selectors` is the
+    /// text that the filter was parsed from.
+    pub(crate) fn new(namespace_prefix: String, filter: Filter, selectors: &str) -> Self {
         let name = filter.demands_field(NAME);
         let namespace = match filter.demands_field(NAMESPACE) {
-            Some(namespace) if below.is_empty() => Some(format!("{namespace}/")),
-            _ => (!below.is_empty()).then(|| below.clone()),
+            Some(namespace) if namespace_prefix.is_empty() => Some(format!("{namespace}/")),
+            _ => (!namespace_prefix.is_empty()).then(|| namespace_prefix.clone()),
         };
         let lookup_key = if let Some(value) = filter.demands_field(INDEXED_FIELD) {
             LookupKey::Field(value.as_bytes().to_vec())
         } else {
             match (filter.resource().namespaced, namespace, name) {
                 (false, _, Some(name)) => LookupKey::Key(name.as_bytes().to_vec()),
-                (true, Some(below), Some(name)) => LookupKey::Key((below + name).into_bytes()),
-                (true, Some(below), None) => LookupKey::Namespace(below.into_bytes()),
+                (true, Some(namespace_prefix), Some(name)) => {
+                    LookupKey::Key((namespace_prefix + name).into_bytes())
+                }
+                (true, Some(namespace_prefix), None) => {
+                    LookupKey::Namespace(namespace_prefix.into_bytes())
+                }
                 _ => LookupKey::Everywhere,
             }
         };
         Self {
-            identity: format!("{below}\n{selectors}"),
-            below,
+            identity: format!("{namespace_prefix}\n{selectors}"),
+            namespace_prefix,
             filter,
             lookup_key,
         }
     }
 
-    /// The field by whose hash its watchers are found, where they are.
+    /// Returns the field by whose hash its watchers are found, if they are watchers of a shard.
     pub(super) fn hashes(&self) -> Option<ShardKey> {
         self.filter.indexed_shard().map(|shard| shard.key())
     }
 
-    /// The hashes that it is about; none where it is about no shard.
+    /// Returns the ranges of hashes that its shard has; none without a shard.
     pub(super) fn spans(&self) -> &[ShardRange] {
         self.filter.shard().map_or(&[], |shard| shard.spans())
     }
 
-    /// Whether it is about objects with this hash.
+    /// Returns whether its shard has this hash.
     pub(super) fn has_hash(&self, hash: u64) -> bool {
         self.filter.shard().is_none_or(|shard| shard.selects(hash))
     }
 
-    /// Whether it is about a shard.
+    /// Returns whether it has a shard.
     pub(crate) fn is_sharded(&self) -> bool {
         self.filter.shard().is_some()
     }
 
-    /// The selectors.
+    /// Returns its selectors.
     pub(crate) fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// How many of an event's objects, old and new, are not in the shard that it is about.
+    /// Returns how many of an event's objects, old and new, are not in its shard.
     pub(crate) fn shard_misses(&self, event: &Event) -> u64 {
         if !self.is_sharded() {
             return 0;
         }
         let objects = [event.old(), event.new_object()].into_iter().flatten();
-        let below = objects.filter(|object| object.key().starts_with(self.below.as_bytes()));
-        below
+        let in_namespace =
+            objects.filter(|object| object.key().starts_with(self.namespace_prefix.as_bytes()));
+        in_namespace
             .filter(|object| !self.filter.is_in_shard(object))
             .count() as u64
     }
 
-    /// Where it is looked up.
+    /// Returns by what its watchers are found.
     pub(super) fn lookup_key(&self) -> &LookupKey {
         &self.lookup_key
     }
 
-    /// Empty, or `NAMESPACE/`.
-    pub(crate) fn below(&self) -> &str {
-        &self.below
+    /// Returns the prefix: empty, or `NAMESPACE/`.
+    pub(crate) fn namespace_prefix(&self) -> &str {
+        &self.namespace_prefix
     }
 
-    /// Whether its watchers are found by a value of the indexed field.
+    /// Returns whether its watchers are found by a value of the indexed field.
     pub(crate) fn uses_index(&self) -> bool {
         matches!(self.lookup_key, LookupKey::Field(_))
     }
 
-    /// Whether it is about this object.
+    /// Returns whether it includes this object.
     pub(crate) fn passes(&self, object: &Object) -> bool {
-        object.key().starts_with(self.below.as_bytes())
+        object.key().starts_with(self.namespace_prefix.as_bytes())
             && (self.filter.is_empty() || self.filter.matches(object))
     }
 
-    /// What its watchers are told about an event.
+    /// Returns the type that an event has for its watchers; `None` if it does not concern them.
     pub(crate) fn event_type(&self, event: &Event) -> Option<EventType> {
         let passes = |object: Option<&Object>| object.is_some_and(|object| self.passes(object));
         EventType::of(passes(event.old()), passes(event.new_object()))
     }
 }
 
-/// Interests are the same when the texts are that they were read from.
+/// Interests are equal if the texts are that they were parsed from.
 impl PartialEq for Interest {
     fn eq(&self, other: &Self) -> bool {
         self.identity == other.identity
@@ -137,10 +143,10 @@ mod tests {
     use crate::feature_gates::FeatureGates;
     use crate::resource::RESOURCES;
 
-    /// An event costs as much as there are interests that are looked up nowhere.
+    /// An event costs as much as there are interests that are tried for every event.
     #[test]
     fn who_watches_one_object_is_found_by_its_key() {
-        for (resource, below, fields, lookup_key) in [
+        for (resource, namespace_prefix, fields, lookup_key) in [
             ("nodes", "", "metadata.name=n", "Key n"),
             ("namespaces", "", "metadata.name=n", "Key n"),
             ("nodes", "", "spec.unschedulable=true", "Everywhere"),
@@ -164,15 +170,22 @@ mod tests {
                 ..ListOptions::default()
             };
             let filter = Filter::parse(found.expect("served"), &options, FeatureGates::default());
-            let interest = Interest::new(below.to_owned(), filter.expect("a filter"), fields);
+            let interest = Interest::new(
+                namespace_prefix.to_owned(),
+                filter.expect("a filter"),
+                fields,
+            );
             let text = |name: &str, bytes: &[u8]| format!("{name} {}", bytes.escape_ascii());
             let looked_up = match &interest.lookup_key {
                 LookupKey::Key(key) => text("Key", key),
                 LookupKey::Field(value) => text("Field", value),
-                LookupKey::Namespace(below) => text("Namespace", below),
+                LookupKey::Namespace(namespace_prefix) => text("Namespace", namespace_prefix),
                 LookupKey::Everywhere => "Everywhere".to_owned(),
             };
-            assert_eq!(looked_up, lookup_key, "{resource} {below} {fields}");
+            assert_eq!(
+                looked_up, lookup_key,
+                "{resource} {namespace_prefix} {fields}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Watchers that are looked up in the same place: in groups of equal interests, and where these are shards,
-//! by the hash of an event's object.
+//! Groups of watchers that are found by the same thing, and within it by the shard that an object's
+//! hash is in.
 
 use std::sync::Arc;
 
@@ -11,39 +11,39 @@ use crate::cache::watcher_queue::WatcherQueue;
 use crate::resource::object::Object;
 use crate::shard::interval_tree::IntervalTree;
 
-/// Watchers of one interest.
+/// The watchers of one interest.
 #[derive(Debug, Clone)]
 pub(super) struct WatcherGroup {
     pub(super) interest: Arc<Interest>,
-    /// Copied when it changes while an event is handed out.
+    /// Copied on write if an event is being delivered.
     pub(super) watchers: Arc<Vec<Arc<WatcherQueue>>>,
 }
 
-/// The groups of one place.
+/// The groups that are found by the same thing.
 #[derive(Debug, Default)]
 pub(super) struct WatcherGroups {
-    /// To be tried for every event.
+    /// Groups without a shard: tried for every event that finds the others.
     unkeyed: Vec<WatcherGroup>,
     by_uid: ShardGroups,
     by_namespace: ShardGroups,
 }
 
-/// Groups that each want a shard of the same field's hashes.
+/// Groups with a shard of the same field.
 #[derive(Debug, Default)]
 struct ShardGroups {
     groups: Vec<WatcherGroup>,
-    /// In all groups.
+    /// The number of watchers in all groups.
     watchers: u64,
-    /// Places in `groups`; `None` when they have changed, until an event needs them.
+    /// Ranges of hashes to positions in `groups`. `None` after a change, until the next event.
     ranges: Option<IntervalTree<usize>>,
 }
 
-/// What an event finds.
+/// The groups that an event finds.
 #[derive(Debug, Default)]
 pub(super) struct MatchedGroups {
     pub(super) groups: Vec<WatcherGroup>,
-    /// Tests of a shard that failed, or would have: one for each object, old and new, and each watcher in the
-    /// crowd whose shard it is not in.
+    /// Objects, old and new, that are not in a watcher's shard, counted for each watcher with a
+    /// shard.
     pub(super) filtered: u64,
 }
 
@@ -86,8 +86,8 @@ impl WatcherGroups {
         }
     }
 
-    /// Adds the groups that may want the event. O(log shards) and what is found, apart from those that are
-    /// tried in any case.
+    /// Adds the groups that may be interested in the event. O(log shards + groups found), and all
+    /// groups without a shard.
     pub(super) fn find(&mut self, event: &Event, found: &mut MatchedGroups) {
         for group in &self.unkeyed {
             let watchers = group.watchers.len() as u64;
@@ -108,7 +108,7 @@ impl WatcherGroups {
 }
 
 impl ShardGroups {
-    /// The groups, for a change by so many watchers: counts those, and has the ranges built again by the next event.
+    /// Returns the groups for a change by this number of watchers, and discards the ranges.
     fn groups_mut(&mut self, watchers: i64) -> &mut Vec<WatcherGroup> {
         self.watchers = self.watchers.saturating_add_signed(watchers);
         self.ranges = None;
@@ -136,7 +136,8 @@ impl ShardGroups {
         if let Some(old) = old {
             ranges.find(old, |at| found.add(&groups[*at]));
         }
-        // Another object may have taken the name. Who is told of the old one's end by then is not found twice.
+        // If another object has taken the name, the old and the new one are in different shards. A
+        // group that has both is found once.
         let saw_old = |group: &WatcherGroup| old.is_some_and(|old| group.interest.has_hash(old));
         if let Some(new) = new
             && old != Some(new)

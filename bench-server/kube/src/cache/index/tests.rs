@@ -1,4 +1,4 @@
-//! What an index finds is what looking at every object finds.
+//! An index finds what reading every object finds.
 
 use kube_api::{ListOptions, envelope, from_json, schema};
 use serde_json::json;
@@ -68,7 +68,7 @@ fn candidates_hold_what_a_filter_selects_after_any_change() {
         "labelSelector=part%3Dall,app%3Dapp-3,!odd",
         "labelSelector=app%3Dapp-3&fieldSelector=spec.nodeName%3Dnode-1",
     ];
-    // A fixed walk through creations, moves and deletions.
+    // A fixed sequence of creations, moves and deletions.
     for step in 0..3_000_u64 {
         let mixed = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let name = format!("pod-{:03}", mixed % 400);
@@ -189,7 +189,7 @@ async fn a_label_is_indexed_from_its_first_use_on() {
     let snapshot = cache.snapshot();
     let found = cache.candidates(&snapshot, &selects);
     assert_eq!(len(&found.objects), 6, "nothing else is looked at");
-    // Pages and older revisions are as they were.
+    // Pages and earlier revisions are as they were.
     let page = get(&tier.service, &format!("{path}&limit=4")).await;
     let token = page.json()["metadata"]["continue"].clone();
     put("pod-50", 0, 3);
@@ -223,7 +223,7 @@ async fn events_are_handed_out_while_an_index_is_built() {
             cache.build_index(build).await;
         }
     });
-    // One by one: each is handed out before the next is written.
+    // One by one: each is delivered before the next is written.
     for i in 0..10 {
         let pod = Some(value("pod", 1, i));
         let revision = etcd.write(&[("/registry/pods/a/pod", pod)]);

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::groups::{group_versions, put_names, subresources, verbs};
 use crate::resource::Resource;
 
-/// The media type, without which kubectl takes the answer for the older form.
+/// The media type of the response. Without it kubectl expects the legacy form.
 pub(super) const MEDIA_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether an `Accept` header names this form; its place in the header does not count.
+/// Returns whether an `Accept` header names this form, in any place.
 pub(super) fn accepted(accept: &str) -> bool {
     let wanted = [
         "application/json",
@@ -23,7 +23,7 @@ pub(super) fn accepted(accept: &str) -> bool {
     })
 }
 
-/// Both documents with their paths.
+/// Returns both documents with their paths.
 pub(super) fn documents() -> Vec<(String, Value)> {
     let groups = |core: bool| -> Vec<Value> {
         let versions = group_versions().into_iter();
@@ -52,7 +52,7 @@ fn group(resources: &[&Resource]) -> Value {
         "freshness": "Current",
         "resources": resources.iter().map(|resource| self::resource(resource)).collect::<Vec<_>>(),
     });
-    // The core group has no name, and then no metadata either.
+    // The core group has no name, and therefore no metadata.
     let metadata = match resources[0].group {
         "" => json!({}),
         group => json!({"name": group}),
@@ -80,7 +80,8 @@ fn resource(resource: &Resource) -> Value {
     entry
 }
 
-/// Built-in kinds leave out group and version where they are those of the resource itself; custom ones do not.
+/// Returns group, version and kind of responses. Built-in kinds leave group and version empty, as
+/// they are the resource's own; custom ones do not.
 fn response_kind(resource: &Resource) -> Value {
     match resource.is_custom() {
         true => {

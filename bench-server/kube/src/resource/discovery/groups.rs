@@ -1,10 +1,11 @@
-//! What all documents tell of a resource: its group and version, names, verbs and subresources.
+//! What all discovery documents say of a resource: its group and version, names, verbs and
+//! subresources.
 
 use serde_json::{Value, json};
 
 use crate::resource::{RESOURCES, Resource};
 
-/// What can be done with collections and objects.
+/// Verbs of collections and objects.
 const VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -15,7 +16,7 @@ const VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
-/// The same of a custom resource, in the order in which an apiserver tells it.
+/// Verbs of a custom resource, in the order in which an apiserver lists them.
 const CUSTOM_VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
@@ -26,7 +27,7 @@ const CUSTOM_VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
-/// Parts of a kind's objects that have a URL of their own, by name, and what can be done with them.
+/// Returns the subresources by name, each with its verbs.
 pub(super) fn subresources(resource: &Resource) -> Vec<(&'static str, &'static [&'static str])> {
     let finalize = (resource.kind == "Namespace").then_some(("finalize", &["update"][..]));
     let status = resource.has_status();
@@ -43,7 +44,7 @@ pub(super) fn verbs(resource: &Resource) -> Vec<&'static str> {
     all.into_iter().filter(served).collect()
 }
 
-/// Short names and categories, where there are some.
+/// Adds short names and categories, if there are any.
 pub(super) fn put_names(resource: &Resource, entry: &mut Value) {
     for (field, names) in [
         ("shortNames", resource.short_names),
@@ -55,7 +56,7 @@ pub(super) fn put_names(resource: &Resource, entry: &mut Value) {
     }
 }
 
-/// Every version of every group, each with its resources, in the order of the table.
+/// Returns every version of every group with its resources, in the order of the table.
 pub(super) fn group_versions() -> Vec<(&'static str, Vec<&'static Resource>)> {
     let mut versions: Vec<(&str, Vec<&Resource>)> = Vec::new();
     for resource in &RESOURCES {
@@ -70,7 +71,7 @@ pub(super) fn group_versions() -> Vec<(&'static str, Vec<&'static Resource>)> {
     versions
 }
 
-/// Where a version of a group is served: `/api/v1`, `/apis/GROUP/VERSION`.
+/// Returns the path of a group's version: `/api/v1`, `/apis/GROUP/VERSION`.
 pub(super) fn root(resource: &Resource) -> String {
     let root = if resource.group.is_empty() {
         "/api"

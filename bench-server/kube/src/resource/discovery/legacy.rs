@@ -1,11 +1,12 @@
-//! Discovery in steps: `/api` and `/apis` name the groups, each version of a group names its resources.
+//! Discovery in steps: `/api` and `/apis` name the groups, each version of a group names its
+//! resources.
 
 use serde_json::{Value, json};
 
 use super::groups::{group_versions, put_names, root, subresources, verbs};
 use crate::resource::Resource;
 
-/// Every document with its path.
+/// Returns every document with its path.
 pub(super) fn documents() -> Vec<(String, Value)> {
     let mut documents = vec![(
         "/api".to_owned(),
@@ -20,7 +21,7 @@ pub(super) fn documents() -> Vec<(String, Value)> {
             .collect();
         let mut list =
             json!({"kind": "APIResourceList", "groupVersion": version, "resources": entries});
-        // The oldest of these documents does not tell its own version.
+        // The oldest of these documents has no `apiVersion`.
         if !first.group.is_empty() {
             list["apiVersion"] = "v1".into();
         }
@@ -35,7 +36,7 @@ pub(super) fn documents() -> Vec<(String, Value)> {
             documents.push((format!("/apis/{}", first.group), group));
         }
     }
-    // Without this one kubectl gives up, even with no group in it.
+    // Without this document kubectl fails, even if it lists no group.
     let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
     documents.push(("/apis".to_owned(), list));
     documents

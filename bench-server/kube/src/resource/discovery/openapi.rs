@@ -1,5 +1,5 @@
-//! OpenAPI v3: the fields of each kind and how their lists merge, and that writes take `fieldValidation`,
-//! by which kubectl knows that the server checks fields itself.
+//! OpenAPI v3: the fields of each kind, how their lists merge, and that writes take
+//! `fieldValidation`, which tells kubectl that the server validates fields itself.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::groups::{group_versions, root};
 use crate::resource::Resource;
 use crate::resource::merge_keys::{ListMerge, list_merge};
 
-/// The index, and the document of each version of each group.
+/// Returns the index, and the document of each version of each group.
 pub(super) fn documents() -> Vec<(String, Value)> {
     let mut index = Map::new();
     let mut documents = Vec::new();
@@ -75,7 +75,7 @@ fn collection(resource: &Resource) -> Value {
         "resourceVersion",
         "resourceVersionMatch",
         "sendInitialEvents",
-        // Shown with its gate off as well, as upstream does.
+        // Listed with its gate off as well, as by k8s.io/apiserver.
         "shardSelector",
         "timeoutSeconds",
         "watch",
@@ -125,12 +125,12 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// Adds the schema of a message, and of every message below it.
+/// Adds the schema of a message, and of every message that it contains.
 fn define(message: &'static Message, schemas: &mut BTreeMap<&'static str, Value>) {
     if schemas.contains_key(message.name()) {
         return;
     }
-    // Holds the place while a message that contains itself is walked.
+    // Stands for the schema while a message that contains itself is defined.
     schemas.insert(message.name(), Value::Null);
     let mut properties = Map::new();
     put_properties(message, &mut properties, schemas);

@@ -52,7 +52,7 @@ pub(super) struct Cells<'o> {
 }
 
 impl<'o> Cells<'o> {
-    /// Cells that are appended to `out`.
+    /// Returns cells that are appended to `out`.
     pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
@@ -73,7 +73,7 @@ impl<'o> Cells<'o> {
         put_string(self.out, text.as_bytes());
     }
 
-    /// A text, or `<none>`.
+    /// Appends a text, or `<none>` if it is empty.
     pub(super) fn or_none(&mut self, text: &str) {
         self.text(if text.is_empty() { "<none>" } else { text });
     }
@@ -96,7 +96,7 @@ impl<'o> Cells<'o> {
         self.since(object.metadata().seconds(8));
     }
 
-    /// How long ago a moment was.
+    /// Appends how long ago a moment was.
     pub(super) fn since(&mut self, seconds: Option<i64>) {
         let text = seconds.map(|seconds| human_duration(self.now - seconds));
         self.text(text.as_deref().unwrap_or("<unknown>"));

@@ -1,4 +1,5 @@
-//! Reading a few fields of an encoded object: lenient, because a damaged field is an empty cell.
+//! Reads single fields of an encoded object. A damaged field reads as an empty cell, not as an
+//! error.
 
 use kube_api::protobuf::{Fields, Wire};
 
@@ -7,7 +8,7 @@ use kube_api::protobuf::{Fields, Wire};
 pub(super) struct Message<'a>(pub(super) &'a [u8]);
 
 impl<'a> Message<'a> {
-    /// Every occurrence of a message, text or map entry.
+    /// Iterates over every occurrence of a message, text or map entry.
     pub(super) fn all(self, number: u32) -> impl Iterator<Item = Self> {
         Fields::new(self.0)
             .map_while(Result::ok)
@@ -15,28 +16,28 @@ impl<'a> Message<'a> {
             .filter_map(|field| field.wire.bytes().map(Self))
     }
 
-    /// How often a message, text or map entry is there.
+    /// Returns how often a message, text or map entry occurs.
     pub(super) fn count(self, number: u32) -> usize {
         self.all(number).count()
     }
 
-    /// A message that may be absent.
+    /// Returns a message that may be absent.
     pub(super) fn find(self, number: u32) -> Option<Self> {
         self.all(number).next()
     }
 
-    /// A message; empty where absent.
+    /// Returns a message; empty if absent.
     pub(super) fn message(self, number: u32) -> Self {
         self.find(number).unwrap_or(Self(&[]))
     }
 
-    /// A text; empty where absent, or no UTF-8.
+    /// Returns a text; empty if absent or not UTF-8.
     pub(super) fn text(self, number: u32) -> &'a str {
         let bytes = self.find(number).map_or(&[][..], |text| text.0);
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// An integer; 0 where absent.
+    /// Returns an integer; 0 if absent.
     pub(super) fn int(self, number: u32) -> i64 {
         let mut fields = Fields::new(self.0).map_while(Result::ok);
         match fields
@@ -48,18 +49,18 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// A boolean; false where absent.
+    /// Returns a boolean; false if absent.
     pub(super) fn flag(self, number: u32) -> bool {
         self.int(number) != 0
     }
 
-    /// The seconds of a time; `None` where it is absent or zero.
+    /// Returns the seconds of a time; `None` if it is absent or zero.
     pub(super) fn seconds(self, number: u32) -> Option<i64> {
         let time = self.find(number)?;
         (!time.0.is_empty()).then(|| time.int(1))
     }
 
-    /// Metadata of an object.
+    /// Returns the metadata of an object.
     pub(super) fn metadata(self) -> Self {
         self.message(1)
     }

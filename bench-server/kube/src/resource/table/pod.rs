@@ -1,4 +1,4 @@
-//! Rows of pods: what of the many states of containers is told in one word.
+//! Rows of pods: the states of many containers in one word.
 
 use kube_api::duration::human_duration;
 
@@ -17,14 +17,14 @@ pub(super) static COLUMNS: [Column; 9] = [
     wide("Readiness Gates", "Conditions that hold, of how many."),
 ];
 
-/// What the containers' states add up to.
+/// The summary of the containers' states.
 struct Summary {
     ready: usize,
     reason: String,
     restarts: Restarts,
 }
 
-/// How often containers were started again, and when the last one had ended before that.
+/// How often containers were restarted, and when the last of them had ended before.
 #[derive(Default, Clone, Copy)]
 struct Restarts {
     count: i64,
@@ -38,7 +38,7 @@ impl Restarts {
     }
 }
 
-/// Appends the condition of a row whose pod has come to its end.
+/// Appends the condition of a pod that has ended.
 pub(super) fn put_conditions(pod: Message<'_>, out: &mut Vec<u8>) {
     let (reason, message) = match pod.message(3).text(1) {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -106,7 +106,7 @@ fn summary(pod: Message<'_>) -> Summary {
     }
     let (initializing, sidecars) = summary.initialize(pod);
     if !initializing || condition(status, "Initialized") == Some("True") {
-        // Of the init containers only those count that go on running beside the others.
+        // Of the init containers only sidecars count, which run beside the others.
         summary.restarts = sidecars;
         summary.run(status);
     }
@@ -122,8 +122,8 @@ fn summary(pod: Message<'_>) -> Summary {
 }
 
 impl Summary {
-    /// Looks at the init containers up to the one that is not through; whether there is one, and what those
-    /// restarted until then that go on running.
+    /// Reads the init containers up to the first that has not completed. Returns whether there is
+    /// one, and the restarts of sidecars up to there.
     fn initialize(&mut self, pod: Message<'_>) -> (bool, Restarts) {
         let (spec, status) = (pod.message(2), pod.message(3));
         let mut sidecars = Restarts::default();
@@ -178,7 +178,7 @@ impl Summary {
                 _ => {}
             }
         }
-        // One that is through does not say how the others are.
+        // A container that has completed does not tell how the others are.
         if self.reason == "Completed" {
             let ready = condition(status, "Ready") == Some("True");
             let other = match (running, ready) {
@@ -203,12 +203,12 @@ fn ended_reason(ended: Message<'_>) -> String {
     }
 }
 
-/// Whether an init container goes on running beside the others.
+/// Returns whether an init container is a sidecar, which runs beside the others.
 fn is_sidecar(container: Message<'_>) -> bool {
     container.text(24) == "Always"
 }
 
-/// The status of a condition.
+/// Returns the status of a condition.
 fn condition<'a>(status: Message<'a>, name: &str) -> Option<&'a str> {
     let mut conditions = status.all(2);
     conditions

@@ -30,7 +30,7 @@ fn row(resource: &str, object: Value) -> Vec<Value> {
     cells
 }
 
-/// A pod's cells for ready, status and restarts.
+/// Returns a pod's cells for ready, status and restarts.
 fn pod(spec: Value, status: Value) -> [String; 3] {
     let cells = row(
         "pods",
@@ -195,7 +195,7 @@ fn one_that_is_through_does_not_hide_one_that_failed() {
     assert_eq!(reason(json!([through, killed])), "Signal:9");
 }
 
-/// Init containers that are through no longer count, even while the next one begins again.
+/// Init containers that have completed no longer count, even while the next one starts again.
 #[test]
 fn restarts_before_the_pod_was_initialized_are_forgotten() {
     let spec = json!({"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}], "containers": [{"name": "a"}]});

@@ -1,4 +1,4 @@
-//! Shards read from an index are what looking at every object finds, in the same order.
+//! Shards read from an index are what testing every object finds, in the same order.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8, Option<u16>)>> {
 }
 
 fn selector() -> impl Strategy<Value = ShardSelector> {
-    // Bounds on the edges of buckets and beside them, and anywhere.
+    // Bounds on the edges of buckets, beside them, and anywhere.
     let bound = prop_oneof![
         (0_u128..=256, -1_i128..=1).prop_map(|(bucket, beside)| {
             (((bucket as i128) << 56) + beside).clamp(0, 1 << 64) as u128
@@ -82,7 +82,7 @@ proptest! {
         let mut objects = Tree::default();
         let mut model = BTreeMap::new();
         let mut uids = None;
-        // The index is built between the changes, and then kept.
+        // The index is built between the changes, and then kept up to date.
         for (number, (namespace, name, uid)) in before.iter().chain(&after).enumerate() {
             if number == before.len() {
                 uids = Some(UidIndex::build(&objects));
@@ -139,7 +139,7 @@ proptest! {
     }
 }
 
-/// What is looked at beyond what is found: at most two of 256 buckets, and no object of another namespace.
+/// Objects of other shards are read in at most two of 256 buckets, and in no other namespace.
 #[test]
 fn a_shard_costs_what_it_returns() {
     let mut objects = Tree::default();

@@ -1,4 +1,4 @@
-//! The calls of the trait, answered from the data as the switches say.
+//! The methods of the trait, which return what the data and the switches say.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use super::FakeEtcd;
 use super::data::Watcher;
 
 impl FakeEtcd {
-    /// Makes the change if the key is at revision `expected`; 0 is that there is none.
+    /// Makes the change if the key is at revision `expected`; 0 if it must not exist.
     fn write_if(
         &self,
         key: &[u8],

@@ -1,4 +1,4 @@
-//! What the storage holds: its keys at every revision, the events between them, and who watches.
+//! What the storage holds: its keys at every revision, the events between them, and its watchers.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Watcher {
     pub(super) prefix: Vec<u8>,
     pub(super) stream_key: String,
     pub(super) sender: mpsc::UnboundedSender<Result<WatchItem, WatchError>>,
-    /// What is not sent while the storage is silent.
+    /// Events that are held back while the storage is silent.
     pub(super) held: Vec<WatchItem>,
 }
 
@@ -47,7 +47,7 @@ impl Data {
             .ok_or(Error::Refused(Refusal::FutureRevision))
     }
 
-    /// Keys of a list: those of the page, and how many there are from its start.
+    /// Returns the keys of a page, and how many there are from its start on.
     pub(super) fn list(
         &self,
         prefix: &[u8],

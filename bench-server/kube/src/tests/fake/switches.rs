@@ -1,4 +1,4 @@
-//! What a test sets to make the storage fail, and what it counts.
+//! Switches that make the storage fail, and counters of its calls.
 
 use std::sync::atomic::Ordering;
 
@@ -43,7 +43,7 @@ impl FakeEtcd {
         self.0.progress_requests.load(Ordering::SeqCst)
     }
 
-    /// Lists answered: by RangeStream, by pages.
+    /// Returns the number of lists by RangeStream, and by pages.
     pub(crate) fn lists(&self) -> (usize, usize) {
         (
             self.0.streams.load(Ordering::SeqCst),

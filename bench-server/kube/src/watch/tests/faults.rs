@@ -10,7 +10,7 @@ async fn a_gap_in_storage_s_watch_ends_every_watch() {
     let path = format!("/api/v1/pods?watch=1&resourceVersion={first}");
     let mut client = Client::open(&tier.service, &path).await;
     assert!(client.is_silent().await);
-    // A lost connection is nothing that a client sees.
+    // Clients do not notice a lost connection.
     etcd.break_watches(|| WatchError::Canceled("connection lost".into()));
     put(&etcd, "a", "two", "Running");
     assert_eq!(client.brief().await, "ADDED two");
@@ -78,7 +78,8 @@ async fn a_difference_from_storage_is_found_and_older_states_are_not_served() {
         );
         metric(&tier.service, &line).await
     };
-    // Longer than the longest period, so that at least one look falls into each step.
+    // Longer than the longest time between two consistency checks, so that each step has at least
+    // one.
     let step = Duration::from_secs(451);
     tokio::time::sleep(step).await;
     assert!(
@@ -102,7 +103,7 @@ async fn a_difference_from_storage_is_found_and_older_states_are_not_served() {
         "from etcd"
     );
 
-    // Deleting what was lost makes both alike again.
+    // Once the lost object is deleted, cache and storage are equal again.
     etcd.write(&[(&key, None)]);
     etcd.set_down(true);
     tokio::time::sleep(step).await;

@@ -1,5 +1,5 @@
-//! Storage that went back to an older state: what was seen of the history that it left must not be mixed with
-//! the one that it goes on with.
+//! Storage that goes back to an earlier revision: what was read of the abandoned history must not
+//! be mixed with the one that continues.
 
 use super::*;
 use crate::cache::index::{LabelIndex, NewIndex};
@@ -25,7 +25,8 @@ async fn a_watch_of_the_left_history_ends_and_cannot_be_resumed() {
     tokio::time::sleep(NOTICED).await;
     assert_eq!(get(&tier.service, "/api/v1/pods").await.names(), ["a/kept"]);
 
-    // What its client has seen last is ahead of storage, but was not waited for: it will never come.
+    // The last revision that its client has seen is ahead of storage, but is not waited for: it
+    // will never come.
     let path = format!("/api/v1/pods?watch=1&resourceVersion={lost}");
     let mut client = Client::open(&tier.service, &path).await;
     let status = &client.next().await.expect("an event")["object"];
@@ -35,7 +36,7 @@ async fn a_watch_of_the_left_history_ends_and_cannot_be_resumed() {
     );
     assert_eq!(client.brief().await, "end");
 
-    // What nobody can have seen yet is waited for as ever.
+    // A revision that nobody can have seen is waited for as always.
     let path = format!("/api/v1/pods?watch=1&resourceVersion={}", lost + 100);
     let mut client = Client::open(&tier.service, &path).await;
     put(&etcd, "a", "new", "Running");
@@ -85,7 +86,7 @@ async fn an_index_of_the_left_history_is_given_up() {
     let path = "/api/v1/pods?labelSelector=app%3Done";
     assert_eq!(get(&tier.service, path).await.names(), ["a/kept"]);
     tokio::time::sleep(NOTICED).await;
-    // The use above had it built anew.
+    // The list above has requested it anew.
     let options = kube_api::ListOptions::parse("labelSelector=app%3Done").expect("a query");
     let pods = tier.service.handler("pods").expect("served").resource;
     let filter = Filter::parse(pods, &options, FeatureGates::default()).expect("a filter");

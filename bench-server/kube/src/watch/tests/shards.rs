@@ -1,4 +1,4 @@
-//! Watches of shards: each event comes to one of them.
+//! Watches of shards: each event is sent to one of them.
 
 use std::num::NonZeroU32;
 
@@ -6,7 +6,8 @@ use kube_api::{ShardKey, ShardSelector};
 
 use super::*;
 
-/// Ways to find the watches of an event: by its hash, by trying each, and a watch of storage for each.
+/// How the watches of an event are found: by its hash, by trying each, and by a watch of storage
+/// for each.
 const WAYS: [&[&str]; 3] = [
     &[],
     &["--feature-gates=ShardIndex=false"],
@@ -28,7 +29,7 @@ async fn open(service: &KubeService, path: &str, shard: &ShardSelector) -> Clien
 }
 
 impl Client {
-    /// What has come, as `TYPE name`.
+    /// Returns the events that have come, as `TYPE name`.
     async fn all(&mut self) -> Vec<String> {
         let quiet = Duration::from_millis(100);
         let mut all = Vec::new();
@@ -55,7 +56,8 @@ fn stored(namespace: &str, name: &str, uid: &str, labels: &Value) -> (String, Op
     (format!("/registry/pods/{namespace}/{name}"), Some(value))
 }
 
-/// Creations, changes, deletions and names that are taken by other objects, as each shard must see them.
+/// Creations, changes, deletions and names that are taken by other objects, as each shard must see
+/// them.
 #[tokio::test(start_paused = true)]
 async fn each_event_comes_to_one_shard() {
     for arguments in WAYS {
@@ -78,8 +80,8 @@ async fn each_event_comes_to_one_shard() {
             for shard in &shards {
                 within.push(open(&tier.service, &below, shard).await);
             }
-            // The first round is replayed, since nobody has read yet; then it is live. A round is no more than
-            // a queue holds.
+            // The first round comes from the history, because nobody has read yet; later ones are
+            // live. A round fits in a queue.
             let mut there: std::collections::BTreeMap<String, String> = Default::default();
             for round in 0..15_u64 {
                 let mut expected = vec![Vec::new(); shards.len()];
@@ -93,7 +95,7 @@ async fn each_event_comes_to_one_shard() {
                     let new = match (mixed / 8 % 4, &old) {
                         (0, Some(_)) => None,
                         (1, Some(old)) => Some(old.clone()),
-                        // Another object, in one write with the old one's end.
+                        // Another object takes the name in the write that ends the old one.
                         _ => Some(uid(step)),
                     };
                     let (key_there, value) = stored(
@@ -146,7 +148,7 @@ async fn shards_begin_with_their_part_of_the_state() {
             etcd.write(&[(&key, value)]);
         }
         let tier = ready(&etcd, arguments).await;
-        // The first time by looking at every object, until the index is there.
+        // The first time every object is tested, until the index is built.
         for key in [ShardKey::Uid, ShardKey::Uid, ShardKey::Namespace] {
             let mut seen = Vec::new();
             for shard in equal_shards(key, 3) {
@@ -171,7 +173,7 @@ async fn shards_begin_with_their_part_of_the_state() {
     }
 }
 
-/// A label that comes and goes is told to the object's shard alone.
+/// A label that comes and goes is reported to the object's shard alone.
 #[tokio::test(start_paused = true)]
 async fn labels_come_and_go_within_a_shard() {
     for arguments in WAYS {
@@ -206,7 +208,8 @@ async fn labels_come_and_go_within_a_shard() {
     }
 }
 
-/// Revisions are the whole resource's, so that shards can be compared: each is told how far it is.
+/// Revisions are those of the whole resource, so every shard gets bookmarks, and shards can be
+/// compared.
 #[tokio::test(start_paused = true)]
 async fn every_shard_gets_bookmarks() {
     let etcd = FakeEtcd::default();
@@ -235,7 +238,8 @@ async fn every_shard_gets_bookmarks() {
     assert_eq!(told, 1, "the others were told of the revision alone");
 }
 
-/// As upstream counts: a creation or an end is tested once for each watch that is not told, a change twice.
+/// As k8s.io/apiserver counts: a creation or deletion once for each watch that does not receive it,
+/// a change twice.
 #[tokio::test(start_paused = true)]
 async fn what_shards_are_not_told_is_counted() {
     for arguments in WAYS {
@@ -258,7 +262,7 @@ async fn what_shards_are_not_told_is_counted() {
         for (write, filtered) in [(value.clone(), 3.0), (value, 9.0), (None, 12.0)] {
             etcd.write(&[(&key, write)]);
             assert!(everything.next().await.is_some());
-            // What one watch of storage was told says nothing about another.
+            // One watch of storage may be ahead of another.
             for client in &mut clients {
                 client.all().await;
             }

@@ -1,31 +1,31 @@
-//! JSON patches (RFC 6902): one operation after the other, each looked at before it makes the object larger
-//! or deeper than a request may.
+//! JSON patches (RFC 6902). Each operation is checked before it makes the object larger or deeper
+//! than a request may be.
 
 use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
 use kube_api::Status;
 use serde_json::{Map, Value};
 
-/// Operations that one patch may have (an apiserver's limit).
+/// The most operations of a patch: an apiserver's.
 pub(super) const MAX_OPERATIONS: usize = 10_000;
 
-/// What all copies of one patch may add, bytes of JSON: an apiserver's `JSONPatchMaxCopyBytes`. Without it,
-/// each copy of the whole into itself doubles the object.
+/// The most bytes of JSON that the copies of a patch may add: apiserver's `JSONPatchMaxCopyBytes`.
+/// Otherwise each copy of the whole into itself would double the object.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// How deep objects may be nested: what is deeper could not be read back, since JSON is read no deeper.
+/// How deep objects may be nested. Deeper JSON cannot be parsed again.
 const MAX_DEPTH: usize = 127;
 
-/// A patch that was read.
+/// A parsed patch.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations(json_patch::Patch);
 
 impl Operations {
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
-    /// 400 for a body that is no list of objects, 422 for objects that are no operations, 413 for more than
-    /// 10,000 of them.
+    /// 400 for a body that is not a list of objects, 422 for objects that are not operations, 413
+    /// for more than 10,000 of them.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Status> {
         let operations: Vec<Map<String, Value>> =
             serde_json::from_slice(body).map_err(|error| unreadable(&error))?;
@@ -41,12 +41,12 @@ impl Operations {
             .map_err(|_| Status::patch_rejected())
     }
 
-    /// Applies it to `object`, of which nothing is promised after an error. Each operation costs a walk over
-    /// the value that it puts somewhere.
+    /// Applies the patch to `object`, whose value is unspecified after an error. Each operation
+    /// reads the value that it moves.
     ///
     /// # Errors
-    /// 422 when the object has no place for an operation, a test fails, or the result is no object, has more
-    /// than [`MAX_COPIED`] bytes of copies or is nested deeper than [`MAX_DEPTH`].
+    /// 422 if an operation has no place in the object, a test fails, or the result is not an
+    /// object, has more than [`MAX_COPIED`] bytes of copies or is nested deeper than [`MAX_DEPTH`].
     pub(super) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         let mut copied = 0;
         for operation in self.0.iter() {
@@ -64,7 +64,7 @@ impl Operations {
                 }
                 PatchOperation::Remove(_) | PatchOperation::Test(_) => true,
             };
-            // The object is thrown away after an error, so nothing need be noted to undo it.
+            // The object is discarded after an error, so nothing needs to be undone.
             let one = std::slice::from_ref(operation);
             if !fits || json_patch::patch_unsafe(object, one).is_err() {
                 return Err(Status::patch_rejected());
@@ -77,12 +77,12 @@ impl Operations {
     }
 }
 
-/// Returns the Status of a body that cannot be read as a patch.
+/// Returns the Status for a body that is not a patch.
 pub(super) fn unreadable(error: &serde_json::Error) -> Status {
     Status::bad_request(format!("error decoding patch: {error}"))
 }
 
-/// Whether `value` may stand at `path`.
+/// Returns whether `value` at `path` is not nested too deeply.
 fn fits(path: &Pointer, value: &Value) -> bool {
     let above = path.count();
     above < MAX_DEPTH && !is_deeper(value, MAX_DEPTH - above)
@@ -98,7 +98,7 @@ fn is_deeper(value: &Value, than: usize) -> bool {
     }
 }
 
-/// Bytes of the value's JSON, of which none is kept.
+/// Returns the length of the value's JSON, bytes.
 fn encoded_len(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -111,7 +111,7 @@ fn encoded_len(value: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).expect("a count takes everything");
+    serde_json::to_writer(&mut count, value).expect("counting bytes cannot fail");
     count.0
 }
 
@@ -125,7 +125,7 @@ mod tests {
         Operations::parse(operations.to_string().as_bytes())?.apply(object)
     }
 
-    /// Thirty-five of them would make 2³⁵ times the object.
+    /// Thirty-five copies would make 2³⁵ times the object.
     #[test]
     fn copies_of_the_whole_into_itself_end_at_the_budget() {
         let mut object = json!({"metadata": {"name": "x".repeat(1_000)}});
@@ -146,7 +146,7 @@ mod tests {
         let mut object = json!({"deep": deep, "b": {}});
         applied(&put("/a"), &mut object.clone()).expect("just as deep as may be");
         applied(&put("/b/a"), &mut object).expect_err("one level more");
-        // Each step puts all that there is below itself once more.
+        // Each step nests all of the object once more.
         let steps = (0..5_000).flat_map(|_| {
             [
                 json!({"op": "add", "path": "/b", "value": {}}),

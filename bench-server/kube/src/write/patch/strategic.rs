@@ -1,7 +1,7 @@
-//! Strategic merge patches: a merge patch that knows which lists are merged and by what.
+//! Strategic merge patches: merge patches that know which lists are merged, and by which field.
 //!
-//! Kubernetes' API documentation ("Strategic Merge Patch") defines the format; where the text leaves
-//! something open, what an apiserver does counts.
+//! Kubernetes' API documentation ("Strategic Merge Patch") defines the format. Where it leaves
+//! something open, this does what an apiserver does.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,27 +10,27 @@ use serde_json::{Map, Value};
 
 use crate::resource::merge_keys::{ListMerge, list_merge};
 
-/// What a patch says of the object or list that it stands in: `replace`, `delete` or `merge`.
+/// What is to be done with the object or list that it stands in: `replace`, `delete` or `merge`.
 const DIRECTIVE: &str = "$patch";
-/// The fields of the object that stay.
+/// The fields that the object keeps.
 const RETAIN_KEYS: &str = "$retainKeys";
-/// Values that leave the list named behind the slash.
+/// Values to be removed from the list named after the slash.
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
-/// The order of the list named behind the slash.
+/// The order of the list named after the slash.
 const SET_ORDER: &str = "$setElementOrder/";
 
 /// A patch that does not follow the format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StrategicError {
-    /// `$patch` is none of the known words.
+    /// `$patch` is not a known word.
     #[error("unknown patch type: {0}")]
     UnknownDirective(Value),
-    /// A directive has another type than it must have.
+    /// A directive is of the wrong type.
     #[error("{directive} must be a list of {of}")]
     DirectiveType {
         /// The directive.
         directive: String,
-        /// What its list must hold.
+        /// What the items must be.
         of: &'static str,
     },
     /// An item of a list that is merged by key does not have the key.
@@ -45,7 +45,8 @@ pub(crate) enum StrategicError {
     },
 }
 
-/// Applies `patch` to `object`, which is a `message`. Nothing is promised about `object` after an error.
+/// Applies `patch` to `object`, which is a `message`. The value of `object` is unspecified after an
+/// error.
 ///
 /// # Errors
 /// The patch does not follow the format.
@@ -57,7 +58,7 @@ pub(crate) fn strategic_merge(
     merge_object(Some(message), object, patch)
 }
 
-/// `message` is `None` in maps, where every key is a name of the user's own.
+/// `message` is `None` in maps, where every key is the user's own.
 fn merge_object(
     message: Option<&'static Message>,
     object: &mut Map<String, Value>,
@@ -93,7 +94,7 @@ fn merge_object(
             merge_field(message, object, name, value)?;
         }
     }
-    // `$` sorts before letters, so the orders were read from the lists before these were merged.
+    // `$` sorts before letters, so the orders were read before the lists were merged.
     for (field, order, before) in orders {
         let key = match merge_of(message, &field) {
             Some(ListMerge::ByKey(key)) => Some(key),
@@ -137,7 +138,7 @@ fn merge_field(
             match merge_of(message, &name) {
                 None => there = patch.into_iter().map(clean).collect(),
                 Some(merge) => {
-                    // Without a given order, that of the patch counts.
+                    // Without `$setElementOrder`, the patch's own order counts.
                     let (order, before) = (patch.clone(), there.clone());
                     let key = match merge {
                         ListMerge::AsSet => {
@@ -214,8 +215,8 @@ fn merge_list(
     Ok(())
 }
 
-/// The merged list in the patch's order. What only the server had keeps its place before those that it
-/// stood before.
+/// Returns the merged list in the patch's order. Items that only the server has stay before those
+/// that they were before.
 fn ordered(
     merged: Vec<Value>,
     order: &[Value],
@@ -237,7 +238,7 @@ fn ordered(
             (None, Some(_)) => false,
             (Some(one), Some(other)) => match (place(one, &before), place(other, &before)) {
                 (Some(one), Some(other)) => one < other,
-                // New items come before what only the server had.
+                // New items come before those that only the server has.
                 _ => true,
             },
         };
@@ -249,7 +250,7 @@ fn ordered(
     }
 }
 
-/// What an item is told apart by: its key, or itself.
+/// Returns what identifies an item: its key, or itself.
 fn id<'i>(item: &'i Value, key: Option<&str>) -> &'i Value {
     match key {
         Some(key) => item.get(key).unwrap_or(&Value::Null),
@@ -257,7 +258,7 @@ fn id<'i>(item: &'i Value, key: Option<&str>) -> &'i Value {
     }
 }
 
-/// Where each item stands first.
+/// Returns the first position of each item.
 fn places<'l>(list: &'l [Value], key: Option<&str>) -> HashMap<&'l Value, usize> {
     let mut places = HashMap::with_capacity(list.len());
     for (at, item) in list.iter().enumerate() {
@@ -304,7 +305,7 @@ fn items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A part of a patch as a new part of an object: without directives and without deletions.
+/// Returns a part of a patch as a new part of an object: without directives and deletions.
 fn clean(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -402,7 +403,7 @@ mod tests {
         assert_eq!(patched(pod, patch), expected);
     }
 
-    /// Looking for each item among all the others would take hours.
+    /// Searching all others for each item would take hours.
     #[test]
     fn long_lists_are_merged_in_one_walk() {
         const MANY: usize = 100_000;
