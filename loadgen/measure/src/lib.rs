@@ -5,7 +5,7 @@
 //! - [`Sampler`]: processes over time, on a thread of its own
 //! - [`MetricsClient`], [`MetricsText`]: a server's Prometheus page; [`AllocatedWatch`]: what it
 //!   has allocated, again and again
-//! - [`RemoteServer`]: a server that is somewhere else, by its own word; [`settle`]: a server at
+//! - [`RemoteServer`]: a server that is somewhere else, by its own word; [`settle()`]: a server at
 //!   rest
 //! - [`Rounds`]: time and CPU round by round
 //! - [`heap`]: what one thread of this process holds
