@@ -61,13 +61,17 @@ pub enum Command {
     Saturate(Box<SaturateArgs>),
     /// Says what an endpoint honours of what listing leans on; only reads. Exit code 1 when it breaks the contract.
     Probe(ProbeArgs),
-    /// Lists the built-in scenarios, one line each.
-    Scenarios,
+    /// Lists the built-in scenarios, one line each, or shows one of them as a file to start from.
+    Scenarios(ScenariosArgs),
     /// Draws saved results again: charts, page, README and table.
     Report(ReportArgs),
     /// Compares two saved results: what moved, and how sure that is.
     #[command(after_help = Exit::HELP)]
     Compare(CompareArgs),
+    /// Writes completions for a shell: `loadgen completions bash >~/.local/share/bash-completion/completions/loadgen`.
+    Completions(CompletionsArgs),
+    /// Writes the manual page: `loadgen man | man -l -`.
+    Man,
     /// Runs a server: takes bench-server's flags, `loadgen serve --help` lists them.
     #[command(disable_help_flag = true)]
     Serve(ServeArgs),
@@ -83,6 +87,22 @@ pub enum Command {
     /// Enters a network namespace of its own and ends: whether this system allows one.
     #[command(name = network::COMMAND, hide = true, disable_help_flag = true)]
     TryNetworkNamespace,
+}
+
+/// What `loadgen scenarios` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ScenariosArgs {
+    /// Show this one, with its comments
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// What `loadgen completions` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CompletionsArgs {
+    /// For which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
 }
 
 /// The scenario whose requests `loadgen saturate` sends when none is named.
@@ -260,6 +280,10 @@ pub struct RunArgs {
     /// Only these strategies, comma separated, instead of the scenario's
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<String>,
+
+    /// Only these cases of several loads, comma separated, instead of all that the scenario has
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with = "strategies")]
+    pub cases: Vec<String>,
 
     /// Number of objects, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
+use clap::CommandFactory as _;
 use kube_api::client::KubeAccess;
 use load::child::parent_death::become_guarded;
 use report::result::{Report, ResultFolder, SavedResult, folder_name};
@@ -14,8 +15,8 @@ use workloads::scenario::Saturate;
 use workloads::{Scenario, Strategy};
 
 use crate::cli::{
-    CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO,
-    SaturateArgs, shown_command,
+    Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs,
+    SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
 };
 use crate::compare;
 use crate::environment::environment;
@@ -140,11 +141,36 @@ fn show(out: &mut impl Write, format: Format, report: &Report) -> std::io::Resul
     }
 }
 
-/// `loadgen scenarios`: what there is to run, one line each.
+/// `loadgen completions`.
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn scenarios() -> Result<Exit, Failure> {
+pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "loadgen", &mut text);
+    std::io::stdout().write_all(&text)?;
+    Ok(Exit::Done)
+}
+
+/// `loadgen man`.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn man() -> Result<Exit, Failure> {
+    clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+    Ok(Exit::Done)
+}
+
+/// `loadgen scenarios`: what there is to run, one line each, or one of them as its file.
+///
+/// # Errors
+/// When there is none of that name, or standard output cannot be written.
+pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Failure> {
+    if let Some(name) = &args.name {
+        let text = workloads::scenario::text_of(name).map_err(Failure::usage)?;
+        write!(std::io::stdout(), "{text}")?;
+        return Ok(Exit::Done);
+    }
     let scenarios = workloads::scenario::built_in();
     let widest = scenarios
         .iter()

@@ -11,10 +11,9 @@ use std::fmt;
 use std::time::Duration;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::Rng as _;
 use serde::{Deserialize, Serialize};
 
-use crate::random::{Stream, generator};
+use crate::random::{Stream, generator, uniform};
 
 mod inverse;
 
@@ -315,8 +314,7 @@ impl Iterator for Arrivals {
             } => {
                 // 53 random bits as a number in (0, 1]: its logarithm is finite. libm's is the same
                 // on every machine.
-                let uniform = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-                *reached -= libm::log(uniform) * *lanes;
+                *reached -= libm::log(uniform(random)) * *lanes;
                 inverse::start(&self.profile, *reached)?
             }
         };

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::random::{Stream, below, generator};
+use crate::random::{Stream, below, generator, uniform};
 
 mod permutation;
 mod zipf;
@@ -169,7 +169,7 @@ impl Picker {
                 operations,
                 order,
             } => {
-                let is_hot = zipf::uniform(&mut random) <= *operations;
+                let is_hot = uniform(&mut random) <= *operations;
                 let rank = match is_hot || *hot == self.objects {
                     true => below(&mut random, *hot),
                     false => hot + below(&mut random, self.objects - hot),

@@ -5,6 +5,7 @@
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
 //! - [`CpuList`]: the CPUs that a scenario runs on
 //! - [`arrivals`]: when operations of an open loop begin; [`keys`]: which object operation n is about
+//! - [`mix`]: small requests and weighted mixes of them
 //! - [`writes`]: writes that change, delete and create again
 //! - [`fingerprint`]: one number for a whole data set, from what was received
 
@@ -12,6 +13,7 @@ pub mod arrivals;
 pub mod data_set;
 pub mod fingerprint;
 pub mod keys;
+pub mod mix;
 pub mod scenario;
 pub mod selector;
 pub mod strategy;
@@ -32,6 +34,7 @@ pub use data_set::{DataSet, Version};
 pub use fingerprint::Fingerprint;
 pub use go_client::GoClient;
 pub use keys::Distribution;
+pub use mix::{Mix, SmallRequest};
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
 pub use selector::Selector;
 pub use strategy::{Shape, Strategy, Tier};

@@ -22,6 +22,7 @@ pub(crate) enum Stream {
     Writes,
     Steps,
     Keys,
+    Mixes,
 }
 
 /// The generator for item `i` of a stream.
@@ -42,6 +43,11 @@ pub(crate) fn nth_generator(seed: u64, stream: Stream, i: u64, nth: u32) -> Xosh
 /// A number below `bound` (which must not be 0), by multiplication: no loop, bias below bound / 2⁶⁴.
 pub(crate) fn below(rng: &mut impl Rng, bound: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
+}
+
+/// A number in (0, 1], of 53 random bits.
+pub(crate) fn uniform(rng: &mut impl Rng) -> f64 {
+    ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
 /// Writes `value` in the letters of names, the most significant first, so that text sorts as numbers do.

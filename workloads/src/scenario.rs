@@ -4,12 +4,13 @@
 //! binary alone can run them, and they double as the examples that other people's files start from.
 //!
 //! - [`data`]: what is loaded
-//! - [`rows`]: what is measured on it
+//! - [`rows`]: what is measured on it; [`case`]: several loads together
 //! - [`background`]: what runs beside a row
 //! - [`bar`]: what its figures should come to
 
 mod background;
 mod bar;
+mod case;
 mod data;
 mod rows;
 mod saturate;
@@ -28,6 +29,7 @@ use crate::strategy::{Shape, Strategy};
 
 pub use background::{Background, Keys};
 pub use bar::BarSpec;
+pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Start};
 pub use data::{DataSetSpec, Kind};
 pub use rows::{Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes, Yardstick};
 pub use saturate::{Objective, ObjectiveError, Saturate};
@@ -37,7 +39,7 @@ pub use units::{ByteSize, ByteSizeError};
 /// The scenario that `loadgen` runs when none is named.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 20] = [
+const BUILT_IN: [(&str, &str); 27] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -79,6 +81,25 @@ const BUILT_IN: [(&str, &str); 20] = [
         "sharded-150k",
         include_str!("../scenarios/sharded-150k.toml"),
     ),
+    (
+        "list-under-write",
+        include_str!("../scenarios/list-under-write.toml"),
+    ),
+    (
+        "kubernetes-mix",
+        include_str!("../scenarios/kubernetes-mix.toml"),
+    ),
+    (
+        "write-watch",
+        include_str!("../scenarios/write-watch.toml"),
+    ),
+    (
+        "check-perf",
+        include_str!("../scenarios/check-perf.toml"),
+    ),
+    ("txn-mixed", include_str!("../scenarios/txn-mixed.toml")),
+    ("growth", include_str!("../scenarios/growth.toml")),
+    ("cache-fill", include_str!("../scenarios/cache-fill.toml")),
 ];
 
 /// What to load, which rows to measure on it, and how often.
@@ -117,8 +138,11 @@ pub struct Scenario {
     /// CPUs of the generator; all where none are named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cpus: Option<CpuList>,
-    /// What is measured.
+    /// What is measured; [`Self::cases`] are among them as rows.
     pub rows: Rows,
+    /// Cases of several loads.
+    #[serde(rename = "case", skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<CaseSpec>,
     /// What runs beside the rows that name it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
@@ -151,6 +175,8 @@ pub struct Overrides {
     pub saturate: Option<Saturate>,
     /// `--strategies`: rows to keep or to add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
+    /// `--cases`: cases of several loads to keep, by name; rows are left out.
+    pub cases: Option<Vec<String>>,
 }
 
 /// A scenario could not be had.
@@ -220,7 +246,10 @@ struct File {
     server_cpus: Option<CpuList>,
     #[serde(default)]
     client_cpus: Option<CpuList>,
-    rows: Spanned<Rows>,
+    #[serde(default)]
+    rows: Option<Spanned<Rows>>,
+    #[serde(default)]
+    case: Vec<Spanned<CaseSpec>>,
     #[serde(default)]
     background: Vec<Spanned<Background>>,
     #[serde(default)]
@@ -244,13 +273,7 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError::Unknown`] with the nearest name.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
-        match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
-            Some((origin, text)) => Self::parse(text, origin),
-            None => Err(ScenarioError::Unknown {
-                name: name.to_owned(),
-                nearest: nearest(name, &BUILT_IN.map(|(name, _)| name)).unwrap_or(DEFAULT),
-            }),
-        }
+        Self::parse(text_of(name)?, name)
     }
 
     /// Reads a scenario file.
@@ -291,8 +314,17 @@ impl Scenario {
             return Err(invalid(name_start, message));
         }
 
-        let rows_start = file.rows.span().start;
-        let rows = file.rows.into_inner();
+        let rows_start = file.rows.as_ref().map_or(0, |rows| rows.span().start);
+        let mut rows = file.rows.map(Spanned::into_inner).unwrap_or_default();
+        let mut cases: Vec<CaseSpec> = Vec::with_capacity(file.case.len());
+        for case in file.case {
+            let start = case.span().start;
+            let case = case.into_inner();
+            case.check(file.duration)
+                .map_err(|message| invalid(start, message))?;
+            cases.push(case);
+        }
+        rows.set_cases(&cases);
         rows.check()
             .map_err(|message| invalid(rows_start, message))?;
 
@@ -346,6 +378,7 @@ impl Scenario {
             server_cpus: file.server_cpus,
             client_cpus: file.client_cpus,
             rows,
+            cases,
             background,
             bars: Vec::with_capacity(file.bar.len()),
             data_sets,
@@ -404,6 +437,11 @@ impl Scenario {
             let rows = self.rows.only(strategies);
             rows.check().map_err(|message| refuse(self, message))?;
             self.rows = rows;
+            self.cases.clear();
+        }
+        if let Some(names) = &overrides.cases {
+            self.only_cases(names)
+                .map_err(|message| refuse(self, message))?;
         }
         if let Some(clients) = overrides.clients {
             self.clients = clients.get();
@@ -412,10 +450,13 @@ impl Scenario {
             }
         }
         let paced = overrides.rate.is_some() || overrides.duration.is_some();
-        let takes_pace =
-            |row: &RowSpec| matches!(row.strategy.shape(), Shape::Requests | Shape::ShardedWatch);
+        let takes_pace = |row: &RowSpec| match row.strategy.shape() {
+            Shape::Requests | Shape::ShardedWatch => true,
+            Shape::Loads => overrides.rate.is_none(),
+            _ => false,
+        };
         if paced && !self.rows.all().any(|(_, row)| takes_pace(row)) {
-            let message = "--rate and --duration are for rows of small requests (`get` and `put`) and for `watch-sharded:N`";
+            let message = "--rate and --duration are for rows of small requests (`get` and `put`) and for `watch-sharded:N`; --duration also for cases of several loads";
             return Err(refuse(self, message.to_owned()));
         }
         for row in self.rows.all_mut() {
@@ -427,11 +468,18 @@ impl Scenario {
         }
         if let Some(saturate) = overrides.saturate {
             self.rows.searched(saturate);
+            self.cases.clear();
             self.bars.clear();
         }
         rows::check_rate(overrides.rate).map_err(|message| refuse(self, message))?;
         self.rate = overrides.rate.or(self.rate);
         self.duration = overrides.duration.unwrap_or(self.duration);
+        for case in &mut self.cases {
+            case.duration = case.duration.filter(|_| overrides.duration.is_none());
+        }
+        let checked = self.cases.iter().try_for_each(|c| c.check(self.duration));
+        checked.map_err(|message| refuse(self, message))?;
+        self.rows.set_cases(&self.cases);
         self.rows.without_doubles();
         self.check_searches()
             .map_err(|message| refuse(self, message))?;
@@ -447,6 +495,25 @@ impl Scenario {
             self.bars.retain(BarSpec::is_of_any_size);
         }
         self.forget_bars_of_missing_rows();
+        Ok(())
+    }
+
+    /// Keeps the cases of these names, and no rows.
+    fn only_cases(&mut self, names: &[String]) -> Result<(), String> {
+        let known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
+        for name in names {
+            if !known.contains(&name.as_str()) {
+                return Err(match nearest(name, &known) {
+                    Some(nearest) => {
+                        format!("there is no case `{name}`, did you mean `{nearest}`?")
+                    }
+                    None => format!("there is no case `{name}`: it has rows only (--strategies)"),
+                });
+            }
+        }
+        self.cases.retain(|case| names.contains(&case.name));
+        self.rows = Rows::default();
+        self.rows.set_cases(&self.cases);
         Ok(())
     }
 
@@ -479,6 +546,21 @@ impl Scenario {
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a scenario holds nothing that TOML cannot say")
     }
+}
+
+/// The file of the built-in scenario of this name, with its comments.
+///
+/// # Errors
+/// [`ScenarioError::Unknown`] with the nearest name.
+pub fn text_of(name: &str) -> Result<&'static str, ScenarioError> {
+    let mut all = BUILT_IN.iter();
+    let (_, text) = all
+        .find(|(built_in, _)| *built_in == name)
+        .ok_or_else(|| ScenarioError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(name, &BUILT_IN.map(|(name, _)| name)).unwrap_or(DEFAULT),
+        })?;
+    Ok(text)
 }
 
 /// The built-in scenarios, the default one first.

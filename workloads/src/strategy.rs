@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::go_client::GoClient;
+use crate::mix::SmallRequest;
 use crate::nearest::nearest;
 use crate::selector::{Selector, SelectorError};
 
@@ -49,6 +50,8 @@ pub enum Shape {
     Shards,
     /// Watches of several workers together, each with its part, while objects are written.
     ShardedWatch,
+    /// Several loads together.
+    Loads,
     /// Nothing that could be timed: only ever a background.
     Idle,
 }
@@ -100,6 +103,8 @@ pub enum Strategy {
     NoWatches,
     /// Both tiers: nothing, as the baseline of rows that list now and then (`no-lists`).
     NoLists,
+    /// Both tiers: what a `[[case]]` says (`loads`).
+    Loads,
     /// One tier or the other: everything, by a Go client that is a program of its own (`clientv3:…`, `client-go:…`).
     GoClient(GoClient),
 }
@@ -164,6 +169,7 @@ impl Strategy {
         match self {
             Self::Get | Self::Put => Shape::Requests,
             Self::FanOut => Shape::Delivery,
+            Self::Loads => Shape::Loads,
             Self::Watch => Shape::Idle,
             Self::Sharded(_) | Self::ClientFiltered(_) => Shape::Shards,
             Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
@@ -197,7 +203,7 @@ impl Strategy {
             Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
                 tier == Tier::Kube
             }
-            Self::Paged(_) | Self::NoLists => true,
+            Self::Paged(_) | Self::NoLists | Self::Loads => true,
             Self::GoClient(client) => client.tier() == tier,
         }
     }
@@ -217,6 +223,15 @@ impl Strategy {
     pub fn go_client(self) -> Option<GoClient> {
         match self {
             Self::GoClient(client) => Some(client),
+            _ => None,
+        }
+    }
+
+    /// The small request that it makes again and again, where it makes any.
+    pub fn small_request(self) -> Option<SmallRequest> {
+        match self {
+            Self::Get => Some(SmallRequest::Get),
+            Self::Put => Some(SmallRequest::Put),
             _ => None,
         }
     }
@@ -251,6 +266,7 @@ impl fmt::Display for Strategy {
             }
             Self::NoWatches => "no-watches",
             Self::NoLists => "no-lists",
+            Self::Loads => "loads",
             Self::GoClient(client) => return write!(f, "{client}"),
             Self::Selector(selector) => return write!(f, "selector:{selector}"),
         })
@@ -279,6 +295,7 @@ impl FromStr for Strategy {
             "read-your-write" => Self::ReadYourWrite,
             "no-watches" => Self::NoWatches,
             "no-lists" => Self::NoLists,
+            "loads" => Self::Loads,
             _ => match name.split_once(':') {
                 Some(("paged", size)) => Self::Paged(
                     size.parse()

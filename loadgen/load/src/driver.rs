@@ -3,12 +3,17 @@
 //! - [`closed`]: lists in rounds, by a fixed number of clients
 //! - [`calls`]: small requests, by clients that wait or on a schedule; `lane`: one connection's
 //!   share of them; [`run`]: what one run of them came to
-//! - [`open`]: the clock of that schedule
+//! - [`lists`]: lists beside other loads, by clients that wait or on a schedule
+//! - [`deliveries`]: watchers, and how long after its write each event came
+//! - [`open`]: the clock of the schedule of small requests; `alarm`: its timer
 //! - [`watch_workers`]: workers that watch; [`writers`]: what they watch being written
 
+mod alarm;
 pub mod calls;
 pub mod closed;
+pub mod deliveries;
 mod lane;
+pub mod lists;
 pub mod open;
 pub mod run;
 pub mod watch_workers;

@@ -1,13 +1,16 @@
 //! What is done to a target.
 //!
 //! - [`list`]: the ways to list everything, one file each, behind one trait
-//! - [`requests`]: small requests and the checks of their responses
+//! - [`requests`]: small requests and the checks of their responses; `transactions`: writes as
+//!   Kubernetes makes them; `own_keys`: keys that a connection creates and deletes
 //! - [`watch`]: many etcd watchers on few streams; [`watch_worker`]: one worker's watch of a
 //!   Kubernetes API
 //! - [`patch`]: changes of objects through a Kubernetes API
 
 pub mod list;
+pub(crate) mod own_keys;
 pub mod patch;
 pub mod requests;
+mod transactions;
 pub mod watch;
 pub mod watch_worker;

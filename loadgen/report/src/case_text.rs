@@ -153,6 +153,8 @@ pub fn notes(case: &Case) -> Vec<String> {
     let mut notes = warnings(case);
     match &case.shards {
         Some(shards) => notes.extend(shared(case, shards)),
+        // What several loads did is in a table of its own.
+        None if !case.loads.is_empty() => {}
         None => notes.extend(pace(case)),
     }
     notes.extend(case.saturation.iter().map(saturation));

@@ -8,7 +8,8 @@
 //!   shown; `history`: how often each was met before
 //! - [`compare`]: two results side by side
 //! - [`draw`]: a result drawn into its folder: [`charts`], `page`
-//! - [`terminal`]: the table of a result, made of [`case_text`], [`warm_up`] and [`machine`]
+//! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`]
+//!   and [`machine`]
 //! - [`quantity`]: numbers with their units
 
 pub mod case_text;
@@ -17,6 +18,7 @@ pub mod compare;
 pub mod draw;
 mod history;
 pub mod latency;
+pub mod load_table;
 pub mod machine;
 mod page;
 pub mod quantity;

@@ -6,6 +6,7 @@ use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 
 use crate::case_text::{Row, TITLES};
+use crate::load_table::{self, LoadRow};
 use crate::history::History;
 use crate::quantity::Quantity;
 use crate::result::{Case, DataSet, Outcome, Report, ServerSetup};
@@ -122,6 +123,9 @@ struct Section<'a> {
     name: &'a str,
     about: String,
     rows: Vec<Row>,
+    /// Loads that ran together.
+    load_titles: [&'static str; load_table::TITLES.len()],
+    loads: Vec<LoadRow>,
     /// Below the table.
     lines: Vec<String>,
     refused: Vec<(String, &'a str)>,
@@ -231,6 +235,8 @@ impl<'a> Section<'a> {
                 Quantity::bytes(data_set.bytes)
             ),
             rows: cases().map(Row::of).collect(),
+            load_titles: load_table::TITLES,
+            loads: load_table::rows(cases()),
             lines: [crate::machine::line(cases()), super::warm_up::line(cases())]
                 .into_iter()
                 .flatten()

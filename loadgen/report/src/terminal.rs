@@ -7,6 +7,7 @@ use comfy_table::{
 };
 
 use crate::case_text::{FIRST_LIST, NOTES, Row, SOCKETS, TITLES};
+use crate::load_table::{self, LoadRow};
 use crate::quantity::Quantity;
 use crate::result::{DataSet, Report};
 use crate::threshold_table::{self, BarTable};
@@ -104,11 +105,60 @@ fn data_set_text(
     for (note, n) in notes.iter().zip(1..) {
         writeln!(text, "[{n}] {note}")?;
     }
+    loads_text(&load_table::rows(cases()), width, text);
     let lines = [machine::line(cases()), warm_up::line(cases())];
     for line in lines.into_iter().flatten() {
         writeln!(text, "{line}")?;
     }
     Ok(())
+}
+
+/// The loads that ran together, where there are any.
+fn loads_text(rows: &[LoadRow], width: Option<u16>, text: &mut String) {
+    if rows.is_empty() {
+        return;
+    }
+    let last = load_table::TITLES.len() - 1;
+    let mut table = Table::new();
+    table
+        .load_style(STYLE)
+        .set_header(&load_table::TITLES[..last]);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    let mut notes: Vec<&String> = Vec::new();
+    for row in rows {
+        let mut cells = row.cells[..last].to_vec();
+        let note = &row.cells[last];
+        if !note.is_empty() {
+            notes.push(note);
+            cells[2] = format!("{} [{}]", cells[2], letters(notes.len()));
+        }
+        table.add_row(cells);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if at >= load_table::FIRST_NUMBER {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    text.push_str(&format!("Loads that ran together:\n{}\n", table.trim_fmt()));
+    for (note, n) in notes.iter().zip(1..) {
+        text.push_str(&format!("[{}] {note}\n", letters(n)));
+    }
+}
+
+/// The nth mark of a note, from 1: a, b, … z, aa, …, since numbers mark the notes of cases.
+fn letters(mut n: usize) -> String {
+    let mut mark = Vec::new();
+    while n > 0 {
+        n -= 1;
+        mark.insert(0, b'a' + (n % 26) as u8);
+        n /= 26;
+    }
+    String::from_utf8_lossy(&mark).into_owned()
 }
 
 /// Its cells are sentences rather than numbers, so it is folded in a terminal only.

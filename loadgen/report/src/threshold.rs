@@ -216,7 +216,7 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// The number at a path of a case, as `report.json` has it.
+/// The number at a path of a case, as `report.json` has it: `latency_ms.p50`, or `loads.puts.latency_ms.p99` of a load.
 #[must_use]
 pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
     value_at(case, metric)
@@ -225,7 +225,11 @@ pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
 /// What `report.json` has at a path of a case.
 fn value_at<T: DeserializeOwned>(case: &Case, path: &str) -> Option<T> {
     let json = serde_json::to_value(case).ok()?;
-    let value = path.split('.').try_fold(&json, |at, name| at.get(name))?;
+    let value = path.split('.').try_fold(&json, |at, name| match at {
+        // Elements, such as loads, are found by their names.
+        Value::Array(elements) => elements.iter().find(|element| element["name"] == name),
+        _ => at.get(name),
+    })?;
     serde_json::from_value(value.clone()).ok()
 }
 
@@ -237,7 +241,11 @@ pub fn is_metric(metric: &str) -> bool {
     };
     let mut at = &schema["$defs"]["Case"];
     for name in metric.split('.') {
-        at = resolved(&schema, &at["properties"][name]);
+        at = match at["type"] == "array" {
+            // Any name may be that of an element.
+            true => resolved(&schema, &at["items"]),
+            false => resolved(&schema, &at["properties"][name]),
+        };
     }
     let kind = &at["type"];
     let is_number = |kind: &Value| kind == "number" || kind == "integer";

@@ -37,7 +37,7 @@ impl BarTable {
         let Some(first) = report.bars.first() else {
             return Self::default();
         };
-        let mut titles: Vec<String> = ["bar", "row", &first.target, "limit", "met"]
+        let mut titles: Vec<String> = ["threshold", "case", &first.target, "limit", "met"]
             .map(str::to_owned)
             .into();
         titles.extend(first.others.iter().map(|other| other.target.clone()));

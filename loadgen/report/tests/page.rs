@@ -84,7 +84,7 @@ fn the_page_fits_its_window_and_asks_for_nothing() {
         let opened = browser.open(&folder.path().join("report.html"), width, SCRIPT);
         assert_eq!(faults(width, &opened), Vec::<String>::new(), "{width} px");
         let headings = [
-            "Bars",
+            "Thresholds",
             "pods-150k",
             "How each number was made",
             "Environment",

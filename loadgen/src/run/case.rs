@@ -11,6 +11,7 @@
 //!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
 //! - [`requests`]: small requests, in a closed or an open loop; [`saturation`]: the highest rate of them that keeps an
 //!   objective
+//! - [`loads`]: several loads together
 //! - [`delivery`]: puts that must reach watchers
 //! - [`beside`]: loads that run beside the row
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use load::driver::writers::WriteError;
 use load::endpoint::Reach;
-use load::operation::list::ListError;
+use load::operation::list::{ListError, Row};
 use measure::ProcessError;
 use report::result::histogram_log::TaggedHistogram;
 use report::result::series::Series;
@@ -40,6 +41,7 @@ mod baseline;
 mod beside;
 mod delivery;
 mod lists;
+mod loads;
 mod meter;
 mod programs;
 mod requests;
@@ -114,7 +116,7 @@ impl RowRun<'_> {
             &self.data_set,
             &self.target.name,
             self.tier,
-            &self.strategy().to_string(),
+            &self.spec.strategy_text(),
             Outcome::Measured,
         );
         case.row = self.spec.name();
@@ -178,13 +180,22 @@ impl RowRun<'_> {
 
     async fn on(&self, running: &mut Running, measured: &mut Measured) -> Result<(), Early> {
         let mut row = self.row();
-        if let Some(reason) = target::refused(&row, running) {
+        let refused = target::refused(&row, running);
+        if let Some(reason) = refused.or_else(|| self.refused_list(&row, running)) {
             return Err(Early::NotApplicable(reason));
         }
-        measured.case.encoding = Some(target::encoding(&row, running).to_owned());
+        // What a case of several loads is about are its lists, where it has any.
+        let lists: Vec<Row> = match self.strategy().shape() {
+            Shape::List => vec![row.clone()],
+            _ => self.lists_of_case(&row).collect(),
+        };
+        let shown = lists.first().unwrap_or(&row);
+        measured.case.encoding = Some(target::encoding(shown, running).to_owned());
         measured.case.served_from = target::served_from(&row);
-        if self.tier == Tier::Etcd && self.strategy().shape() == Shape::List {
-            self.probe(&row, running).await?;
+        if self.tier == Tier::Etcd {
+            for list in &lists {
+                self.probe(list, running).await?;
+            }
         }
         self.check_fits()?;
         let mut verifier = self.load(running, measured).await?;
@@ -227,6 +238,13 @@ impl RowRun<'_> {
             }
             // A scenario that measures nothing has been refused.
             Shape::Idle => Ok(()),
+            Shape::Loads => match &self.spec.case {
+                Some(case) => {
+                    self.loads(case, &reach, verifier, running, measured)
+                        .await
+                }
+                None => Err(Early::Failed("a case without loads".to_owned())),
+            },
         };
         // Also where the row has failed: the loads' own errors may say why.
         measured.case.beside = loads.stop().await;

@@ -88,6 +88,7 @@ impl Plan {
             duration: args.duration,
             saturate,
             strategies: (!strategies.is_empty()).then_some(strategies),
+            cases: (!args.cases.is_empty()).then(|| args.cases.clone()),
         };
         let mut scenarios = match &args.prefix {
             Some(prefix) => vec![prefix_scenario(prefix)?],

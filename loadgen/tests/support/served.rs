@@ -73,6 +73,15 @@ impl Served {
         Self { child, url }
     }
 
+    /// Lets nothing of it run for so long.
+    pub(crate) fn stall(&self, time: Duration) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
+        let signal = |signal| nix::sys::signal::kill(pid, signal).expect("it runs");
+        signal(nix::sys::signal::SIGSTOP);
+        thread::sleep(time);
+        signal(nix::sys::signal::SIGCONT);
+    }
+
     /// POSTs an object in JSON.
     pub(crate) fn post(&self, path: &str, object: &Value) {
         self.ask(Method::POST, path, object.to_string());

@@ -2,6 +2,8 @@
 
 use rand_xoshiro::rand_core::Rng;
 
+use crate::random::uniform;
+
 /// A sampler by rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate
 /// variates from monotone discrete distributions", TOMACS 6 (3), 1996. It integrates the hat
 /// h(x) = x^−q, inverts the integral, and rejects at most a few percent.
@@ -43,11 +45,6 @@ impl Zipf {
             }
         }
     }
-}
-
-/// 53 random bits as a number in (0, 1].
-pub(super) fn uniform(random: &mut impl Rng) -> f64 {
-    ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
 /// h(x) = x^−q.

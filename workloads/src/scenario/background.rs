@@ -93,7 +93,7 @@ impl Background {
                     && (*strategy == Strategy::Put || self.keys == Keys::DataSet)
             }
             Shape::Idle => self.rate.is_none() && self.watchers.is_some(),
-            Shape::Delivery | Shape::Shards | Shape::ShardedWatch => false,
+            Shape::Delivery | Shape::Shards | Shape::ShardedWatch | Shape::Loads => false,
         };
         if !fits {
             return Err(format!(

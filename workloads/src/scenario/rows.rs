@@ -11,6 +11,7 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::case::CaseSpec;
 use super::saturate::Saturate;
 use super::units::{ByteSize, duration_text};
 use crate::arrivals::Profile;
@@ -195,6 +196,19 @@ pub struct RowSpec {
     /// Names of the [`super::Background`] loads that run meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
+    /// The case of several loads that this row stands for; `strategy` is then [`Strategy::Loads`].
+    #[serde(skip)]
+    pub case: Option<CaseSpec>,
+}
+
+impl From<&CaseSpec> for RowSpec {
+    fn from(case: &CaseSpec) -> Self {
+        Self {
+            server: case.server.clone(),
+            case: Some(case.clone()),
+            ..Strategy::Loads.into()
+        }
+    }
 }
 
 impl From<Strategy> for RowSpec {
@@ -223,6 +237,7 @@ impl From<Strategy> for RowSpec {
             reshard: None,
             server: Vec::new(),
             beside: Vec::new(),
+            case: None,
         }
     }
 }
@@ -231,12 +246,24 @@ impl RowSpec {
     /// The name by which bars refer to the row: its strategy and its own options, as `stream/5-clients/beside-lists`.
     #[must_use]
     pub fn name(&self) -> String {
+        if let Some(case) = &self.case {
+            return case.name.clone();
+        }
         let mut name = self.strategy.to_string();
         for option in self.options() {
             name.push('/');
             name.push_str(&option);
         }
         name
+    }
+
+    /// What its case calls its strategy: the name of a case of several loads.
+    #[must_use]
+    pub fn strategy_text(&self) -> String {
+        match &self.case {
+            Some(case) => case.name.clone(),
+            None => self.strategy.to_string(),
+        }
     }
 
     /// When its small requests are sent, where that is on a schedule; `rate` is the scenario's own.
@@ -426,6 +453,14 @@ impl Rows {
         self.etcd.iter_mut().chain(&mut self.kube)
     }
 
+    /// Has these cases, and no others, behind the rows that are none.
+    pub(super) fn set_cases(&mut self, cases: &[CaseSpec]) {
+        for (tier, rows) in [(Tier::Etcd, &mut self.etcd), (Tier::Kube, &mut self.kube)] {
+            rows.retain(|row| row.case.is_none());
+            rows.extend(cases.iter().filter(|case| case.tier == tier).map(RowSpec::from));
+        }
+    }
+
     /// Of these strategies, in this order: the rows that are there, and a plain row where none is.
     pub(super) fn only(&self, strategies: &[Strategy]) -> Self {
         let on = |tier| {
@@ -486,6 +521,9 @@ impl Rows {
                         "`{name}` measures nothing by itself: it is for [[background]]"
                     ));
                 }
+                if row.strategy == Strategy::Loads && row.case.is_none() {
+                    return Err(format!("`{name}` is no row: cases are written as [[case]]"));
+                }
                 row.check(tier)?;
                 if names.contains(&name) {
                     return Err(format!(
@@ -521,7 +559,9 @@ mod written {
     }
 
     pub(super) fn serialize<S: Serializer>(rows: &[RowSpec], to: S) -> Result<S::Ok, S::Error> {
-        let rows = rows.iter().map(|row| match row.strategy {
+        // A case is written as one.
+        let rows = rows.iter().filter(|row| row.case.is_none());
+        let rows = rows.map(|row| match row.strategy {
             strategy if *row == RowSpec::from(strategy) => NameOrTable::Name(strategy),
             _ => NameOrTable::Table(row),
         });

@@ -175,6 +175,12 @@ impl Clients {
         Ok(Self { jobs })
     }
 
+    /// How many they are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// One client does `job`, and the others nothing.
     pub async fn ask(&self, client: usize, job: Job) -> Done {
         let (done, answer) = oneshot::channel();

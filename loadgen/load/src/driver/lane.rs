@@ -11,12 +11,16 @@ use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
 
 use super::open::Lane;
-use super::run::{DRAIN_WITHIN, Run, Tally};
+use super::run::{DRAIN_WITHIN, Run, Tally, Written};
 use crate::arrivals::Pace;
-use crate::operation::requests::Calls;
+use crate::operation::own_keys::OwnKeys;
+use crate::operation::requests::{CallError, Calls, Planned};
 
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the rate, and only memory fills.
 const OUTSTANDING: usize = 20_000;
+
+/// How often a transaction is sent again whose key had changed.
+const MOST_RETRIES: u32 = 100;
 
 /// Numbers of operations that a run has to itself: the plan of a run does not depend on how many
 /// operations earlier ones ended.
@@ -55,7 +59,9 @@ impl Source {
 /// A request that waits for its answer; its token is its place.
 #[derive(Debug, Clone, Copy)]
 struct Outstanding {
-    object: usize,
+    planned: Planned,
+    /// How often it was sent again, since its key had changed.
+    retries: u32,
     intended: Duration,
     sent: Duration,
 }
@@ -81,9 +87,14 @@ pub(super) struct Driver<'a> {
     given_up: &'a Cell<bool>,
     next: u64,
     step: u64,
+    /// Its number among all connections of all runs of these clients: what its own keys are told apart by.
+    number: u64,
+    own_keys: OwnKeys,
     outstanding: Vec<Outstanding>,
     /// Places of `outstanding` that can be used again.
     free: Vec<u64>,
+    /// Places of transactions that are to be sent again.
+    conflicts: Vec<u64>,
     tally: Tally,
     source: Source,
     lane: &'a Lane,
@@ -113,8 +124,11 @@ impl<'a> Driver<'a> {
             // Lanes take turns in numbering, so that no two send the same operation.
             next: place.part * OPERATIONS_OF_A_RUN + place.number,
             step: place.lanes,
+            number: place.part * place.lanes + place.number,
+            own_keys: OwnKeys::default(),
             outstanding: Vec::new(),
             free: Vec::new(),
+            conflicts: Vec::new(),
             tally: Tally::default(),
             source,
             lane,
@@ -150,6 +164,10 @@ impl<'a> Driver<'a> {
     }
 
     fn send_due(&mut self, connection: &mut CallConnection) -> Result<(), EtcdError> {
+        for token in std::mem::take(&mut self.conflicts) {
+            let planned = self.outstanding[token as usize].planned;
+            self.calls.send(connection, planned, self.number, token)?;
+        }
         loop {
             if self.is_over() {
                 self.lane.set_due(None);
@@ -174,7 +192,8 @@ impl<'a> Driver<'a> {
                 }
             };
             let request = Outstanding {
-                object: self.calls.object_of(self.next),
+                planned: self.calls.operation(self.next, &mut self.own_keys),
+                retries: 0,
                 intended,
                 sent: now,
             };
@@ -189,7 +208,8 @@ impl<'a> Driver<'a> {
                     self.outstanding.len() as u64 - 1
                 }
             };
-            self.calls.send(connection, request.object, token)?;
+            self.calls
+                .send(connection, request.planned, self.number, token)?;
             self.tally.overrun |= self.in_flight() >= OUTSTANDING;
         }
     }
@@ -205,14 +225,30 @@ impl<'a> Driver<'a> {
             outstanding,
             free,
             tally,
+            conflicts,
             source,
+            number,
+            own_keys,
             ..
         } = self;
         connection.poll_turn(cx, &mut |done| {
             let token = done.token;
-            let request = outstanding[token as usize];
-            free.push(token);
             let received = done.received.saturating_duration_since(*begun);
+            let request = &mut outstanding[token as usize];
+            let kind = request.planned.request();
+            let mut checked = calls.check(request.planned, *number, done);
+            if checked.as_ref().is_ok_and(|checked| checked.conflict) {
+                tally.conflicts += 1;
+                if calls.is_mixed() {
+                    tally.kind(kind).conflicts += 1;
+                }
+                if request.retries < MOST_RETRIES {
+                    request.retries += 1;
+                    return conflicts.push(token);
+                }
+                checked = Err(CallError::Contended);
+            }
+            free.push(token);
             let is_open = match source {
                 Source::Closed { idle } => {
                     *idle += 1;
@@ -220,17 +256,33 @@ impl<'a> Driver<'a> {
                 }
                 Source::Open { .. } => true,
             };
-            match calls.check(request.object, done) {
-                Ok(()) => {
-                    tally.requests += 1;
-                    let latency = received.saturating_sub(request.intended);
-                    tally.latency.record(latency);
-                    if is_open {
-                        let service = received.saturating_sub(request.sent);
-                        tally.service.record(service);
+            let checked = match checked {
+                Ok(checked) => checked,
+                Err(error) => {
+                    if calls.is_mixed() {
+                        tally.kind(kind).failed();
                     }
+                    return tally.failed(1, error.to_string());
                 }
-                Err(error) => tally.failed(1, error.to_string()),
+            };
+            tally.requests += 1;
+            let latency = received.saturating_sub(request.intended);
+            tally.latency.record(latency);
+            if is_open {
+                let service = received.saturating_sub(request.sent);
+                tally.service.record(service);
+            }
+            if calls.is_mixed() {
+                tally.kind(kind).ended(latency);
+            }
+            if let (Planned::Own(key), Some(revision)) = (request.planned, checked.created_at) {
+                own_keys.created(key.number, revision);
+            }
+            if let (true, Some(revision)) = (calls.keeps_writes(), checked.rewritten_at) {
+                tally.writes.push(Written {
+                    revision,
+                    intended: *begun + request.intended,
+                });
             }
         })
     }

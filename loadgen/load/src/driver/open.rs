@@ -10,14 +10,13 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use tokio::io::unix::AsyncFd;
 use tokio::task::yield_now;
+
+use super::alarm::Alarm;
 
 /// What a clock does until the next request is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +26,6 @@ pub enum Waiting {
     /// Polls, late by a few microseconds. Only for a generator with a CPU that no server may use: it takes all of it.
     Spin,
 }
-
-/// The longest that a timer is set for. A schedule may have its next request in a year.
-const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// One sender's share of the schedule, as the clock sees it.
 #[derive(Debug, Default)]
@@ -66,20 +62,10 @@ impl Lane {
     }
 }
 
-/// A timer whose expiry a runtime can wait for.
-#[derive(Debug)]
-struct Timer(TimerFd);
-
-impl AsRawFd for Timer {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
-    }
-}
-
 /// Wakes lanes when their requests are due. Lives in the task that drives them.
 #[derive(Debug)]
 pub(super) struct Clock {
-    timer: AsyncFd<Timer>,
+    alarm: Alarm,
     waiting: Waiting,
     begun: Instant,
     lanes: Vec<Rc<Lane>>,
@@ -101,16 +87,8 @@ impl Clock {
         lanes: Vec<Rc<Lane>>,
         stall: Rc<Cell<Duration>>,
     ) -> io::Result<Self> {
-        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-        let timer = Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
-        #[expect(
-            deprecated,
-            reason = "its successor is unsafe: the promise that it asks for is that a descriptor \
-                      stays open as long as its owner, which `TimerFd` keeps"
-        )]
-        let timer = AsyncFd::new(timer)?;
         Ok(Self {
-            timer,
+            alarm: Alarm::new()?,
             waiting,
             begun,
             lanes,
@@ -141,11 +119,10 @@ impl Clock {
             if let Some(next) = next
                 && self.set_to != Some(next)
             {
-                self.set(next.saturating_sub(now))?;
+                self.alarm.set(next.saturating_sub(now))?;
                 self.set_to = Some(next);
             }
-            // Nothing is read from it: setting the timer again takes back its expiry.
-            ready!(self.timer.poll_read_ready(cx))?.clear_ready();
+            ready!(self.alarm.poll_expired(cx))?;
         }
     }
 
@@ -174,14 +151,6 @@ impl Clock {
             Waiting::Sleep => self.set_to.take_if(|due| *due <= now),
             Waiting::Spin => Some(self.left),
         }
-    }
-
-    /// Sets the timer to expire once, in `wait` (in a nanosecond at least: zero would disarm it).
-    fn set(&self, wait: Duration) -> io::Result<()> {
-        let wait = wait.clamp(Duration::from_nanos(1), LONGEST);
-        let timer = &self.timer.get_ref().0;
-        timer.set(Expiration::OneShot(wait.into()), TimerSetTimeFlags::empty())?;
-        Ok(())
     }
 }
 

@@ -1,9 +1,10 @@
 //! One run of small requests: what was ordered, and what it came to.
 
-use std::collections::HashMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
+use workloads::SmallRequest;
 
 use super::open::Waiting;
 use crate::arrivals::Pace;
@@ -34,6 +35,12 @@ pub struct Tally {
     pub requests: u64,
     /// Requests that failed, were answered wrongly, or not at all.
     pub errors: u64,
+    /// Transactions that wrote nothing, since the key had changed, and were sent again: the time of the request goes on.
+    pub conflicts: u64,
+    /// Each kind by itself, where the load is a mix.
+    pub kinds: BTreeMap<SmallRequest, KindTally>,
+    /// What was written to the data set, where that is kept.
+    pub writes: Vec<Written>,
     /// Error texts and how often each was seen.
     pub error_counts: HashMap<String, u64>,
     /// Set when the target fell so far behind that sending was given up.
@@ -52,10 +59,20 @@ impl Tally {
         self.lag.add(&other.lag);
         self.requests += other.requests;
         self.errors += other.errors;
+        self.conflicts += other.conflicts;
+        for (kind, other) in &other.kinds {
+            self.kind(*kind).add(other);
+        }
+        self.writes.extend_from_slice(&other.writes);
         self.overrun |= other.overrun;
         for (text, count) in &other.error_counts {
             *self.error_counts.entry(text.clone()).or_default() += count;
         }
+    }
+
+    /// What is counted of requests of one kind.
+    pub(super) fn kind(&mut self, kind: SmallRequest) -> &mut KindTally {
+        self.kinds.entry(kind).or_default()
     }
 
     /// Of a run that could not begin, or whose thread is gone.
@@ -71,4 +88,45 @@ impl Tally {
         self.errors += count;
         *self.error_counts.entry(text).or_default() += count;
     }
+}
+
+/// What the requests of one kind came to, in a mix.
+#[derive(Debug, Clone, Default)]
+pub struct KindTally {
+    /// As [`Tally::latency`].
+    pub latency: LatencyHistogram,
+    /// As [`Tally::requests`].
+    pub requests: u64,
+    /// As [`Tally::errors`].
+    pub errors: u64,
+    /// As [`Tally::conflicts`].
+    pub conflicts: u64,
+}
+
+impl KindTally {
+    pub(super) fn ended(&mut self, latency: Duration) {
+        self.requests += 1;
+        self.latency.record(latency);
+    }
+
+    pub(super) fn failed(&mut self) {
+        self.requests += 1;
+        self.errors += 1;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.latency.add(&other.latency);
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.conflicts += other.conflicts;
+    }
+}
+
+/// A write that was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Its revision.
+    pub revision: i64,
+    /// When it was to be sent.
+    pub intended: Instant,
 }

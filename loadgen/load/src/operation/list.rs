@@ -76,7 +76,8 @@ impl Row {
             | Strategy::ClientFiltered(_)
             | Strategy::WatchSharded(_)
             | Strategy::WatchClientFiltered(_)
-            | Strategy::NoWatches => return Err(self.lists_nothing()),
+            | Strategy::NoWatches
+            | Strategy::Loads => return Err(self.lists_nothing()),
         })
     }
 
@@ -104,7 +105,8 @@ impl Row {
             | Strategy::Watch
             | Strategy::WatchSharded(_)
             | Strategy::WatchClientFiltered(_)
-            | Strategy::NoWatches => return Err(self.lists_nothing()),
+            | Strategy::NoWatches
+            | Strategy::Loads => return Err(self.lists_nothing()),
         };
         kube::connect(self, to, exchange, query).await
     }

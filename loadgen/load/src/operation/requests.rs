@@ -1,15 +1,19 @@
-//! Small requests of one kind, made before they are sent and checked when they are answered.
+//! Small requests of one kind or of a mix of them: what operation n sends, and whether its response
+//! is right.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use etcd_api::client::calls::{CallConnection, Completion, Rpc, put_answer, range_answer};
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
-use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, TxnRequest};
 use workloads::keys::Picker;
-use workloads::{DataSet, Distribution, Strategy};
+use workloads::{DataSet, Distribution, Mix, SmallRequest};
+
+use super::own_keys::{OwnKey, OwnKeys};
+use super::transactions;
 
 /// Objects that requests are about, at most: more would only fill the generator's memory.
 const OBJECTS: u64 = 10_000;
@@ -43,6 +47,27 @@ pub enum CallError {
         /// Revision that was read afterwards.
         found: i64,
     },
+    /// A count that is not that of the data set.
+    #[error("{found} keys were counted where {written} were written")]
+    Miscounted {
+        /// What was answered.
+        found: i64,
+        /// How many there are.
+        written: i64,
+    },
+    /// A transaction on a key that nobody else writes, and that did not find it as it was left.
+    #[error("a {request} of {key} was refused: the key is at revision {found}")]
+    Refused {
+        /// What it was to do.
+        request: SmallRequest,
+        /// Its key.
+        key: String,
+        /// The key's revision; 0 where it is not there, or was not read.
+        found: i64,
+    },
+    /// A transaction that never found its key as it had been read.
+    #[error("a key that changed each time before it could be updated")]
+    Contended,
     /// A write that did not get a later revision than the data before it.
     #[error("a put was answered with revision {revision}, and the data is at {after} already")]
     Stale {
@@ -53,198 +78,365 @@ pub enum CallError {
     },
 }
 
-/// What a small request does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// Reads a single key.
-    Get,
-    /// Writes an object.
-    Put,
+/// What the requests of a load are about.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// The objects.
+    pub data: &'a DataSet,
+    /// What their keys begin with.
+    pub root: &'a str,
+    /// What keys begin with that requests create.
+    pub own_root: &'a str,
+    /// How objects are picked.
+    pub keys: Distribution,
+    /// The revision that the data has before.
+    pub after: i64,
+    /// From which operations and arrivals follow.
+    pub seed: u64,
 }
 
-impl Call {
-    /// What the requests of a strategy do; `None` where it makes no small requests.
+impl<'a> About<'a> {
+    /// Objects of a data set below `root`, each with the same probability.
     #[must_use]
-    pub fn of(strategy: Strategy) -> Option<Self> {
-        match strategy {
-            Strategy::Get => Some(Self::Get),
-            Strategy::Put => Some(Self::Put),
-            Strategy::Unary
-            | Strategy::UnaryIncremental
-            | Strategy::Stream
-            | Strategy::FanOut
-            | Strategy::Watch
-            | Strategy::Paged(_)
-            | Strategy::Cached
-            | Strategy::Consistent
-            | Strategy::Exact
-            | Strategy::WatchList
-            | Strategy::Selector(_)
-            | Strategy::ReadYourWrite
-            | Strategy::Sharded(_)
-            | Strategy::ClientFiltered(_)
-            | Strategy::WatchSharded(_)
-            | Strategy::WatchClientFiltered(_)
-            | Strategy::NoWatches
-            | Strategy::NoLists
-            | Strategy::GoClient(_) => None,
+    pub fn new(data: &'a DataSet, root: &'a str) -> Self {
+        Self {
+            data,
+            root,
+            own_root: "/created/",
+            keys: Distribution::Uniform,
+            after: 0,
+            seed: data.spec().seed,
         }
     }
 }
 
-/// The requests of one row. Cheap to share between threads.
+/// The requests of one load. Cheap to share between threads.
 #[derive(Debug)]
 pub struct Calls {
-    requests: Requests,
-    objects: Vec<(Bytes, Bytes)>,
+    mix: Mix,
+    objects: Vec<Object>,
+    /// The interval of all objects, and how many keys it has.
+    all: RangeRequest,
+    count: i64,
+    own_root: String,
     seed: u64,
     picker: Picker,
     /// Revision of the data before any of these requests.
     after: i64,
-    /// Of each object, the latest revision that a put of it was answered with; 0 where none was.
-    written: Vec<AtomicI64>,
+    /// Whether what was written is kept, to be held against events.
+    keeps_writes: bool,
 }
 
+/// An object that requests are about.
 #[derive(Debug)]
-enum Requests {
-    Get(Vec<RangeRequest>),
-    Put(Vec<PutRequest>),
+struct Object {
+    get: RangeRequest,
+    put: PutRequest,
+    /// The latest revision that a write of it was acknowledged with; 0 where none was.
+    written: AtomicI64,
+    /// The latest revision that was seen of it, with which updates compare; 0 where none was.
+    seen: AtomicI64,
+}
+
+/// What a request is: of an object of the data set, or of a key of its connection's own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Planned {
+    /// The number of the object.
+    Object(SmallRequest, usize),
+    /// A key to create or to delete.
+    Own(OwnKey),
+}
+
+impl Planned {
+    /// What it does.
+    pub(crate) fn request(self) -> SmallRequest {
+        match self {
+            Self::Object(request, _) => request,
+            Self::Own(key) => key.request,
+        }
+    }
+}
+
+/// What came of a request that was answered rightly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Checked {
+    /// The revision that it wrote an object of the data set at.
+    pub(crate) rewritten_at: Option<i64>,
+    /// The revision that it created a key at.
+    pub(crate) created_at: Option<i64>,
+    /// It wrote nothing: the key had changed since it was read.
+    pub(crate) conflict: bool,
 }
 
 impl Calls {
-    /// Makes requests for single keys of `data` below `root`, picked by `keys`. `after` is the
-    /// revision that the data has.
+    /// Makes the requests of a mix.
     #[must_use]
-    pub fn new(
-        call: Call,
-        data: &DataSet,
-        root: &str,
-        keys: Distribution,
-        after: i64,
-    ) -> Arc<Self> {
-        let count = data.len().min(OBJECTS);
-        let objects: Vec<(Bytes, Bytes)> = (0..count)
-            .map(|i| {
-                // Spread over the whole set, not its beginning.
-                let i = i * (data.len() / count);
-                let mut key = root.as_bytes().to_vec();
-                data.write_key(i, &mut key);
-                (key.into(), data.value(i))
-            })
-            .collect();
-        let all = objects.iter();
-        let requests = match call {
-            Call::Put => Requests::Put(
-                all.map(|(key, value)| PutRequest {
-                    key: key.clone(),
-                    value: value.clone(),
-                    ..PutRequest::default()
-                })
-                .collect(),
-            ),
-            Call::Get => Requests::Get(
-                all.map(|(key, _)| RangeRequest {
-                    key: key.clone(),
-                    ..RangeRequest::default()
-                })
-                .collect(),
-            ),
-        };
-        Arc::new(Self {
-            requests,
-            written: objects.iter().map(|_| AtomicI64::new(0)).collect(),
-            objects,
-            seed: data.spec().seed,
-            picker: keys.over(data.spec().seed, count),
+    pub fn new(mix: impl Into<Mix>, about: About<'_>) -> Self {
+        let About {
+            data,
+            root,
+            own_root,
+            keys,
             after,
-        })
+            seed,
+        } = about;
+        let count = data.len().min(OBJECTS);
+        let objects = (0..count).map(|i| {
+            // Spread over the whole set, not its beginning.
+            let i = i * (data.len() / count);
+            let mut key = root.as_bytes().to_vec();
+            data.write_key(i, &mut key);
+            Object::new(key.into(), data.value(i))
+        });
+        let prefix = format!("{root}{}", data.prefix()).into_bytes();
+        Self {
+            mix: mix.into(),
+            objects: objects.collect(),
+            all: RangeRequest {
+                range_end: prefix_end(&prefix).into(),
+                key: prefix.into(),
+                count_only: true,
+                ..RangeRequest::default()
+            },
+            count: data.len().cast_signed(),
+            own_root: own_root.to_owned(),
+            seed,
+            picker: keys.over(seed, count),
+            after,
+            keeps_writes: false,
+        }
     }
 
-    /// Seed of the data set, from which operations and arrivals follow.
+    /// The same requests, with what they write kept.
+    #[must_use]
+    pub fn keeping_writes(self) -> Self {
+        Self {
+            keeps_writes: true,
+            ..self
+        }
+    }
+
+    /// Whether what was written is kept.
+    pub(crate) fn keeps_writes(&self) -> bool {
+        self.keeps_writes
+    }
+
+    /// From which operations and arrivals follow.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Which object operation `n` is about.
-    #[must_use]
-    pub fn object_of(&self, n: u64) -> usize {
-        self.picker.object_of(n) as usize
+    /// Whether there are requests of several kinds.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.mix.requests().nth(1).is_some()
     }
 
-    /// Queues the request about an object under `token`.
-    ///
-    /// # Errors
-    /// When the connection has ended.
-    pub fn send(
-        &self,
-        connection: &mut CallConnection,
-        object: usize,
-        token: u64,
-    ) -> Result<(), EtcdError> {
-        match &self.requests {
-            Requests::Get(requests) => connection.send(Rpc::Range, &requests[object], token),
-            Requests::Put(requests) => connection.send(Rpc::Put, &requests[object], token),
+    /// What operation `n` is; a connection's own keys are `own`.
+    pub(crate) fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned {
+        let request = self.mix.request_of(self.seed, n);
+        match request.writes_own_keys() {
+            true => Planned::Own(own.next(request)),
+            false => Planned::Object(request, self.picker.object_of(n) as usize),
         }
     }
 
-    /// Checks the answer about an object: what was read is what was written, a write has a later revision.
+    /// Queues a request under `token`; keys of its own are those of connection number `lane`.
     ///
     /// # Errors
-    /// [`CallError`].
-    pub fn check(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
-        let message = done.answer?;
-        match &self.requests {
-            Requests::Get(_) => self.read(object, message).map(drop),
-            Requests::Put(_) => {
-                let revision = put_answer(message).ok_or(CallError::Malformed)?;
-                if revision <= self.after {
-                    return Err(CallError::Stale {
-                        revision,
-                        after: self.after,
-                    });
-                }
-                self.written[object].fetch_max(revision, Ordering::Relaxed);
-                Ok(())
+    /// When the connection has ended.
+    pub(crate) fn send(
+        &self,
+        connection: &mut CallConnection,
+        planned: Planned,
+        lane: u64,
+        token: u64,
+    ) -> Result<(), EtcdError> {
+        let (request, object) = match planned {
+            Planned::Object(request, object) => (request, &self.objects[object]),
+            Planned::Own(key) => {
+                let request = self.of_own_key(key, lane);
+                return connection.send(Rpc::Txn, &request, token);
+            }
+        };
+        match request {
+            SmallRequest::Get => connection.send(Rpc::Range, &object.get, token),
+            SmallRequest::GetSerializable => {
+                let get = RangeRequest {
+                    serializable: true,
+                    ..object.get.clone()
+                };
+                connection.send(Rpc::Range, &get, token)
+            }
+            SmallRequest::Count => connection.send(Rpc::Range, &self.all, token),
+            SmallRequest::Put => connection.send(Rpc::Put, &object.put, token),
+            SmallRequest::Update | SmallRequest::Create | SmallRequest::Delete => {
+                let PutRequest { key, value, .. } = object.put.clone();
+                let seen = object.seen.load(Ordering::Relaxed);
+                connection.send(Rpc::Txn, &transactions::update(key, value, seen), token)
             }
         }
     }
 
-    /// Reads every object that was put and checks that it is as new as the latest put of it that was acknowledged. Costs a
+    /// The transaction that creates or deletes a key of connection number `lane`.
+    fn of_own_key(&self, key: OwnKey, lane: u64) -> TxnRequest {
+        let OwnKey {
+            request,
+            number,
+            revision,
+        } = key;
+        let key = self.own_key(lane, number);
+        match request {
+            SmallRequest::Delete => transactions::delete(key.into(), revision),
+            _ => {
+                let like = &self.objects[number as usize % self.objects.len()];
+                transactions::create(key.into(), like.put.value.clone())
+            }
+        }
+    }
+
+    fn own_key(&self, lane: u64, number: u64) -> String {
+        format!("{}{lane}/{number:010}", self.own_root)
+    }
+
+    /// Checks a response: what was read is what was written, a write has a later revision, a transaction did
+    /// what it compared for.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) fn check(
+        &self,
+        planned: Planned,
+        lane: u64,
+        done: Completion<'_>,
+    ) -> Result<Checked, CallError> {
+        let message = done.answer?;
+        let (request, object) = match planned {
+            Planned::Object(request, object) => (request, object),
+            Planned::Own(key) => return self.check_own_key(key, lane, message),
+        };
+        match request {
+            SmallRequest::Get | SmallRequest::GetSerializable => {
+                self.read(object, message)?;
+                Ok(Checked::default())
+            }
+            SmallRequest::Count => {
+                let found = range_answer(message).ok_or(CallError::Malformed)?.count;
+                match found == self.count {
+                    true => Ok(Checked::default()),
+                    false => Err(CallError::Miscounted {
+                        found,
+                        written: self.count,
+                    }),
+                }
+            }
+            SmallRequest::Put => {
+                let revision = put_answer(message).ok_or(CallError::Malformed)?;
+                self.note_written(object, revision)
+            }
+            SmallRequest::Update | SmallRequest::Create | SmallRequest::Delete => {
+                let outcome = transactions::outcome(message).ok_or(CallError::Malformed)?;
+                match (outcome.succeeded, outcome.found) {
+                    (true, _) => self.note_written(object, outcome.revision),
+                    (false, 0) => Err(CallError::Altered {
+                        key: self.key(object),
+                    }),
+                    (false, found) => {
+                        self.objects[object].seen.fetch_max(found, Ordering::Relaxed);
+                        Ok(Checked {
+                            conflict: true,
+                            ..Checked::default()
+                        })
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_own_key(&self, key: OwnKey, lane: u64, message: &[u8]) -> Result<Checked, CallError> {
+        let outcome = transactions::outcome(message).ok_or(CallError::Malformed)?;
+        match (outcome.succeeded, key.request) {
+            (true, SmallRequest::Create) => Ok(Checked {
+                created_at: Some(outcome.revision),
+                ..Checked::default()
+            }),
+            (true, _) => Ok(Checked::default()),
+            // It was to be deleted before the server had created it.
+            (false, SmallRequest::Delete) if key.revision == 0 => Ok(Checked {
+                conflict: true,
+                ..Checked::default()
+            }),
+            (false, request) => Err(CallError::Refused {
+                request,
+                key: self.own_key(lane, key.number),
+                found: outcome.found,
+            }),
+        }
+    }
+
+    /// An object was written at this revision.
+    fn note_written(&self, object: usize, revision: i64) -> Result<Checked, CallError> {
+        if revision <= self.after {
+            return Err(CallError::Stale {
+                revision,
+                after: self.after,
+            });
+        }
+        let object = &self.objects[object];
+        object.written.fetch_max(revision, Ordering::Relaxed);
+        object.seen.fetch_max(revision, Ordering::Relaxed);
+        Ok(Checked {
+            rewritten_at: Some(revision),
+            ..Checked::default()
+        })
+    }
+
+    /// Whether updates compare with a revision that must be read first.
+    #[must_use]
+    pub fn compares(&self) -> bool {
+        self.mix.requests().any(|r| r == SmallRequest::Update)
+    }
+
+    /// Reads the revision of every object, as a client that updates has it from its cache. Costs a request per object; bounding
+    /// the wait is the caller's.
+    ///
+    /// # Errors
+    /// [`CallError`] of the first that is not there.
+    pub async fn learn(&self, config: &ClientConfig) -> Result<(), CallError> {
+        let all: Vec<usize> = (0..self.objects.len()).collect();
+        let keys_only = |object: usize| RangeRequest {
+            keys_only: true,
+            ..self.objects[object].get.clone()
+        };
+        let seen = |object: usize, done: Completion<'_>| {
+            let answer = range_answer(done.answer?).ok_or(CallError::Malformed)?;
+            let found = answer.object.ok_or_else(|| CallError::Altered {
+                key: self.key(object),
+            })?;
+            let seen = &self.objects[object].seen;
+            seen.fetch_max(found.mod_revision, Ordering::Relaxed);
+            Ok(())
+        };
+        read_each(config, &all, keys_only, seen).await
+    }
+
+    /// Reads every object that was written and checks that it is as new as the latest write of it that was acknowledged. Costs a
     /// request per object; bounding the wait is the caller's.
     ///
     /// # Errors
     /// [`CallError`] of the first that is not.
     pub async fn read_back(&self, config: &ClientConfig) -> Result<(), CallError> {
-        let put: Vec<usize> = (0..self.objects.len())
-            .filter(|&object| self.written[object].load(Ordering::Relaxed) > 0)
+        let written: Vec<usize> = (0..self.objects.len())
+            .filter(|&object| self.objects[object].written.load(Ordering::Relaxed) > 0)
             .collect();
-        let mut connection = CallConnection::connect(config, None).await?;
-        for objects in put.chunks(READ_AT_ONCE) {
-            for &object in objects {
-                let get = RangeRequest {
-                    key: self.objects[object].0.clone(),
-                    ..RangeRequest::default()
-                };
-                connection.send(Rpc::Range, &get, object as u64)?;
-            }
-            let mut checked = Ok(());
-            while connection.outstanding() > 0 {
-                let check = &mut |done: Completion<'_>| {
-                    if checked.is_ok() {
-                        checked = self.check_written(done.token as usize, done);
-                    }
-                };
-                connection.turn(check).await?;
-            }
-            checked?;
-        }
-        Ok(())
+        let get = |object: usize| self.objects[object].get.clone();
+        let check = |object, done: Completion<'_>| self.check_written(object, done);
+        read_each(config, &written, get, check).await
     }
 
     fn check_written(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
         let found = self.read(object, done.answer?)?;
-        let acknowledged = self.written[object].load(Ordering::Relaxed);
+        let acknowledged = self.objects[object].written.load(Ordering::Relaxed);
         if found < acknowledged {
             return Err(CallError::Lost {
                 key: self.key(object),
@@ -257,7 +449,7 @@ impl Calls {
 
     /// The revision of the object that an answer holds, which must be the one that was written.
     fn read(&self, object: usize, message: &[u8]) -> Result<i64, CallError> {
-        let (key, value) = &self.objects[object];
+        let PutRequest { key, value, .. } = &self.objects[object].put;
         let answer = range_answer(message).ok_or(CallError::Malformed)?;
         match answer.object {
             Some(found)
@@ -274,6 +466,50 @@ impl Calls {
     }
 
     fn key(&self, object: usize) -> String {
-        String::from_utf8_lossy(&self.objects[object].0).into_owned()
+        String::from_utf8_lossy(&self.objects[object].put.key).into_owned()
     }
+}
+
+impl Object {
+    fn new(key: Bytes, value: Bytes) -> Self {
+        Self {
+            get: RangeRequest {
+                key: key.clone(),
+                ..RangeRequest::default()
+            },
+            put: PutRequest {
+                key,
+                value,
+                ..PutRequest::default()
+            },
+            written: AtomicI64::new(0),
+            seen: AtomicI64::new(0),
+        }
+    }
+}
+
+/// Asks for objects, many at a time, and has each response checked.
+async fn read_each(
+    config: &ClientConfig,
+    objects: &[usize],
+    request: impl Fn(usize) -> RangeRequest,
+    check: impl Fn(usize, Completion<'_>) -> Result<(), CallError>,
+) -> Result<(), CallError> {
+    let mut connection = CallConnection::connect(config, None).await?;
+    for objects in objects.chunks(READ_AT_ONCE) {
+        for &object in objects {
+            connection.send(Rpc::Range, &request(object), object as u64)?;
+        }
+        let mut checked = Ok(());
+        while connection.outstanding() > 0 {
+            let check = &mut |done: Completion<'_>| {
+                if checked.is_ok() {
+                    checked = check(done.token as usize, done);
+                }
+            };
+            connection.turn(check).await?;
+        }
+        checked?;
+    }
+    Ok(())
 }

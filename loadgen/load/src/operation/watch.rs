@@ -1,43 +1,31 @@
-//! Many watchers on few streams: one connection and one stream for each share of them.
+//! Many watchers on few streams ([`streams`]), and whether numbered writes reach them.
 //!
 //! Numbered writes are counted per watcher: each must see every write once, in order. So as many events as watchers mean
 //! that every watcher has its own.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
-use etcd_api::keys::prefix_end;
-use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::proto::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
 use futures::future::try_join_all;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
-use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::Streaming;
 
+use self::streams::{Opening, WatchStream};
 use crate::record::LatencyHistogram;
+
+pub mod streams;
+
+pub use streams::Watched;
 
 /// How long all watchers together may take to be created.
 const CREATED_WITHIN: Duration = Duration::from_secs(120);
 /// Bytes of a number at the beginning of a value that watchers are to see.
 const NUMBER_BYTES: usize = 8;
-
-/// What each watcher watches.
-#[derive(Debug, Clone)]
-pub enum Watched {
-    /// All watch the same prefix: an event there reaches every one of them.
-    Together(String),
-    /// Each watches a key or a prefix of its own below this one.
-    Apart(String),
-}
 
 /// When numbered writes were sent, and which events of them have come.
 #[derive(Debug)]
@@ -142,10 +130,12 @@ impl Watchers {
         let (end, stop) = oneshot::channel();
         let (result, ended) = oneshot::channel();
         let share = Share {
-            config: config.clone(),
-            watched: watched.clone(),
-            count,
-            connections: connections.min(count).max(1),
+            watchers: Opening {
+                config: config.clone(),
+                watched: watched.clone(),
+                count,
+                connections: connections.min(count).max(1),
+            },
             deliveries: Arc::clone(deliveries),
         };
         thread::Builder::new()
@@ -179,10 +169,7 @@ impl Watchers {
 
 /// What the thread needs.
 struct Share {
-    config: ClientConfig,
-    watched: Watched,
-    count: u32,
-    connections: u32,
+    watchers: Opening,
     deliveries: Arc<Deliveries>,
 }
 
@@ -197,16 +184,8 @@ impl Share {
             .build()
             .map_err(|e| EtcdError::Protocol(format!("cannot start a runtime: {e}")))?;
         runtime.block_on(async {
-            let opened = async {
-                let mut streams = Vec::new();
-                for number in 0..self.connections {
-                    let watchers = (number..self.count).step_by(self.connections as usize);
-                    streams.push(self.open(watchers).await?);
-                }
-                Ok::<_, EtcdError>(streams)
-            };
             let streams = tokio::select! {
-                streams = opened => streams?,
+                streams = self.watchers.open() => streams?,
                 // Whoever waited for them has given up.
                 _ = &mut stop => return Ok(LatencyHistogram::default()),
             };
@@ -234,103 +213,20 @@ impl Share {
             Ok(sum)
         })
     }
-
-    /// One stream with its watchers, confirmed.
-    async fn open(&self, watchers: impl Iterator<Item = u32>) -> Result<Stream, EtcdError> {
-        let client = Client::connect(self.config.clone()).await?;
-        let (requests, receiver) = mpsc::unbounded_channel();
-        let mut asked = 0;
-        for watcher in watchers {
-            asked += 1;
-            // The receiver is here.
-            requests.send(self.request(watcher)).ok();
-        }
-        let requests_sent = UnboundedReceiverStream::new(receiver);
-        let mut responses = client.watch().watch(requests_sent).await?.into_inner();
-        let mut due = HashMap::with_capacity(asked);
-        while due.len() < asked {
-            let response = next(&mut responses).await?;
-            if response.canceled {
-                return Err(EtcdError::Protocol(format!(
-                    "a watcher was refused: {}",
-                    response.cancel_reason
-                )));
-            }
-            if !response.created {
-                continue;
-            }
-            match due.entry(response.watch_id) {
-                Entry::Vacant(fresh) => fresh.insert(0),
-                Entry::Occupied(taken) => {
-                    let id = taken.key();
-                    let text = format!("two watchers of a stream have the id {id}");
-                    return Err(EtcdError::Protocol(text));
-                }
-            };
-        }
-        Ok(Stream {
-            responses,
-            due,
-            _requests: requests,
-        })
-    }
-
-    fn request(&self, watcher: u32) -> WatchRequest {
-        let (key, range_end) = match &self.watched {
-            Watched::Together(prefix) => {
-                (prefix.clone().into_bytes(), prefix_end(prefix.as_bytes()))
-            }
-            // Keys and prefixes in turn: a server may index them apart.
-            Watched::Apart(prefix) if watcher.is_multiple_of(2) => {
-                (format!("{prefix}{watcher}").into_bytes(), Vec::new())
-            }
-            Watched::Apart(prefix) => {
-                let key = format!("{prefix}{watcher}/").into_bytes();
-                let end = prefix_end(&key);
-                (key, end)
-            }
-        };
-        WatchRequest {
-            request_union: Some(RequestUnion::CreateRequest(WatchCreateRequest {
-                key: key.into(),
-                range_end: range_end.into(),
-                ..WatchCreateRequest::default()
-            })),
-        }
-    }
-}
-
-/// An open stream. It ends when its requests do.
-struct Stream {
-    responses: Streaming<WatchResponse>,
-    /// Which write each of its watchers must see next, by watch id.
-    due: HashMap<i64, usize>,
-    _requests: mpsc::UnboundedSender<WatchRequest>,
-}
-
-async fn next(responses: &mut Streaming<WatchResponse>) -> Result<WatchResponse, EtcdError> {
-    let response = responses.message().await?;
-    response.ok_or_else(|| EtcdError::Protocol("the server ended a watch stream".to_owned()))
 }
 
 /// Notes events until `ending` closes.
 async fn read(
-    mut stream: Stream,
+    mut stream: WatchStream<usize>,
     deliveries: &Deliveries,
     mut ending: tokio::sync::watch::Receiver<()>,
 ) -> Result<LatencyHistogram, EtcdError> {
     let mut latency = LatencyHistogram::default();
     loop {
         let response = tokio::select! {
-            response = next(&mut stream.responses) => response?,
+            response = stream.next() => response?,
             _ = ending.changed() => return Ok(latency),
         };
-        if response.canceled {
-            let reason = response.cancel_reason;
-            return Err(EtcdError::Protocol(format!(
-                "a watcher was cancelled: {reason}"
-            )));
-        }
         let now = Instant::now();
         let id = response.watch_id;
         let mut events = 0;
@@ -338,7 +234,7 @@ async fn read(
             let value = event.kv.as_ref().map(|kv| kv.value.as_ref());
             let sent = value.and_then(|value| deliveries.time_of(value, now));
             if let Some((number, time)) = sent {
-                let due = stream.due.get_mut(&id).ok_or_else(|| {
+                let due = stream.watchers.get_mut(&id).ok_or_else(|| {
                     EtcdError::Protocol(format!("an event for watcher {id}, which is nobody's"))
                 })?;
                 if number != *due {

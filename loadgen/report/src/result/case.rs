@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use workloads::strategy::Tier;
 
 use super::baseline::{Spread, Yardstick};
+use super::load::Load;
 use super::machine::MachineLoad;
 use super::quantiles::Quantiles;
 use super::rounds::Round;
@@ -67,6 +68,10 @@ pub struct Case {
     /// What ran beside the row.
     #[serde(default)]
     pub beside: Vec<Beside>,
+    /// The loads that ran together, where the case has several; its own latency and requests are then those of the
+    /// first measured one, memory and CPU of all.
+    #[serde(default)]
+    pub loads: Vec<Load>,
     /// Whether this row was measured, and if not, why.
     pub outcome: Outcome,
     /// Objects in one list.
@@ -165,6 +170,7 @@ impl Case {
             saturation: None,
             keys: None,
             beside: Vec::new(),
+            loads: Vec::new(),
             outcome,
             objects: 0,
             bytes: 0,

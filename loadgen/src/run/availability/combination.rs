@@ -1,8 +1,8 @@
 //! What can be said of a row before anything is started: whether its target can have it at all.
 
 use anyhow::anyhow;
-use workloads::scenario::Keys;
-use workloads::{Kind, RowSpec, Scenario, Shape, Strategy, Tier};
+use workloads::scenario::{CaseSpec, Keys};
+use workloads::{Kind, RowSpec, Scenario, Shape, SmallRequest, Strategy, Tier};
 
 use crate::exit::Failure;
 use crate::run::target::Target;
@@ -78,5 +78,8 @@ fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
         .background
         .iter()
         .filter(|load| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere);
-    row.strategy.shape() == Shape::Delivery || writers.any(|load| row.beside.contains(&load.name))
+    let creates = row.case.iter().flat_map(CaseSpec::small_requests);
+    row.strategy.shape() == Shape::Delivery
+        || creates.into_iter().any(SmallRequest::writes_own_keys)
+        || writers.any(|load| row.beside.contains(&load.name))
 }

@@ -12,13 +12,13 @@ use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::open::Waiting;
 use load::endpoint::Reach;
 use load::operation::list::Row;
-use load::operation::requests::{Call, Calls};
+use load::operation::requests::{About, Calls};
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use report::result::Beside;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
-use workloads::{DataSet, DataSetSpec, Distribution, Kind, Profile, Shape};
+use workloads::{DataSet, DataSetSpec, Kind, Profile, Shape};
 
 use super::{Early, RowRun};
 
@@ -136,14 +136,15 @@ impl Load {
             }
             Shape::Requests => {
                 let strategy = background.strategy;
-                let call = Call::of(strategy)
+                let request = strategy
+                    .small_request()
                     .ok_or_else(|| format!("`{strategy}` makes no small requests"))?;
-                let calls = match (background.keys, data) {
+                let calls = Arc::new(match (background.keys, data) {
                     (Keys::DataSet, Some(data)) => {
-                        Calls::new(call, data, &verifier.root, Distribution::Uniform, 0)
+                        Calls::new(request, About::new(data, &verifier.root))
                     }
-                    _ => Calls::new(call, &elsewhere(), ELSEWHERE, Distribution::Uniform, 0),
-                };
+                    _ => Calls::new(request, About::new(&elsewhere(), ELSEWHERE)),
+                });
                 let connections = background.connections.get();
                 let callers = Callers::connect(etcd()?, connections, calls, Waiting::Sleep).await;
                 let callers = callers.map_err(|e| e.to_string())?;
@@ -161,7 +162,11 @@ impl Load {
                 }));
             }
             // A scenario with another shape here has been refused.
-            Shape::Idle | Shape::Delivery | Shape::Shards | Shape::ShardedWatch => {
+            Shape::Idle
+            | Shape::Delivery
+            | Shape::Shards
+            | Shape::ShardedWatch
+            | Shape::Loads => {
                 let watched = Watched::Apart(NOWHERE.to_owned());
                 let count = background.watchers.map_or(1, NonZeroU32::get);
                 let connections = background.connections.get();

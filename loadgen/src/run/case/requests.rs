@@ -1,5 +1,6 @@
 //! A row of small requests: in a closed or an open loop, or searched for its highest rate.
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::run::Tally;
 use load::endpoint::Reach;
 use load::operation::list::Row;
-use load::operation::requests::{Call, Calls};
+use load::operation::requests::{About, Calls};
 use load::record::LatencyHistogram;
 use report::result::{Case, Outcome, Quantiles};
 use tokio::time::timeout;
@@ -32,13 +33,13 @@ const LATE_PART: f64 = 0.1;
 /// The part of its schedule that a target keeps which is not saturated.
 const KEPT_PART: f64 = 0.99;
 /// What a server says that refuses a request since it has too many, in its status message.
-const REFUSED: &str = "too many requests";
+pub(super) const REFUSED: &str = "too many requests";
 /// How long the generator may be kept from its CPU.
 const STALL_MS: f64 = 100.0;
 /// Page of the list that checks what is there afterwards.
 const PAGE: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
 /// How long it may take to read what was put.
-const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
 /// Error texts that a case keeps.
 const KEPT_ERRORS: usize = 5;
 
@@ -58,9 +59,13 @@ impl RowRun<'_> {
         let after = verifier.expected.as_ref().map_or(0, |e| e.revision);
         let strategy = self.strategy();
         let no_requests = || Early::Failed(format!("`{strategy}` makes no small requests"));
-        let call = Call::of(strategy).ok_or_else(no_requests)?;
-        let keys = self.spec.keys.unwrap_or_default();
-        let calls = Calls::new(call, data, &verifier.root, keys, after);
+        let request = strategy.small_request().ok_or_else(no_requests)?;
+        let about = About {
+            keys: self.spec.keys.unwrap_or_default(),
+            after,
+            ..About::new(data, &verifier.root)
+        };
+        let calls = Arc::new(Calls::new(request, about));
         measured.case.connections = Some(self.connections());
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let tally = match self.spec.saturate {
@@ -191,7 +196,7 @@ impl RowRun<'_> {
     }
 
     /// Lists everything once, checked: what was written is what is there.
-    async fn list_once(
+    pub(super) async fn list_once(
         &self,
         reach: &Reach,
         verifier: &Verifier,
@@ -245,10 +250,15 @@ pub(super) fn describe(case: &mut Case, tally: &Tally) {
         let is_open = client.lag_ms.is_some();
         client.stall_ms = is_open.then_some(tally.stall.as_secs_f64() * 1e3);
     }
-    let mut errors: Vec<_> = tally.error_counts.iter().collect();
+    case.error_samples = most_frequent(&tally.error_counts);
+}
+
+/// The most frequent error texts, a few of them.
+pub(super) fn most_frequent(counts: &HashMap<String, u64>) -> Vec<String> {
+    let mut errors: Vec<_> = counts.iter().collect();
     errors.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
     let texts = errors.into_iter().take(KEPT_ERRORS);
-    case.error_samples = texts.map(|(text, _)| text.clone()).collect();
+    texts.map(|(text, _)| text.clone()).collect()
 }
 
 /// Why a row's figures say nothing about the target; `None` when they do. A closed loop waits for its generator: only an

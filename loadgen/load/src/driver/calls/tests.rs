@@ -3,10 +3,10 @@
 use etcd_api::client::calls::Framing;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use workloads::{DataSet, DataSetSpec, Distribution, Kind, Profile};
+use workloads::{DataSet, DataSetSpec, Kind, Profile, SmallRequest};
 
 use super::*;
-use crate::operation::requests::Call;
+use crate::operation::requests::About;
 
 /// A connection to such a peer, which lives as long as the test's runtime.
 async fn to_a_hanging_peer() -> CallConnection {
@@ -34,7 +34,7 @@ fn gets() -> Arc<Calls> {
         nodes: None,
         seed: 1,
     });
-    Calls::new(Call::Get, &data, "/", Distribution::Uniform, 0)
+    Calls::new(SmallRequest::Get, About::new(&data, "/")).into()
 }
 
 /// A run of ten years that is stopped after an hour; what it came to and when it ended, on a clock that jumps.

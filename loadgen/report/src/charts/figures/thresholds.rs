@@ -28,7 +28,7 @@ impl Subject<'_> {
             return None;
         }
         Some(RowsFigure {
-            title: "Bars".to_owned(),
+            title: "Thresholds".to_owned(),
             subtitle: self
                 .subtitle("left of the limit is within it; a statement about this machine"),
             measure: "figure",

@@ -1,0 +1,214 @@
+//! Lists of one load, beside other loads: by clients that wait, or on a schedule.
+//!
+//! On a schedule a list that is due while every client has one waits for a client, and its time runs
+//! meanwhile: lists that take longer than the schedule allows show as latency, not as fewer lists.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
+use std::io;
+use std::time::{Duration, Instant};
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+use workloads::Arrivals;
+
+use super::alarm::Alarm;
+use super::closed::{Clients, Done, Job};
+use crate::arrivals::Pace;
+use crate::operation::list::restart::Restarts;
+use crate::record::LatencyHistogram;
+
+/// Lists that wait for a client, at most: beyond this the target does not keep the rate.
+const WAITING: usize = 1_000;
+/// How long lists may go on after the last one was begun.
+const DRAIN_WITHIN: Duration = Duration::from_secs(120);
+
+/// What the lists of a load came to.
+#[derive(Debug, Default)]
+pub struct ListTally {
+    /// From the intended start (open loop) or the call (closed loop) to the checked end.
+    pub latency: LatencyHistogram,
+    /// From the call to the end; only in an open loop.
+    pub service: LatencyHistogram,
+    /// From the intended start to when this program noticed that it had come; only in an open loop.
+    pub lag: LatencyHistogram,
+    /// From the call to the first object, where lists are checked.
+    pub first_object: LatencyHistogram,
+    /// Lists that have ended, failed ones included.
+    pub lists: u64,
+    /// Lists that failed, or whose answer was wrong.
+    pub errors: u64,
+    /// Error texts and how often each was seen.
+    pub error_counts: HashMap<String, u64>,
+    /// Tries that compaction cut off, and lists that were begun again for it.
+    pub restarts: Restarts,
+    /// Bytes of one checked list, as the last one had them: keys, values and envelopes.
+    pub wire_bytes: u64,
+    /// Set when so many lists waited that no more were begun.
+    pub overrun: bool,
+    /// From the first list to the end of the last.
+    pub elapsed: Duration,
+}
+
+/// Lists for `duration`, or until `stop` is cancelled, and waits for those under way, no longer than 120 s.
+/// `job` is what is done: a checked list, or one that nobody looks at. `seed` is that of the schedule.
+///
+/// # Errors
+/// The system's, when a schedule can have no timer.
+pub async fn run(
+    clients: &Clients,
+    job: Job,
+    pace: &Pace,
+    seed: u64,
+    duration: Duration,
+    stop: &CancellationToken,
+) -> io::Result<ListTally> {
+    let begun = Instant::now();
+    let arrivals = match pace {
+        Pace::Closed { .. } => None,
+        Pace::Open(profile) => Some(Arrivals::new(profile, seed, 0, 0, 1)),
+    };
+    let mut schedule = Schedule::new(arrivals, begun, duration)?;
+    let mut idle: VecDeque<usize> = (0..clients.count()).collect();
+    let mut waiting: VecDeque<Instant> = VecDeque::new();
+    let mut running = FuturesUnordered::new();
+    let mut tally = ListTally::default();
+    loop {
+        let ends = stop.is_cancelled() || tally.overrun || tally.errors > 0;
+        while !idle.is_empty() {
+            let now = Instant::now();
+            let intended = match waiting.pop_front() {
+                Some(intended) => Some(intended),
+                None if schedule.is_open() || ends || now >= begun + duration => None,
+                None => Some(now),
+            };
+            let (Some(intended), Some(client)) = (intended, idle.front().copied()) else {
+                break;
+            };
+            idle.pop_front();
+            running.push(async move {
+                let sent = Instant::now();
+                (client, intended, sent, clients.ask(client, job).await)
+            });
+        }
+        if ends {
+            schedule.end();
+        }
+        if running.is_empty() && schedule.is_over() {
+            break;
+        }
+        let drains = schedule.is_over();
+        tokio::select! {
+            Some((client, intended, sent, done)) = running.next(), if !running.is_empty() => {
+                tally.ended(intended, sent, &done, schedule.is_open());
+                idle.push_back(client);
+            }
+            due = schedule.next(), if !schedule.is_over() => {
+                let due = due?;
+                tally.lag.record(due.elapsed());
+                waiting.push_back(due);
+                tally.overrun |= waiting.len() >= WAITING;
+            }
+            () = stop.cancelled(), if !ends => {}
+            () = sleep_until((begun + duration + DRAIN_WITHIN).into()), if drains => {
+                let unanswered = (running.len() + waiting.len()) as u64;
+                let text = format!("no end within {} s", DRAIN_WITHIN.as_secs());
+                tally.failed(unanswered, text);
+                break;
+            }
+        }
+    }
+    tally.elapsed = begun.elapsed();
+    Ok(tally)
+}
+
+/// When lists are due.
+struct Schedule {
+    begun: Instant,
+    until: Duration,
+    open: Option<(Alarm, Arrivals)>,
+    /// The next, from the beginning; `None` when there is none.
+    due: Option<Duration>,
+}
+
+impl Schedule {
+    fn new(arrivals: Option<Arrivals>, begun: Instant, until: Duration) -> io::Result<Self> {
+        let open = match arrivals {
+            Some(arrivals) => Some((Alarm::new()?, arrivals)),
+            None => None,
+        };
+        let mut schedule = Self {
+            begun,
+            until,
+            open,
+            due: None,
+        };
+        schedule.advance();
+        Ok(schedule)
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether nothing more will be due.
+    fn is_over(&self) -> bool {
+        self.due.is_none()
+    }
+
+    fn end(&mut self) {
+        self.due = None;
+    }
+
+    fn advance(&mut self) {
+        let next = self.open.as_mut().and_then(|(_, arrivals)| arrivals.next());
+        self.due = next.filter(|due| *due < self.until);
+    }
+
+    /// Waits for the next intended start. Cancelling it loses nothing.
+    async fn next(&mut self) -> io::Result<Instant> {
+        let (Some((alarm, _)), Some(due)) = (&mut self.open, self.due) else {
+            return pending().await;
+        };
+        let due = self.begun + due;
+        alarm.until(due).await?;
+        self.advance();
+        Ok(due)
+    }
+}
+
+impl ListTally {
+    fn ended(&mut self, intended: Instant, sent: Instant, done: &Done, is_open: bool) {
+        self.lists += 1;
+        self.restarts.count += done.restarts.count;
+        self.restarts.time += done.restarts.time;
+        match &done.result {
+            Ok(listed) => {
+                // Whoever waits for a list waits for the tries before it, too.
+                let service = done.restarts.time + done.latency;
+                let waited = sent.saturating_duration_since(intended);
+                self.latency.record(waited + service);
+                if is_open {
+                    self.service.record(service);
+                }
+                if let Some(first) = done.first_object {
+                    self.first_object.record(first);
+                }
+                if let Some((listed, _)) = listed {
+                    self.wire_bytes = listed.wire_bytes;
+                }
+            }
+            Err(error) => {
+                self.errors += 1;
+                *self.error_counts.entry(error.to_string()).or_default() += 1;
+            }
+        }
+    }
+
+    fn failed(&mut self, count: u64, text: String) {
+        self.lists += count;
+        self.errors += count;
+        *self.error_counts.entry(text).or_default() += count;
+    }
+}

@@ -1,0 +1,211 @@
+//! The loads of cases in words: the same cells for the terminal, the page and the README.
+
+use serde::Serialize;
+
+use crate::quantity::{ABSENT, Quantity};
+use crate::result::{Case, Load, LoadKind, Quantiles};
+
+/// Titles of the cells, in order.
+pub const TITLES: [&str; 9] = [
+    "case",
+    "target",
+    "load",
+    "operation",
+    "arrivals",
+    "achieved",
+    "n",
+    "p50 · p99 · max",
+    "notes",
+];
+
+/// Cells from this one to the last but one are numbers.
+pub const FIRST_NUMBER: usize = 5;
+
+/// One load, or one kind of request of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LoadRow {
+    /// In the order of [`TITLES`].
+    pub cells: [String; TITLES.len()],
+    /// False where its figures must not be ranked.
+    pub counts: bool,
+}
+
+/// The loads of all these cases; empty where none has several.
+pub fn rows<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<LoadRow> {
+    let cases = cases.into_iter();
+    let loads = cases.flat_map(|case| case.loads.iter().map(move |load| (case, load)));
+    loads.flat_map(|(case, load)| of_load(case, load)).collect()
+}
+
+/// A load, and behind it each kind of its requests.
+fn of_load(case: &Case, load: &Load) -> Vec<LoadRow> {
+    let counts = case.counts() && load.invalid.is_none() && load.errors == 0;
+    let whole = LoadRow {
+        cells: [
+            case.row.clone(),
+            case.target.clone(),
+            load.name.clone(),
+            load.operation.clone(),
+            arrivals(load),
+            Quantity::or_absent(load.achieved_per_s.map(Quantity::PerSecond)),
+            Quantity::Count(load.requests).to_string(),
+            times(load.latency_ms.as_ref()),
+            notes(load).join("; "),
+        ],
+        counts,
+    };
+    let of_kind = |kind: &LoadKind| LoadRow {
+        cells: [
+            case.row.clone(),
+            case.target.clone(),
+            load.name.clone(),
+            format!("– {}", kind.operation),
+            String::new(),
+            String::new(),
+            Quantity::Count(kind.requests).to_string(),
+            times(kind.latency_ms.as_ref()),
+            conflicts(kind.conflicts)
+                .into_iter()
+                .collect(),
+        ],
+        counts,
+    };
+    let mut rows = vec![whole];
+    rows.extend(load.kinds.iter().map(of_kind));
+    rows
+}
+
+/// When its requests come, and who sends them.
+fn arrivals(load: &Load) -> String {
+    let mut text = vec![load.arrivals.clone()];
+    if load.clients > 1 {
+        let who = if load.operation == "watch" {
+            "watchers"
+        } else {
+            "clients"
+        };
+        text.push(format!("{} {who}", Quantity::Count(load.clients.into())));
+    }
+    text.extend(load.keys.clone());
+    text.join(", ")
+}
+
+/// A median, and what is above it; a quantile that so few samples do not support is absent.
+fn times(quantiles: Option<&Quantiles>) -> String {
+    let Some(quantiles) = quantiles else {
+        return ABSENT.to_owned();
+    };
+    let ms = |time: Option<f64>| Quantity::or_absent(time.map(Quantity::Milliseconds));
+    format!(
+        "{} · {} · {}",
+        ms(quantiles.p50),
+        ms(quantiles.p99),
+        ms(quantiles.max)
+    )
+}
+
+fn conflicts(conflicts: u64) -> Option<String> {
+    (conflicts > 0).then(|| {
+        format!(
+            "{} transactions found their key changed and were sent again",
+            Quantity::Count(conflicts)
+        )
+    })
+}
+
+fn notes(load: &Load) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(load.invalid.iter().map(|why| format!("INVALID: {why}")));
+    if load.saturated {
+        notes.push("SATURATED: the target did not keep the rate".to_owned());
+    }
+    if load.errors > 0 {
+        let first = load.error_samples.first().cloned().unwrap_or_default();
+        notes.push(format!(
+            "{} of {} failed: {first}",
+            Quantity::Count(load.errors),
+            Quantity::Count(load.requests)
+        ));
+    }
+    if let Some(offered) = load.offered_per_s {
+        let p99 = |q: Option<&Quantiles>| {
+            Quantity::or_absent(q.and_then(|q| q.p99).map(Quantity::Milliseconds))
+        };
+        notes.push(format!(
+            "{} intended; p99 from sending {}, sent late by {} (p99)",
+            Quantity::PerSecond(offered),
+            p99(load.service_ms.as_ref()),
+            p99(load.lag_ms.as_ref()),
+        ));
+    }
+    if let Some(first) = load.first_object_ms.as_ref().and_then(|q| q.p50) {
+        notes.push(format!(
+            "first object after {} (p50)",
+            Quantity::Milliseconds(first)
+        ));
+    }
+    if let Some(events) = load.events {
+        notes.push(format!(
+            "from a write's intended start to its event; {} events, each once and in order",
+            Quantity::Count(events)
+        ));
+    }
+    notes.extend(conflicts(load.conflicts).filter(|_| load.kinds.is_empty()));
+    if load.restarts > 0 {
+        notes.push(format!(
+            "begun again {} times after a compaction",
+            load.restarts
+        ));
+    }
+    if !load.measured {
+        notes.push("beside the others, not measured".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Outcome;
+    use workloads::strategy::Tier;
+
+    #[test]
+    fn a_mix_has_a_row_for_each_kind_and_says_what_to_know() {
+        let mut case = Case::new("pods", "bench", Tier::Etcd, "mixed", Outcome::Measured);
+        case.row = "mixed".to_owned();
+        case.valid = true;
+        let quantiles = Quantiles {
+            n: 2_000,
+            p50: Some(0.25),
+            p99: Some(3.0),
+            max: Some(9.0),
+            ..Quantiles::default()
+        };
+        case.loads.push(Load {
+            name: "small".to_owned(),
+            operation: "get 4, update 1".to_owned(),
+            arrivals: "1000-per-second".to_owned(),
+            clients: 1,
+            measured: true,
+            requests: 2_000,
+            conflicts: 3,
+            offered_per_s: Some(1_000.0),
+            latency_ms: Some(quantiles.clone()),
+            service_ms: Some(quantiles),
+            kinds: vec![LoadKind {
+                operation: "update".to_owned(),
+                requests: 400,
+                conflicts: 3,
+                ..LoadKind::default()
+            }],
+            ..Load::default()
+        });
+        let rows = rows([&case]);
+        assert_eq!(rows.len(), 2);
+        assert!(rows[0].counts);
+        assert_eq!(rows[0].cells[7], "0.250 ms · 3.00 ms · 9.00 ms");
+        assert!(rows[0].cells[8].contains("1,000/s intended; p99 from sending 3.00 ms"));
+        assert_eq!(rows[1].cells[3], "– update");
+        assert!(rows[1].cells[8].starts_with("3 transactions found their key changed"));
+    }
+}

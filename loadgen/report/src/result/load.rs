@@ -1,0 +1,74 @@
+//! The loads of a case: what ran together.
+
+use serde::{Deserialize, Serialize};
+
+use super::quantiles::Quantiles;
+
+/// One load of a case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Load {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What it does: `put`, `update 90, create 5, delete 5`, `list by stream`, `watch`.
+    pub operation: String,
+    /// When: `closed`, or the rate of its schedule over time.
+    pub arrivals: String,
+    /// Which objects small requests are about, where not all have the same probability: `zipf-0.99`.
+    pub keys: Option<String>,
+    /// Clients that wait in a closed loop, lists at the same time, or watchers; 1 for small requests in an open loop,
+    /// whose schedule stands for any number.
+    pub clients: u32,
+    /// Connections that they share; null where each client has its own.
+    pub connections: Option<u32>,
+    /// False where it is only there to be in the way.
+    pub measured: bool,
+    /// When it began and ended, in seconds from the beginning of the measured time.
+    pub window_s: [f64; 2],
+    /// Requests per second that were intended; null in a closed loop.
+    pub offered_per_s: Option<f64>,
+    /// Requests per second that were answered.
+    pub achieved_per_s: Option<f64>,
+    /// Requests or lists that ended; writes whose events were timed, for watchers.
+    pub requests: u64,
+    /// How many of them failed, were answered wrongly, or not at all.
+    pub errors: u64,
+    /// Transactions that wrote nothing since the key had changed, and were sent again; the request's time went on.
+    pub conflicts: u64,
+    /// Events at all watchers together.
+    pub events: Option<u64>,
+    /// How often a list was begun again since the server had compacted what it was reading.
+    pub restarts: u32,
+    /// Whether the target kept less than 99 % of the rate of an open loop.
+    pub saturated: bool,
+    /// Why its figures say nothing of the target; null where they do.
+    pub invalid: Option<String>,
+    /// From the intended start to the checked end; for watchers, from the intended start of a write to its event.
+    pub latency_ms: Option<Quantiles>,
+    /// From sending to the end (open loop): what a generator that waits would have seen.
+    pub service_ms: Option<Quantiles>,
+    /// How late requests were sent (open loop).
+    pub lag_ms: Option<Quantiles>,
+    /// From the call to the first object, of lists.
+    pub first_object_ms: Option<Quantiles>,
+    /// Each kind of request by itself, in a mix.
+    pub kinds: Vec<LoadKind>,
+    /// Error texts seen, most frequent first, at most a few.
+    pub error_samples: Vec<String>,
+}
+
+/// The requests of one kind, in a mix.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LoadKind {
+    /// What they do.
+    pub operation: String,
+    /// How many ended.
+    pub requests: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How many transactions wrote nothing since the key had changed, and were sent again.
+    pub conflicts: u64,
+    /// From the intended start to the end.
+    pub latency_ms: Option<Quantiles>,
+}

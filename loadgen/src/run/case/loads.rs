@@ -1,0 +1,353 @@
+//! A case of several loads that run together: small requests, lists and watchers, each on its own
+//! schedule or in a closed loop.
+//!
+//! - [`figures`]: what a load came to, for the report, and whether that says anything of the target
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use load::arrivals::Pace;
+use load::driver::calls::Callers;
+use load::driver::closed::{Clients, Job, Verifier};
+use load::driver::deliveries::DeliveryWatchers;
+use load::driver::lists;
+use load::driver::run::Written;
+use load::endpoint::Reach;
+use load::operation::list::Row;
+use load::operation::requests::{About, Calls};
+use report::result::Outcome;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
+use workloads::DataSet;
+
+use self::figures::{Came, figures};
+use super::requests::{READ_BACK_WITHIN, REFUSED};
+use super::times::Span;
+use super::{Early, Measured, RowRun};
+use crate::progress::Counted;
+use crate::run::availability::target;
+use crate::run::plan::waiting;
+use crate::servers::running::Running;
+
+mod figures;
+
+/// How long loads run before they are measured, where the case does not say.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Where created keys lie: beside the data set, so that lists of it stay what they are.
+const CREATED: &str = "created/";
+/// What the data set's keys begin with, at its end.
+const REGISTRY: &str = "registry/";
+
+/// What does the requests of a load.
+enum Worker {
+    Small(Callers, Arc<Calls>),
+    Lists(Clients, Job),
+    /// Until they are asked what came.
+    Watch(Option<DeliveryWatchers>),
+}
+
+/// A load with its clients connected.
+struct Load<'a> {
+    spec: &'a LoadSpec,
+    worker: Worker,
+    pace: Pace,
+    seed: u64,
+}
+
+impl RowRun<'_> {
+    /// Why the target cannot have one of the case's lists; `None` when it may.
+    pub(super) fn refused_list(&self, row: &Row, running: &Running) -> Option<String> {
+        let mut lists = self.lists_of_case(row);
+        lists.find_map(|list| target::refused(&list, running))
+    }
+
+    /// The lists of the case, as rows of their own.
+    pub(super) fn lists_of_case(&self, row: &Row) -> impl Iterator<Item = Row> {
+        let loads = self.spec.case.iter().flat_map(|case| &case.load);
+        loads.filter_map(|load| match load.operation {
+            Operation::List(strategy) => Some(Row {
+                strategy,
+                ..row.clone()
+            }),
+            Operation::Small(_) | Operation::Watch => None,
+        })
+    }
+
+    /// The measured part of a case of several loads.
+    pub(super) async fn loads(
+        &self,
+        case: &CaseSpec,
+        reach: &Reach,
+        mut verifier: Verifier,
+        running: &mut Running,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let Some(data) = self.data().cloned() else {
+            let reason = "loads need a data set of ours to be about".to_owned();
+            return Err(Early::NotApplicable(reason));
+        };
+        if let Some(expected) = &mut verifier.expected
+            && case.rewrites_data()
+        {
+            // The same objects, at revisions that nobody knows before.
+            expected.revisions = None;
+        }
+        let duration = case.lasts(self.scenario.duration);
+        let mut meter = self.settled(running, measured).await?;
+        let mut loads = Vec::new();
+        for (number, spec) in (0..).zip(&case.load) {
+            let connected = self.connected(number, spec, case, &data, reach, &verifier);
+            let connected = self.unless_stopped(connected).await??;
+            loads.push(connected);
+        }
+        let never = CancellationToken::new();
+        let warm_up = case.warm_up.unwrap_or(WARM_UP);
+        let warm = join_all(loads.iter().map(|load| load.run(Some(warm_up), duration, &never)));
+        let warm = self.unless_stopped(warm).await?;
+        for (load, came) in loads.iter().zip(&warm) {
+            if let Some(reason) = came.first_error() {
+                let name = &load.spec.name;
+                return Err(Early::Failed(format!("warm-up of load {name}: {reason}")));
+            }
+        }
+
+        let title = format!("{}/{}", self.target.name, self.spec.name());
+        let phase = self.progress.phase(&title, 1, Counted::Requests);
+        meter.begin().await?;
+        meter.begin_round();
+        let begun = Instant::now();
+        // Stopped, they come back with what there was until then.
+        let came = join_all(loads.iter().map(|load| load.run(None, duration, self.stop))).await;
+        let whole = came.iter().all(|came| came.first_error().is_none());
+        let span = self.since(begun);
+        meter.end_of_round(whole && !self.stop.is_cancelled()).await;
+        let requests: u64 = came.iter().map(Came::requests).sum();
+        // What one request of several kinds costs is no figure.
+        meter.end(0, 0, measured).await;
+        phase.done(&format!("{requests} requests"));
+        self.told(case, &mut loads, &warm, came, (span, begun), measured)
+            .await?;
+        if self.stop.is_cancelled() {
+            return Err(Early::Interrupted);
+        }
+        self.judge_loads(case, measured)?;
+        self.check_after(&loads, reach, &verifier, measured).await
+    }
+
+    /// A load with its clients.
+    async fn connected<'a>(
+        &self,
+        number: u64,
+        spec: &'a LoadSpec,
+        case: &CaseSpec,
+        data: &Arc<DataSet>,
+        reach: &Reach,
+        verifier: &Verifier,
+    ) -> Result<Load<'a>, Early> {
+        let failed = |what: String| Early::Failed(format!("load {}: {what}", spec.name));
+        let etcd = || {
+            let etcd = reach.etcd.as_ref();
+            etcd.ok_or_else(|| failed("the target has no etcd API".to_owned()))
+        };
+        // Each load draws its own operations; the first has those of a row of its kind.
+        let seed = data.spec().seed.wrapping_add(number << 32);
+        let connections = spec.connections.map_or(1, std::num::NonZeroU32::get);
+        let worker = match &spec.operation {
+            Operation::Small(mix) => {
+                let own_root = format!(
+                    "{}{CREATED}{}/",
+                    verifier.root.trim_end_matches(REGISTRY),
+                    spec.name
+                );
+                let about = About {
+                    own_root: &own_root,
+                    keys: spec.keys.unwrap_or_default(),
+                    after: verifier.expected.as_ref().map_or(0, |e| e.revision),
+                    seed,
+                    ..About::new(data, &verifier.root)
+                };
+                let mut calls = Calls::new(mix.clone(), about);
+                if case.load.iter().any(|load| load.operation == Operation::Watch) {
+                    calls = calls.keeping_writes();
+                }
+                if calls.compares() {
+                    let learnt = timeout(READ_BACK_WITHIN, calls.learn(etcd()?)).await;
+                    let late = || format!("objects were not read within {READ_BACK_WITHIN:?}");
+                    let learnt = learnt.map_err(|_| failed(late()))?;
+                    learnt.map_err(|error| failed(error.to_string()))?;
+                }
+                let calls = Arc::new(calls);
+                let waiting = waiting(self.scenario);
+                let callers = Callers::connect(etcd()?, connections, Arc::clone(&calls), waiting);
+                let callers = callers.await.map_err(|error| failed(error.to_string()))?;
+                Worker::Small(callers, calls)
+            }
+            Operation::List(strategy) => {
+                let row = Row {
+                    tier: case.tier,
+                    strategy: *strategy,
+                    ..self.row()
+                };
+                let clients = Clients::connect(spec.clients.get(), &row, reach, verifier.clone());
+                let clients = clients.await.map_err(|error| failed(error.to_string()))?;
+                let job = match spec.checked {
+                    true => Job::List,
+                    false => Job::Drain,
+                };
+                Worker::Lists(clients, job)
+            }
+            Operation::Watch => {
+                let prefix = format!("{}{}", verifier.root, data.prefix());
+                let count = spec.clients.get();
+                let created = DeliveryWatchers::create(etcd()?, &prefix, count, connections).await;
+                Worker::Watch(Some(created.map_err(|error| failed(error.to_string()))?))
+            }
+        };
+        let pace = match &spec.arrivals {
+            Start::Closed => Pace::Closed {
+                clients: spec.clients.get(),
+            },
+            Start::Open(profile) => Pace::Open(profile.ordered(seed)),
+        };
+        Ok(Load {
+            spec,
+            worker,
+            pace,
+            seed,
+        })
+    }
+
+    /// Notes what each load came to; watchers are held against what was written.
+    async fn told(
+        &self,
+        case: &CaseSpec,
+        loads: &mut [Load<'_>],
+        warm: &[Came],
+        came: Vec<Came>,
+        (span, begun): (Span, Instant),
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        let all = warm.iter().chain(&came);
+        let writes: Vec<Written> = all.flat_map(Came::writes).copied().collect();
+        let wrote_all = came.iter().all(|came| came.first_error().is_none());
+        for (load, mut came) in loads.iter_mut().zip(came) {
+            if let Worker::Watch(watchers) = &mut load.worker
+                && wrote_all
+                && !self.stop.is_cancelled()
+                && let Some(watchers) = watchers.take()
+            {
+                let delivered = watchers.finish(writes.clone(), begun);
+                let delivered = self.unless_stopped(delivered).await?;
+                let name = &load.spec.name;
+                let failed = |error| Early::Failed(format!("load {name}: {error}"));
+                came = Came::Watch(Box::new(delivered.map_err(failed)?));
+            }
+            let figures = figures(load.spec, &load.pace, &came, case.lasts(self.scenario.duration));
+            for (measure, histogram) in came.histograms() {
+                let name = format!("{}.{measure}", load.spec.name);
+                measured.keep(&name, span, histogram.clone());
+            }
+            if std::ptr::eq(load.spec, case.headline()) {
+                let case = &mut measured.case;
+                case.requests = figures.requests;
+                case.errors = figures.errors;
+                case.latency_ms.clone_from(&figures.latency_ms);
+                case.service_ms.clone_from(&figures.service_ms);
+                case.requests_per_s = figures.achieved_per_s;
+                if let Some(client) = &mut case.client {
+                    client.lag_ms.clone_from(&figures.lag_ms);
+                }
+                if let Some((_, histogram)) = came.histograms().first() {
+                    measured.keep("latency", span, (*histogram).clone());
+                }
+            }
+            measured.case.loads.push(figures);
+        }
+        Ok(())
+    }
+
+    /// What the loads make of the case.
+    fn judge_loads(&self, case: &CaseSpec, measured: &mut Measured) -> Result<(), Early> {
+        let loads = &measured.case.loads;
+        let is_refused = |load: &report::result::Load| {
+            load.saturated && load.error_samples.iter().all(|e| e.contains(REFUSED))
+        };
+        let wrong = loads.iter().find(|load| load.errors > 0 && !is_refused(load));
+        if let Some(load) = wrong {
+            let reason = load.error_samples.first().cloned().unwrap_or_default();
+            return Err(Early::Failed(format!(
+                "load {}: {} of {} failed: {reason}",
+                load.name, load.errors, load.requests
+            )));
+        }
+        let mut spoiled = loads.iter().filter(|load| load.measured);
+        let spoiled = spoiled.find_map(|load| Some((load, load.invalid.as_ref()?)));
+        measured.case.saturated = loads
+            .iter()
+            .any(|load| load.name == case.headline().name && load.saturated);
+        match spoiled {
+            Some((load, why)) => {
+                let reason = format!("load {}: {why}", load.name);
+                measured.case.outcome = Outcome::Invalid { reason };
+            }
+            None => measured.case.valid = true,
+        }
+        Ok(())
+    }
+
+    /// What was written is there, and everything else, too.
+    async fn check_after(
+        &self,
+        loads: &[Load<'_>],
+        reach: &Reach,
+        verifier: &Verifier,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        for load in loads {
+            let (Worker::Small(_, calls), Some(config)) = (&load.worker, &reach.etcd) else {
+                continue;
+            };
+            let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
+            let read_back = self.unless_stopped(read_back).await?;
+            let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
+            let read_back = read_back.map_err(|_| Early::Failed(late()))?;
+            read_back.map_err(|e| Early::Failed(e.to_string()))?;
+        }
+        self.list_once(reach, verifier, measured).await
+    }
+}
+
+impl Load<'_> {
+    /// Runs in its window of a case that lasts `duration`, or for `warm_up` from now on.
+    async fn run(
+        &self,
+        warm_up: Option<Duration>,
+        duration: Duration,
+        stop: &CancellationToken,
+    ) -> Came {
+        let (start, end) = match warm_up {
+            Some(warm_up) => (Duration::ZERO, warm_up),
+            None => self.spec.window(duration),
+        };
+        tokio::select! {
+            () = sleep(start) => {}
+            () = stop.cancelled() => {}
+        }
+        let lasts = end - start;
+        match &self.worker {
+            Worker::Small(callers, _) => {
+                Came::Small(Box::new(callers.run(self.pace.clone(), lasts, stop).await))
+            }
+            Worker::Lists(clients, job) => {
+                let lists = lists::run(clients, *job, &self.pace, self.seed, lasts, stop).await;
+                match lists {
+                    Ok(tally) => Came::Lists(Box::new(tally)),
+                    Err(error) => Came::Broken(format!("the schedule has no clock: {error}")),
+                }
+            }
+            Worker::Watch(_) => Came::Watch(Box::default()),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What a load came to: its figures for the report, and whether they say anything of the target.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use load::arrivals::Pace;
+use load::driver::deliveries::Delivered;
+use load::driver::lists::ListTally;
+use load::driver::run::{Tally, Written};
+use load::record::LatencyHistogram;
+use report::result::{Load, LoadKind, Quantiles};
+use workloads::scenario::LoadSpec;
+
+use crate::run::case::requests::{is_saturated, most_frequent, stall_of};
+use crate::to_result;
+
+/// How much of a quantile that an open loop reports may be the generator's lateness.
+const LATE_PART: f64 = 0.1;
+/// The part of the rate of lists below which a target is saturated: they are few, so that the last one alone may
+/// end behind the time by more than the hundredth that small requests are given.
+const SATURATED_LISTS: f64 = 0.9;
+
+/// What the requests of a load came to.
+#[derive(Debug)]
+pub(super) enum Came {
+    Small(Box<Tally>),
+    Lists(Box<ListTally>),
+    Watch(Box<Delivered>),
+    /// It could not begin.
+    Broken(String),
+}
+
+impl Came {
+    /// Requests or lists that ended.
+    pub(super) fn requests(&self) -> u64 {
+        match self {
+            Self::Small(tally) => tally.requests,
+            Self::Lists(tally) => tally.lists,
+            Self::Watch(_) | Self::Broken(_) => 0,
+        }
+    }
+
+    /// The most frequent error.
+    pub(super) fn first_error(&self) -> Option<String> {
+        self.errors().into_iter().next()
+    }
+
+    /// The error texts, most frequent first, a few of them.
+    fn errors(&self) -> Vec<String> {
+        let none = HashMap::new();
+        most_frequent(match self {
+            Self::Small(tally) => &tally.error_counts,
+            Self::Lists(tally) => &tally.error_counts,
+            Self::Watch(_) => &none,
+            Self::Broken(why) => return vec![why.clone()],
+        })
+    }
+
+    /// What was written to the data set.
+    pub(super) fn writes(&self) -> &[Written] {
+        match self {
+            Self::Small(tally) => &tally.writes,
+            Self::Lists(_) | Self::Watch(_) | Self::Broken(_) => &[],
+        }
+    }
+
+    /// The times to be kept, that from the intended start first.
+    pub(super) fn histograms(&self) -> Vec<(&'static str, &LatencyHistogram)> {
+        let all = match self {
+            Self::Small(tally) => vec![
+                ("latency", &tally.latency),
+                ("service", &tally.service),
+                ("lag", &tally.lag),
+            ],
+            Self::Lists(tally) => vec![
+                ("latency", &tally.latency),
+                ("service", &tally.service),
+                ("lag", &tally.lag),
+                ("first_object", &tally.first_object),
+            ],
+            Self::Watch(delivered) => vec![("latency", &delivered.latency)],
+            Self::Broken(_) => Vec::new(),
+        };
+        let filled = all.into_iter().filter(|(_, times)| times.n() > 0);
+        filled.collect()
+    }
+}
+
+/// A load's figures, in a case that lasted `duration`.
+pub(super) fn figures(spec: &LoadSpec, pace: &Pace, came: &Came, duration: Duration) -> Load {
+    let (start, stop) = spec.window(duration);
+    let window = stop - start;
+    let (arrivals, offered_per_s) = match pace {
+        Pace::Closed { .. } => ("closed".to_owned(), None),
+        Pace::Open(profile) => (profile.to_string(), Some(profile.mean_rate(window))),
+    };
+    let common = Load {
+        name: spec.name.clone(),
+        operation: spec.operation.to_string(),
+        arrivals,
+        keys: spec.keys.map(|keys| keys.to_string()),
+        clients: spec.clients.get(),
+        connections: spec.connections.map(std::num::NonZeroU32::get),
+        measured: spec.measured,
+        window_s: [start.as_secs_f64(), stop.as_secs_f64()],
+        offered_per_s,
+        requests: came.requests(),
+        error_samples: came.errors(),
+        ..Load::default()
+    };
+    match came {
+        Came::Small(tally) => of_requests(common, tally, window),
+        Came::Lists(tally) => of_lists(common, tally, window),
+        Came::Watch(delivered) => Load {
+            arrivals: "at each write".to_owned(),
+            requests: delivered.writes,
+            events: Some(delivered.events),
+            latency_ms: (delivered.latency.n() > 0)
+                .then(|| to_result::quantiles_of_ms(&delivered.latency, delivered.writes)),
+            ..common
+        },
+        Came::Broken(_) => Load {
+            errors: 1,
+            ..common
+        },
+    }
+}
+
+fn of_requests(common: Load, tally: &Tally, window: Duration) -> Load {
+    let answered = tally.requests.saturating_sub(tally.errors);
+    let is_open = common.offered_per_s.is_some();
+    let kinds = tally.kinds.iter().map(|(kind, tally)| LoadKind {
+        operation: kind.to_string(),
+        requests: tally.requests,
+        errors: tally.errors,
+        conflicts: tally.conflicts,
+        latency_ms: quantiles(&tally.latency),
+    });
+    let mut load = Load {
+        achieved_per_s: per_second(answered, tally.elapsed, window),
+        errors: tally.errors,
+        conflicts: tally.conflicts,
+        saturated: is_open && is_saturated(tally, window),
+        latency_ms: quantiles(&tally.latency),
+        service_ms: quantiles(&tally.service),
+        lag_ms: quantiles(&tally.lag),
+        kinds: kinds.collect(),
+        ..common
+    };
+    load.invalid = match (tally.requests, is_open) {
+        (0, _) => Some("not one request was sent in this time".to_owned()),
+        (_, true) => stall_of(tally).or_else(|| late(&load)),
+        (_, false) => None,
+    };
+    load
+}
+
+fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
+    let answered = tally.lists.saturating_sub(tally.errors);
+    let due = tally.lists as f64 / window.as_secs_f64();
+    let achieved = per_second(answered, tally.elapsed, window);
+    let is_open = common.offered_per_s.is_some();
+    let is_behind = achieved.is_some_and(|per_s| per_s < SATURATED_LISTS * due);
+    Load {
+        achieved_per_s: achieved,
+        errors: tally.errors,
+        restarts: tally.restarts.count,
+        saturated: is_open && (tally.overrun || is_behind),
+        invalid: (tally.lists == 0).then(|| "not one list was begun in this time".to_owned()),
+        latency_ms: quantiles(&tally.latency),
+        service_ms: quantiles(&tally.service),
+        lag_ms: quantiles(&tally.lag),
+        first_object_ms: quantiles(&tally.first_object),
+        ..common
+    }
+}
+
+fn quantiles(histogram: &LatencyHistogram) -> Option<Quantiles> {
+    (histogram.n() > 0).then(|| to_result::quantiles_ms(histogram))
+}
+
+/// A rate over the load's time, or until its last response where that came later.
+fn per_second(count: u64, elapsed: Duration, window: Duration) -> Option<f64> {
+    let time = elapsed.max(window);
+    (!time.is_zero()).then(|| count as f64 / time.as_secs_f64())
+}
+
+/// Why the p99 of an open loop, or its median where there are too few for a p99, is the generator's rather
+/// than the target's: between the intended start and sending lies what the generator was late by. A
+/// perfect one would have seen something between the quantile from sending and that from the intended start.
+fn late(load: &Load) -> Option<String> {
+    let (latency, service) = (load.latency_ms.as_ref()?, load.service_ms.as_ref()?);
+    let (what, latency, service) = match (latency.p99, service.p99) {
+        (Some(latency), Some(service)) => ("p99", latency, service),
+        _ => ("median", latency.p50?, service.p50?),
+    };
+    let late = latency - service;
+    (late > LATE_PART * latency).then(|| {
+        format!(
+            "the generator was late: {late:.3} of the {latency:.3} ms of the {what} passed before \
+             requests were sent, and at most a tenth may"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_generator_spoils_the_quantile_that_is_read() {
+        let times = |p50, p99| {
+            Some(Quantiles {
+                p50: Some(p50),
+                p99: Some(p99),
+                ..Quantiles::default()
+            })
+        };
+        let load = |latency_ms, service_ms| Load {
+            latency_ms,
+            service_ms,
+            ..Load::default()
+        };
+        // Half of the median is the generator's, and next to nothing of the p99.
+        assert_eq!(late(&load(times(0.2, 10.0), times(0.1, 9.5))), None);
+        let why = late(&load(times(0.2, 10.0), times(0.2, 8.0))).expect("a fifth of it");
+        assert!(why.contains("2.000 of the 10.000 ms of the p99"), "{why}");
+    }
+}

@@ -1,0 +1,404 @@
+//! Cases of several loads: what runs together, for the same time, against one target.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::units::duration_text;
+use crate::arrivals::Profile;
+use crate::keys::Distribution;
+use crate::mix::{Mix, MixError, SmallRequest, WrittenMix};
+use crate::strategy::{Shape, Strategy, StrategyError, Tier};
+
+/// Letters of names in scenario files.
+pub(super) fn is_plain(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    !name.is_empty() && name.bytes().all(plain)
+}
+
+/// Loads that run together. Memory, CPU and counters are taken for the case, latencies, rates and
+/// errors for each load; the first measured load's stand for the case where there is room for one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseSpec {
+    /// Its name, unique in its scenario: the row of the report.
+    pub name: String,
+    /// Which tier its lists go to. Small requests and watchers go to the etcd in any case.
+    #[serde(default = "etcd")]
+    pub tier: Tier,
+    /// How long it is measured; the scenario's `duration` where it is not said.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub duration: Option<Duration>,
+    /// How long its loads run before that, at the same arrivals; 2 s where it is not said.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub warm_up: Option<Duration>,
+    /// Kubernetes tier of our own servers: further flags, as `--watch-cache=false`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server: Vec<String>,
+    /// What runs; never empty.
+    pub load: Vec<LoadSpec>,
+}
+
+/// One load: an operation, when it is done, by how many clients, and about which keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSpec {
+    /// Its name, unique in its case.
+    pub name: String,
+    /// What is done.
+    pub operation: Operation,
+    /// When.
+    #[serde(default, skip_serializing_if = "Start::is_closed")]
+    pub arrivals: Start,
+    /// Closed loop: clients that each wait for their response. Lists in an open loop: how many may be
+    /// under way at the same time; the next waits, and its time runs. Watchers: how many there are.
+    #[serde(default = "one")]
+    pub clients: NonZeroU32,
+    /// Connections that small requests or watchers share. A client that lists has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<NonZeroU32>,
+    /// Which objects small requests are about; each with the same probability where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Distribution>,
+    /// When it begins, from the beginning of the measured time.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub start: Option<Duration>,
+    /// When it ends, likewise; with the case where it is not said.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub stop: Option<Duration>,
+    /// False for one that is only there to be in the way.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub measured: bool,
+    /// Whether lists are checked object by object. An unchecked one takes less of the CPU that a
+    /// generator may share with the server.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub checked: bool,
+}
+
+fn etcd() -> Tier {
+    Tier::Etcd
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_yes(is: &bool) -> bool {
+    *is
+}
+
+/// What a load does.
+///
+/// In a scenario file: `"put"`, `{ update = 90, create = 5, delete = 5 }`, `{ list = "stream" }`,
+/// `"watch"`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "WrittenOperation", into = "WrittenOperation")]
+pub enum Operation {
+    /// Small requests.
+    Small(Mix),
+    /// Whole lists, by a strategy.
+    List(Strategy),
+    /// Watchers of the whole data set; what is timed are deliveries: from the intended start of a
+    /// write of another load to its event at each watcher.
+    Watch,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Small(mix) => mix.fmt(f),
+            Self::List(strategy) => write!(f, "list by {strategy}"),
+            Self::Watch => f.write_str("watch"),
+        }
+    }
+}
+
+/// An operation that makes no sense.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OperationError {
+    /// A mix that makes none.
+    #[error(transparent)]
+    Mix(#[from] MixError),
+    /// A list by no known strategy.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    /// A list among small requests.
+    #[error("`list` stands alone: one list takes as long as many small requests, so it is a load of its own")]
+    ListInMix,
+    /// `list` is not a name.
+    #[error("`list` needs the name of a strategy, as in {{ list = \"stream\" }}")]
+    NoStrategy,
+    /// A weight is not a number.
+    #[error("operation `{0}` needs a weight, as in {{ get = 4, put = 1 }}")]
+    NoWeight(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WrittenOperation {
+    Name(String),
+    Table(BTreeMap<String, toml::Value>),
+}
+
+impl TryFrom<WrittenOperation> for Operation {
+    type Error = OperationError;
+
+    fn try_from(written: WrittenOperation) -> Result<Self, OperationError> {
+        let table = match written {
+            WrittenOperation::Name(name) if name == "watch" => return Ok(Self::Watch),
+            WrittenOperation::Name(name) => {
+                return Ok(Self::Small(WrittenMix::Name(name).try_into()?));
+            }
+            WrittenOperation::Table(table) => table,
+        };
+        if let Some(strategy) = table.get("list") {
+            if table.len() > 1 {
+                return Err(OperationError::ListInMix);
+            }
+            let strategy = strategy.as_str().ok_or(OperationError::NoStrategy)?;
+            return Ok(Self::List(strategy.parse()?));
+        }
+        let mut weights = BTreeMap::new();
+        for (name, weight) in table {
+            let number = weight
+                .as_float()
+                .or_else(|| weight.as_integer().map(|weight| weight as f64));
+            let number = number.ok_or_else(|| OperationError::NoWeight(name.clone()))?;
+            weights.insert(name, number);
+        }
+        Ok(Self::Small(Mix::new(&weights)?))
+    }
+}
+
+impl From<Operation> for WrittenOperation {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Watch => Self::Name("watch".to_owned()),
+            Operation::List(strategy) => Self::Table(BTreeMap::from([(
+                "list".to_owned(),
+                strategy.to_string().into(),
+            )])),
+            Operation::Small(mix) => match mix.into() {
+                WrittenMix::Name(name) => Self::Name(name),
+                WrittenMix::Weights(weights) => Self::Table(
+                    weights
+                        .into_iter()
+                        .map(|(name, weight)| (name, weight.into()))
+                        .collect(),
+                ),
+            },
+        }
+    }
+}
+
+/// When the operations of a load begin.
+///
+/// In a scenario file: `"closed"`, or a [`Profile`], as `{ poisson = 1000 }`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", into = "WrittenStart")]
+pub enum Start {
+    /// Each client begins the next when it has its response (closed loop).
+    #[default]
+    Closed,
+    /// On a schedule, whatever comes back (open loop).
+    Open(Profile),
+}
+
+impl Start {
+    fn is_closed(&self) -> bool {
+        *self == Self::Closed
+    }
+}
+
+/// The name of the closed loop in a file.
+const CLOSED: &str = "closed";
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WrittenStart {
+    Name(&'static str),
+    Profile(Profile),
+}
+
+impl From<Start> for WrittenStart {
+    fn from(start: Start) -> Self {
+        match start {
+            Start::Closed => Self::Name(CLOSED),
+            Start::Open(profile) => Self::Profile(profile),
+        }
+    }
+}
+
+impl TryFrom<toml::Value> for Start {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        if value.as_str() == Some(CLOSED) {
+            return Ok(Self::Closed);
+        }
+        let profile = value.try_into();
+        profile.map(Self::Open).map_err(|e| {
+            let what = e.message().trim();
+            format!("arrivals are `\"closed\"`, or a profile as {{ poisson = 1000 }}: {what}")
+        })
+    }
+}
+
+impl CaseSpec {
+    /// How long it is measured, where the scenario says `duration`.
+    #[must_use]
+    pub fn lasts(&self, duration: Duration) -> Duration {
+        self.duration.unwrap_or(duration)
+    }
+
+    /// The load that stands for the case where there is room for one: the first that is measured.
+    #[must_use]
+    pub fn headline(&self) -> &LoadSpec {
+        let mut measured = self.load.iter().filter(|load| load.measured);
+        measured.next().unwrap_or(&self.load[0])
+    }
+
+    /// The small requests in it, by all loads.
+    pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
+        self.load.iter().flat_map(LoadSpec::small_requests)
+    }
+
+    /// Whether it changes objects of the data set: their revisions move.
+    #[must_use]
+    pub fn rewrites_data(&self) -> bool {
+        self.small_requests().any(SmallRequest::rewrites_data)
+    }
+
+    /// Whether all fits together, where the scenario says `duration`.
+    pub(super) fn check(&self, duration: Duration) -> Result<(), String> {
+        let Self { name, load, .. } = self;
+        if !is_plain(name) {
+            return Err(format!(
+                "name `{name}` may hold only letters, digits, `-`, `_` and `.`"
+            ));
+        }
+        if !load.iter().any(|load| load.measured) {
+            return Err(format!("case `{name}` has no load that is measured"));
+        }
+        if self.tier == Tier::Etcd && !self.server.is_empty() {
+            return Err(format!(
+                "case `{name}`: `server` is for the Kubernetes tier: tier = \"kube\""
+            ));
+        }
+        for (nth, one) in load.iter().enumerate() {
+            one.check(self.tier, self.lasts(duration))
+                .map_err(|what| format!("case `{name}`, load `{}`: {what}", one.name))?;
+            if load[..nth].iter().any(|other| other.name == one.name) {
+                return Err(format!("case `{name}` has two loads `{}`", one.name));
+            }
+        }
+        let watches = load.iter().any(|load| load.operation == Operation::Watch);
+        if watches && !self.rewrites_data() {
+            return Err(format!(
+                "case `{name}`: watchers need a load that writes what they watch: `put` or `update`"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl LoadSpec {
+    /// The small requests in it.
+    pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
+        let mix = match &self.operation {
+            Operation::Small(mix) => Some(mix),
+            Operation::List(_) | Operation::Watch => None,
+        };
+        mix.into_iter().flat_map(Mix::requests)
+    }
+
+    /// From when to when it runs, in a case that lasts `duration`.
+    #[must_use]
+    pub fn window(&self, duration: Duration) -> (Duration, Duration) {
+        (
+            self.start.unwrap_or_default(),
+            self.stop.unwrap_or(duration),
+        )
+    }
+
+    fn check(&self, tier: Tier, duration: Duration) -> Result<(), String> {
+        if !is_plain(&self.name) {
+            return Err("a name may hold only letters, digits, `-`, `_` and `.`".to_owned());
+        }
+        let (start, stop) = self.window(duration);
+        if start >= stop || stop > duration {
+            return Err(format!(
+                "it runs from {start:?} to {stop:?}, and the case lasts {duration:?}"
+            ));
+        }
+        if let Start::Open(profile) = &self.arrivals {
+            profile.check().map_err(|error| error.to_string())?;
+        }
+        if let Some(keys) = self.keys {
+            keys.check().map_err(|error| error.to_string())?;
+        }
+        let refuse = |field: &str| {
+            Err(format!(
+                "`{}` does not take `{field}`",
+                self.operation
+            ))
+        };
+        match &self.operation {
+            Operation::Small(_) => match (self.checked, &self.arrivals) {
+                (false, _) => refuse("checked"),
+                (true, Start::Open(_)) if self.clients.get() > 1 => Err(
+                    "`clients` are of a closed loop: the schedule of an open one stands for any number"
+                        .to_owned(),
+                ),
+                _ => Ok(()),
+            },
+            Operation::List(strategy) => {
+                let is_list = strategy.shape() == Shape::List
+                    && strategy.runs_on(tier)
+                    && strategy.go_client().is_none()
+                    && !matches!(strategy, Strategy::NoLists | Strategy::ReadYourWrite);
+                match (is_list, self.keys, self.connections) {
+                    (false, ..) => Err(format!(
+                        "`{strategy}` is no list that a load of the {tier} tier can make"
+                    )),
+                    (_, Some(_), _) => refuse("keys"),
+                    (.., Some(_)) => refuse("connections"),
+                    _ => Ok(()),
+                }
+            }
+            Operation::Watch => match (self.keys, &self.arrivals, self.checked) {
+                (Some(_), ..) => refuse("keys"),
+                (_, Start::Open(_), _) => refuse("arrivals"),
+                (.., false) => refuse("checked"),
+                _ if self.start.is_some() || self.stop.is_some() => {
+                    Err("watchers watch for as long as the case lasts".to_owned())
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
