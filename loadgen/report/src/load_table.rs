@@ -203,7 +203,7 @@ mod tests {
         let rows = rows([&case]);
         assert_eq!(rows.len(), 2);
         assert!(rows[0].counts);
-        assert_eq!(rows[0].cells[7], "0.250 ms · 3.00 ms · 9.00 ms");
+        assert_eq!(rows[0].cells[7], "250 µs · 3.00 ms · 9.00 ms");
         assert!(rows[0].cells[8].contains("1,000/s intended; p99 from sending 3.00 ms"));
         assert_eq!(rows[1].cells[3], "– update");
         assert!(rows[1].cells[8].starts_with("3 transactions found their key changed"));
