@@ -1,6 +1,9 @@
 //! The commands: what [`crate::cli`] names, put together from the parts.
 
+mod compare;
+
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
@@ -8,9 +11,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::{Scenario, Strategy};
 
-use crate::cli::{CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs, shown_command};
-use crate::compare;
+use crate::cli::{
+    CompareArgs, Format, GuardArgs, ProbeArgs, ReportArgs, ReportFormat, RunArgs, shown_command,
+};
 use crate::exit::{Exit, Failure};
+use crate::export::csv::csv;
+use crate::export::go_benchmark::go_benchmark;
 use crate::isolation::{Isolation, network};
 use crate::probe::{self, Finding, Verdict};
 use crate::progress::Progress;
@@ -132,22 +138,41 @@ pub fn scenarios() -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `loadgen report`: saved results, drawn again.
+/// `loadgen report`: saved results, drawn again or printed for other programs.
 ///
 /// # Errors
 /// When a folder holds no result, or a picture cannot be drawn.
 pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     let mut out = std::io::stdout();
-    for folder in &args.folders {
-        write!(out, "{}", report::draw_again(folder)?)?;
+    let load = |folder: &PathBuf| {
+        let name = folder.file_name().unwrap_or(folder.as_os_str());
+        let result = SavedResult::load(folder).map_err(Failure::usage)?;
+        Ok::<_, Failure>((name.to_string_lossy().into_owned(), result))
+    };
+    let results = || args.folders.iter().map(load);
+    match args.format {
+        ReportFormat::Text => {
+            for folder in &args.folders {
+                write!(out, "{}", report::draw_again(folder)?)?;
+            }
+        }
+        ReportFormat::Go => {
+            let results = results().map(|result| result.map(|(_, result)| result));
+            let results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
+            write!(out, "{}", go_benchmark(&results))?;
+        }
+        ReportFormat::Csv => {
+            let results: Vec<_> = results().collect::<Result<_, _>>()?;
+            write!(out, "{}", csv(&results).map_err(Failure::usage)?)?;
+        }
     }
     Ok(Exit::Done)
 }
 
-/// `loadgen compare`: two saved results, side by side.
+/// `loadgen compare`: saved results of two sides, held against each other.
 ///
 /// # Errors
-/// When a folder holds no result, or they are not of the same work.
+/// When a folder holds no result, or they cannot be compared.
 pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let (text, exit) = compare::run(args)?;
     write!(std::io::stdout(), "{text}")?;

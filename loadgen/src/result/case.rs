@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use workloads::strategy::Tier;
 
-use super::{Cold, MachineLoad, Round, ServerFigures, Sharding, Spread, WarmUp, Yardstick};
+use super::{
+    Cold, MachineLoad, Round, ServerFigures, ServerStart, Sharding, Spread, WarmUp, Yardstick,
+};
 
 /// How far a checked list may be above the unchecked one of its round before a row counts as limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
@@ -83,6 +85,10 @@ pub struct Case {
     /// The rounds of the measured phase one by one, in order. A row of small requests is one round, each put to watchers is one.
     #[serde(default)]
     pub rounds: Vec<Round>,
+    /// Each start of the servers by itself, where the case was measured on several: the other
+    /// figures are then of all starts together. Empty where it was measured on one.
+    #[serde(default)]
+    pub starts: Vec<ServerStart>,
     /// Whether the target kept less than 99 % of the rate of an open loop. Times are then those of a queue that grows for as
     /// long as the load lasts, and what it refused for the load is among `errors`.
     #[serde(default)]
@@ -159,6 +165,7 @@ impl Case {
             cold: None,
             warm_up: None,
             rounds: Vec::new(),
+            starts: Vec::new(),
             saturated: false,
             latency_ms: None,
             service_ms: None,
@@ -194,19 +201,37 @@ impl Case {
         self.valid && self.outcome == Outcome::Measured
     }
 
+    /// Returns each start of the servers that the case was measured on: [`Case::starts`], or the
+    /// one start that the case's own figures are of.
+    #[must_use]
+    pub fn server_starts(&self) -> Vec<ServerStart> {
+        match self.starts.as_slice() {
+            [] => vec![ServerStart::of(self)],
+            starts => starts.to_vec(),
+        }
+    }
+
     /// What identifies the row within its run: `data set/target/tier/strategy`, the clients where there are several, and
     /// [`Case::options`].
     #[must_use]
     pub fn id(&self) -> String {
         let Self {
-            data_set,
-            target,
+            data_set, target, ..
+        } = self;
+        format!("{data_set}/{target}/{}", self.work())
+    }
+
+    /// Returns what was done, without the data and the target: `tier/strategy`, the clients where
+    /// there are several, and [`Case::options`].
+    #[must_use]
+    pub fn work(&self) -> String {
+        let Self {
             tier,
             strategy,
             clients,
             ..
         } = self;
-        let mut id = format!("{data_set}/{target}/{tier}/{strategy}");
+        let mut id = format!("{tier}/{strategy}");
         if *clients > 1 {
             id.push_str(&format!("/{clients}-clients"));
         }

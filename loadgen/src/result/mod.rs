@@ -8,6 +8,7 @@ mod folder;
 mod machine;
 mod rounds;
 mod server;
+mod server_start;
 mod shards;
 mod warm_up;
 mod yardstick;
@@ -21,6 +22,7 @@ pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_nam
 pub use machine::MachineLoad;
 pub use rounds::Round;
 pub use server::{ServerFigures, TierFigures};
+pub use server_start::ServerStart;
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
 pub use warm_up::{Cold, WarmUp};
 pub use workloads::strategy::Tier;
