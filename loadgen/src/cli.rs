@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use load::child::parent_death;
-use report::compare::Metric;
+use report::compare::{Condition, Metric};
 use serde::{Deserialize, Serialize};
 use workloads::CpuList;
 use workloads::scenario::{Objective, Saturate};
@@ -63,9 +63,9 @@ pub enum Command {
     Probe(ProbeArgs),
     /// Lists the built-in scenarios, one line each, or shows one of them as a file to start from.
     Scenarios(ScenariosArgs),
-    /// Draws saved results again: charts, page, README and table.
+    /// Draws saved results again: charts, page, README and table. Or prints them for other programs.
     Report(ReportArgs),
-    /// Compares two saved results: what moved, and how sure that is.
+    /// Compares saved results: what is better, worse, no different, or cannot be told and why.
     #[command(after_help = Exit::HELP)]
     Compare(CompareArgs),
     /// Writes completions for a shell: `loadgen completions bash >~/.local/share/bash-completion/completions/loadgen`.
@@ -169,24 +169,56 @@ pub struct ReportArgs {
     /// Result folders
     #[arg(value_name = "DIR", required = true)]
     pub folders: Vec<PathBuf>,
+
+    /// What is printed on standard output; nothing is drawn but with text
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ReportFormat,
+}
+
+/// How saved results are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// A table for people, and everything drawn again.
+    #[default]
+    Text,
+    /// Go benchmark text, a line for each start of a server: `benchstat base.txt new.txt`.
+    Go,
+    /// One value a line.
+    Csv,
 }
 
 /// What `loadgen compare` takes.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct CompareArgs {
-    /// The result to compare with
+    /// What to compare with: a result folder, or a folder of several, since it takes four runs a
+    /// side to be sure of a difference
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
 
-    /// The result that is judged
-    #[arg(value_name = "NEW")]
-    pub new: PathBuf,
+    /// What is judged, likewise; not given, two targets of BASE are compared, and six runs do
+    #[arg(value_name = "NEW", required_unless_present = "base_target")]
+    pub new: Option<PathBuf>,
 
-    /// End with exit code 1 when a number is surely worse by more than this
+    /// The target of BASE, by its name or the beginning of it [default: those of the same name]
+    #[arg(long = "base", value_name = "TARGET", requires = "new_target")]
+    pub base_target: Option<String>,
+
+    /// The target of NEW, or of BASE
+    #[arg(long = "new", value_name = "TARGET", requires = "base_target")]
+    pub new_target: Option<String>,
+
+    /// How much worse a deciding metric may be: exit code 1 where one is surely worse by as much, 3
+    /// where that cannot be told [default: each metric's margin]
     #[arg(long, value_name = "PERCENT")]
     pub fail_above: Option<Percent>,
 
-    /// Only these numbers, comma separated
+    /// A change that counts as none [default: 5% for medians, CPU and memory at rest, 10% for
+    /// higher quantiles, first chunks and peaks, 1% for bytes; with --fail-above, that]
+    #[arg(long, value_name = "PERCENT")]
+    pub margin: Option<Percent>,
+
+    /// Only these metrics, comma separated, and all of them decide [default: all, of which p50,
+    /// server_cpu and peak_memory decide]
     #[arg(
         long = "metric",
         value_name = "NAME,…",
@@ -194,6 +226,30 @@ pub struct CompareArgs {
         value_enum
     )]
     pub metrics: Vec<Metric>,
+
+    /// Compare although these differ, comma separated; what differs is said
+    #[arg(long, value_name = "CONDITION,…", value_delimiter = ',', value_enum)]
+    pub allow: Vec<Condition>,
+
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub format: CompareFormat,
+
+    /// Draws the ratios of the deciding metrics into this file, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub chart: Option<PathBuf>,
+}
+
+/// How a comparison is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// A table for people.
+    #[default]
+    Text,
+    /// For the summary of a CI job, or a pull request.
+    Markdown,
+    /// For programs; its schema is `compare.schema.json`.
+    Json,
 }
 
 /// What `loadgen serve` takes.
@@ -282,7 +338,12 @@ pub struct RunArgs {
     pub strategies: Vec<String>,
 
     /// Only these cases of several loads, comma separated, instead of all that the scenario has
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with = "strategies")]
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        conflicts_with = "strategies"
+    )]
     pub cases: Vec<String>,
 
     /// Number of objects, instead of the scenario's

@@ -1,12 +1,17 @@
 //! The commands: what [`crate::cli`] names, put together from the parts.
 
+mod compare;
+
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
 use kube_api::client::KubeAccess;
 use load::child::parent_death::become_guarded;
+use report::export::csv::csv;
+use report::export::go_benchmark::go_benchmark;
 use report::result::{Report, ResultFolder, SavedResult, folder_name};
 use report::{draw, terminal};
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,10 +20,9 @@ use workloads::scenario::Saturate;
 use workloads::{Scenario, Strategy};
 
 use crate::cli::{
-    Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs,
-    SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
+    Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs, ReportFormat,
+    RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
 };
-use crate::compare;
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
 use crate::isolation::cpus::pin;
@@ -184,22 +188,41 @@ pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `loadgen report`: saved results, drawn again.
+/// `loadgen report`: saved results, drawn again or printed for other programs.
 ///
 /// # Errors
 /// When a folder holds no result, or a picture cannot be drawn.
 pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     let mut out = std::io::stdout();
-    for folder in &args.folders {
-        write!(out, "{}", draw::draw_again(folder).map_err(Failure::usage)?)?;
+    let load = |folder: &PathBuf| {
+        let name = folder.file_name().unwrap_or(folder.as_os_str());
+        let result = SavedResult::load(folder).map_err(Failure::usage)?;
+        Ok::<_, Failure>((name.to_string_lossy().into_owned(), result))
+    };
+    let results = || args.folders.iter().map(load);
+    match args.format {
+        ReportFormat::Text => {
+            for folder in &args.folders {
+                write!(out, "{}", draw::draw_again(folder).map_err(Failure::usage)?)?;
+            }
+        }
+        ReportFormat::Go => {
+            let results = results().map(|result| result.map(|(_, result)| result));
+            let results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
+            write!(out, "{}", go_benchmark(&results))?;
+        }
+        ReportFormat::Csv => {
+            let results: Vec<_> = results().collect::<Result<_, _>>()?;
+            write!(out, "{}", csv(&results).map_err(Failure::usage)?)?;
+        }
     }
     Ok(Exit::Done)
 }
 
-/// `loadgen compare`: two saved results, side by side.
+/// `loadgen compare`: saved results of two sides, held against each other.
 ///
 /// # Errors
-/// When a folder holds no result, or they are not of the same work.
+/// When a folder holds no result, or they cannot be compared.
 pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let (text, exit) = compare::run(args)?;
     write!(std::io::stdout(), "{text}")?;

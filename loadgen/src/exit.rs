@@ -14,6 +14,7 @@ pub enum Exit {
     /// The command line cannot be carried out, or the target cannot be reached.
     Usage = 2,
     /// A case says nothing about the target: the generator was late or out of CPU, or sent nothing.
+    /// Or a comparison cannot tell.
     Invalid = 3,
     /// Stopped from outside. What was measured is kept.
     Interrupted = 130,
@@ -26,7 +27,7 @@ Exit codes:
     0  done; rows that the target cannot do (N/A) included
     1  the target failed a check or a request, died, or lost the comparison
     2  wrong usage, or the target cannot be reached
-    3  a case is invalid: the generator could not keep up, or sent nothing
+    3  a case is invalid: the generator did not keep up, or sent nothing; a comparison cannot tell
   130  interrupted; what was measured is kept and marked";
 
     /// Of two parts of a run, the end that the whole has: interrupted over failed over unusable over invalid over done.

@@ -5,13 +5,12 @@
 //! CPU meanwhile (crate `measure`) → [`to_result`] → files, thresholds, charts and comparisons
 //! (crate `report`). [`probe`] asks what an endpoint can; [`safety`] is what must hold before an
 //! endpoint that is not ours is written to. Around them: [`cli`] (what may be typed), [`command`]
-//! and [`compare`] (what it does), [`environment`] (what a result says of machine and program),
+//! (what it does), [`environment`] (what a result says of machine and program),
 //! [`isolation`] (a run's own network and CPUs), [`timeouts`] (how long an endpoint may be silent),
 //! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile).
 
 pub mod cli;
 pub mod command;
-pub mod compare;
 pub mod environment;
 pub mod exit;
 pub mod isolation;

@@ -47,7 +47,10 @@ fn assert_refused(args: &[&str], words: &[&str]) {
 #[test]
 fn unknown_names_get_their_nearest() {
     assert_refused(&["run", "pods-150"], &["unknown scenario", "pods-150k"]);
-    assert_refused(&["scenarios", "pods"], &["unknown scenario", "did you mean"]);
+    assert_refused(
+        &["scenarios", "pods"],
+        &["unknown scenario", "did you mean"],
+    );
     assert_refused(
         &["run", "--strategies", "steam"],
         &["did you mean `stream`"],

@@ -90,7 +90,10 @@ load = [
     let kinds = mix["kinds"].as_array().expect("kinds");
     let sum: u64 = kinds.iter().map(|kind| count(&kind["requests"])).sum();
     assert_eq!((kinds.len(), sum), (7, count(&mix["requests"])), "{mix}");
-    assert!(kinds.iter().all(|kind| count(&kind["requests"]) > 0), "{mix}");
+    assert!(
+        kinds.iter().all(|kind| count(&kind["requests"]) > 0),
+        "{mix}"
+    );
     // Two loads update the same objects: some find them changed, and try again.
     let waiting = load(&report, "waiting");
     assert!(count(&waiting["conflicts"]) > 0, "{waiting}");
@@ -104,7 +107,10 @@ load = [
     assert_eq!(watchers["requests"], writes, "{watchers}");
     assert_eq!(watchers["events"], 5 * writes, "{watchers}");
     let lists = load(&report, "lists");
-    assert_eq!((&lists["requests"], &lists["errors"]), (&5.into(), &0.into()));
+    assert_eq!(
+        (&lists["requests"], &lists["errors"]),
+        (&5.into(), &0.into())
+    );
     assert_eq!(lists["latency_ms"]["n"], 5, "{lists}");
     // The first measured load stands for the case, and what was written is there.
     assert_eq!(case["latency_ms"], mix["latency_ms"]);
@@ -159,14 +165,26 @@ fn what_cannot_be_is_refused_in_one_line() {
         (one("{ get = 0, put = 0 }"), "sum to 0"),
         (one("{ delete = 1 }"), "needs `create`"),
         (one(r#"{ list = "stream", get = 1 }"#), "stands alone"),
-        (one(r#"{ list = "consistent" }"#), "no list that a load of the etcd tier"),
+        (
+            one(r#"{ list = "consistent" }"#),
+            "no list that a load of the etcd tier",
+        ),
         (one(r#""watch""#), "need a load that writes"),
         (one(r#""get", keys = { zipf = 0 }"#), "zipf = 0"),
         (one(r#""get", arrivals = { poisson = 0 }"#), "poisson = 0"),
-        (one(r#""get", arrivals = "open""#), "arrivals are `\"closed\"`"),
-        (one(r#""get", arrivals = { poisson = 5 }, clients = 2"#), "closed loop"),
+        (
+            one(r#""get", arrivals = "open""#),
+            "arrivals are `\"closed\"`",
+        ),
+        (
+            one(r#""get", arrivals = { poisson = 5 }, clients = 2"#),
+            "closed loop",
+        ),
         (one(r#""get", start = "2s""#), "the case lasts 1s"),
-        (one(r#""get", measured = false"#), "no load that is measured"),
+        (
+            one(r#""get", measured = false"#),
+            "no load that is measured",
+        ),
     ];
     for (case, says) in wrong {
         let (code, report, log) = run(&case);
@@ -177,7 +195,10 @@ fn what_cannot_be_is_refused_in_one_line() {
     let two = one(r#""get""#);
     let (code, _, log) = run_with(&two, &["--cases", "on"]);
     assert_eq!(code, Some(2));
-    assert!(log.contains("there is no case `on`, did you mean `one`"), "{log}");
+    assert!(
+        log.contains("there is no case `on`, did you mean `one`"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -112,17 +112,22 @@ fn scenarios_are_one_line_each() {
 #[test]
 fn a_saved_result_is_drawn_again_and_compared() {
     let parent = tempfile::tempdir().expect("a temporary folder");
-    for (name, speed) in [("base", 1.0), ("slow", 3.0)] {
-        let folder = ResultFolder::create(parent.path(), name).expect("a fresh name");
-        folder
-            .write(&synthetic::result(speed))
-            .expect("a writable folder");
+    // Four starts of a server a side are the least that can tell anything.
+    for (n, (side, speed)) in (0..8).zip([("base", 1.0), ("slow", 3.0)].into_iter().cycle()) {
+        let side = parent.path().join(side);
+        let folder = ResultFolder::create(&side, &format!("run-{n}")).expect("a fresh name");
+        let mut result = synthetic::result(speed);
+        result.report.started = format!("2026-01-02T03:0{n}:00Z");
+        folder.write(&result).expect("a writable folder");
         folder.finish().expect("a free name");
     }
-    let drawn = loadgen(&["report", "base"], parent.path());
+    let drawn = loadgen(&["report", "base/run-0"], parent.path());
     assert_eq!(drawn.status.code(), Some(0), "{}", text(&drawn.stderr));
     for file in ["report.html", "README.md", "latency.svg", "latency.png"] {
-        assert!(parent.path().join("base").join(file).exists(), "{file}");
+        assert!(
+            parent.path().join("base/run-0").join(file).exists(),
+            "{file}"
+        );
     }
     let lost = loadgen(
         &["compare", "base", "slow", "--fail-above", "10%"],

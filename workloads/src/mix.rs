@@ -259,7 +259,10 @@ mod tests {
         let near = |request, expected: f64| {
             let found = f64::from(counts[&request]);
             let deviation = (expected * (1.0 - expected / 1e5)).sqrt();
-            assert!((found - expected).abs() < 5.0 * deviation, "{request}: {found}");
+            assert!(
+                (found - expected).abs() < 5.0 * deviation,
+                "{request}: {found}"
+            );
         };
         near(SmallRequest::Update, 90_000.0);
         near(SmallRequest::Create, 5_000.0);
@@ -269,9 +272,7 @@ mod tests {
     #[test]
     fn the_first_operations_of_a_plan_are_the_same_everywhere() {
         let mix = mix(&[("get", 4.0), ("put", 1.0), ("count", 0.5)]).expect("a mix");
-        let plan: String = (0..40)
-            .map(|n| &mix.request_of(1, n).name()[..1])
-            .collect();
+        let plan: String = (0..40).map(|n| &mix.request_of(1, n).name()[..1]).collect();
         assert_eq!(plan, GOLDEN);
     }
 

@@ -89,14 +89,8 @@ const BUILT_IN: [(&str, &str); 27] = [
         "kubernetes-mix",
         include_str!("../scenarios/kubernetes-mix.toml"),
     ),
-    (
-        "write-watch",
-        include_str!("../scenarios/write-watch.toml"),
-    ),
-    (
-        "check-perf",
-        include_str!("../scenarios/check-perf.toml"),
-    ),
+    ("write-watch", include_str!("../scenarios/write-watch.toml")),
+    ("check-perf", include_str!("../scenarios/check-perf.toml")),
     ("txn-mixed", include_str!("../scenarios/txn-mixed.toml")),
     ("growth", include_str!("../scenarios/growth.toml")),
     ("cache-fill", include_str!("../scenarios/cache-fill.toml")),
@@ -554,12 +548,12 @@ impl Scenario {
 /// [`ScenarioError::Unknown`] with the nearest name.
 pub fn text_of(name: &str) -> Result<&'static str, ScenarioError> {
     let mut all = BUILT_IN.iter();
-    let (_, text) = all
-        .find(|(built_in, _)| *built_in == name)
-        .ok_or_else(|| ScenarioError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(name, &BUILT_IN.map(|(name, _)| name)).unwrap_or(DEFAULT),
-        })?;
+    let (_, text) =
+        all.find(|(built_in, _)| *built_in == name)
+            .ok_or_else(|| ScenarioError::Unknown {
+                name: name.to_owned(),
+                nearest: nearest(name, &BUILT_IN.map(|(name, _)| name)).unwrap_or(DEFAULT),
+            })?;
     Ok(text)
 }
 

@@ -1,256 +1,288 @@
-//! Two results side by side: what moved, how sure that is, and whether it is more than is allowed.
+//! Two sides held against each other, a verdict for each number of each case: better, worse, no
+//! difference, or cannot tell and why. `docs/compare.md` says how a verdict is made.
 //!
-//! A difference counts only when it is both sure (the samples are hardly of one population) and large (above the threshold).
+//! A side is the results of several runs, since what counts is starts of a server, not lists of
+//! one start. Everything here works on results that were read before; nothing reads or writes.
+//!
+//! - `matching`: which cases did the same work; `comparability`: what must be equal besides
+//! - `metric`: what is compared; `verdict`: the rule; `interval`: where a median ratio lies;
+//!   `significance`: how likely chance does it; `judge`: all cases of two sides
+//! - `warnings`: what a reader should know first
+//! - [`text`], [`markdown`], [`json`], [`chart`]: the comparison for people and programs, with
+//!   `wording` for what they say alike
 
+pub mod chart;
+mod comparability;
+mod interval;
+pub mod json;
+mod judge;
+pub mod markdown;
+mod matching;
 mod metric;
 mod significance;
+pub mod text;
+mod verdict;
 mod warnings;
+mod wording;
 
-use comfy_table::{CellAlignment, Table};
+use crate::result::{SavedResult, Spread};
 
-use crate::quantity::Quantity;
-use crate::result::{Case, FolderError, Report, SavedResult};
-use crate::terminal::STYLE;
-use metric::Evidence;
-pub use metric::Metric;
+pub use comparability::{Condition, Difference};
+pub use interval::{Drift, Interval};
+pub use judge::compare;
+pub use metric::{Better, Metric};
+pub use verdict::{ALPHA, Estimate, Method, Reason, Verdict};
 
-/// Changes below this are not called changes when no threshold is given.
-pub const NOTABLE: f64 = 0.05;
-
-/// Why two results cannot be compared.
+/// Why two sides cannot be compared at all.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// One of them cannot be read.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// They are of different things.
+    /// A side has no result.
+    #[error("no result to compare")]
+    NoResult,
+    /// The sides did not do the same, or not on the same machine.
+    #[error("these results cannot be compared: {}{}", .0, allowed_by(.0))]
+    Different(Difference),
+    /// The results of one side did not do the same, or not on the same machine.
     #[error(
-        "these results are not of the same work: {what} is {base} in the first and {new} in the second"
+        "the results of one side do not belong together: {} is {} in one and {} in another{}",
+        .0.what, .0.base, .0.new, allowed_by(.0)
     )]
-    Different {
-        /// What differs.
-        what: String,
-        /// Its value in the base.
+    Mixed(Difference),
+    /// One run is twice in a side.
+    #[error("the run of {started} on {host} is there twice: its starts count once")]
+    SameRun {
+        /// When it began.
+        started: String,
+        /// Where it ran.
+        host: String,
+    },
+    /// One run is on both sides.
+    #[error("the run of {started} on {host} is on both sides: it would be held against itself")]
+    OnBothSides {
+        /// When it began.
+        started: String,
+        /// Where it ran.
+        host: String,
+    },
+    /// A target was named that is not there, or might be several.
+    #[error("no single target `{name}`: there are {targets}")]
+    NoTarget {
+        /// The name.
+        name: String,
+        /// What there is.
+        targets: String,
+    },
+    /// Both sides are the same target of the same results.
+    #[error("base and new are both {0} of the same results")]
+    SameTarget(String),
+    /// The sides have several targets and no name in common.
+    #[error(
+        "no target is in both: {base} in the base, {new} in the new result; name one of each with --base and --new"
+    )]
+    NoTargetInCommon {
+        /// Targets of the base.
         base: String,
-        /// Its value in the new one.
+        /// Targets of the new side.
         new: String,
     },
-    /// No row is in both.
-    #[error("these results have no row in common")]
+    /// No case is in both.
+    #[error("no case is in both: none did the same work on the same objects")]
     NothingInCommon,
+    /// Cases did the same work, but no two of them under the same conditions.
+    #[error("no case can be compared: {0}")]
+    NothingComparable(String),
 }
 
-/// A comparison, row by row.
+/// Says how to compare all the same, where that can be.
+fn allowed_by(difference: &Difference) -> String {
+    use clap::ValueEnum as _;
+    let value = difference.condition.and_then(|it| it.to_possible_value());
+    value.map_or_else(String::new, |value| {
+        format!(" (--allow {} compares all the same)", value.get_name())
+    })
+}
+
+/// What is held against what.
+#[derive(Debug, Clone, Copy)]
+pub struct Sides<'a> {
+    /// Results of the base.
+    base: &'a [SavedResult],
+    /// Results of the new side.
+    new: &'a [SavedResult],
+    /// Names of one target of each; `None` for those of the same name.
+    targets: Option<(&'a str, &'a str)>,
+    /// Whether both sides are targets of the same runs, whose starts are pairs.
+    is_paired: bool,
+}
+
+impl<'a> Sides<'a> {
+    /// Returns the sides of different runs: starts that have nothing to do with each other.
+    #[must_use]
+    pub fn of_runs(
+        base: &'a [SavedResult],
+        new: &'a [SavedResult],
+        targets: Option<(&'a str, &'a str)>,
+    ) -> Self {
+        Self {
+            base,
+            new,
+            targets,
+            is_paired: false,
+        }
+    }
+
+    /// Returns two targets of the same runs as sides. A case runs on every target before the next
+    /// case begins, so the starts of one run are a pair.
+    #[must_use]
+    pub fn of_targets(results: &'a [SavedResult], base: &'a str, new: &'a str) -> Self {
+        Self {
+            base: results,
+            new: results,
+            targets: Some((base, new)),
+            is_paired: true,
+        }
+    }
+}
+
+/// What a comparison is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The metrics; all where there are none, of which [`Metric::DECIDING`] decide the end.
+    pub metrics: Vec<Metric>,
+    /// The change that counts as none, as a part of the base, instead of each metric's own.
+    pub margin: Option<f64>,
+    /// The change to the worse that is too much, as a part of the base.
+    pub fail_above: Option<f64>,
+    /// Conditions that need not hold.
+    pub allow: Vec<Condition>,
+}
+
+/// What a comparison found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Each number of each row that both results have.
+    /// The base.
+    pub base: Side,
+    /// The new side.
+    pub new: Side,
+    /// What counted as too much; as in [`Options`].
+    pub fail_above: Option<f64>,
+    /// A line for each metric of each case that both sides have.
     pub lines: Vec<Line>,
     /// What a reader should know first.
-    pub warnings: Vec<String>,
-    /// Rows that the base has measured and the new result has not, with the reason.
-    pub gone: Vec<String>,
+    pub notes: Vec<String>,
+    /// Cases that both sides have and that must not be compared.
+    pub not_comparable: Vec<Unjudged>,
+    /// Cases that the base has measured and the new side has not.
+    pub gone: Vec<Unjudged>,
+    /// Metrics that were asked for and that no case of both sides has.
+    pub absent: Vec<Metric>,
 }
 
-/// One number of one row.
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    /// Its targets, in the order of their partners on the other side.
+    pub targets: Vec<String>,
+    /// The programs behind them.
+    pub programs: Vec<String>,
+    /// Number of runs.
+    pub runs: usize,
+    /// When the first of them began: RFC 3339, UTC.
+    pub first: String,
+    /// When the last of them began.
+    pub last: String,
+    /// Commits that the generator was built from.
+    pub commits: Vec<String>,
+}
+
+/// A case without a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unjudged {
+    /// The case.
+    pub case: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One metric of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// The row: target, tier and strategy.
-    pub row: String,
-    /// The number.
+    /// What was done: data set, tier, strategy, clients, options.
+    pub case: String,
+    /// The target of the base.
+    pub base_target: String,
+    /// The target of the new side.
+    pub new_target: String,
+    /// What is compared.
     pub metric: Metric,
-    /// In the base.
-    pub base: f64,
-    /// In the new result.
-    pub new: f64,
-    /// Whether it moved.
+    /// Each start's value in the base, in order of time.
+    pub base: Vec<f64>,
+    /// Each start's value on the new side.
+    pub new: Vec<f64>,
+    /// What they say about the ratio; `None` where a side has no value.
+    pub estimate: Option<Estimate>,
+    /// The change that counts as none.
+    pub margin: f64,
+    /// The verdict.
     pub verdict: Verdict,
-    evidence: Evidence,
+    /// Whether the line decides how the comparison ends.
+    pub is_deciding: bool,
+    /// Whether it is within what is allowed: `None` where that cannot be told.
+    pub is_within: Option<bool>,
 }
 
-/// Whether a number moved.
+/// How a comparison ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Smaller, sure and large enough.
-    Better,
-    /// Not sure, or not large enough.
-    Same,
-    /// Larger, sure and large enough.
+pub enum End {
+    /// Every deciding line is within what is allowed.
+    Within,
+    /// A deciding line is worse than what is allowed, or a case is gone.
     Worse,
+    /// Neither can be said.
+    CannotTell,
 }
 
 impl Line {
-    /// The change as a part of the base; 0 when both are 0.
+    /// Returns a side's value: the median of its starts.
     #[must_use]
-    pub fn change(&self) -> f64 {
-        if self.base == self.new {
-            0.0
-        } else {
-            self.new / self.base - 1.0
-        }
+    pub fn value(starts: &[f64]) -> Option<f64> {
+        Spread::of(starts.iter().copied()).map(|spread| spread.p50)
     }
-}
 
-/// Compares the rows that both results have measured. `threshold` is a part of the base: 0.1 for 10 %.
-///
-/// # Errors
-/// When they differ in scenario, data or encoding, or have no row in common.
-pub fn compare(
-    base: &SavedResult,
-    new: &SavedResult,
-    metrics: &[Metric],
-    threshold: f64,
-) -> Result<Comparison, CompareError> {
-    same_work(&base.report, &new.report)?;
-    let mut comparison = Comparison {
-        lines: Vec::new(),
-        warnings: warnings::warnings(base, new),
-        gone: Vec::new(),
-    };
-    let mut in_common = 0;
-    for old in &base.report.cases {
-        let Some(case) = new.report.cases.iter().find(|case| case.id() == old.id()) else {
-            match old.counts() {
-                true => comparison.gone.push(format!("{}: not measured", old.id())),
-                false => comparison
-                    .warnings
-                    .push(format!("{} is only in the first", old.id())),
-            }
-            continue;
-        };
-        in_common += 1;
-        if !old.counts() {
-            continue;
-        }
-        if !case.counts() {
-            let notes = crate::case_text::notes(case).join("; ");
-            comparison.gone.push(format!("{}: {notes}", case.id()));
-            continue;
-        }
-        same_serving(old, case)?;
-        for &metric in metrics {
-            let Some((old, now)) = metric.of(base, old).zip(metric.of(new, case)) else {
-                continue;
-            };
-            let evidence = metric.evidence(&old, &now);
-            let mut line = Line {
-                row: case.id(),
-                metric,
-                base: old.value,
-                new: now.value,
-                verdict: Verdict::Same,
-                evidence,
-            };
-            line.verdict = match line.change() {
-                change if !evidence.is_sure() || change.abs() <= threshold => Verdict::Same,
-                change if change > 0.0 => Verdict::Worse,
-                _ => Verdict::Better,
-            };
-            comparison.lines.push(line);
-        }
+    /// Returns whether the verdict is worth a reader's time: it is not that nothing differs.
+    #[must_use]
+    pub fn is_notable(&self) -> bool {
+        self.verdict != Verdict::NoDifference
     }
-    if in_common == 0 {
-        return Err(CompareError::NothingInCommon);
-    }
-    Ok(comparison)
-}
-
-fn differ(
-    what: impl Into<String>,
-    base: impl ToString,
-    new: impl ToString,
-) -> Result<(), CompareError> {
-    let (base, new) = (base.to_string(), new.to_string());
-    if base == new {
-        Ok(())
-    } else {
-        Err(CompareError::Different {
-            what: what.into(),
-            base,
-            new,
-        })
-    }
-}
-
-fn same_work(base: &Report, new: &Report) -> Result<(), CompareError> {
-    differ("the scenario", &base.scenario, &new.scenario)?;
-    for data_set in &base.data_sets {
-        let Some(other) = new
-            .data_sets
-            .iter()
-            .find(|other| other.name == data_set.name)
-        else {
-            continue;
-        };
-        let name = &data_set.name;
-        differ(
-            format!("objects of {name}"),
-            Quantity::Count(data_set.objects),
-            Quantity::Count(other.objects),
-        )?;
-        differ(format!("bytes of {name}"), data_set.bytes, other.bytes)?;
-        let fingerprint = |fingerprint: &Option<String>| {
-            fingerprint.clone().unwrap_or_else(|| "unknown".to_owned())
-        };
-        differ(
-            format!("fingerprint of {name}"),
-            fingerprint(&data_set.fingerprint),
-            fingerprint(&other.fingerprint),
-        )?;
-    }
-    Ok(())
-}
-
-fn same_serving(base: &Case, new: &Case) -> Result<(), CompareError> {
-    let encoding = |case: &Case| {
-        case.encoding
-            .clone()
-            .unwrap_or_else(|| "unknown".to_owned())
-    };
-    differ(
-        format!("the encoding of {}", base.id()),
-        encoding(base),
-        encoding(new),
-    )
 }
 
 impl Comparison {
-    /// The comparison as a table, with what does not fit into one around it.
+    /// Returns the lines that decide how it ends.
+    pub fn deciding(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.is_deciding)
+    }
+
+    /// Returns how it ends. A comparison that could not have failed has not passed.
     #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        for warning in &self.warnings {
-            text.push_str(&format!("note: {warning}\n"));
+    pub fn end(&self) -> End {
+        let is_worse = |line: &Line| line.is_within == Some(false);
+        if !self.gone.is_empty() || self.deciding().any(is_worse) {
+            return End::Worse;
         }
-        let mut table = Table::new();
-        table.load_style(STYLE).set_header([
-            "row", "number", "base", "new", "change", "evidence", "verdict",
-        ]);
-        for line in &self.lines {
-            table.add_row([
-                line.row.clone(),
-                line.metric.to_string(),
-                line.metric.quantity(line.base).to_string(),
-                line.metric.quantity(line.new).to_string(),
-                Quantity::Change(line.change()).to_string(),
-                line.evidence.to_string(),
-                match line.verdict {
-                    Verdict::Better => "better",
-                    Verdict::Same => "same",
-                    Verdict::Worse => "WORSE",
-                }
-                .to_owned(),
-            ]);
+        let is_open = |line: &Line| line.is_within.is_none();
+        let is_decided = self.deciding().next().is_some()
+            && !self.deciding().any(is_open)
+            && self.not_comparable.is_empty()
+            && self.absent.is_empty();
+        match is_decided {
+            true => End::Within,
+            false => End::CannotTell,
         }
-        for (at, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            if (2..5).contains(&at) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        text.push_str(&format!("{}\n", table.trim_fmt()));
-        for gone in &self.gone {
-            text.push_str(&format!("GONE: {gone}\n"));
-        }
-        text
+    }
+
+    /// Returns whether several pairs of targets are compared, which lines then have to name.
+    #[must_use]
+    pub fn has_several_targets(&self) -> bool {
+        self.base.targets.len() > 1
     }
 }

@@ -6,7 +6,7 @@
 //! - [`latency`]: distributions, and which quantiles a sample may claim
 //! - [`threshold`]: promised limits, held against a result; [`threshold_table`]: how they are
 //!   shown; `history`: how often each was met before
-//! - [`compare`]: two results side by side
+//! - [`compare`]: two sides held against each other; [`export`]: results for other programs
 //! - [`draw`]: a result drawn into its folder: [`charts`], `page`
 //! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`]
 //!   and [`machine`]
@@ -16,6 +16,7 @@ pub mod case_text;
 pub mod charts;
 pub mod compare;
 pub mod draw;
+pub mod export;
 mod history;
 pub mod latency;
 pub mod load_table;

@@ -64,9 +64,7 @@ fn of_load(case: &Case, load: &Load) -> Vec<LoadRow> {
             String::new(),
             Quantity::Count(kind.requests).to_string(),
             times(kind.latency_ms.as_ref()),
-            conflicts(kind.conflicts)
-                .into_iter()
-                .collect(),
+            conflicts(kind.conflicts).into_iter().collect(),
         ],
         counts,
     };

@@ -6,8 +6,8 @@ use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 
 use crate::case_text::{Row, TITLES};
-use crate::load_table::{self, LoadRow};
 use crate::history::History;
+use crate::load_table::{self, LoadRow};
 use crate::quantity::Quantity;
 use crate::result::{Case, DataSet, Outcome, Report, ServerSetup};
 use crate::threshold_table::BarTable;

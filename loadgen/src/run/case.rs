@@ -239,10 +239,7 @@ impl RowRun<'_> {
             // A scenario that measures nothing has been refused.
             Shape::Idle => Ok(()),
             Shape::Loads => match &self.spec.case {
-                Some(case) => {
-                    self.loads(case, &reach, verifier, running, measured)
-                        .await
-                }
+                Some(case) => self.loads(case, &reach, verifier, running, measured).await,
                 None => Err(Early::Failed("a case without loads".to_owned())),
             },
         };

@@ -147,7 +147,9 @@ pub enum OperationError {
     #[error(transparent)]
     Strategy(#[from] StrategyError),
     /// A list among small requests.
-    #[error("`list` stands alone: one list takes as long as many small requests, so it is a load of its own")]
+    #[error(
+        "`list` stands alone: one list takes as long as many small requests, so it is a load of its own"
+    )]
     ListInMix,
     /// `list` is not a name.
     #[error("`list` needs the name of a strategy, as in {{ list = \"stream\" }}")]
@@ -361,12 +363,7 @@ impl LoadSpec {
         if let Some(keys) = self.keys {
             keys.check().map_err(|error| error.to_string())?;
         }
-        let refuse = |field: &str| {
-            Err(format!(
-                "`{}` does not take `{field}`",
-                self.operation
-            ))
-        };
+        let refuse = |field: &str| Err(format!("`{}` does not take `{field}`", self.operation));
         match &self.operation {
             Operation::Small(_) => match (self.checked, &self.arrivals) {
                 (false, _) => refuse("checked"),

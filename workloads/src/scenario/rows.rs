@@ -457,7 +457,12 @@ impl Rows {
     pub(super) fn set_cases(&mut self, cases: &[CaseSpec]) {
         for (tier, rows) in [(Tier::Etcd, &mut self.etcd), (Tier::Kube, &mut self.kube)] {
             rows.retain(|row| row.case.is_none());
-            rows.extend(cases.iter().filter(|case| case.tier == tier).map(RowSpec::from));
+            rows.extend(
+                cases
+                    .iter()
+                    .filter(|case| case.tier == tier)
+                    .map(RowSpec::from),
+            );
         }
     }
 

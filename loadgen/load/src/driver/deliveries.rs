@@ -300,15 +300,15 @@ mod tests {
     }
 
     /// What `finish` makes of one watcher with these events.
-    async fn finished(
-        seen: &[i64],
-        written: &[i64],
-    ) -> Result<Delivered, DeliveryError> {
+    async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
         let begun = Instant::now();
         let (last, _) = watch::channel(None);
         let (answer, ended) = oneshot::channel();
         let at = begun + Duration::from_millis(7);
-        let events: Vec<Event> = seen.iter().map(|&revision| Event { revision, at }).collect();
+        let events: Vec<Event> = seen
+            .iter()
+            .map(|&revision| Event { revision, at })
+            .collect();
         let ledger = ledger_of(&writes(seen, begun));
         let received = Received {
             ledgers: vec![ledger],
@@ -329,8 +329,13 @@ mod tests {
     #[tokio::test]
     async fn a_lost_a_doubled_and_a_strange_event_are_found() {
         for seen in [&[5, 9][..], &[5, 6, 7, 9], &[5, 7, 9]] {
-            let wrong = finished(seen, &[5, 6, 9]).await.expect_err("not what was written");
-            assert!(matches!(wrong, DeliveryError::Wrong { writes: 3, .. }), "{wrong}");
+            let wrong = finished(seen, &[5, 6, 9])
+                .await
+                .expect_err("not what was written");
+            assert!(
+                matches!(wrong, DeliveryError::Wrong { writes: 3, .. }),
+                "{wrong}"
+            );
         }
     }
 }

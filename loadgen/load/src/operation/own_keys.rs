@@ -75,7 +75,10 @@ mod tests {
         for number in 0..=LEAST_ALIVE as u64 {
             // There is nothing to delete yet.
             let created = keys.next(SmallRequest::Delete);
-            assert_eq!((created.request, created.number), (SmallRequest::Create, number));
+            assert_eq!(
+                (created.request, created.number),
+                (SmallRequest::Create, number)
+            );
         }
         keys.created(0, 100);
         keys.created(2, 102);
@@ -87,7 +90,10 @@ mod tests {
             })
             .collect();
         let delete = SmallRequest::Delete;
-        assert_eq!(deleted, [(delete, 0, 100), (delete, 1, 0), (delete, 2, 102)]);
+        assert_eq!(
+            deleted,
+            [(delete, 0, 100), (delete, 1, 0), (delete, 2, 102)]
+        );
         // Its acknowledgement comes late.
         keys.created(1, 101);
         assert_eq!(keys.revisions.len(), LEAST_ALIVE + 1);

@@ -342,7 +342,9 @@ impl Calls {
                         key: self.key(object),
                     }),
                     (false, found) => {
-                        self.objects[object].seen.fetch_max(found, Ordering::Relaxed);
+                        self.objects[object]
+                            .seen
+                            .fetch_max(found, Ordering::Relaxed);
                         Ok(Checked {
                             conflict: true,
                             ..Checked::default()

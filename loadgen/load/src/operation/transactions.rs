@@ -62,10 +62,13 @@ pub(super) fn delete(key: Bytes, revision: i64) -> TxnRequest {
 /// Reads a response; `None` when it is malformed.
 pub(super) fn outcome(message: &[u8]) -> Option<Outcome> {
     let response = TxnResponse::decode(message).ok()?;
-    let read = response.responses.first().and_then(|op| match &op.response {
-        Some(Response::ResponseRange(range)) => range.kvs.first(),
-        _ => None,
-    });
+    let read = response
+        .responses
+        .first()
+        .and_then(|op| match &op.response {
+            Some(Response::ResponseRange(range)) => range.kvs.first(),
+            _ => None,
+        });
     Some(Outcome {
         succeeded: response.succeeded,
         revision: response.header?.revision,

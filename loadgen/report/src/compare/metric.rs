@@ -1,34 +1,53 @@
-//! What is compared: a number of a case, and the sample behind it.
+//! What is compared: one number of each start of a server.
 
 use std::fmt;
 
 use clap::ValueEnum;
 
-use super::significance::{mann_whitney, quantile_interval, size};
 use crate::quantity::Quantity;
-use crate::result::{Case, Quantiles, SavedResult};
+use crate::result::{Quantiles, ServerStart};
 
-/// How sure a difference must be: the probability of seeing it by chance. Five values on each side can reach it, four cannot.
-const SURE: f64 = 0.01;
-/// Peaks closer than this differ by an allocator's slab or a thread's stack, not by how a list is served.
-const MEMORY_FLOOR_BYTES: f64 = 1_048_576.0;
+/// Sizes are compared with so much added to both, in bytes: a peak of nothing has no ratio, and
+/// peaks closer than this differ by an allocator's slab or a thread's stack.
+const LEAST_BYTES: f64 = 1_048_576.0;
 
-/// A number that can be compared. Smaller is better in all of them.
+/// A number that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Metric {
-    /// Median time of a whole list.
+    /// Median latency, in ms.
     P50,
     /// 90th percentile of it.
     P90,
     /// 99th percentile of it.
     P99,
-    /// Median time to the first chunk.
+    /// Median time to the first chunk, in ms.
     FirstChunkP50,
     /// 99th percentile of it.
     FirstChunkP99,
-    /// Peak memory of the server above idle.
+    /// Median time of a list over that of its baseline: the same bytes from one buffer.
+    OverBaseline,
+    /// CPU time of the servers for each request, in ms.
+    ServerCpu,
+    /// CPU time of the clients for each request, in ms.
+    ClientCpu,
+    /// Peak private memory of the servers above idle, in bytes.
     PeakMemory,
+    /// Private memory of the servers at rest, in bytes.
+    IdleMemory,
+    /// Bytes of one list as received.
+    Bytes,
+    /// Achieved rate: requests per second. Higher is better.
+    Rate,
+}
+
+/// Which way a metric should move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Smaller values are better.
+    Lower,
+    /// Larger values are better.
+    Higher,
 }
 
 impl fmt::Display for Metric {
@@ -38,149 +57,136 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A case's number and, in counted form, the values that it was taken from.
-pub(super) struct Measured {
-    pub(super) value: f64,
-    sample: Vec<(f64, u64)>,
-}
-
-/// What the samples say about a difference.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Evidence {
-    /// Probability that chance alone does this.
-    Chance(f64),
-    /// Whether the confidence intervals of the two quantiles are apart.
-    Intervals { apart: bool },
-    /// A sample is too small to say anything.
-    TooFew { base: u64, new: u64 },
-    /// The values are closer than what the measure can tell.
-    BelowFloor,
-}
-
-impl Evidence {
-    pub(super) fn is_sure(self) -> bool {
-        match self {
-            Self::Chance(p) => p < SURE,
-            Self::Intervals { apart } => apart,
-            Self::TooFew { .. } | Self::BelowFloor => false,
-        }
-    }
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Chance(p) if *p < 0.001 => f.write_str("p < 0.001"),
-            Self::Chance(p) => write!(f, "p = {p:.3}"),
-            Self::Intervals { apart: true } => f.write_str("95 % intervals apart"),
-            Self::Intervals { apart: false } => f.write_str("95 % intervals overlap"),
-            Self::TooFew { base, new } => write!(f, "too few values: {base} and {new}"),
-            Self::BelowFloor => f.write_str("less than 1 MiB apart"),
-        }
-    }
-}
-
 impl Metric {
-    /// The case's number, where it has one.
-    pub(super) fn of(self, result: &SavedResult, case: &Case) -> Option<Measured> {
-        let quantile = |quantiles: &Option<Quantiles>, pick: fn(&Quantiles) -> Option<f64>| {
-            quantiles.as_ref().and_then(pick)
-        };
-        let value = match self {
-            Self::P50 => quantile(&case.latency_ms, |q| q.p50),
-            Self::P90 => quantile(&case.latency_ms, |q| q.p90),
-            Self::P99 => quantile(&case.latency_ms, |q| q.p99),
-            Self::FirstChunkP50 => quantile(&case.first_chunk_ms, |q| q.p50),
-            Self::FirstChunkP99 => quantile(&case.first_chunk_ms, |q| q.p99),
-            Self::PeakMemory => case
-                .server
-                .as_ref()
-                .map(|server| server.peak_above_idle as f64),
-        }?;
-        let sample = match self {
-            Self::P50 | Self::P90 | Self::P99 => histogram(result, "latency", case),
-            Self::FirstChunkP50 | Self::FirstChunkP99 => histogram(result, "first_chunk", case),
-            Self::PeakMemory => {
-                let mut peaks = case
-                    .server
-                    .as_ref()
-                    .map(|server| server.peaks_above_idle.clone())
-                    .unwrap_or_default();
-                peaks.sort_unstable();
-                peaks
-                    .chunk_by(|a, b| a == b)
-                    .map(|equal| (equal[0] as f64, equal.len() as u64))
-                    .collect()
-            }
-        };
-        Some(Measured { value, sample })
+    /// The metrics that decide the end of a comparison when none is named. Few, since each line at
+    /// 95 % may be wrong by chance.
+    pub const DECIDING: [Self; 3] = [Self::P50, Self::ServerCpu, Self::PeakMemory];
+
+    /// Returns which way it should move.
+    #[must_use]
+    pub fn better(self) -> Better {
+        match self {
+            Self::Rate => Better::Higher,
+            _ => Better::Lower,
+        }
     }
 
-    /// The number in words.
-    pub(super) fn quantity(self, value: f64) -> Quantity {
+    /// Returns the change that counts as none when nobody says another, as a part of the base.
+    #[must_use]
+    pub fn default_margin(self) -> f64 {
         match self {
-            Self::PeakMemory => Quantity::Bytes(value),
+            Self::P50
+            | Self::OverBaseline
+            | Self::ServerCpu
+            | Self::ClientCpu
+            | Self::IdleMemory
+            | Self::Rate => 0.05,
+            Self::P90
+            | Self::P99
+            | Self::FirstChunkP50
+            | Self::FirstChunkP99
+            | Self::PeakMemory => 0.10,
+            Self::Bytes => 0.01,
+        }
+    }
+
+    /// Returns whether every start has the same value but for what lengths of revision numbers and
+    /// tokens make of it: then one start decides.
+    #[must_use]
+    pub fn is_exact(self) -> bool {
+        self == Self::Bytes
+    }
+
+    /// Returns the unit of [`Metric::of`].
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::P50
+            | Self::P90
+            | Self::P99
+            | Self::FirstChunkP50
+            | Self::FirstChunkP99
+            | Self::ServerCpu
+            | Self::ClientCpu => "ms",
+            Self::OverBaseline => "ratio",
+            Self::PeakMemory | Self::IdleMemory | Self::Bytes => "bytes",
+            Self::Rate => "per second",
+        }
+    }
+
+    /// Returns the value in words.
+    #[must_use]
+    pub fn quantity(self, value: f64) -> Quantity {
+        match self {
+            Self::PeakMemory | Self::IdleMemory | Self::Bytes => Quantity::Bytes(value),
+            Self::OverBaseline => Quantity::PerByte(value),
+            Self::Rate => Quantity::PerSecond(value),
             _ => Quantity::Milliseconds(value),
         }
     }
 
-    /// What the two samples say: ranks for medians and memory, confidence intervals for the quantiles above.
-    pub(super) fn evidence(self, base: &Measured, new: &Measured) -> Evidence {
-        let too_few = Evidence::TooFew {
-            base: size(&base.sample),
-            new: size(&new.sample),
+    /// Returns the number of a start; `None` where it has none, or one that cannot be: a time of
+    /// nothing is a missing time, not the best one.
+    #[must_use]
+    pub fn of(self, start: &ServerStart) -> Option<f64> {
+        let of = |quantiles: &Option<Quantiles>, pick: fn(&Quantiles) -> Option<f64>| {
+            quantiles.as_ref().and_then(pick)
         };
-        let upper = match self {
-            Self::P90 => 0.9,
-            Self::P99 | Self::FirstChunkP99 => 0.99,
-            Self::PeakMemory if (base.value - new.value).abs() < MEMORY_FLOOR_BYTES => {
-                return Evidence::BelowFloor;
-            }
-            Self::P50 | Self::FirstChunkP50 | Self::PeakMemory => {
-                // Where even the clearest difference would not be sure, a probability would look like an answer.
-                return match mann_whitney(&base.sample, &new.sample) {
-                    Some(p) if clearest(size(&base.sample), size(&new.sample)) < SURE => {
-                        Evidence::Chance(p)
-                    }
-                    _ => too_few,
-                };
-            }
+        let value = match self {
+            Self::P50 => of(&start.latency_ms, middle),
+            Self::P90 => of(&start.latency_ms, |quantiles| quantiles.p90),
+            Self::P99 => of(&start.latency_ms, |quantiles| quantiles.p99),
+            Self::FirstChunkP50 => of(&start.first_chunk_ms, middle),
+            Self::FirstChunkP99 => of(&start.first_chunk_ms, |quantiles| quantiles.p99),
+            Self::OverBaseline => start.over_baseline,
+            Self::ServerCpu => start.server_cpu_s_per_request.map(|s| s * 1e3),
+            Self::ClientCpu => start.client_cpu_s_per_request.map(|s| s * 1e3),
+            Self::PeakMemory => start.peak_above_idle.map(|bytes| bytes as f64),
+            Self::IdleMemory => start.rss_anon_idle.map(|bytes| bytes as f64),
+            Self::Bytes => Some(start.bytes as f64),
+            Self::Rate => start.requests_per_s,
+        }?;
+        let least = match self {
+            Self::PeakMemory => 0.0,
+            _ => f64::MIN_POSITIVE,
         };
-        match (
-            quantile_interval(&base.sample, upper),
-            quantile_interval(&new.sample, upper),
-        ) {
-            (Some(base), Some(new)) => Evidence::Intervals {
-                apart: base.1 < new.0 || new.1 < base.0,
-            },
-            _ => too_few,
+        (value.is_finite() && value >= least).then_some(value)
+    }
+
+    /// Returns what is added to both values before their ratio is taken, given the coarsest
+    /// counter of either side, in bytes.
+    pub(super) fn floor(self, resolution: Option<u64>) -> f64 {
+        match self {
+            Self::PeakMemory | Self::IdleMemory => {
+                LEAST_BYTES.max(resolution.unwrap_or_default() as f64)
+            }
+            _ => 0.0,
         }
+    }
+
+    /// Returns whether it is a time of requests, which says nothing of a target that cannot keep
+    /// up with an open loop.
+    pub(super) fn is_latency(self) -> bool {
+        matches!(self, Self::P50 | Self::P90 | Self::P99 | Self::OverBaseline)
+    }
+
+    /// Returns whether it is read from the servers' processes, or from what they export.
+    pub(super) fn is_of_processes(self) -> bool {
+        matches!(self, Self::ServerCpu | Self::PeakMemory | Self::IdleMemory)
     }
 }
 
-/// The probability of complete separation by chance.
-fn clearest(n_a: u64, n_b: u64) -> f64 {
-    // 2 / (n_a + n_b over n_a), multiplied out before it can overflow.
-    (1..=n_a).fold(2.0, |p, k| p * k as f64 / (n_b + k) as f64)
-}
-
-fn histogram(result: &SavedResult, measure: &str, case: &Case) -> Vec<(f64, u64)> {
-    result
-        .histogram(measure, case)
-        .map(|histogram| histogram.counted_ms().collect())
-        .unwrap_or_default()
+/// The median; of one or two values, which have none in a result, the mean of them is it.
+fn middle(quantiles: &Quantiles) -> Option<f64> {
+    quantiles.p50.or(match quantiles.n {
+        1 | 2 => quantiles.mean,
+        _ => None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn five_values_on_each_side_can_be_sure_and_four_cannot() {
-        assert!(clearest(5, 5) < SURE);
-        assert!(clearest(4, 4) > SURE);
-        assert!(clearest(1_000_000, 1_000_000) < SURE);
-    }
 
     #[test]
     fn metrics_are_called_as_on_the_command_line() {
@@ -189,5 +195,53 @@ mod tests {
             Metric::from_str("first_chunk_p99", false),
             Ok(Metric::FirstChunkP99)
         );
+    }
+
+    #[test]
+    fn what_is_missing_is_neither_nothing_nor_the_best() {
+        let start = ServerStart {
+            latency_ms: Some(Quantiles {
+                n: 5,
+                ..Quantiles::default()
+            }),
+            server_cpu_s_per_request: Some(0.0),
+            requests_per_s: Some(-1.0),
+            ..ServerStart::default()
+        };
+        for metric in Metric::value_variants() {
+            assert_eq!(metric.of(&start), None, "{metric}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_needs_no_memory_has_a_peak_of_nothing() {
+        let start = ServerStart {
+            peak_above_idle: Some(0),
+            ..ServerStart::default()
+        };
+        assert_eq!(Metric::PeakMemory.of(&start), Some(0.0));
+        assert_eq!(Metric::PeakMemory.floor(None), LEAST_BYTES);
+        assert_eq!(Metric::PeakMemory.floor(Some(8 << 20)), f64::from(8 << 20));
+        assert_eq!(Metric::P50.floor(Some(8 << 20)), 0.0);
+    }
+
+    #[test]
+    fn one_list_is_the_median_of_itself() {
+        let of = |n, p50| {
+            let latency_ms = Some(Quantiles {
+                n,
+                mean: Some(7.0),
+                p50,
+                ..Quantiles::default()
+            });
+            Metric::P50.of(&ServerStart {
+                latency_ms,
+                ..ServerStart::default()
+            })
+        };
+        assert_eq!(of(1, None), Some(7.0));
+        assert_eq!(of(3, Some(6.0)), Some(6.0));
+        assert_eq!(of(3, None), None, "of three the mean is none");
+        assert_eq!(of(0, None), None);
     }
 }

@@ -1,26 +1,20 @@
-//! Whether two samples differ by more than chance: two tests that take ties, as histograms are full of them.
+//! How likely chance alone makes a difference as large as one that was seen: the rank test of two
+//! samples and the sign test of pairs. Both are shown beside a verdict; intervals decide it.
 
-/// A sample as a histogram gives it: distinct values, ascending, each with its count.
-pub(super) type Counted = [(f64, u64)];
+/// Up to this many values in both samples together the permutation distribution is computed,
+/// above it is a normal one.
+const EXACT_UP_TO: usize = 60;
 
-/// Up to this many values in both samples together the permutation distribution is computed, above it is a normal one.
-const EXACT_UP_TO: u64 = 60;
-
-/// Number of values in a sample.
-pub(super) fn size(sample: &Counted) -> u64 {
-    sample.iter().map(|&(_, count)| count).sum()
-}
-
-/// The Mann–Whitney test: how likely ranks at least as lopsided as these are if both samples are of one population.
-/// Two-sided, with midranks for ties; exact given the ties for small samples. `None` when a sample is empty.
+/// Returns the p-value of the Mann–Whitney test: how likely ranks at least as lopsided as these are
+/// if both samples are of one population. Two-sided, with midranks for ties; exact given the ties
+/// for small samples. `None` when a sample is empty.
 ///
-/// It takes the values as independent. Lists that follow each other on one server are not quite, which makes it somewhat too
-/// sure; that is one reason why a threshold has to be passed as well.
-pub(super) fn mann_whitney(a: &Counted, b: &Counted) -> Option<f64> {
-    let (n_a, n_b) = (size(a), size(b));
-    if n_a == 0 || n_b == 0 {
+/// It takes the values as independent, as starts of a server are and lists of one start are not.
+pub(super) fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
+    if a.is_empty() || b.is_empty() {
         return None;
     }
+    let (n_a, n_b) = (a.len() as u64, b.len() as u64);
     let ties = pooled(a, b);
     let rank_sum_a = ties
         .iter()
@@ -28,11 +22,35 @@ pub(super) fn mann_whitney(a: &Counted, b: &Counted) -> Option<f64> {
         .sum::<f64>();
     let expected = n_a as f64 * (n_a + n_b + 1) as f64 / 2.0;
     let distance = (rank_sum_a - expected).abs();
-    Some(if n_a + n_b <= EXACT_UP_TO {
+    Some(if a.len() + b.len() <= EXACT_UP_TO {
         exact(&ties, n_a, expected, distance)
     } else {
         normal(&ties, n_a, n_b, distance)
     })
+}
+
+/// Returns the p-value of the two-sided sign test of ratios: how likely a fair coin falls at least
+/// as often on one side. A ratio of exactly 1 counts for the side that loses. `None` without ratios.
+pub(super) fn sign_test(ratios: &[f64]) -> Option<f64> {
+    if ratios.is_empty() {
+        return None;
+    }
+    let above = ratios.iter().filter(|&&ratio| ratio > 1.0).count();
+    let below = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
+    let losing = ratios.len() - above.max(below);
+    Some((2.0 * coins_up_to(ratios.len(), losing)).min(1.0))
+}
+
+/// Returns the probability that at most `k` of `n` fair coins fall on one side.
+pub(super) fn coins_up_to(n: usize, k: usize) -> f64 {
+    // On logarithms: 2^-n is no number of 64 bits from n = 1,075 on.
+    let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
+    let mut sum = 0.0;
+    for i in 0..=k.min(n) {
+        sum += ln_term.exp();
+        ln_term += ((n - i) as f64 / (i + 1) as f64).ln();
+    }
+    sum.min(1.0)
 }
 
 /// Values that are equal in both samples together.
@@ -42,11 +60,11 @@ struct Tie {
     midrank: f64,
 }
 
-fn pooled(a: &Counted, b: &Counted) -> Vec<Tie> {
+fn pooled(a: &[f64], b: &[f64]) -> Vec<Tie> {
     let mut values: Vec<(f64, u64, u64)> = a
         .iter()
-        .map(|&(value, n)| (value, n, n))
-        .chain(b.iter().map(|&(value, n)| (value, 0, n)))
+        .map(|&value| (value, 1, 1))
+        .chain(b.iter().map(|&value| (value, 0, 1)))
         .collect();
     values.sort_by(|x, y| x.0.total_cmp(&y.0));
     values.dedup_by(|next, kept| {
@@ -72,7 +90,8 @@ fn pooled(a: &Counted, b: &Counted) -> Vec<Tie> {
         .collect()
 }
 
-/// The share of all ways to choose `n_a` of the pooled values whose rank sum is at least as far from the expected one.
+/// Returns the share of all ways to choose `n_a` of the pooled values whose rank sum is at least as
+/// far from the expected one.
 fn exact(ties: &[Tie], n_a: u64, expected: f64, distance: f64) -> f64 {
     // Twice a midrank is whole. `ways[k][s]`: subsets of k values whose doubled ranks sum to s.
     let doubled = |rank: f64| (rank * 2.0).round() as usize;
@@ -121,8 +140,9 @@ fn normal(ties: &[Tie], n_a: u64, n_b: u64, distance: f64) -> f64 {
     (2.0 * upper_tail(z)).min(1.0)
 }
 
-/// How much of the normal distribution lies above `z` ≥ 0 (Abramowitz and Stegun 26.2.17; the error is below 1e-7).
-fn upper_tail(z: f64) -> f64 {
+/// Returns how much of the normal distribution lies above `z` ≥ 0 (Abramowitz and Stegun 26.2.17;
+/// the error is below 1e-7).
+pub(super) fn upper_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let series = [
         0.319_381_530,
@@ -136,32 +156,6 @@ fn upper_tail(z: f64) -> f64 {
         .rev()
         .fold(0.0, |sum, coefficient| (sum + coefficient) * t);
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
-}
-
-/// Between which values of the sample the population's quantile `q` lies with 95 % confidence, whatever its distribution:
-/// order statistics around the binomial's mean. `None` when the sample is too small for the normal approximation of it.
-pub(super) fn quantile_interval(sample: &Counted, q: f64) -> Option<(f64, f64)> {
-    const Z_95: f64 = 1.96;
-    let n = size(sample) as f64;
-    if n * q.min(1.0 - q) < 9.999 {
-        return None;
-    }
-    let half = Z_95 * (n * q * (1.0 - q)).sqrt();
-    let low = (n * q - half).floor().max(1.0) as u64;
-    let high = ((n * q + half).ceil() + 1.0).min(n) as u64;
-    Some((at_rank(sample, low), at_rank(sample, high)))
-}
-
-/// The value of that rank, from 1.
-fn at_rank(sample: &Counted, rank: u64) -> f64 {
-    let mut below = 0;
-    for &(value, count) in sample {
-        below += count;
-        if below >= rank {
-            return value;
-        }
-    }
-    sample.last().map_or(f64::NAN, |&(value, _)| value)
 }
 
 #[cfg(test)]

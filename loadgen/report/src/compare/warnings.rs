@@ -1,29 +1,113 @@
-//! What a reader should know before the numbers: how the two runs' machines, builds and servers differ.
+//! What a reader should know before the numbers: how the runs' machines, builds and servers differ,
+//! and what limits their verdicts.
 
 use std::collections::BTreeSet;
 
 use workloads::Scenario;
 
-use crate::quantity::Quantity;
+use super::comparability::setup;
+use super::matching::Gathered;
+use super::verdict::ALPHA;
 use crate::result::{Environment, SavedResult, ServerSetup};
 
-/// Kernels of one machine tell slightly different sizes of its memory.
-const MEMORY_DIFFERS: f64 = 0.01;
 /// Flags that a message lists.
 const NAMED: usize = 6;
 
-/// One line for each difference. What one of the results does not tell is no difference.
-pub(super) fn warnings(base: &SavedResult, new: &SavedResult) -> Vec<String> {
+/// Lines from which on chance alone is likely to make one of them worse.
+const MANY_LINES: usize = 10;
+
+/// Returns what differs between the environments of two runs. What one of them does not tell is no
+/// difference.
+pub(super) fn of_environments(base: &SavedResult, new: &SavedResult) -> Vec<String> {
     let (old, fresh) = (&base.report.environment, &new.report.environment);
     let mut warnings = of_machines(old, fresh);
     warnings.extend(of_warm_up(base, new));
-    warnings.extend(of_servers(old, fresh));
-    for (which, report) in [("first", &base.report), ("second", &new.report)] {
-        if report.interrupted {
-            warnings.push(format!("the {which} run was interrupted"));
-        }
+    warnings.extend(of_generators(old, fresh));
+    warnings
+}
+
+/// Says that a run was stopped before its end.
+pub(super) fn of_interruption(result: &SavedResult) -> Option<String> {
+    let report = &result.report;
+    (report.interrupted).then(|| format!("the run of {} was interrupted", report.started))
+}
+
+/// Says that the sides were measured one after the other: what the machine did meanwhile, as heat
+/// or other tenants, counts as a difference between servers then.
+pub(super) fn of_order(base: &[SavedResult], new: &[SavedResult]) -> Option<String> {
+    let started = |side: &[SavedResult]| {
+        let started = side.iter().map(|result| result.report.started.clone());
+        let (first, last) = (started.clone().min()?, started.max()?);
+        Some((first, last))
+    };
+    let ((first, last), (new_first, new_last)) = started(base).zip(started(new))?;
+    let is_apart = last < new_first || new_last < first;
+    (base.len() > 1 && new.len() > 1 && is_apart).then(|| {
+        "one side was measured after the other: drift of the machine counts as a difference, \
+         interleaved runs are free of it"
+            .to_owned()
+    })
+}
+
+/// Returns what limits what a case says about its server.
+pub(super) fn of_case(label: &str, side: &str, of: &Gathered<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if of.measured.iter().any(|of| of.case.client_limited) {
+        warnings.push(format!(
+            "{label}: client-limited in the {side}, so times are partly the generator's"
+        ));
+    }
+    if of.is_saturated() {
+        warnings.push(format!(
+            "{label}: saturated in the {side}, so times are of a queue that grows"
+        ));
+    }
+    if let Some(first) = of.measured.first()
+        && of.starts.len() > 1
+        && setup(*first).is_some_and(|setup| setup.flags.is_empty())
+    {
+        let target = &first.case.target;
+        warnings.push(format!(
+            "{target} was there before the run: its runs share one server, and verdicts hold for \
+             that one"
+        ));
     }
     warnings
+}
+
+/// Says what chance makes of many lines.
+pub(super) fn of_many_lines(deciding: usize, worse: usize) -> Option<String> {
+    let expected = deciding as f64 * ALPHA / 2.0;
+    (worse > 0 && deciding >= MANY_LINES).then(|| {
+        format!(
+            "of {deciding} deciding metrics chance alone makes up to {expected:.1} worse: measure \
+             those that are worse again before anybody acts on them"
+        )
+    })
+}
+
+/// A change of the generator shows as one of the server.
+fn of_generators(a: &Environment, b: &Environment) -> Vec<String> {
+    let commit = |of: &Environment| of.commit.clone();
+    let windows = |of: &Environment| {
+        let client = &of.client;
+        Some(format!(
+            "{} and {} bytes",
+            client.stream_window_bytes, client.connection_window_bytes
+        ))
+    };
+    let pairs = [
+        ("generator", commit(a), commit(b)),
+        ("windows of the generator", windows(a), windows(b)),
+    ];
+    let told = pairs
+        .into_iter()
+        .filter_map(|(what, a, b)| Some((what, a?, b?)));
+    told.filter(|(_, a, b)| a != b)
+        .map(|(what, a, b)| {
+            format!("different {what}: {a} and {b}; its changes show as the server's")
+        })
+        .collect()
 }
 
 /// The first lists of a server are slower than the rest, and more of them are none of the figures where it warms up longer.
@@ -42,26 +126,8 @@ fn of_warm_up(base: &SavedResult, new: &SavedResult) -> Option<String> {
 fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
     let text = |text: &str| Some(text.to_owned());
     let count = |count: u32| Some(count.to_string());
-    let memory = |bytes: u64| Some(Quantity::bytes(bytes).to_string());
-    let is_memory_same = {
-        let (a, b) = (a.memory_bytes as f64, b.memory_bytes as f64);
-        (a - b).abs() <= MEMORY_DIFFERS * a.max(b)
-    };
     let pairs = [
-        ("host", text(&a.host), text(&b.host)),
-        ("CPU", text(&a.cpu_model), text(&b.cpu_model)),
-        ("number of cores", count(a.cores), count(b.cores)),
-        (
-            "memory",
-            memory(a.memory_bytes),
-            memory(b.memory_bytes).filter(|_| !is_memory_same),
-        ),
         ("kernel", text(&a.kernel), text(&b.kernel)),
-        (
-            "TCP congestion control",
-            a.congestion_control.clone(),
-            b.congestion_control.clone(),
-        ),
         (
             "vm.percpu_pagelist_high_fraction (lists of free pages)",
             a.free_page_lists.and_then(count),
@@ -71,12 +137,6 @@ fn of_machines(a: &Environment, b: &Environment) -> Vec<String> {
             "handling of free pages by the machine's host",
             a.free_page_reporting.map(host_takes),
             b.free_page_reporting.map(host_takes),
-        ),
-        ("build", text(&a.profile), text(&b.profile)),
-        (
-            "decoding",
-            text(&a.client.decode_mode),
-            text(&b.client.decode_mode),
         ),
     ];
     pairs
@@ -95,8 +155,9 @@ fn host_takes(is_reported: bool) -> String {
     }
 }
 
-/// Programs and flags of each target that both runs have.
-fn of_servers(a: &Environment, b: &Environment) -> Vec<String> {
+/// Returns how programs and flags differ of each target that both runs have.
+pub(super) fn of_servers(base: &SavedResult, new: &SavedResult) -> Vec<String> {
+    let (a, b) = (&base.report.environment, &new.report.environment);
     let targets: BTreeSet<_> = a.servers.iter().map(|server| &server.target).collect();
     let mut warnings = Vec::new();
     for target in targets {

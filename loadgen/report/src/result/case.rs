@@ -10,6 +10,7 @@ use super::quantiles::Quantiles;
 use super::rounds::Round;
 use super::saturation::Saturation;
 use super::server::ServerFigures;
+use super::server_start::ServerStart;
 use super::shards::Sharding;
 use super::warm_up::{Cold, WarmUp};
 
@@ -104,6 +105,10 @@ pub struct Case {
     /// The rounds of the measured phase one by one, in order. A row of small requests is one round, each put to watchers is one.
     #[serde(default)]
     pub rounds: Vec<Round>,
+    /// Each start of the servers by itself, where the case was measured on several: the other
+    /// figures are then of all starts together. Empty where it was measured on one.
+    #[serde(default)]
+    pub starts: Vec<ServerStart>,
     /// Whether the target kept less than 99 % of the rate of an open loop. Times are then those of a queue that grows for as
     /// long as the load lasts, and what it refused for the load is among `errors`.
     #[serde(default)]
@@ -184,6 +189,7 @@ impl Case {
             cold: None,
             warm_up: None,
             rounds: Vec::new(),
+            starts: Vec::new(),
             saturated: false,
             latency_ms: None,
             service_ms: None,
@@ -219,19 +225,37 @@ impl Case {
         self.valid && self.outcome == Outcome::Measured
     }
 
+    /// Returns each start of the servers that the case was measured on: [`Case::starts`], or the
+    /// one start that the case's own figures are of.
+    #[must_use]
+    pub fn server_starts(&self) -> Vec<ServerStart> {
+        match self.starts.as_slice() {
+            [] => vec![ServerStart::of(self)],
+            starts => starts.to_vec(),
+        }
+    }
+
     /// What identifies the row within its run: `data set/target/tier/strategy`, the clients where there are several, and
     /// [`Case::options`].
     #[must_use]
     pub fn id(&self) -> String {
         let Self {
-            data_set,
-            target,
+            data_set, target, ..
+        } = self;
+        format!("{data_set}/{target}/{}", self.work())
+    }
+
+    /// Returns what was done, without the data and the target: `tier/strategy`, the clients where
+    /// there are several, and [`Case::options`].
+    #[must_use]
+    pub fn work(&self) -> String {
+        let Self {
             tier,
             strategy,
             clients,
             ..
         } = self;
-        let mut id = format!("{data_set}/{target}/{tier}/{strategy}");
+        let mut id = format!("{tier}/{strategy}");
         if *clients > 1 {
             id.push_str(&format!("/{clients}-clients"));
         }

@@ -162,11 +162,7 @@ impl Load {
                 }));
             }
             // A scenario with another shape here has been refused.
-            Shape::Idle
-            | Shape::Delivery
-            | Shape::Shards
-            | Shape::ShardedWatch
-            | Shape::Loads => {
+            Shape::Idle | Shape::Delivery | Shape::Shards | Shape::ShardedWatch | Shape::Loads => {
                 let watched = Watched::Apart(NOWHERE.to_owned());
                 let count = background.watchers.map_or(1, NonZeroU32::get);
                 let connections = background.connections.get();

@@ -19,8 +19,8 @@ use load::operation::requests::{About, Calls};
 use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
 use workloads::DataSet;
+use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
 
 use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, REFUSED};
@@ -104,7 +104,11 @@ impl RowRun<'_> {
         }
         let never = CancellationToken::new();
         let warm_up = case.warm_up.unwrap_or(WARM_UP);
-        let warm = join_all(loads.iter().map(|load| load.run(Some(warm_up), duration, &never)));
+        let warm = join_all(
+            loads
+                .iter()
+                .map(|load| load.run(Some(warm_up), duration, &never)),
+        );
         let warm = self.unless_stopped(warm).await?;
         for (load, came) in loads.iter().zip(&warm) {
             if let Some(reason) = came.first_error() {
@@ -169,7 +173,11 @@ impl RowRun<'_> {
                     ..About::new(data, &verifier.root)
                 };
                 let mut calls = Calls::new(mix.clone(), about);
-                if case.load.iter().any(|load| load.operation == Operation::Watch) {
+                if case
+                    .load
+                    .iter()
+                    .any(|load| load.operation == Operation::Watch)
+                {
                     calls = calls.keeping_writes();
                 }
                 if calls.compares() {
@@ -244,7 +252,12 @@ impl RowRun<'_> {
                 let failed = |error| Early::Failed(format!("load {name}: {error}"));
                 came = Came::Watch(Box::new(delivered.map_err(failed)?));
             }
-            let figures = figures(load.spec, &load.pace, &came, case.lasts(self.scenario.duration));
+            let figures = figures(
+                load.spec,
+                &load.pace,
+                &came,
+                case.lasts(self.scenario.duration),
+            );
             for (measure, histogram) in came.histograms() {
                 let name = format!("{}.{measure}", load.spec.name);
                 measured.keep(&name, span, histogram.clone());
@@ -274,7 +287,9 @@ impl RowRun<'_> {
         let is_refused = |load: &report::result::Load| {
             load.saturated && load.error_samples.iter().all(|e| e.contains(REFUSED))
         };
-        let wrong = loads.iter().find(|load| load.errors > 0 && !is_refused(load));
+        let wrong = loads
+            .iter()
+            .find(|load| load.errors > 0 && !is_refused(load));
         if let Some(load) = wrong {
             let reason = load.error_samples.first().cloned().unwrap_or_default();
             return Err(Early::Failed(format!(

@@ -4,21 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn counted(values: &[f64]) -> Vec<(f64, u64)> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let mut counted: Vec<(f64, u64)> = Vec::new();
-    for value in sorted {
-        match counted.last_mut() {
-            Some(last) if last.0 == value => last.1 += 1,
-            _ => counted.push((value, 1)),
-        }
-    }
-    counted
-}
-
 fn p(a: &[f64], b: &[f64]) -> f64 {
-    mann_whitney(&counted(a), &counted(b)).expect("neither is empty")
+    mann_whitney(a, b).expect("neither is empty")
 }
 
 #[track_caller]
@@ -29,14 +16,45 @@ fn assert_near(found: f64, expected: f64, within: f64) {
     );
 }
 
+/// The table of golang/perf, `internal/stats/utest_test.go` (`uTestMinP`).
 #[test]
 fn complete_separation_has_the_probability_of_two_in_all_arrangements() {
-    assert_near(
-        p(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]),
-        2.0 / 252.0,
-        1e-12,
-    );
-    assert_near(p(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 2.0 / 20.0, 1e-12);
+    for (n, expected) in [
+        (3, 0.1),
+        (4, 0.028_571_4),
+        (5, 0.007_936_51),
+        (6, 0.002_164_5),
+        (7, 0.000_582_751),
+        (8, 0.000_155_4),
+        (10, 0.000_010_825_1),
+    ] {
+        let base: Vec<f64> = (0..n).map(f64::from).collect();
+        let new: Vec<f64> = (n..2 * n).map(f64::from).collect();
+        assert_near(p(&base, &new), expected, expected * 1e-4);
+    }
+}
+
+/// golang/perf, `benchmath/assumption_test.go`. A normal approximation says 0.0131 of the first.
+#[test]
+fn ties_are_counted_exactly() {
+    assert_near(p(&[-1.0; 4], &[1.0; 4]), 0.028_571_4, 1e-7);
+    let (a, b) = ([1.0, -1.0, -1.0, -1.0], [-1.0, 1.0, 1.0, 1.0]);
+    assert_near(p(&a, &b), 0.485_714, 1e-6);
+    assert_near(p(&[1.0; 4], &[1.0; 4]), 1.0, 1e-12);
+}
+
+#[test]
+fn the_sign_test_counts_coins() {
+    let above = [1.12, 1.08, 1.10, 1.11, 1.09, 1.13, 1.07, 1.10];
+    let sure = sign_test(&above).expect("ratios");
+    assert_near(sure, 0.007_812_5, 1e-12);
+    let below = above.map(|ratio| 1.0 / ratio);
+    assert_near(sign_test(&below).expect("ratios"), sure, 1e-12);
+    let tied = [1.0, 1.1, 1.1, 1.1, 1.1, 1.1];
+    assert_near(sign_test(&tied).expect("ratios"), 2.0 * 7.0 / 64.0, 1e-12);
+    assert_near(sign_test(&[1.0; 8]).expect("ratios"), 1.0, 1e-12);
+    assert_eq!(sign_test(&[]), None);
+    assert_near(coins_up_to(2_000, 1_000), 0.508_918, 1e-5);
 }
 
 #[test]
@@ -44,7 +62,7 @@ fn samples_that_are_alike_are_not_told_apart() {
     assert_near(p(&[1.0, 4.0, 5.0, 8.0], &[2.0, 3.0, 6.0, 7.0]), 1.0, 1e-12);
     assert_near(p(&[3.0; 5], &[3.0; 5]), 1.0, 1e-12);
     assert_near(p(&[3.0; 50], &[3.0; 50]), 1.0, 1e-12);
-    assert_eq!(mann_whitney(&[], &[(1.0, 1)]), None);
+    assert_eq!(mann_whitney(&[], &[1.0]), None);
 }
 
 /// All ways to deal the pooled values into a hand of a's size, by their midranks.
@@ -91,7 +109,7 @@ proptest! {
 fn the_two_ways_to_compute_it_meet() {
     let a: Vec<f64> = (0..30).map(|n| f64::from(n % 17)).collect();
     let b: Vec<f64> = (0..30).map(|n| f64::from(n % 17) + 2.5).collect();
-    let ties = pooled(&counted(&a), &counted(&b));
+    let ties = pooled(&a, &b);
     let rank_sum: f64 = ties.iter().map(|tie| tie.in_a as f64 * tie.midrank).sum();
     let expected = 30.0 * 61.0 / 2.0;
     let distance = (rank_sum - expected).abs();
@@ -112,16 +130,4 @@ fn the_normal_tail_is_that_of_the_tables() {
     ] {
         assert_near(upper_tail(z), tail, 2e-7);
     }
-}
-
-#[test]
-fn a_quantile_lies_between_order_statistics() {
-    let sample: Vec<(f64, u64)> = (1..=1_000).map(|value| (f64::from(value), 1)).collect();
-    // 990 ± 1.96 · √(1000 · 0.99 · 0.01), and one more for the step to the next value.
-    assert_eq!(quantile_interval(&sample, 0.99), Some((983.0, 998.0)));
-    assert_eq!(
-        quantile_interval(&sample[..999], 0.99),
-        None,
-        "ten values must lie beyond the quantile"
-    );
 }

@@ -1,0 +1,240 @@
+//! A comparison for programs. Its published JSON Schema is `schema/compare.schema.json`.
+
+use serde::Serialize;
+
+use super::{Better, Comparison, End, Line, Method, Side, Unjudged, Verdict};
+
+/// The version of the document. It grows by one when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A comparison, whole.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Document {
+    /// [`SCHEMA_VERSION`] of the program that wrote it.
+    pub schema_version: u32,
+    /// How it ends: `within`, `worse` or `cannot_tell`, as the exit codes 0, 1 and 3.
+    pub end: &'static str,
+    /// The change to the worse that is too much, as a part of the base; null where none was given
+    /// and each line's margin holds.
+    pub fail_above: Option<f64>,
+    /// The base.
+    pub base: SideDocument,
+    /// The new side.
+    pub new: SideDocument,
+    /// What a reader should know first.
+    pub notes: Vec<String>,
+    /// Each metric of each case that both sides have.
+    pub lines: Vec<LineDocument>,
+    /// Cases that both sides have and that must not be compared.
+    pub not_comparable: Vec<UnjudgedDocument>,
+    /// Cases that the base has measured and the new side has not.
+    pub gone: Vec<UnjudgedDocument>,
+    /// Metrics that were asked for and that no case of both sides has.
+    pub absent: Vec<String>,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SideDocument {
+    /// Its targets, in the order of their partners on the other side.
+    pub targets: Vec<String>,
+    /// The programs behind them.
+    pub programs: Vec<String>,
+    /// Number of runs.
+    pub runs: usize,
+    /// When the first of them began: RFC 3339, UTC.
+    pub first: String,
+    /// When the last of them began.
+    pub last: String,
+    /// Commits that the generator was built from.
+    pub commits: Vec<String>,
+}
+
+/// A case without a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UnjudgedDocument {
+    /// The case.
+    pub case: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One metric of one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LineDocument {
+    /// What was done: data set, tier, strategy, clients, options.
+    pub case: String,
+    /// The target of the base.
+    pub base_target: String,
+    /// The target of the new side.
+    pub new_target: String,
+    /// What is compared, as on the command line.
+    pub metric: String,
+    /// Unit of the values: `ms`, `bytes`, `per second` or `ratio`.
+    pub unit: &'static str,
+    /// `lower` or `higher`.
+    pub better: &'static str,
+    /// Values of the base.
+    pub base: Sample,
+    /// Values of the new side.
+    pub new: Sample,
+    /// Median ratio of new to base; null where a side has no value.
+    pub ratio: Option<f64>,
+    /// Lower end of its interval; null of too few starts.
+    pub lower: Option<f64>,
+    /// Upper end of its interval.
+    pub upper: Option<f64>,
+    /// Probability that such an interval holds the true ratio, at least.
+    pub level: Option<f64>,
+    /// How likely chance alone does this: the rank test, or of pairs the sign test.
+    pub p_value: Option<f64>,
+    /// How the interval was made.
+    pub method: Option<Method>,
+    /// The change that counts as none, as a part of the base.
+    pub margin: f64,
+    /// `better`, `worse`, `no_difference` or `cannot_tell`.
+    pub verdict: &'static str,
+    /// Why it cannot be told.
+    pub reason: Option<String>,
+    /// How many more starts a side would tell it, about.
+    pub more_starts: Option<usize>,
+    /// Whether the line decides how the comparison ends.
+    pub deciding: bool,
+    /// Whether it is within what is allowed; null where that cannot be told.
+    pub within: Option<bool>,
+}
+
+/// Values of one side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Sample {
+    /// The median of the starts; null without any.
+    pub value: Option<f64>,
+    /// How many starts have a value.
+    pub n: usize,
+    /// Each start's value, in order of time.
+    pub starts: Vec<f64>,
+}
+
+impl From<&Side> for SideDocument {
+    fn from(side: &Side) -> Self {
+        Self {
+            targets: side.targets.clone(),
+            programs: side.programs.clone(),
+            runs: side.runs,
+            first: side.first.clone(),
+            last: side.last.clone(),
+            commits: side.commits.clone(),
+        }
+    }
+}
+
+impl From<&Unjudged> for UnjudgedDocument {
+    fn from(unjudged: &Unjudged) -> Self {
+        Self {
+            case: unjudged.case.clone(),
+            reason: unjudged.reason.clone(),
+        }
+    }
+}
+
+impl From<&[f64]> for Sample {
+    fn from(starts: &[f64]) -> Self {
+        Self {
+            value: Line::value(starts),
+            n: starts.len(),
+            starts: starts.to_vec(),
+        }
+    }
+}
+
+impl From<&Line> for LineDocument {
+    fn from(line: &Line) -> Self {
+        let estimate = line.estimate.as_ref();
+        let interval = estimate.and_then(|estimate| estimate.interval);
+        let reason = line.verdict.reason();
+        Self {
+            case: line.case.clone(),
+            base_target: line.base_target.clone(),
+            new_target: line.new_target.clone(),
+            metric: line.metric.to_string(),
+            unit: line.metric.unit(),
+            better: match line.metric.better() {
+                Better::Lower => "lower",
+                Better::Higher => "higher",
+            },
+            base: Sample::from(line.base.as_slice()),
+            new: Sample::from(line.new.as_slice()),
+            ratio: estimate.map(|estimate| estimate.ratio),
+            lower: interval.map(|interval| interval.lower),
+            upper: interval.map(|interval| interval.upper),
+            level: interval.map(|interval| interval.level),
+            p_value: estimate.and_then(|estimate| estimate.p_value),
+            method: estimate.map(|estimate| estimate.method),
+            margin: line.margin,
+            verdict: match line.verdict {
+                Verdict::Better => "better",
+                Verdict::Worse => "worse",
+                Verdict::NoDifference => "no_difference",
+                Verdict::CannotTell(_) => "cannot_tell",
+            },
+            reason: reason.map(|reason| reason.to_string()),
+            more_starts: reason.and_then(|reason| reason.more_starts()),
+            deciding: line.is_deciding,
+            within: line.is_within,
+        }
+    }
+}
+
+impl From<&Comparison> for Document {
+    fn from(comparison: &Comparison) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            end: match comparison.end() {
+                End::Within => "within",
+                End::Worse => "worse",
+                End::CannotTell => "cannot_tell",
+            },
+            fail_above: comparison.fail_above,
+            base: (&comparison.base).into(),
+            new: (&comparison.new).into(),
+            notes: comparison.notes.clone(),
+            lines: comparison.lines.iter().map(LineDocument::from).collect(),
+            not_comparable: comparison.not_comparable.iter().map(Into::into).collect(),
+            gone: comparison.gone.iter().map(Into::into).collect(),
+            absent: comparison.absent.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::generate::SchemaSettings;
+
+    use super::Document;
+
+    /// Set to write the file anew after a field was added.
+    const UPDATE: &str = "LOADGEN_UPDATE_SCHEMA";
+
+    #[test]
+    fn the_published_schema_is_that_of_the_structs() {
+        let schema = SchemaSettings::draft2020_12()
+            .for_serialize()
+            .into_generator()
+            .into_root_schema_for::<Document>();
+        let generated = serde_json::to_string_pretty(&schema).expect("plain data") + "\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/compare.schema.json");
+        if std::env::var_os(UPDATE).is_some() {
+            std::fs::write(path, &generated).expect("a writable source tree");
+        }
+        let published = std::fs::read_to_string(path).expect("the published schema");
+        assert!(
+            published == generated,
+            "the structs have changed: run this test with {UPDATE}=1 and look at the difference"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! `loadgen compare`: reads both sides, has them compared, and shows what came of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use report::compare::json::Document;
+use report::compare::{
+    CompareError, Comparison, End, Options, Sides, chart, compare, markdown, text,
+};
+use report::result::{REPORT_FILE, SavedResult};
+use report::terminal;
+
+use crate::cli::{CompareArgs, CompareFormat, shown_command};
+use crate::exit::{Exit, Failure};
+
+/// Compares what the arguments name; the comparison as it is to be printed, and how the program
+/// ends for it.
+///
+/// # Errors
+/// When a result cannot be read, the sides cannot be compared, or the chart cannot be written.
+pub(crate) fn run(args: &CompareArgs) -> Result<(String, Exit), Failure> {
+    let comparison = compared(args)?;
+    if let Some(path) = &args.chart {
+        fs::write(path, chart::svg(&comparison))
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(Failure::usage)?;
+    }
+    let shown = match args.format {
+        CompareFormat::Text => text::text(&comparison, terminal::width()),
+        CompareFormat::Markdown => {
+            let command = shown_command(std::env::args()).join(" ");
+            markdown::markdown(&comparison, &command)
+        }
+        CompareFormat::Json => {
+            let document = Document::from(&comparison);
+            let mut json = serde_json::to_string_pretty(&document).map_err(Failure::usage)?;
+            json.push('\n');
+            json
+        }
+    };
+    let exit = match comparison.end() {
+        End::Within => Exit::Done,
+        End::Worse => Exit::TargetFailed,
+        End::CannotTell => Exit::Invalid,
+    };
+    Ok((shown, exit))
+}
+
+fn compared(args: &CompareArgs) -> Result<Comparison, Failure> {
+    let options = Options {
+        metrics: args.metrics.clone(),
+        margin: args.margin.map(|margin| margin.0),
+        fail_above: args.fail_above.map(|limit| limit.0),
+        allow: args.allow.clone(),
+    };
+    let targets = args.base_target.as_deref().zip(args.new_target.as_deref());
+    let base = read(&args.base)?;
+    let is_same = |new: &PathBuf| {
+        let (base, new) = (fs::canonicalize(&args.base), fs::canonicalize(new));
+        matches!((base, new), (Ok(base), Ok(new)) if base == new)
+    };
+    // Two targets of one folder are two targets of one folder, also where it is named twice.
+    let other = args
+        .new
+        .as_ref()
+        .filter(|new| targets.is_none() || !is_same(new));
+    let compared = match (other, targets) {
+        (Some(new), targets) => {
+            let new = read(new)?;
+            compare(&Sides::of_runs(&base, &new, targets), &options)
+        }
+        (None, Some((base_target, new_target))) => {
+            compare(&Sides::of_targets(&base, base_target, new_target), &options)
+        }
+        (None, None) => Err(CompareError::NoResult),
+    };
+    compared.map_err(Failure::usage)
+}
+
+/// Reads the result in a folder, or all results in the folders of a folder.
+fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
+    let load = |folder: &Path| SavedResult::load(folder).map_err(Failure::usage);
+    if folder.join(REPORT_FILE).exists() || !folder.is_dir() {
+        return Ok(vec![load(folder)?]);
+    }
+    let unreadable = || format!("cannot read {}", folder.display());
+    let mut found: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder)
+        .with_context(unreadable)
+        .map_err(Failure::usage)?
+    {
+        let entry = entry.with_context(unreadable).map_err(Failure::usage)?;
+        let path = entry.path();
+        if path.join(REPORT_FILE).exists() {
+            found.push(path);
+        }
+    }
+    if found.is_empty() {
+        // The error that names what is missing.
+        return Ok(vec![load(folder)?]);
+    }
+    let results = found.iter().map(|path| load(path));
+    let mut results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
+    results.sort_by(|a, b| a.report.started.cmp(&b.report.started));
+    Ok(results)
+}
