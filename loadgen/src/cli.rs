@@ -68,6 +68,9 @@ pub enum Command {
     /// Compares saved results: what is better, worse, no different, or cannot be told and why.
     #[command(after_help = Exit::HELP)]
     Compare(CompareArgs),
+    /// Compares two targets in pairs of fresh starts, until the verdict is sure or time is up.
+    #[command(after_help = Exit::HELP)]
+    Ab(Box<AbArgs>),
     /// Writes completions for a shell: `loadgen completions bash >~/.local/share/bash-completion/completions/loadgen`.
     Completions(CompletionsArgs),
     /// Writes the manual page: `loadgen man | man -l -`.
@@ -238,6 +241,64 @@ pub struct CompareArgs {
     /// Draws the ratios of the deciding metrics into this file, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub chart: Option<PathBuf>,
+}
+
+/// What `loadgen ab` takes.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct AbArgs {
+    /// What to compare with: as --target of `loadgen run`, and started for every pair: bench, bench:PATH (another
+    /// build of loadgen or bench-server), etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH
+    #[arg(long, value_name = "TARGET")]
+    pub base: String,
+
+    /// What is judged, likewise; the same target with other flags or environment will do
+    #[arg(long, value_name = "TARGET")]
+    pub new: String,
+
+    /// A flag for the base's servers, behind ours; repeatable
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub base_flag: Vec<String>,
+
+    /// A flag for the new side's servers; repeatable
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub new_flag: Vec<String>,
+
+    /// An environment variable of the base's servers, as GOGC=50; repeatable
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub base_env: Vec<String>,
+
+    /// An environment variable of the new side's servers; repeatable
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub new_env: Vec<String>,
+
+    /// How long it may take; verdicts that are not sure by then are "cannot tell"
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+    pub within: Duration,
+
+    /// As of `loadgen compare`
+    #[arg(long, value_name = "PERCENT")]
+    pub fail_above: Option<Percent>,
+
+    /// As of `loadgen compare`
+    #[arg(long, value_name = "PERCENT")]
+    pub margin: Option<Percent>,
+
+    /// As of `loadgen compare`
+    #[arg(
+        long = "metric",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        value_enum
+    )]
+    pub metrics: Vec<Metric>,
+
+    /// How the verdict is printed
+    #[arg(long = "show", value_enum, default_value_t)]
+    pub show: CompareFormat,
+
+    /// As of `loadgen run`, without targets; without a scenario pods-150k of 10,000 objects
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// How a comparison is printed.

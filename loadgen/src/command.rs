@@ -1,5 +1,6 @@
 //! The commands: what [`crate::cli`] names, put together from the parts.
 
+mod ab;
 mod compare;
 
 use std::io::Write;
@@ -20,8 +21,8 @@ use workloads::scenario::Saturate;
 use workloads::{Scenario, Strategy};
 
 use crate::cli::{
-    Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs, ReportFormat,
-    RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
+    AbArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs,
+    ReportFormat, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
 };
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
@@ -227,6 +228,14 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let (text, exit) = compare::run(args)?;
     write!(std::io::stdout(), "{text}")?;
     Ok(exit)
+}
+
+/// `loadgen ab`: two targets in pairs of fresh starts.
+///
+/// # Errors
+/// [`Failure`] with the exit code that it means.
+pub fn ab(args: &AbArgs) -> Result<Exit, Failure> {
+    ab::run(args)
 }
 
 /// `loadgen guard`: this process becomes another program, or says why not.

@@ -1,5 +1,6 @@
 //! How the program ends: one place where outcomes and errors become exit codes.
 
+use report::compare::End;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -18,6 +19,16 @@ pub enum Exit {
     Invalid = 3,
     /// Stopped from outside. What was measured is kept.
     Interrupted = 130,
+}
+
+impl From<End> for Exit {
+    fn from(end: End) -> Self {
+        match end {
+            End::Within => Self::Done,
+            End::Worse => Self::TargetFailed,
+            End::CannotTell => Self::Invalid,
+        }
+    }
 }
 
 impl Exit {

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Man => command::man(),
         Command::Report(args) => command::report(&args),
         Command::Compare(args) => command::compare(&args),
+        Command::Ab(args) => command::ab(&args),
         Command::Guard(args) => command::guard(&args),
         Command::ServeBaseline { bytes } => command::serve_baseline(bytes),
         Command::TryNetworkNamespace => command::try_network_namespace(),

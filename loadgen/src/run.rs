@@ -5,8 +5,10 @@
 //! - [`mod@target`]: what is measured
 //! - [`availability`]: whether a target can have a row, and this machine can hold it
 //! - [`case`]: one row, phase by phase
+//! - [`ab`]: pairs of starts of two targets, until the verdict is sure
 //! - [`foreign`]: seeding and cleaning up on endpoints that are not ours
 
+pub mod ab;
 mod availability;
 mod case;
 mod foreign;
@@ -58,35 +60,7 @@ pub async fn run(
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Finished {
-    let report = Report {
-        schema_version: SCHEMA_VERSION,
-        scenario: scenario.name.clone(),
-        started: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-        elapsed_s: 0.0,
-        interrupted: false,
-        environment: Environment {
-            client: plan.client_settings(),
-            ..environment
-        },
-        data_sets: Vec::new(),
-        cases: Vec::new(),
-        bars: Vec::new(),
-    };
-    let mut run = Run {
-        plan,
-        scenario,
-        folder,
-        progress,
-        stop,
-        begun: Instant::now(),
-        result: SavedResult {
-            report,
-            histograms: Vec::new(),
-            series: Vec::new(),
-            scenario_toml: scenario.to_toml(),
-        },
-        loads: 0,
-    };
+    let mut run = Run::new(plan, scenario, environment, folder, progress, stop);
     let failure = run.all().await.err();
     run.finish(failure)
 }
@@ -104,7 +78,48 @@ struct Run<'a> {
     loads: usize,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// One that has measured nothing yet.
+    fn new(
+        plan: &'a Plan,
+        scenario: &'a Scenario,
+        environment: Environment,
+        folder: &'a ResultFolder,
+        progress: &'a Progress,
+        stop: &'a CancellationToken,
+    ) -> Self {
+        let report = Report {
+            schema_version: SCHEMA_VERSION,
+            scenario: scenario.name.clone(),
+            started: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            elapsed_s: 0.0,
+            interrupted: false,
+            environment: Environment {
+                client: plan.client_settings(),
+                ..environment
+            },
+            data_sets: Vec::new(),
+            ab: None,
+            cases: Vec::new(),
+            bars: Vec::new(),
+        };
+        Self {
+            plan,
+            scenario,
+            folder,
+            progress,
+            stop,
+            begun: Instant::now(),
+            result: SavedResult {
+                report,
+                histograms: Vec::new(),
+                series: Vec::new(),
+                scenario_toml: scenario.to_toml(),
+            },
+            loads: 0,
+        }
+    }
+
     async fn all(&mut self) -> Result<(), Failure> {
         if self.plan.prefix.is_some() {
             return self.prefix().await;
@@ -261,6 +276,12 @@ impl Run<'_> {
             progress: self.progress,
             stop: self.stop,
         };
+        let measured = run.measure().await;
+        self.take(measured);
+    }
+
+    /// Keeps what a row came to, and writes everything so far.
+    fn take(&mut self, measured: Measured) {
         let Measured {
             case,
             histograms,
@@ -268,7 +289,7 @@ impl Run<'_> {
             setup,
             data_set,
             ..
-        } = run.measure().await;
+        } = measured;
         self.progress.say(&one_line(&case));
         let servers = &mut self.result.report.environment.servers;
         if let Some(setup) = setup

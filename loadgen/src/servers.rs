@@ -20,4 +20,4 @@ pub mod target_spec;
 
 pub use etcd::folders_left;
 pub use launcher::{Launcher, StartError};
-pub use own_program::OwnProgram;
+pub use own_program::{Build, Given, OwnProgram};

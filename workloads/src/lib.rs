@@ -35,6 +35,7 @@ pub use fingerprint::Fingerprint;
 pub use go_client::GoClient;
 pub use keys::Distribution;
 pub use mix::{Mix, SmallRequest};
+pub use random::coin;
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
 pub use selector::Selector;
 pub use strategy::{Shape, Strategy, Tier};

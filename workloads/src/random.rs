@@ -23,6 +23,7 @@ pub(crate) enum Stream {
     Steps,
     Keys,
     Mixes,
+    Coins,
 }
 
 /// The generator for item `i` of a stream.
@@ -48,6 +49,12 @@ pub(crate) fn below(rng: &mut impl Rng, bound: u64) -> u64 {
 /// A number in (0, 1], of 53 random bits.
 pub(crate) fn uniform(rng: &mut impl Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+}
+
+/// Toss number `n` of a fair coin.
+#[must_use]
+pub fn coin(seed: u64, n: u64) -> bool {
+    generator(seed, Stream::Coins, n).next_u64() >> 63 == 1
 }
 
 /// Writes `value` in the letters of names, the most significant first, so that text sorts as numbers do.

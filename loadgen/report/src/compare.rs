@@ -113,6 +113,8 @@ pub struct Sides<'a> {
     targets: Option<(&'a str, &'a str)>,
     /// Whether both sides are targets of the same runs, whose starts are pairs.
     is_paired: bool,
+    /// Whether somebody looked after each pair to know whether to go on.
+    is_sequential: bool,
 }
 
 impl<'a> Sides<'a> {
@@ -128,6 +130,7 @@ impl<'a> Sides<'a> {
             new,
             targets,
             is_paired: false,
+            is_sequential: false,
         }
     }
 
@@ -140,6 +143,7 @@ impl<'a> Sides<'a> {
             new: results,
             targets: Some((base, new)),
             is_paired: true,
+            is_sequential: results.iter().any(|result| result.report.ab.is_some()),
         }
     }
 }

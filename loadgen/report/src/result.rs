@@ -29,7 +29,7 @@ pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_nam
 pub use load::{Load, LoadKind};
 pub use machine::MachineLoad;
 pub use quantiles::Quantiles;
-pub use report::{DataSet, Report, SCHEMA_VERSION};
+pub use report::{AbTargets, DataSet, Report, SCHEMA_VERSION};
 pub use rounds::Round;
 pub use saturation::{RateSearch, RateTrial, Saturation, TrialVerdict};
 pub use server::{ServerFigures, TierFigures};

@@ -68,12 +68,12 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_is_not_built_is_not_there() {
-    for line in ["loadgen ab --base a --new b", "loadgen merge a b"] {
+    for line in ["loadgen capture a", "loadgen merge a b"] {
         refused(line);
     }
     let help = Cli::command().render_long_help().to_string();
     assert!(
-        !help.contains("interleaved") && !help.contains("merge"),
+        !help.contains("capture") && !help.contains("merge"),
         "{help}"
     );
     assert!(help.contains(Exit::HELP), "{help}");

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use report::compare::json::Document;
-use report::compare::{
-    CompareError, Comparison, End, Options, Sides, chart, compare, markdown, text,
-};
+use report::compare::{CompareError, Comparison, Options, Sides, chart, compare, markdown, text};
 use report::result::{REPORT_FILE, SavedResult};
 use report::terminal;
 
@@ -26,25 +24,28 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(String, Exit), Failure> {
             .with_context(|| format!("cannot write {}", path.display()))
             .map_err(Failure::usage)?;
     }
-    let shown = match args.format {
-        CompareFormat::Text => text::text(&comparison, terminal::width()),
+    let shown = shown(&comparison, args.format)?;
+    Ok((shown, comparison.end().into()))
+}
+
+/// A comparison as it is printed.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub(super) fn shown(comparison: &Comparison, format: CompareFormat) -> Result<String, Failure> {
+    Ok(match format {
+        CompareFormat::Text => text::text(comparison, terminal::width()),
         CompareFormat::Markdown => {
             let command = shown_command(std::env::args()).join(" ");
-            markdown::markdown(&comparison, &command)
+            markdown::markdown(comparison, &command)
         }
         CompareFormat::Json => {
-            let document = Document::from(&comparison);
+            let document = Document::from(comparison);
             let mut json = serde_json::to_string_pretty(&document).map_err(Failure::usage)?;
             json.push('\n');
             json
         }
-    };
-    let exit = match comparison.end() {
-        End::Within => Exit::Done,
-        End::Worse => Exit::TargetFailed,
-        End::CannotTell => Exit::Invalid,
-    };
-    Ok((shown, exit))
+    })
 }
 
 fn compared(args: &CompareArgs) -> Result<Comparison, Failure> {

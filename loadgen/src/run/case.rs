@@ -151,7 +151,9 @@ impl RowRun<'_> {
 
     async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
         self.check_possible()?;
+        let Target { build, given, .. } = self.target.clone();
         let launcher = self.plan.launcher_of(self.scenario);
+        let launcher = launcher.of_target(build, given);
         let started = launcher.start(&self.target.spec, self.strategy());
         let mut running = self
             .unless_stopped(started)

@@ -2,7 +2,6 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
-use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::anyhow;
@@ -19,12 +18,12 @@ use workloads::{CpuList, DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, 
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
 use super::target::Target;
-use crate::cli::{ConnectArgs, DEFAULT_SCENARIO, RunArgs};
+use crate::cli::{AbArgs, ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::environment::allocator;
 use crate::exit::Failure;
 use crate::isolation::cpus;
 use crate::servers::target_spec::TargetSpec;
-use crate::servers::{Launcher, OwnProgram};
+use crate::servers::{Given, Launcher, OwnProgram};
 
 /// The pages of a `--prefix` run.
 const PREFIX_PAGES: [u32; 2] = [10_000, 500];
@@ -62,9 +61,22 @@ impl Plan {
         saturate: Option<Saturate>,
         own_program: &Path,
     ) -> Result<Self, Failure> {
-        let targets = targets(args)?.into_iter().map(named_target);
+        let targets = targets(args)?.into_iter().map(Target::named);
         let mut targets = targets.collect::<Result<Vec<_>, _>>()?;
         tell_apart(&mut targets);
+        Self::with_targets(args, saturate, own_program, targets)
+    }
+
+    /// The same for targets that are known, whatever the arguments say of them.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub(super) fn with_targets(
+        args: &RunArgs,
+        saturate: Option<Saturate>,
+        own_program: &Path,
+        targets: Vec<Target>,
+    ) -> Result<Self, Failure> {
         let strategies = args
             .strategies
             .iter()
@@ -121,6 +133,46 @@ impl Plan {
             },
             run_id: run_id(),
         })
+    }
+
+    /// The plan of `loadgen ab`: two targets that are started, each with what its side is given.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of_sides(args: &AbArgs, run: &RunArgs, own_program: &Path) -> Result<Self, Failure> {
+        if !run.targets.is_empty() || run.etcd.is_some() || run.kube.is_some() {
+            return Err(Failure::usage(anyhow!(
+                "ab has two targets, --base and --new: --target, --etcd and --kube do not go with it"
+            )));
+        }
+        let side = |text: &str, flags: &[String], environment: &[String]| {
+            let spec: TargetSpec = text.parse().map_err(Failure::usage)?;
+            if !spec.is_started() {
+                return Err(Failure::usage(anyhow!(
+                    "ab starts its targets anew for every pair, and `{text}` is there: run it twice and compare"
+                )));
+            }
+            if let Some(wrong) = environment.iter().find(|one| !one.contains('=')) {
+                return Err(Failure::usage(anyhow!("`{wrong}` is not NAME=VALUE")));
+            }
+            let mut target = Target::named(spec)?;
+            target.given = Given {
+                flags: flags.to_vec(),
+                environment: environment.to_vec(),
+            };
+            Ok(target)
+        };
+        let mut targets = vec![
+            side(&args.base, &args.base_flag, &args.base_env)?,
+            side(&args.new, &args.new_flag, &args.new_env)?,
+        ];
+        tell_apart(&mut targets);
+        if targets[0].name == targets[1].name {
+            // The same program twice, with other flags or to see what chance does.
+            targets[0].name.push_str("-base");
+            targets[1].name.push_str("-new");
+        }
+        Self::with_targets(run, None, own_program, targets)
     }
 
     /// What would be done, and what it needs: one line a row.
@@ -262,38 +314,6 @@ fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
         targets.push(target);
     }
     Ok(targets)
-}
-
-/// Names a target; an etcd binary by its version, which is asked for here, so that one that cannot run is found out at once.
-fn named_target(spec: TargetSpec) -> Result<Target, Failure> {
-    let TargetSpec::EtcdBinary {
-        path,
-        fsync,
-        kube_tier,
-    } = &spec
-    else {
-        let name = spec.to_string();
-        return Ok(Target { name, spec });
-    };
-    let output = Command::new(path).arg("--version").output();
-    let output =
-        output.map_err(|e| Failure::usage(anyhow!("cannot run {}: {e}", path.display())))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let version = text
-        .lines()
-        .find_map(|line| line.strip_prefix("etcd Version:"));
-    let version = version.ok_or_else(|| {
-        Failure::usage(anyhow!(
-            "{} is not an etcd: it does not tell its version",
-            path.display()
-        ))
-    })?;
-    let fsync = if *fsync { "-fsync" } else { "" };
-    let tier = if *kube_tier { "bench+" } else { "" };
-    Ok(Target {
-        name: format!("{tier}etcd-{}{fsync}", version.trim()),
-        spec,
-    })
 }
 
 /// Two binaries of one version are told apart by their paths.

@@ -1,9 +1,13 @@
 //! What is measured, and what it is called.
 
+use std::path::Path;
+use std::process::Command;
+
 use anyhow::anyhow;
 
 use crate::exit::Failure;
 use crate::servers::target_spec::TargetSpec;
+use crate::servers::{Build, Given};
 use crate::timeouts::ANSWERS_WITHIN;
 
 /// A target and what it is called in results.
@@ -13,6 +17,69 @@ pub struct Target {
     pub name: String,
     /// What it is.
     pub spec: TargetSpec,
+    /// The build of our servers that is started, where it is not this program.
+    pub build: Option<Build>,
+    /// What its servers are given besides what all get.
+    pub given: Given,
+}
+
+impl Target {
+    /// A target by what it says of itself: an etcd binary by its version, which is asked for here, so that one that
+    /// cannot run is found out at once.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2.
+    pub(super) fn named(spec: TargetSpec) -> Result<Self, Failure> {
+        let (name, build) = match &spec {
+            TargetSpec::EtcdBinary {
+                path,
+                fsync,
+                kube_tier,
+            } => {
+                let text = version_of(path)?;
+                let mut lines = text.lines();
+                let version = lines.find_map(|line| line.strip_prefix("etcd Version:"));
+                let version = version.ok_or_else(|| no_such(path, "an etcd"))?;
+                let fsync = if *fsync { "-fsync" } else { "" };
+                let tier = if *kube_tier { "bench+" } else { "" };
+                (format!("{tier}etcd-{}{fsync}", version.trim()), None)
+            }
+            TargetSpec::BenchBinary(path) => {
+                let text = version_of(path)?;
+                let takes_serve = match text.split_whitespace().next() {
+                    Some("loadgen") => true,
+                    Some("bench-server") => false,
+                    _ => return Err(no_such(path, "a loadgen or bench-server")),
+                };
+                let build = Build {
+                    path: path.clone(),
+                    takes_serve,
+                };
+                (spec.to_string(), Some(build))
+            }
+            _ => (spec.to_string(), None),
+        };
+        Ok(Self {
+            name,
+            spec,
+            build,
+            given: Given::default(),
+        })
+    }
+}
+
+fn version_of(path: &Path) -> Result<String, Failure> {
+    let output = Command::new(path).arg("--version").output();
+    let output =
+        output.map_err(|e| Failure::usage(anyhow!("cannot run {}: {e}", path.display())))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn no_such(path: &Path, what: &str) -> Failure {
+    Failure::usage(anyhow!(
+        "{} is not {what}: it does not tell its version",
+        path.display()
+    ))
 }
 
 impl std::fmt::Display for Target {

@@ -28,8 +28,9 @@ impl Launcher {
             _ => "incremental",
         };
         let quota = QUOTA_BYTES.to_string();
-        let args = words(&[
-            "serve",
+        let (program, before) = self.own_program.servers();
+        let mut args = words(before);
+        args.extend(words(&[
             "--listen-client-urls",
             "http://127.0.0.1:0",
             "--range-encoding",
@@ -39,8 +40,9 @@ impl Launcher {
             "--enable-debug-endpoints",
             "--log-level",
             "warn",
-        ]);
-        let mut child = guarded("etcd", &self.own_program, &self.own_program.path, &args)?;
+        ]));
+        args.extend(self.own_program.given.flags.iter().map(OsString::from));
+        let mut child = guarded("etcd", &self.own_program, program, &args)?;
         let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
         let config = ClientConfig::new(&url)?;
         let version = in_time(status(&config)).await?.version;
@@ -82,8 +84,9 @@ impl Running {
         let endpoints: Vec<_> = endpoints
             .map(|uri| uri.to_string().trim_end_matches('/').to_owned())
             .collect();
-        let mut args = words(&[
-            "serve",
+        let (program, before) = self.own_program.servers();
+        let mut args = words(before);
+        args.extend(words(&[
             "--listen-kube-urls",
             "http://127.0.0.1:0",
             "--etcd-servers",
@@ -91,9 +94,9 @@ impl Running {
             "--enable-debug-endpoints",
             "--log-level",
             "warn",
-        ]);
+        ]));
         args.extend(flags.iter().map(OsString::from));
-        let mut child = guarded("kube", &self.own_program, &self.own_program.path, &args)?;
+        let mut child = guarded("kube", &self.own_program, program, &args)?;
         let url = child.ready_line("ready kube=", READY_WITHIN).await?;
         let url = url.trim_end_matches('/').to_owned();
         cache_filled(&url, &mut child).await?;

@@ -1,5 +1,6 @@
 //! An etcd binary, with a data folder that goes with it.
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -63,6 +64,7 @@ impl Launcher {
         if default_of(&help, "--snapshot-count").is_some_and(|count| count > SNAPSHOT_COUNT) {
             args.extend(words(&["--snapshot-count", &SNAPSHOT_COUNT.to_string()]));
         }
+        args.extend(self.own_program.given.flags.iter().map(OsString::from));
         let mut child = guarded("etcd", &self.own_program, path, &args)?;
         let config = ClientConfig::new(&client_url)?;
         let version = until_answering(&config, &mut child, READY_WITHIN).await?;

@@ -12,7 +12,7 @@ use kube_api::client::{KubeAccess, KubeError};
 use load::child::{ChildError, ChildServer, parent_death};
 use workloads::strategy::Strategy;
 
-use super::own_program::OwnProgram;
+use super::own_program::{Build, Given, OwnProgram};
 use super::running::Running;
 use super::target_spec::TargetSpec;
 
@@ -65,6 +65,19 @@ pub struct Launcher {
 }
 
 impl Launcher {
+    /// The same for one target, whose servers may be another build and are given something besides.
+    #[must_use]
+    pub fn of_target(self, build: Option<Build>, given: Given) -> Self {
+        Self {
+            own_program: OwnProgram {
+                build,
+                given,
+                ..self.own_program
+            },
+            ..self
+        }
+    }
+
     /// Starts or connects what `target` names, for a row of this strategy. The Kubernetes tier of our own servers comes
     /// later, by [`Running::start_kube`]: its cache is filled from what was seeded.
     ///
@@ -76,7 +89,7 @@ impl Launcher {
         strategy: Strategy,
     ) -> Result<Running, StartError> {
         match target {
-            TargetSpec::Bench => self.start_bench(strategy).await,
+            TargetSpec::Bench | TargetSpec::BenchBinary(_) => self.start_bench(strategy).await,
             TargetSpec::EtcdBinary { path, fsync, .. } => self.start_etcd(path, *fsync).await,
             TargetSpec::Etcd(endpoints) => self.connect(endpoints).await,
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => self.connect_kube(target).await,
@@ -91,7 +104,18 @@ pub(super) fn guarded(
     program: &Path,
     args: &[OsString],
 ) -> Result<ChildServer, ChildError> {
-    let args = parent_death::arguments(own_program.server_cpus.as_ref(), program, args);
+    let cpus = own_program.server_cpus.as_ref();
+    let environment = &own_program.given.environment;
+    let args = match environment.is_empty() {
+        true => parent_death::arguments(cpus, program, args),
+        false => {
+            // `env` becomes the program, as the guard does: one process.
+            let mut all: Vec<OsString> = environment.iter().map(OsString::from).collect();
+            all.push(program.into());
+            all.extend_from_slice(args);
+            parent_death::arguments(cpus, Path::new("env"), &all)
+        }
+    };
     ChildServer::spawn(name, &own_program.path, &args)
 }
 

@@ -11,6 +11,8 @@ use workloads::strategy::Tier;
 pub enum TargetSpec {
     /// Our own servers, started fresh for each row.
     Bench,
+    /// Another build of our own servers, likewise.
+    BenchBinary(PathBuf),
     /// An etcd binary, started fresh for each row in a temporary folder.
     EtcdBinary {
         /// The program.
@@ -32,7 +34,7 @@ pub enum TargetSpec {
 /// A target that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "target `{0}` is none of: bench, etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
+    "target `{0}` is none of: bench[:PATH], etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
 )]
 pub struct TargetError(String);
 
@@ -40,7 +42,10 @@ impl TargetSpec {
     /// True when the servers are ours to start, and nobody else's data is in them.
     #[must_use]
     pub fn is_started(&self) -> bool {
-        matches!(self, Self::Bench | Self::EtcdBinary { .. })
+        matches!(
+            self,
+            Self::Bench | Self::BenchBinary(_) | Self::EtcdBinary { .. }
+        )
     }
 
     /// Why this target can never have a row of that tier; `None` when it may.
@@ -83,6 +88,7 @@ impl FromStr for TargetSpec {
                     kube_tier: kind == "bench+etcd",
                 })
             }
+            Some(("bench", path)) if !path.is_empty() => Ok(Self::BenchBinary(path.into())),
             Some(("kube", url)) if url.starts_with("http://") || url.starts_with("https://") => {
                 Ok(Self::Kube(url.to_owned()))
             }
@@ -96,6 +102,7 @@ impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bench => f.write_str("bench"),
+            Self::BenchBinary(path) => write!(f, "bench:{}", path.display()),
             Self::EtcdBinary {
                 path,
                 fsync,
@@ -123,6 +130,7 @@ mod tests {
     fn targets_survive_a_round_trip() {
         for text in [
             "bench",
+            "bench:/usr/bin/bench-server",
             "etcd:/usr/bin/etcd",
             "etcd-fsync:/usr/bin/etcd",
             "bench+etcd:/usr/bin/etcd",
@@ -141,6 +149,7 @@ mod tests {
         for text in [
             "",
             "bnech",
+            "bench:",
             "etcd:",
             "etcd://a:1",
             "kube:",

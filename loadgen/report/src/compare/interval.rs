@@ -124,6 +124,13 @@ pub(super) fn least_starts(is_paired: bool, alpha: f64) -> usize {
         .expect("more starts than any level needs exist")
 }
 
+/// Returns how many pairs are the least for an interval that may be looked at after each.
+pub(super) fn least_any_time(alpha: f64) -> usize {
+    (1..)
+        .find(|n| any_time_rank(*n, alpha).is_some())
+        .expect("more pairs than any level needs exist")
+}
+
 /// Returns the largest k with 2 · P(Bin(n, ½) ≤ k − 1) ≤ alpha.
 fn paired_rank(n: usize, alpha: f64) -> Option<usize> {
     (1..=n / 2)

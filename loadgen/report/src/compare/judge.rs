@@ -369,7 +369,10 @@ impl<'a> Judge<'a> {
                 of(start).zip(of(partner))
             })
             .collect();
-        Estimate::paired(&pairs)
+        match self.sides.is_sequential {
+            true => Estimate::paired_any_time(&pairs),
+            false => Estimate::paired(&pairs),
+        }
     }
 
     fn finish(mut self, targets: &[(&str, &str)]) -> Result<Comparison, CompareError> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::interval::{Interval, all_ratios, least_starts, median};
+use super::interval::{Drift, Interval, all_ratios, least_any_time, least_starts, median};
 use super::metric::Better;
 use super::significance::{mann_whitney, sign_test};
 
@@ -36,6 +36,10 @@ pub struct Estimate {
 pub enum Method {
     /// Order statistics of the ratios of pairs.
     Paired,
+    /// The same, looked at after every pair, with a level that allows for it.
+    Sequential,
+    /// Looks after fewer and after more pairs that have no value in common.
+    Drifting,
     /// Order statistics of all ratios of a new value to a base value.
     Unpaired,
     /// The range of all ratios of values that every start has alike.
@@ -93,6 +97,8 @@ pub enum Reason {
     },
     /// Values that should be the same in every start are not.
     Inexact,
+    /// What fewer pairs said and what more say has nothing in common.
+    Drift,
     /// Both targets were offered more than they can do: times are of queues that grow.
     Saturated,
     /// A target was there and not started for the runs: all of them saw one start of it.
@@ -111,6 +117,27 @@ impl Estimate {
             method: Method::Paired,
             base_starts: pairs.len(),
             new_starts: pairs.len(),
+        })
+    }
+
+    /// Returns what pairs of starts say that were looked at after each of them, to know whether to
+    /// go on: the interval holds whenever one stops. Pairs are in the order of time.
+    #[must_use]
+    pub fn paired_any_time(pairs: &[(f64, f64)]) -> Option<Self> {
+        let ratios: Vec<f64> = pairs.iter().map(|(base, new)| new / base).collect();
+        let (interval, drifts) = match Interval::paired_any_time(&ratios, ALPHA) {
+            Ok(interval) => (interval, false),
+            Err(Drift) => (None, true),
+        };
+        Some(Self {
+            interval,
+            // A p-value of a number of pairs that was not fixed before means nothing.
+            p_value: None,
+            method: match drifts {
+                true => Method::Drifting,
+                false => Method::Sequential,
+            },
+            ..Self::paired(pairs)?
         })
     }
 
@@ -166,7 +193,10 @@ impl Estimate {
     pub fn verdict(&self, margin: f64, better: Better) -> Verdict {
         let (ratio, interval) = self.as_cost(better);
         let Some(interval) = interval else {
-            return Verdict::CannotTell(self.too_few());
+            return Verdict::CannotTell(match self.method {
+                Method::Drifting => Reason::Drift,
+                _ => self.too_few(),
+            });
         };
         let Interval { lower, upper, .. } = interval;
         let most = 1.0 + margin;
@@ -211,11 +241,14 @@ impl Estimate {
     }
 
     fn too_few(&self) -> Reason {
-        let is_paired = self.method == Method::Paired;
+        let is_paired = self.method != Method::Unpaired;
         Reason::TooFewStarts {
             base: self.base_starts,
             new: self.new_starts,
-            least: least_starts(is_paired, ALPHA),
+            least: match self.method {
+                Method::Sequential => least_any_time(ALPHA),
+                _ => least_starts(is_paired, ALPHA),
+            },
             is_paired,
         }
     }
@@ -284,6 +317,7 @@ impl Reason {
             | Self::MissingInNew
             | Self::NoPair
             | Self::Inexact
+            | Self::Drift
             | Self::Saturated
             | Self::OneStart => None,
         }
@@ -330,6 +364,9 @@ impl fmt::Display for Reason {
                 let about = about(more);
                 write!(f, "{how} for sure, maybe by less than {percent} %: {about}")
             }
+            Self::Drift => f.write_str(
+                "the machine or a server changed meanwhile: early and late pairs exclude each other",
+            ),
             Self::Inexact => f.write_str("values that should be equal in every start are not"),
             Self::OneStart => f.write_str(
                 "the servers were there already: however many runs, they are of one start",

@@ -106,7 +106,8 @@ pub struct Case {
     #[serde(default)]
     pub rounds: Vec<Round>,
     /// Each start of the servers by itself, where the case was measured on several: the other
-    /// figures are then of all starts together. Empty where it was measured on one.
+    /// figures are then those of the start whose median time is the middle one. Empty where it was
+    /// measured on one.
     #[serde(default)]
     pub starts: Vec<ServerStart>,
     /// Whether the target kept less than 99 % of the rate of an open loop. Times are then those of a queue that grows for as

@@ -27,11 +27,25 @@ pub struct Report {
     pub environment: Environment,
     /// What was listed, each by itself.
     pub data_sets: Vec<DataSet>,
+    /// Which target is the base and which the new one, where `loadgen ab` measured pairs of starts and looked after each
+    /// whether to go on.
+    #[serde(default)]
+    pub ab: Option<AbTargets>,
     /// One entry per data set, target and strategy, in the order in which they ran. What could not run is here too, with its reason.
     pub cases: Vec<Case>,
     /// The scenario's bars and what the run made of them.
     #[serde(default)]
     pub bars: Vec<Bar>,
+}
+
+/// The two targets of `loadgen ab`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AbTargets {
+    /// What is compared with.
+    pub base: String,
+    /// What is judged.
+    pub new: String,
 }
 
 /// What was listed: enough to make the same bytes again anywhere.

@@ -225,6 +225,7 @@ fn report() -> Report {
             fingerprint: Some("00c0ffee00c0ffee".into()),
         }],
         cases: Vec::new(),
+        ab: None,
         bars: vec![
             bar(600.0, None, Some(640.0), Some(1_250.0)),
             bar(1.2, Some("etcd/unary-incremental"), Some(640.0), None),

@@ -37,13 +37,14 @@ impl Needs {
         let clients = u64::from(clients);
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
         let is_small = matches!(strategy.shape(), Shape::Requests | Shape::Delivery);
-        let (rest, per_list, disk) = match (target, tier, strategy) {
-            (TargetSpec::Bench, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
+        let is_ours = matches!(target, TargetSpec::Bench | TargetSpec::BenchBinary(_));
+        let (rest, per_list, disk) = match (is_ours, tier, strategy) {
+            (true, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
             (_, Tier::Etcd, _) if is_small => (bytes, 1 << 20, bytes * 4),
             // Each list is streamed: a client costs buffers, and the largest object.
-            (TargetSpec::Bench, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
-            (TargetSpec::Bench, _, Strategy::Unary) => (bytes * 3 / 2, bytes * 3 / 2, 0),
-            (TargetSpec::Bench, _, _) => (bytes * 3 / 2, 16 << 20, 0),
+            (true, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
+            (true, _, Strategy::Unary) => (bytes * 3 / 2, bytes * 3 / 2, 0),
+            (true, _, _) => (bytes * 3 / 2, 16 << 20, 0),
             // A cache in front of an etcd, which answers.
             (_, Tier::Kube, _) => (bytes * 4, (2 << 20) + page(2), bytes * 4),
             // The mapped database file counts, but can be dropped: half of it must fit.

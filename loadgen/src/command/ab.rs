@@ -1,0 +1,89 @@
+//! `loadgen ab`: measures two targets in pairs, saves what was measured, and shows the verdict.
+
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, anyhow};
+use report::compare::Options;
+use report::result::{ResultFolder, folder_name};
+
+use super::{compare, save, stop_on_signals};
+use crate::cli::{AbArgs, DEFAULT_SCENARIO, shown_command};
+use crate::environment::environment;
+use crate::exit::{Exit, Failure};
+use crate::isolation::Isolation;
+use crate::progress::Progress;
+use crate::run::ab::{self, Ab};
+use crate::run::{Finished, Plan};
+
+/// Objects where neither a scenario nor their number is named: a pair of starts within half a minute.
+const OBJECTS: u64 = 10_000;
+
+/// Measures and compares what the arguments name.
+///
+/// # Errors
+/// When the arguments cannot be carried out, or what was measured cannot be saved.
+pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
+    let own_program = std::env::current_exe()
+        .context("own program")
+        .map_err(Failure::usage)?;
+    let mut run = args.run.clone();
+    if run.scenarios.is_empty() {
+        run.scenarios = vec![DEFAULT_SCENARIO.to_owned()];
+        run.objects = run.objects.or(Some(OBJECTS));
+    }
+    let plan = Plan::of_sides(args, &run, &own_program)?;
+    let [scenario] = &plan.scenarios[..] else {
+        return Err(Failure::usage(anyhow!(
+            "ab takes one scenario, not {}",
+            plan.scenarios.len()
+        )));
+    };
+    let mut out = std::io::stdout();
+    if run.dry_run {
+        writeln!(out, "{}", plan.dry_run())?;
+        return Ok(Exit::Done);
+    }
+    let targets: Vec<_> = plan.targets.iter().map(|t| t.spec.clone()).collect();
+    // No thread exists yet: what holds for this one holds for all.
+    let isolation = Isolation::enter(&run, &targets, &own_program)?;
+    isolation.pin(scenario)?;
+    let runtime = tokio::runtime::Runtime::new()
+        .context("cannot start a runtime")
+        .map_err(Failure::usage)?;
+    runtime.block_on(async {
+        let progress = Progress::new();
+        let stop = stop_on_signals(&progress)?;
+        plan.notes.iter().for_each(|note| progress.say(note));
+        let environment = environment(shown_command(std::env::args()));
+        let environment = isolation.noted_in(environment, scenario);
+        let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
+        let folder = ResultFolder::create(&run.out, &name).map_err(Failure::usage)?;
+        let ab = Ab {
+            within: args.within,
+            seed: run.seed.unwrap_or(scenario.data_sets[0].seed),
+            options: Options {
+                metrics: args.metrics.clone(),
+                margin: args.margin.map(|margin| margin.0),
+                fail_above: args.fail_above.map(|limit| limit.0),
+                allow: Vec::new(),
+            },
+        };
+        let (finished, comparison) =
+            ab::run(&plan, &ab, scenario, environment, &folder, &progress, &stop).await;
+        let Finished {
+            result,
+            exit,
+            failure,
+        } = finished;
+        if let Some(comparison) = &comparison {
+            let text = compare::shown(comparison, args.show)?;
+            out.write_all(text.as_bytes())?;
+        }
+        save(&result, folder, &progress).map_err(|error| error.beside(exit))?;
+        match failure {
+            Some(failure) => Err(failure.beside(exit)),
+            None => Ok(exit),
+        }
+    })
+}

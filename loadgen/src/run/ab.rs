@@ -1,0 +1,254 @@
+//! Two targets in pairs of fresh starts, until every deciding metric has a verdict or time is up.
+//!
+//! A block is two pairs in opposite orders, base new and new base, and a coin from the seed says which comes first: what
+//! drifts slowly hits both alike, and nobody can guess who is next. After each pair the verdicts are taken anew; the rule
+//! holds however often one looks (`report::compare`, `Method::Sequential`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use report::compare::{Comparison, Options, Sides, Verdict, compare};
+use report::result::{AbTargets, Case, Environment, ResultFolder, ServerStart};
+use tokio_util::sync::CancellationToken;
+use workloads::{DataSet, RowSpec, Scenario, Tier, coin};
+
+use super::case::{Measured, RowRun, Source};
+use super::{Finished, Plan, Run};
+use crate::exit::Exit;
+use crate::progress::Progress;
+
+/// Pairs of a case, at most: bounded in count as well as in time.
+const MOST_PAIRS: u32 = 200;
+
+/// What is asked of a comparison in pairs.
+#[derive(Debug, Clone)]
+pub struct Ab {
+    /// How long it may take in all.
+    pub within: Duration,
+    /// From which the order of starts follows.
+    pub seed: u64,
+    /// What decides, and by which margin.
+    pub options: Options,
+}
+
+/// Measures two targets in pairs; what came of it, and how they compare. `None` where nothing was measured that could be
+/// compared.
+pub async fn run(
+    plan: &Plan,
+    ab: &Ab,
+    scenario: &Scenario,
+    environment: Environment,
+    folder: &ResultFolder,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> (Finished, Option<Comparison>) {
+    let mut run = Run::new(plan, scenario, environment, folder, progress, stop);
+    let [base, new] = &plan.targets[..] else {
+        unreachable!("a plan of two sides has two targets");
+    };
+    run.result.report.ab = Some(AbTargets {
+        base: base.name.clone(),
+        new: new.name.clone(),
+    });
+    let data_sets = scenario.data_sets.iter();
+    let rows = scenario.rows.all().count() * data_sets.len();
+    let mut left = rows as u32;
+    for spec in data_sets {
+        let data = Arc::new(DataSet::new(spec));
+        for (tier, row) in scenario.rows.all() {
+            // What earlier cases have left over is for those that follow.
+            let rest = ab.within.saturating_sub(run.begun.elapsed());
+            let until = Instant::now() + rest / left;
+            left -= 1;
+            run.pairs(ab, &data, tier, row, until).await;
+        }
+    }
+    let comparison = run.compared(ab);
+    let mut finished = run.finish(None);
+    if finished.exit == Exit::Done {
+        finished.exit = match &comparison {
+            Ok(comparison) => comparison.end().into(),
+            Err(_) => Exit::Invalid,
+        };
+    }
+    let comparison = match comparison {
+        Ok(comparison) => Some(comparison),
+        Err(error) => {
+            progress.say(&format!("nothing to compare: {error}"));
+            None
+        }
+    };
+    (finished, comparison)
+}
+
+/// The starts of one case on one target so far.
+#[derive(Default)]
+struct Starts(Vec<Measured>);
+
+impl Starts {
+    /// What they come to: the start whose median time is the middle one, with all starts in it.
+    fn together(&mut self) -> Option<Measured> {
+        let starts: Vec<ServerStart> = self
+            .0
+            .iter()
+            .zip(0..)
+            .map(|(m, pair)| start(m, pair))
+            .collect();
+        self.0
+            .sort_by(|a, b| time(&a.case).total_cmp(&time(&b.case)));
+        let middle = self.0.len().checked_sub(1)? / 2;
+        let mut measured = self.0.swap_remove(middle);
+        measured.case.starts = starts;
+        Some(measured)
+    }
+}
+
+fn start(measured: &Measured, pair: u32) -> ServerStart {
+    ServerStart {
+        pair: Some(pair),
+        ..ServerStart::of(&measured.case)
+    }
+}
+
+fn time(case: &Case) -> f64 {
+    let latency = case.latency_ms.as_ref();
+    latency.and_then(|latency| latency.p50).unwrap_or(f64::MAX)
+}
+
+impl Run<'_> {
+    /// Pairs of one case, until it has its verdicts or `until`. A start that does not count ends it: what is left of a
+    /// server that fails is no fair sample of it.
+    async fn pairs(
+        &mut self,
+        ab: &Ab,
+        data: &Arc<DataSet>,
+        tier: Tier,
+        spec: &RowSpec,
+        until: Instant,
+    ) {
+        let mut sides = [Starts::default(), Starts::default()];
+        for pair in 0..MOST_PAIRS {
+            if self.stop.is_cancelled() || pair > 0 && Instant::now() >= until {
+                break;
+            }
+            for side in order(ab.seed, pair) {
+                let measured = self.start_of(side, data, tier, spec).await;
+                let counts = measured.case.counts();
+                if !counts {
+                    // Of what was measured before, nothing is lost but the verdict.
+                    self.take(measured);
+                    return;
+                }
+                sides[side].0.push(measured);
+            }
+            match self.so_far(ab, &sides) {
+                Some(comparison) if self.tell(pair, &comparison) => break,
+                _ => {}
+            }
+        }
+        for side in &mut sides {
+            if let Some(measured) = side.together() {
+                self.take(measured);
+            }
+        }
+    }
+
+    /// One start of one side.
+    async fn start_of(
+        &self,
+        side: usize,
+        data: &Arc<DataSet>,
+        tier: Tier,
+        spec: &RowSpec,
+    ) -> Measured {
+        let run = RowRun {
+            plan: self.plan,
+            scenario: self.scenario,
+            target: &self.plan.targets[side],
+            tier,
+            spec,
+            source: Source::Fresh(Arc::clone(data)),
+            data_set: data.spec().name.clone(),
+            run_begun: self.begun,
+            progress: self.progress,
+            stop: self.stop,
+        };
+        run.measure().await
+    }
+
+    /// How the pairs of one case compare.
+    fn so_far(&self, ab: &Ab, sides: &[Starts; 2]) -> Option<Comparison> {
+        let mut result = self.result.clone();
+        result.report.cases.clear();
+        for side in sides {
+            let mut case = side.0.first()?.case.clone();
+            let starts = side.0.iter().zip(0..);
+            case.starts = starts
+                .map(|(measured, pair)| start(measured, pair))
+                .collect();
+            result.report.cases.push(case);
+        }
+        let [base, new] = &self.plan.targets[..] else {
+            return None;
+        };
+        compare(
+            &Sides::of_targets(&[result], &base.name, &new.name),
+            &ab.options,
+        )
+        .ok()
+    }
+
+    /// Says what is known after a pair; true when every deciding metric has its verdict.
+    fn tell(&self, pair: u32, comparison: &Comparison) -> bool {
+        let deciding: Vec<_> = comparison.deciding().collect();
+        let said: Vec<String> = deciding
+            .iter()
+            .map(|line| {
+                let ratio = line.estimate.map_or(f64::NAN, |estimate| estimate.ratio);
+                format!("{} {ratio:.3} × {}", line.metric, line.verdict.name())
+            })
+            .collect();
+        let case = deciding.first().map_or("", |line| line.case.as_str());
+        self.progress
+            .say(&format!("{case}: {} pairs: {}", pair + 1, said.join(", ")));
+        let is_open = |verdict| matches!(verdict, Verdict::CannotTell(_));
+        !deciding.is_empty() && !deciding.iter().any(|line| is_open(line.verdict))
+    }
+
+    /// How both sides compare in all cases.
+    fn compared(&self, ab: &Ab) -> Result<Comparison, report::compare::CompareError> {
+        let [base, new] = &self.plan.targets[..] else {
+            unreachable!("a plan of two sides has two targets");
+        };
+        let results = std::slice::from_ref(&self.result);
+        compare(
+            &Sides::of_targets(results, &base.name, &new.name),
+            &ab.options,
+        )
+    }
+}
+
+/// Which side is started first and which second, of pair number `pair`.
+fn order(seed: u64, pair: u32) -> [usize; 2] {
+    let begins = coin(seed, u64::from(pair / 2));
+    let is_second = pair % 2 == 1;
+    match begins ^ is_second {
+        false => [0, 1],
+        true => [1, 0],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_block_has_both_orders_and_a_coin_says_which_is_first() {
+        let orders: Vec<[usize; 2]> = (0..200).map(|pair| order(7, pair)).collect();
+        let blocks: Vec<_> = orders.chunks(2).collect();
+        assert!(blocks.iter().all(|block| block[0] != block[1]));
+        let base_first = blocks.iter().filter(|block| block[0] == [0, 1]).count();
+        // Of a hundred fair coins: five standard deviations.
+        assert!((25..=75).contains(&base_first), "{base_first}");
+    }
+}

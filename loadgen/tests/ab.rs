@@ -1,0 +1,143 @@
+//! `loadgen ab`: pairs of fresh starts of two targets, and how it ends. Which of two servers is faster is not looked at.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn ab(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .arg("ab")
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn report(out: &Path) -> Value {
+    let mut folders = fs::read_dir(out).expect("a result").flatten();
+    let report = folders.next().expect("one").path().join("report.json");
+    serde_json::from_slice(&fs::read(report).expect("a report")).expect("JSON")
+}
+
+const SMALL: [&str; 10] = [
+    "--objects",
+    "100",
+    "--strategies",
+    "stream",
+    "--repeats",
+    "1",
+    "--out",
+    "out",
+    "--metric",
+    "bytes",
+];
+
+#[test]
+fn a_server_sends_as_many_bytes_as_itself_and_the_result_says_what_was_compared() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let other = [
+        "--base",
+        "bench",
+        "--new",
+        "bench",
+        "--new-env",
+        "ANY=1",
+        "--show",
+        "json",
+    ];
+    let ended = ab(folder.path(), &[&other[..], &SMALL].concat());
+    let log = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{log}");
+    let verdict: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(verdict["end"], "within", "{verdict}");
+    assert_eq!(verdict["lines"][0]["verdict"], "no_difference");
+    let report = report(&folder.path().join("out"));
+    assert_eq!(
+        report["ab"],
+        serde_json::json!({ "base": "bench-base", "new": "bench-new" })
+    );
+    let cases = report["cases"].as_array().expect("cases");
+    let targets: Vec<_> = cases.iter().map(|case| &case["target"]).collect();
+    assert_eq!(targets, ["bench-base", "bench-new"]);
+    for case in cases {
+        assert_eq!(case["starts"][0]["pair"], 0, "{case}");
+    }
+    // The folder alone says it again.
+    let result = fs::read_dir(folder.path().join("out")).expect("a result");
+    let result = result.flatten().next().expect("one").path();
+    let again = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .arg("compare")
+        .arg(result)
+        .args([
+            "--base",
+            "bench-base",
+            "--new",
+            "bench-new",
+            "--metric",
+            "bytes",
+        ])
+        .output()
+        .expect("it starts");
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
+}
+
+#[test]
+fn a_server_that_does_not_start_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sides = [
+        "--base",
+        "bench",
+        "--new",
+        "bench",
+        "--new-flag",
+        "--no-such-flag",
+    ];
+    let ended = ab(folder.path(), &[&sides[..], &SMALL].concat());
+    let log = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{log}");
+    assert!(
+        log.contains("bench-new") && log.contains("no-such-flag"),
+        "{log}"
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_in_pairs_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let wrong: [(&[&str], &str); 5] = [
+        (
+            &["--base", "bench", "--new", "http://127.0.0.1:1"],
+            "starts its targets anew",
+        ),
+        (
+            &["--base", "bench", "--new", "bench", "--target", "bench"],
+            "two targets",
+        ),
+        (
+            &["--base", "bench", "--new", "bench", "--new-env", "GOGC"],
+            "is not NAME=VALUE",
+        ),
+        (
+            &["--base", "bench", "--new", "bench:/bin/true"],
+            "is not a loadgen or bench-server",
+        ),
+        (
+            &["--base", "bench", "--new", "etcd:/no/such"],
+            "cannot run /no/such",
+        ),
+    ];
+    for (args, says) in wrong {
+        let ended = ab(folder.path(), args);
+        let log = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {log}");
+        assert!(log.contains(says), "{args:?}: {log}");
+        assert_eq!(log.trim_end().lines().count(), 1, "{log}");
+    }
+}
