@@ -19,6 +19,9 @@ use workloads::strategy::Tier;
 /// What runs of one machine do among themselves: 2 % either way.
 const MOODS: [f64; 6] = [1.0, 0.99, 1.02, 0.98, 1.01, 1.0];
 
+/// What is made of a result so that it differs.
+type Change = fn(&mut SavedResult);
+
 /// A run of its own time. `speed` stretches times and sizes of the target `bench`.
 fn run(nth: usize, speed: f64) -> SavedResult {
     let mut result = synthetic::result(speed);
@@ -577,7 +580,7 @@ fn different_work_is_refused_with_what_differs() {
 
 #[test]
 fn other_machines_networks_and_builds_are_refused_unless_allowed() {
-    let conditions: [(fn(&mut SavedResult), Condition, &str); 5] = [
+    let conditions: [(Change, Condition, &str); 5] = [
         (
             |it| it.report.environment.cores = 64,
             Condition::Machine,

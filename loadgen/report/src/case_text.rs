@@ -246,7 +246,10 @@ pub fn warnings(case: &Case) -> Vec<String> {
     if case.saturated {
         let refused = match case.errors {
             0 => String::new(),
-            errors => format!(", and refused {} requests", Quantity::Count(errors)),
+            errors => format!(
+                ", and refused or did not answer {} requests",
+                Quantity::Count(errors)
+            ),
         };
         notes.push(format!(
             "SATURATED: it did not keep the rate{refused}; times grow for as long as the load lasts"

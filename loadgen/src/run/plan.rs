@@ -166,12 +166,12 @@ impl Plan {
             side(&args.base, &args.base_flag, &args.base_env)?,
             side(&args.new, &args.new_flag, &args.new_env)?,
         ];
-        tell_apart(&mut targets);
-        if targets[0].name == targets[1].name {
+        if targets[0].spec == targets[1].spec {
             // The same program twice, with other flags or to see what chance does.
             targets[0].name.push_str("-base");
             targets[1].name.push_str("-new");
         }
+        tell_apart(&mut targets);
         Self::with_targets(run, None, own_program, targets)
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
 
 use super::open::Lane;
-use super::run::{DRAIN_WITHIN, Run, Tally, Written};
+use super::run::{DRAIN_WITHIN, NO_ANSWER, Run, Tally, Written};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::requests::{CallError, Calls, Planned};
@@ -19,8 +19,9 @@ use crate::operation::requests::{CallError, Calls, Planned};
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the rate, and only memory fills.
 const OUTSTANDING: usize = 20_000;
 
-/// How often a transaction is sent again whose key had changed.
-const MOST_RETRIES: u32 = 100;
+/// How often a transaction is sent again whose key had changed: many clients that want the same key are each let through
+/// once in a while only.
+const MOST_RETRIES: u32 = 10_000;
 
 /// Numbers of operations that a run has to itself: the plan of a run does not depend on how many
 /// operations earlier ones ended.
@@ -312,7 +313,7 @@ impl<'a> Driver<'a> {
     fn give_up(&mut self) {
         let unanswered = self.in_flight() as u64;
         if unanswered > 0 {
-            let text = format!("no answer within {} s", DRAIN_WITHIN.as_secs());
+            let text = format!("{NO_ANSWER} {} s", DRAIN_WITHIN.as_secs());
             self.tally.failed(unanswered, text);
         }
     }

@@ -13,6 +13,9 @@ use crate::record::LatencyHistogram;
 /// How long answers may take after the last request was sent.
 pub(super) const DRAIN_WITHIN: Duration = Duration::from_secs(10);
 
+/// How the error of a request begins that had no answer by then.
+pub const NO_ANSWER: &str = "no answer within";
+
 /// What was ordered.
 #[derive(Debug)]
 pub(super) struct Run {

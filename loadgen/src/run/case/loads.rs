@@ -23,7 +23,7 @@ use workloads::DataSet;
 use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
 
 use self::figures::{Came, figures};
-use super::requests::{READ_BACK_WITHIN, REFUSED};
+use super::requests::{READ_BACK_WITHIN, is_of_the_load};
 use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::progress::Counted;
@@ -285,7 +285,8 @@ impl RowRun<'_> {
     fn judge_loads(&self, case: &CaseSpec, measured: &mut Measured) -> Result<(), Early> {
         let loads = &measured.case.loads;
         let is_refused = |load: &report::result::Load| {
-            load.saturated && load.error_samples.iter().all(|e| e.contains(REFUSED))
+            let errors = load.error_samples.iter().map(String::as_str);
+            load.saturated && is_of_the_load(load.requests, load.errors, errors)
         };
         let wrong = loads
             .iter()

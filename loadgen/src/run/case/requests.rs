@@ -9,7 +9,7 @@ use etcd_api::client::config::ClientConfig;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::driver::run::Tally;
+use load::driver::run::{NO_ANSWER, Tally};
 use load::endpoint::Reach;
 use load::operation::list::Row;
 use load::operation::requests::{About, Calls};
@@ -33,7 +33,7 @@ const LATE_PART: f64 = 0.1;
 /// The part of its schedule that a target keeps which is not saturated.
 const KEPT_PART: f64 = 0.99;
 /// What a server says that refuses a request since it has too many, in its status message.
-pub(super) const REFUSED: &str = "too many requests";
+const REFUSED: &str = "too many requests";
 /// How long the generator may be kept from its CPU.
 const STALL_MS: f64 = 100.0;
 /// Page of the list that checks what is there afterwards.
@@ -154,8 +154,10 @@ impl RowRun<'_> {
         let never = CancellationToken::new();
         let warm_up = callers.run(pace.clone(), WARM_UP, &never);
         let warm_up = self.unless_stopped(warm_up).await?;
-        // A request left without an answer would be taken for one of the measured ones.
-        if let Some(reason) = warm_up.error_counts.keys().next() {
+        // A request left without an answer would be taken for one of the measured ones. One that is refused for the load
+        // is what the measured part is about.
+        let is_expected = is_open && is_refused_at_once(&warm_up);
+        if let Some(reason) = warm_up.error_counts.keys().next().filter(|_| !is_expected) {
             return Err(Early::Failed(format!(
                 "warm-up: {} of {} requests failed: {reason}",
                 warm_up.errors, warm_up.requests
@@ -290,9 +292,26 @@ pub(super) fn is_saturated(tally: &Tally, duration: Duration) -> bool {
 }
 
 /// Whether all that failed was refused for the load, and so not done.
-fn is_refused(tally: &Tally) -> bool {
+fn is_refused_at_once(tally: &Tally) -> bool {
     let mut errors = tally.error_counts.keys();
     errors.all(|error| error.contains(REFUSED))
+}
+
+/// Whether all that failed did so for the load.
+fn is_refused(tally: &Tally) -> bool {
+    let errors = tally.error_counts.keys().map(String::as_str);
+    is_of_the_load(tally.requests, tally.errors, errors)
+}
+
+/// Whether requests failed since there were too many: refused, or still waiting when most had been answered. A target that
+/// answers next to nothing hangs.
+pub(super) fn is_of_the_load<'a>(
+    requests: u64,
+    failed: u64,
+    mut errors: impl Iterator<Item = &'a str>,
+) -> bool {
+    let mostly_answered = 2 * failed < requests;
+    errors.all(|error| error.contains(REFUSED) || error.starts_with(NO_ANSWER) && mostly_answered)
 }
 
 /// Why the median of an open loop is the generator's rather than the target's. Between the intended start and sending lies what
