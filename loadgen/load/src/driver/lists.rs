@@ -51,7 +51,8 @@ pub struct ListTally {
     pub elapsed: Duration,
 }
 
-/// Lists for `duration`, or until `stop` is cancelled, and waits for those under way, no longer than 120 s.
+/// Lists for `duration` and waits for those under way, no longer than 120 s; when `stop` is cancelled, or a list has failed,
+/// no more are begun, and stopping waits for none.
 /// `job` is what is done: a checked list, or one that nobody looks at. `seed` is that of the schedule.
 ///
 /// # Errors
@@ -75,7 +76,15 @@ pub async fn run(
     let mut running = FuturesUnordered::new();
     let mut tally = ListTally::default();
     loop {
-        let ends = stop.is_cancelled() || tally.overrun || tally.errors > 0;
+        if stop.is_cancelled() {
+            // Clients give up what nobody waits for.
+            break;
+        }
+        let ends = tally.overrun || tally.errors > 0;
+        if ends {
+            schedule.end();
+            waiting.clear();
+        }
         while !idle.is_empty() {
             let now = Instant::now();
             let intended = match waiting.pop_front() {
@@ -92,9 +101,6 @@ pub async fn run(
                 (client, intended, sent, clients.ask(client, job).await)
             });
         }
-        if ends {
-            schedule.end();
-        }
         if running.is_empty() && schedule.is_over() {
             break;
         }
@@ -110,7 +116,7 @@ pub async fn run(
                 waiting.push_back(due);
                 tally.overrun |= waiting.len() >= WAITING;
             }
-            () = stop.cancelled(), if !ends => {}
+            () = stop.cancelled() => {}
             () = sleep_until((begun + duration + DRAIN_WITHIN).into()), if drains => {
                 let unanswered = (running.len() + waiting.len()) as u64;
                 let text = format!("no end within {} s", DRAIN_WITHIN.as_secs());
