@@ -275,6 +275,11 @@ pub struct AbArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
     pub within: Duration,
 
+    /// Measure the cases that are worse a second time, with new starts: exit code 1 only where the same metric of the same
+    /// case is worse twice, else 3. Takes as long again at most
+    #[arg(long)]
+    pub confirm: bool,
+
     /// As of `loadgen compare`
     #[arg(long, value_name = "PERCENT")]
     pub fail_above: Option<Percent>,
@@ -292,7 +297,7 @@ pub struct AbArgs {
     )]
     pub metrics: Vec<Metric>,
 
-    /// How the verdict is printed
+    /// How the verdict is printed; a confirmation follows it
     #[arg(long = "show", value_enum, default_value_t)]
     pub show: CompareFormat,
 
@@ -449,6 +454,11 @@ pub struct RunArgs {
     /// What is printed on standard output at the end
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+
+    /// End with exit code 1 where a threshold of the scenario is missed, with 3 where one cannot be told or has no figure
+    #[arg(long)]
+    #[serde(default)]
+    pub fail_on_threshold: bool,
 
     /// Leave what was seeded on the endpoint
     #[arg(long)]

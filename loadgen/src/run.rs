@@ -366,6 +366,15 @@ impl<'a> Run<'a> {
                 _ => Exit::Done,
             });
         }
+        if self.plan.fail_on_threshold {
+            for threshold in &self.result.report.bars {
+                exit = exit.and(match threshold.met {
+                    Some(true) => Exit::Done,
+                    Some(false) => Exit::TargetFailed,
+                    None => Exit::Invalid,
+                });
+            }
+        }
         if self.stop.is_cancelled() {
             exit = Exit::Interrupted;
         }

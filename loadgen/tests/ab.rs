@@ -88,6 +88,31 @@ fn a_server_sends_as_many_bytes_as_itself_and_the_result_says_what_was_compared(
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
 }
 
+/// Chunks of some keys rather than of thousands: more bytes for the same list, each time by as many.
+const SMALL_CHUNKS: [&str; 6] = [
+    "--base",
+    "bench",
+    "--new",
+    "bench",
+    "--new-flag",
+    "--max-request-bytes=8192",
+];
+
+#[test]
+fn what_is_worse_is_measured_again_and_red_when_it_is_worse_twice() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let gate = ["--margin", "0.01%", "--confirm"];
+    let ended = ab(
+        folder.path(),
+        &[&SMALL_CHUNKS[..], &gate, &SMALL].concat(),
+    );
+    let log = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{log}");
+    assert!(log.contains("worse twice: bytes of"), "{log}");
+    let results = fs::read_dir(folder.path().join("out")).expect("results");
+    assert_eq!(results.count(), 2, "{log}");
+}
+
 #[test]
 fn a_server_that_does_not_start_is_named() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -34,11 +34,17 @@ struct Run {
 impl Run {
     /// Runs `rows` on our servers.
     fn of(rows: &str) -> Self {
+        Self::with_flags(rows, &[])
+    }
+
+    /// The same with more on the command line.
+    fn with_flags(rows: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let scenario = format!("{HEAD}\n{rows}");
         fs::write(folder.path().join("small.toml"), scenario).expect("a writable folder");
         let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
             .args(["run", "small.toml", "--out", "out"])
+            .args(flags)
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .output()
@@ -278,4 +284,31 @@ at_most = 1.2
         (&bar["range"][0], &bar["range"][1]),
         (&ratio["min"], &ratio["max"])
     );
+}
+
+#[test]
+fn a_missed_threshold_ends_a_run_with_1_where_that_was_asked_for() {
+    let rows = |at_most: &str| {
+        format!(
+            r#"[rows]
+etcd = ["stream"]
+[[bar]]
+name = "bytes of one list"
+row = "etcd/stream"
+metric = "bytes"
+at_most = {at_most}
+"#
+        )
+    };
+    let asked = ["--fail-on-threshold"];
+    let codes = [
+        Run::of(&rows("1")).code,
+        Run::with_flags(&rows("1"), &asked).code,
+        Run::with_flags(&rows("1e9"), &asked).code,
+    ];
+    assert_eq!(codes, [Some(0), Some(1), Some(0)]);
+    // A threshold of which nothing is known has not been met.
+    let unknown = rows("1").replace("\"bytes\"", "\"server.kube.cpu_s\"");
+    let run = Run::with_flags(&unknown, &asked);
+    assert_eq!(run.code, Some(3), "{}", run.log);
 }

@@ -266,11 +266,15 @@ impl Comparison {
         self.lines.iter().filter(|line| line.is_deciding)
     }
 
+    /// Returns the deciding lines that are surely worse than what is allowed.
+    pub fn worse(&self) -> impl Iterator<Item = &Line> {
+        self.deciding().filter(|line| line.is_within == Some(false))
+    }
+
     /// Returns how it ends. A comparison that could not have failed has not passed.
     #[must_use]
     pub fn end(&self) -> End {
-        let is_worse = |line: &Line| line.is_within == Some(false);
-        if !self.gone.is_empty() || self.deciding().any(is_worse) {
+        if !self.gone.is_empty() || self.worse().next().is_some() {
             return End::Worse;
         }
         let is_open = |line: &Line| line.is_within.is_none();

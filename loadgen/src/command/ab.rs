@@ -1,10 +1,11 @@
 //! `loadgen ab`: measures two targets in pairs, saves what was measured, and shows the verdict.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
-use report::compare::Options;
+use report::compare::{Comparison, Options};
 use report::result::{ResultFolder, folder_name};
 
 use super::{compare, save, stop_on_signals};
@@ -13,13 +14,13 @@ use crate::environment::environment;
 use crate::exit::{Exit, Failure};
 use crate::isolation::Isolation;
 use crate::progress::Progress;
-use crate::run::ab::{self, Ab};
-use crate::run::{Finished, Plan};
+use crate::run::Plan;
+use crate::run::ab::{self, Ab, CaseKey};
 
 /// Objects where neither a scenario nor their number is named: a pair of starts within half a minute.
 const OBJECTS: u64 = 10_000;
 
-/// Measures and compares what the arguments name.
+/// Measures and compares what the arguments name; what is worse, twice where that was asked for.
 ///
 /// # Errors
 /// When the arguments cannot be carried out, or what was measured cannot be saved.
@@ -55,10 +56,6 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
         plan.notes.iter().for_each(|note| progress.say(note));
-        let environment = environment(shown_command(std::env::args()));
-        let environment = isolation.noted_in(environment, scenario);
-        let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
-        let folder = ResultFolder::create(&run.out, &name).map_err(Failure::usage)?;
         let ab = Ab {
             within: args.within,
             seed: run.seed.unwrap_or(scenario.data_sets[0].seed),
@@ -69,21 +66,62 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
                 allow: Vec::new(),
             },
         };
-        let (finished, comparison) =
-            ab::run(&plan, &ab, scenario, environment, &folder, &progress, &stop).await;
-        let Finished {
-            result,
-            exit,
-            failure,
-        } = finished;
-        if let Some(comparison) = &comparison {
-            let text = compare::shown(comparison, args.show)?;
-            out.write_all(text.as_bytes())?;
+        let once = async |ab: &Ab, only: Option<&HashSet<CaseKey>>| {
+            let environment = environment(shown_command(std::env::args()));
+            let environment = isolation.noted_in(environment, scenario);
+            let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
+            let folder = ResultFolder::create(&run.out, &name).map_err(Failure::usage)?;
+            let (progress, stop) = (&progress, &stop);
+            let compared =
+                ab::run(&plan, ab, only, scenario, environment, &folder, progress, stop).await;
+            if let Some(comparison) = &compared.comparison {
+                let text = compare::shown(comparison, args.show)?;
+                std::io::stdout().write_all(text.as_bytes())?;
+            }
+            let exit = compared.finished.exit;
+            save(&compared.finished.result, folder, progress)
+                .map_err(|error| error.beside(exit))?;
+            match compared.finished.failure {
+                Some(failure) => Err(failure.beside(exit)),
+                None => Ok((exit, compared.comparison, compared.worse)),
+            }
+        };
+        let (exit, first, worse) = once(&ab, None).await?;
+        if !args.confirm || exit != Exit::TargetFailed || worse.is_empty() {
+            return Ok(exit);
         }
-        save(&result, folder, &progress).map_err(|error| error.beside(exit))?;
-        match failure {
-            Some(failure) => Err(failure.beside(exit)),
-            None => Ok(exit),
+        progress.say(&format!("measured again, since worse: {} cases", worse.len()));
+        let again = Ab {
+            // Another order of starts than the first time.
+            seed: ab.seed.wrapping_add(1),
+            ..ab
+        };
+        let (ended, second, _) = once(&again, Some(&worse)).await?;
+        if matches!(ended, Exit::Interrupted | Exit::Usage) {
+            return Ok(ended);
         }
+        let is_confirmed = match (&first, &second) {
+            (Some(first), Some(second)) => confirmed(first, second),
+            _ => Vec::new(),
+        };
+        progress.say(&match is_confirmed.is_empty() {
+            true => "worse once, and not again: cannot tell".to_owned(),
+            false => format!("worse twice: {}", is_confirmed.join(", ")),
+        });
+        let has_gone = first.is_some_and(|first| !first.gone.is_empty());
+        Ok(match is_confirmed.is_empty() && !has_gone {
+            true => Exit::Invalid,
+            false => Exit::TargetFailed,
+        })
     })
+}
+
+/// The metrics that are worse in both comparisons, each with its case.
+fn confirmed(first: &Comparison, second: &Comparison) -> Vec<String> {
+    let again: HashSet<_> = second.worse().map(|line| (&line.case, line.metric)).collect();
+    first
+        .worse()
+        .filter(|line| again.contains(&(&line.case, line.metric)))
+        .map(|line| format!("{} of {}", line.metric, line.case))
+        .collect()
 }

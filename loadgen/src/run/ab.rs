@@ -4,10 +4,11 @@
 //! drifts slowly hits both alike, and nobody can guess who is next. After each pair the verdicts are taken anew; the rule
 //! holds however often one looks (`report::compare`, `Method::Sequential`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use report::compare::{Comparison, Options, Sides, Verdict, compare};
+use report::compare::{CompareError, Comparison, Options, Sides, Verdict, compare};
 use report::result::{AbTargets, Case, Environment, ResultFolder, ServerStart};
 use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, RowSpec, Scenario, Tier, coin};
@@ -31,17 +32,32 @@ pub struct Ab {
     pub options: Options,
 }
 
-/// Measures two targets in pairs; what came of it, and how they compare. `None` where nothing was measured that could be
-/// compared.
+/// A case of a comparison in pairs: data set, tier, and row.
+pub type CaseKey = (String, Tier, String);
+
+/// What came of a comparison in pairs.
+#[derive(Debug)]
+pub struct Compared {
+    /// What was measured, and the end that it means.
+    pub finished: Finished,
+    /// How both sides compare; `None` where nothing was measured that could be compared.
+    pub comparison: Option<Comparison>,
+    /// The cases in which a deciding metric is worse.
+    pub worse: HashSet<CaseKey>,
+}
+
+/// Measures two targets in pairs, in all cases of the scenario or in those of `only`.
+#[allow(clippy::too_many_arguments, reason = "each is a part of the run that the caller made")]
 pub async fn run(
     plan: &Plan,
     ab: &Ab,
+    only: Option<&HashSet<CaseKey>>,
     scenario: &Scenario,
     environment: Environment,
     folder: &ResultFolder,
     progress: &Progress,
     stop: &CancellationToken,
-) -> (Finished, Option<Comparison>) {
+) -> Compared {
     let mut run = Run::new(plan, scenario, environment, folder, progress, stop);
     let [base, new] = &plan.targets[..] else {
         unreachable!("a plan of two sides has two targets");
@@ -50,17 +66,27 @@ pub async fn run(
         base: base.name.clone(),
         new: new.name.clone(),
     });
-    let data_sets = scenario.data_sets.iter();
-    let rows = scenario.rows.all().count() * data_sets.len();
-    let mut left = rows as u32;
-    for spec in data_sets {
-        let data = Arc::new(DataSet::new(spec));
-        for (tier, row) in scenario.rows.all() {
-            // What earlier cases have left over is for those that follow.
-            let rest = ab.within.saturating_sub(run.begun.elapsed());
-            let until = Instant::now() + rest / left;
-            left -= 1;
-            run.pairs(ab, &data, tier, row, until).await;
+    let data_sets = scenario.data_sets.iter().map(|spec| Arc::new(DataSet::new(spec)));
+    let cases: Vec<_> = data_sets
+        .flat_map(|data| {
+            let rows = scenario.rows.all();
+            rows.map(move |(tier, row)| (Arc::clone(&data), tier, row))
+        })
+        .map(|(data, tier, row)| {
+            let key = (data.spec().name.clone(), tier, row.name());
+            (key, data, row)
+        })
+        .filter(|(key, ..)| only.is_none_or(|only| only.contains(key)))
+        .collect();
+    let mut left = cases.len() as u32;
+    let mut worse = HashSet::new();
+    for (key, data, row) in cases {
+        // What earlier cases have left over is for those that follow.
+        let rest = ab.within.saturating_sub(run.begun.elapsed());
+        let until = Instant::now() + rest / left;
+        left -= 1;
+        if run.pairs(ab, &data, key.1, row, until).await {
+            worse.insert(key);
         }
     }
     let comparison = run.compared(ab);
@@ -78,7 +104,11 @@ pub async fn run(
             None
         }
     };
-    (finished, comparison)
+    Compared {
+        finished,
+        comparison,
+        worse,
+    }
 }
 
 /// The starts of one case on one target so far.
@@ -116,8 +146,8 @@ fn time(case: &Case) -> f64 {
 }
 
 impl Run<'_> {
-    /// Pairs of one case, until it has its verdicts or `until`. A start that does not count ends it: what is left of a
-    /// server that fails is no fair sample of it.
+    /// Pairs of one case, until it has its verdicts or `until`; whether a deciding metric is worse. A start that does not
+    /// count ends it: what is left of a server that fails is no fair sample of it.
     async fn pairs(
         &mut self,
         ab: &Ab,
@@ -125,7 +155,8 @@ impl Run<'_> {
         tier: Tier,
         spec: &RowSpec,
         until: Instant,
-    ) {
+    ) -> bool {
+        let mut is_worse = false;
         let mut sides = [Starts::default(), Starts::default()];
         for pair in 0..MOST_PAIRS {
             if self.stop.is_cancelled() || pair > 0 && Instant::now() >= until {
@@ -137,13 +168,16 @@ impl Run<'_> {
                 if !counts {
                     // Of what was measured before, nothing is lost but the verdict.
                     self.take(measured);
-                    return;
+                    return false;
                 }
                 sides[side].0.push(measured);
             }
-            match self.so_far(ab, &sides) {
-                Some(comparison) if self.tell(pair, &comparison) => break,
-                _ => {}
+            let Some(comparison) = self.so_far(ab, &sides) else {
+                continue;
+            };
+            is_worse = comparison.worse().next().is_some();
+            if self.tell(pair, &comparison) {
+                break;
             }
         }
         for side in &mut sides {
@@ -151,6 +185,7 @@ impl Run<'_> {
                 self.take(measured);
             }
         }
+        is_worse
     }
 
     /// One start of one side.
@@ -216,7 +251,7 @@ impl Run<'_> {
     }
 
     /// How both sides compare in all cases.
-    fn compared(&self, ab: &Ab) -> Result<Comparison, report::compare::CompareError> {
+    fn compared(&self, ab: &Ab) -> Result<Comparison, CompareError> {
         let [base, new] = &self.plan.targets[..] else {
             unreachable!("a plan of two sides has two targets");
         };

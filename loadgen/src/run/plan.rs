@@ -41,6 +41,8 @@ pub struct Plan {
     pub notes: Vec<String>,
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
+    /// A missed threshold fails the run.
+    pub(super) fail_on_threshold: bool,
     /// What starts servers, on any CPU; [`Plan::launcher_of`] has those of a scenario.
     pub(super) launcher: Launcher,
     /// The CPUs that this program may use before it is pinned; `None` where the system does not say.
@@ -121,6 +123,7 @@ impl Plan {
             notes,
             seed_data: args.seed_data,
             keep_data: args.keep_data,
+            fail_on_threshold: args.fail_on_threshold,
             launcher: Launcher {
                 own_program: own_program.into(),
                 connect: connect_config(&args.connect)?,

@@ -55,7 +55,9 @@ impl Target {
                     path: path.clone(),
                     takes_serve,
                 };
-                (spec.to_string(), Some(build))
+                // Where it lies is in the result's command; tables have room for what it is called.
+                let file = path.file_name().unwrap_or(path.as_os_str());
+                (format!("bench:{}", file.to_string_lossy()), Some(build))
             }
             _ => (spec.to_string(), None),
         };

@@ -12,7 +12,7 @@ use crate::result::{Quantiles, ServerStart};
 const LEAST_BYTES: f64 = 1_048_576.0;
 
 /// A number that can be compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Metric {
     /// Median latency, in ms.
