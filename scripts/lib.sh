@@ -44,7 +44,7 @@ apt_lists() {
 apt_install() {
     apt_lists || return 1
     as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>"$TOOLS_DIR/apt.log" || {
+        apt-get install -y -qq -o DPkg::Lock::Timeout=300 --no-install-recommends "$@" >/dev/null 2>"$TOOLS_DIR/apt.log" || {
         tail -n 3 "$TOOLS_DIR/apt.log" >&2
         return 1
     }

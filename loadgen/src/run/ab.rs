@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use report::compare::{CompareError, Comparison, Options, Sides, Verdict, compare};
+use report::compare::{CompareError, Comparison, Options, Sides, compare};
 use report::result::{AbTargets, Case, Environment, ResultFolder, ServerStart};
 use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, RowSpec, Scenario, Tier, coin};
@@ -233,7 +233,7 @@ impl Run<'_> {
         .ok()
     }
 
-    /// Says what is known after a pair; true when every deciding metric has its verdict.
+    /// Says what is known after a pair; returns whether every deciding metric is surely within what is allowed, or surely not.
     fn tell(&self, pair: u32, comparison: &Comparison) -> bool {
         let deciding: Vec<_> = comparison.deciding().collect();
         let said: Vec<String> = deciding
@@ -246,8 +246,7 @@ impl Run<'_> {
         let case = deciding.first().map_or("", |line| line.case.as_str());
         self.progress
             .say(&format!("{case}: {} pairs: {}", pair + 1, said.join(", ")));
-        let is_open = |verdict| matches!(verdict, Verdict::CannotTell(_));
-        !deciding.is_empty() && !deciding.iter().any(|line| is_open(line.verdict))
+        !deciding.is_empty() && deciding.iter().all(|line| line.is_within.is_some())
     }
 
     /// How both sides compare in all cases.

@@ -63,7 +63,8 @@ impl Plan {
         saturate: Option<Saturate>,
         own_program: &Path,
     ) -> Result<Self, Failure> {
-        let targets = targets(args)?.into_iter().map(Target::named);
+        let targets = targets(args)?.into_iter();
+        let targets = targets.map(|spec| Target::named(spec, Given::default()));
         let mut targets = targets.collect::<Result<Vec<_>, _>>()?;
         tell_apart(&mut targets);
         Self::with_targets(args, saturate, own_program, targets)
@@ -158,12 +159,11 @@ impl Plan {
             if let Some(wrong) = environment.iter().find(|one| !one.contains('=')) {
                 return Err(Failure::usage(anyhow!("`{wrong}` is not NAME=VALUE")));
             }
-            let mut target = Target::named(spec)?;
-            target.given = Given {
+            let given = Given {
                 flags: flags.to_vec(),
                 environment: environment.to_vec(),
             };
-            Ok(target)
+            Target::named(spec, given)
         };
         let mut targets = vec![
             side(&args.base, &args.base_flag, &args.base_env)?,

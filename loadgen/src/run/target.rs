@@ -24,19 +24,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target by what it says of itself: an etcd binary by its version, which is asked for here, so that one that
-    /// cannot run is found out at once.
+    /// Returns a target that is named by what it says of itself: an etcd binary by its version, which is asked for
+    /// here, in the environment that its servers will have, so that one that cannot run is found out at once.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2.
-    pub(super) fn named(spec: TargetSpec) -> Result<Self, Failure> {
+    pub(super) fn named(spec: TargetSpec, given: Given) -> Result<Self, Failure> {
         let (name, build) = match &spec {
             TargetSpec::EtcdBinary {
                 path,
                 fsync,
                 kube_tier,
             } => {
-                let text = version_of(path)?;
+                let text = version_of(path, &given)?;
                 let mut lines = text.lines();
                 let version = lines.find_map(|line| line.strip_prefix("etcd Version:"));
                 let version = version.ok_or_else(|| no_such(path, "an etcd"))?;
@@ -45,7 +45,7 @@ impl Target {
                 (format!("{tier}etcd-{}{fsync}", version.trim()), None)
             }
             TargetSpec::BenchBinary(path) => {
-                let text = version_of(path)?;
+                let text = version_of(path, &given)?;
                 let takes_serve = match text.split_whitespace().next() {
                     Some("loadgen") => true,
                     Some("bench-server") => false,
@@ -65,13 +65,14 @@ impl Target {
             name,
             spec,
             build,
-            given: Given::default(),
+            given,
         })
     }
 }
 
-fn version_of(path: &Path) -> Result<String, Failure> {
-    let output = Command::new(path).arg("--version").output();
+fn version_of(path: &Path, given: &Given) -> Result<String, Failure> {
+    let environment = given.environment.iter().filter_map(|one| one.split_once('='));
+    let output = Command::new(path).arg("--version").envs(environment).output();
     let output =
         output.map_err(|e| Failure::usage(anyhow!("cannot run {}: {e}", path.display())))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
