@@ -1,14 +1,15 @@
-//! HPACK's Huffman code (RFC 7541, appendix B), read bit by bit: it only meets strings that are new
-//! to a connection.
+//! Decodes HPACK's Huffman code (RFC 7541, appendix B) bit by bit: only strings that are new to a
+//! connection are coded.
 //!
-//! The code is canonical (codes of one length are consecutive, in symbol order), so the lengths alone say what it is.
+//! The code is canonical (codes of one length are consecutive, in symbol order), so the lengths of
+//! the codes define it.
 
 use std::sync::LazyLock;
 
-/// Longest code, bits.
-const LONGEST: usize = 30;
+/// Length of the longest code, bits.
+const MAX_CODE_BITS: usize = 30;
 
-/// End of string: never sent, its leading bits pad the last byte.
+/// The end-of-string symbol: never sent; its leading bits pad the last byte.
 const END: usize = 256;
 
 /// Bits of each symbol's code.
@@ -33,21 +34,21 @@ const LENGTHS: [u8; 257] = [
     30,
 ];
 
-/// What decoding needs of each length: its first code, and where that stands in `symbols`.
+/// For each code length, the first code and its index in `symbols`.
 struct Code {
-    first: [u32; LONGEST + 1],
-    start: [usize; LONGEST + 2],
+    first: [u32; MAX_CODE_BITS + 1],
+    start: [usize; MAX_CODE_BITS + 2],
     symbols: Vec<u16>,
 }
 
 static CODE: LazyLock<Code> = LazyLock::new(|| {
     let mut code = Code {
-        first: [0; LONGEST + 1],
-        start: [0; LONGEST + 2],
+        first: [0; MAX_CODE_BITS + 1],
+        start: [0; MAX_CODE_BITS + 2],
         symbols: Vec::with_capacity(LENGTHS.len()),
     };
     let mut next = 0;
-    for length in 1..=LONGEST {
+    for length in 1..=MAX_CODE_BITS {
         next <<= 1;
         code.first[length] = next;
         code.start[length] = code.symbols.len();
@@ -58,11 +59,11 @@ static CODE: LazyLock<Code> = LazyLock::new(|| {
             }
         }
     }
-    code.start[LONGEST + 1] = code.symbols.len();
+    code.start[MAX_CODE_BITS + 1] = code.symbols.len();
     code
 });
 
-/// The string that `coded` stands for; `None` when it is not a whole number of symbols and padding.
+/// Decodes a string; `None` when it is not a whole number of symbols and padding.
 pub(super) fn decode(coded: &[u8]) -> Option<Vec<u8>> {
     let table = &*CODE;
     let mut out = Vec::with_capacity(coded.len() * 8 / 5);
@@ -71,7 +72,7 @@ pub(super) fn decode(coded: &[u8]) -> Option<Vec<u8>> {
         for shift in (0..8).rev() {
             code = code << 1 | u32::from(byte >> shift & 1);
             length += 1;
-            if length > LONGEST {
+            if length > MAX_CODE_BITS {
                 return None;
             }
             let known = table.start[length + 1] - table.start[length];
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rfcs_examples_are_read() {
+    fn the_rfc_examples_are_decoded() {
         for (coded, text) in [
             (
                 &[
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_padding_is_refused() {
+    fn invalid_padding_is_rejected() {
         assert_eq!(decode(&[0xff, 0xff, 0xff, 0xff]), None, "end of string");
         assert_eq!(decode(&[0xff]), None, "eight bits of padding");
         assert_eq!(

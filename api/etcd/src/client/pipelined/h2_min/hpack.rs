@@ -1,16 +1,17 @@
-//! Header blocks (RFC 7541): requests written with the dynamic table, responses read with it.
+//! HPACK (RFC 7541): writes the header blocks of requests and reads those of responses.
 
 use std::collections::VecDeque;
 
-use super::{Rpc, huffman};
+use super::huffman;
+use crate::client::pipelined::Rpc;
 
-/// What an entry costs beyond its bytes.
+/// Overhead of a table entry, bytes (RFC 7541, section 4.1).
 const ENTRY_BYTES: usize = 32;
 
-/// The dynamic table's size unless somebody says otherwise.
+/// Default size of the dynamic table, bytes.
 pub(super) const DEFAULT_TABLE_BYTES: usize = 4096;
 
-/// First index of the dynamic table.
+/// Index of the newest entry of the dynamic table.
 const DYNAMIC: usize = STATIC.len() + 1;
 
 const METHOD_POST: u8 = 3;
@@ -22,7 +23,7 @@ const NAME_CONTENT_TYPE: u8 = 31;
 const INDEXED: u8 = 0x80;
 const WITH_INDEXING: u8 = 0x40;
 
-/// The static table.
+/// The static table (RFC 7541, appendix A).
 #[rustfmt::skip]
 const STATIC: [(&str, &str); 61] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"),
@@ -43,8 +44,8 @@ const STATIC: [(&str, &str); 61] = [
     ("via", ""), ("www-authenticate", ""),
 ];
 
-/// Writes the headers of requests. Each value is sent once and then known by its index; they are
-/// few, so nothing is ever evicted.
+/// Writes the headers of requests. Each value is sent once and indexed afterwards; there are so few
+/// that the table never evicts one.
 #[derive(Debug)]
 pub(super) struct Encoder {
     scheme: u8,
@@ -70,7 +71,7 @@ impl Encoder {
         }
     }
 
-    /// Bytes of the peer's table that all of them together take at most.
+    /// Returns an upper bound of the table size that all entries need together, bytes.
     pub(super) fn table_bytes(&self) -> usize {
         let fixed = self.authority.len() + self.token.as_ref().map_or(0, Vec::len);
         // Names, values and four paths of less than 40 bytes each.
@@ -112,14 +113,14 @@ impl Encoder {
         }
     }
 
-    /// Refers to the entry that had `before` others before it.
+    /// Appends the index of the entry that was added after `before` others.
     fn index(&self, before: usize, out: &mut Vec<u8>) {
-        // The newest has the lowest index; there are fewer than fit into one byte.
+        // The newest entry has the lowest index; all indexes fit into one byte.
         out.push(INDEXED | (DYNAMIC + self.entries - 1 - before) as u8);
     }
 }
 
-/// A string without Huffman coding: each is sent once.
+/// Appends a string without Huffman coding: each is sent only once.
 fn string(text: &[u8], out: &mut Vec<u8>) {
     if text.len() < 0x7f {
         out.push(text.len() as u8);
@@ -135,7 +136,7 @@ fn string(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// A header block that cannot be read; the connection cannot go on.
+/// A malformed header block. The connection must end, since the tables of both sides may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("header block is malformed ({0})")]
 pub(super) struct Malformed(&'static str);
@@ -143,15 +144,15 @@ pub(super) struct Malformed(&'static str);
 /// Reads the headers of responses.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The newest first.
+    /// The newest entry first.
     table: VecDeque<(Vec<u8>, Vec<u8>)>,
     table_bytes: usize,
-    /// What the peer uses of [`DEFAULT_TABLE_BYTES`], which are never taken back.
+    /// How much smaller than [`DEFAULT_TABLE_BYTES`] the peer has made the table.
     unused_bytes: usize,
 }
 
 impl Decoder {
-    /// Shows every field of a block, name and value, to `field`.
+    /// Calls `field` with the name and value of every field of a block.
     pub(super) fn read(
         &mut self,
         mut block: &[u8],
@@ -208,7 +209,7 @@ impl Decoder {
     }
 }
 
-/// Reads an integer whose first `bits` bits stand in the first byte.
+/// Reads an integer with a prefix of `bits` bits (RFC 7541, section 5.1).
 fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
     let cut = Malformed("cut short");
     let (&first, mut rest) = block.split_first().ok_or(cut)?;
@@ -218,7 +219,7 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
         for shift in (0..).step_by(7) {
             let (&byte, tail) = rest.split_first().ok_or(cut)?;
             rest = tail;
-            // Nothing in a header block is near 2^28.
+            // Lengths and indexes stay far below 2^28.
             if shift > 21 {
                 return Err(Malformed("integer too large"));
             }
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_read_back_and_shrink_to_indexes() {
+    fn repeated_requests_are_encoded_as_indexes() {
         let token = vec![b't'; 300];
         let mut encoder = Encoder::new(false, "127.0.0.1:2379", Some(&token));
         let mut decoder = Decoder::default();
@@ -285,7 +286,7 @@ mod tests {
 
     /// RFC 7541, C.6: three responses through a table of 256 bytes, with evictions.
     #[test]
-    fn the_rfcs_responses_are_read() {
+    fn the_rfc_examples_of_responses_are_decoded() {
         let mut decoder = Decoder::default();
         read(&mut decoder, &[0x3f, 0xe1, 0x01]).expect("a table of 256 bytes");
         let first: &[u8] = &[
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_blocks_are_told() {
+    fn malformed_blocks_are_rejected() {
         for block in [
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0x0f][..],
             &[0x80],

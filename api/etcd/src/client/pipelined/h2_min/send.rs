@@ -1,4 +1,4 @@
-//! The sending half of a connection framed by hand: requests, and what the peer lets through.
+//! The sending half of a connection: requests, replies, and the peer's limits.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -6,30 +6,31 @@ use std::ops::RangeInclusive;
 use bytes::BufMut;
 use prost::Message;
 
-use super::answer::PREFIX_BYTES;
+use super::frame::{self, setting};
 use super::hpack::{DEFAULT_TABLE_BYTES, Encoder};
-use super::streams::Streams;
-use super::wire::{self, setting};
-use super::{Ended, Rpc};
+use super::stream::Streams;
+use crate::client::pipelined::response::PREFIX_BYTES;
+use crate::client::pipelined::{Ended, Rpc};
 
-/// The largest window that HTTP/2 has.
-const MOST_WINDOW: i64 = (1 << 31) - 1;
+/// The largest window that HTTP/2 allows.
+const MAX_WINDOW: i64 = (1 << 31) - 1;
 
-/// What a peer may say is the largest frame that it takes.
+/// Values that SETTINGS_MAX_FRAME_SIZE may have.
 const FRAME_BYTES: RangeInclusive<usize> = 1 << 14..=(1 << 24) - 1;
 
-/// An output buffer that grew beyond this is given back once it is written.
-const KEEP_BYTES: usize = 256 * 1024;
+/// An output buffer larger than this is freed once it is written.
+const MAX_KEPT_BYTES: usize = 256 * 1024;
 
-/// Most answers to PING, SETTINGS and DATA frames that wait for a peer to read them: some 170 KB. A peer asks for one or two.
-const MOST_REPLIES: usize = 10_000;
+/// Limit of replies to PING, SETTINGS and DATA frames that wait to be written, some 170 KB. Usual
+/// peers cause one or two.
+const MAX_QUEUED_REPLIES: usize = 10_000;
 
-/// What the peer allows, and what waits for it.
+/// The output buffer, the peer's limits, and the requests that wait for them.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct SendState {
     out: Vec<u8>,
     written: usize,
-    /// Answers to PING, SETTINGS and DATA frames in `out`, all of them before `replies_end`.
+    /// Replies to PING, SETTINGS and DATA frames in `out`, all before `replies_end`.
     replies: usize,
     replies_end: usize,
     headers: Option<Encoder>,
@@ -40,14 +41,14 @@ pub(super) struct Outgoing {
     max_frame: usize,
     max_streams: usize,
     header_table: usize,
-    /// The one request that is on its way in parts.
-    partial: Option<Partial>,
-    /// Requests that are not begun.
-    queue: VecDeque<Queued>,
+    /// The request of which a part was sent.
+    partial: Option<PartialRequest>,
+    /// Requests of which nothing was sent.
+    queue: VecDeque<QueuedRequest>,
 }
 
 #[derive(Debug)]
-struct Partial {
+struct PartialRequest {
     stream: u32,
     body: Vec<u8>,
     sent: usize,
@@ -55,13 +56,13 @@ struct Partial {
 }
 
 #[derive(Debug)]
-struct Queued {
+struct QueuedRequest {
     rpc: Rpc,
     token: u64,
     body: Vec<u8>,
 }
 
-impl Default for Outgoing {
+impl Default for SendState {
     fn default() -> Self {
         Self {
             out: Vec::new(),
@@ -69,8 +70,8 @@ impl Default for Outgoing {
             replies: 0,
             replies_end: 0,
             headers: None,
-            window: wire::DEFAULT_WINDOW.into(),
-            initial_window: wire::DEFAULT_WINDOW.into(),
+            window: frame::DEFAULT_WINDOW.into(),
+            initial_window: frame::DEFAULT_WINDOW.into(),
             max_frame: *FRAME_BYTES.start(),
             max_streams: usize::MAX,
             header_table: DEFAULT_TABLE_BYTES,
@@ -80,28 +81,28 @@ impl Default for Outgoing {
     }
 }
 
-impl Outgoing {
-    /// Sets what requests look like, once the endpoint is known.
-    pub(super) fn introduce(&mut self, headers: Encoder) -> Result<(), Ended> {
+impl SendState {
+    /// Sets the encoder of request headers, once the endpoint is known.
+    pub(super) fn set_request_headers(&mut self, headers: Encoder) -> Result<(), Ended> {
         if headers.table_bytes() > self.header_table {
-            return Err(Ended::Unknown("header table too small".into()));
+            return Err(Ended::Unsupported("header table too small".into()));
         }
         self.headers = Some(headers);
         Ok(())
     }
 
-    /// Where frames that need no window are appended.
+    /// Returns the output buffer, for frames that need no window.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Bytes that are due.
+    /// Returns the bytes to write.
     pub(super) fn unwritten(&self) -> Option<&[u8]> {
         self.out.get(self.written..).filter(|rest| !rest.is_empty())
     }
 
-    /// Takes note that the socket took `count` of them.
-    pub(super) fn wrote(&mut self, count: usize) {
+    /// Records that the socket accepted `count` bytes.
+    pub(super) fn mark_written(&mut self, count: usize) {
         self.written += count;
         if self.written >= self.replies_end {
             self.replies = 0;
@@ -110,18 +111,18 @@ impl Outgoing {
         if self.written == self.out.len() {
             self.written = 0;
             self.out.clear();
-            if self.out.capacity() > KEEP_BYTES {
+            if self.out.capacity() > MAX_KEPT_BYTES {
                 self.out = Vec::new();
             }
         }
     }
 
-    /// Queues what the peer must be answered, written by `reply`, unless it lets too many answers wait: it may ask
-    /// without end and read nothing.
+    /// Appends a reply to a frame of the peer, written by `reply`. Their number is limited, since a
+    /// peer may send such frames without end and read nothing.
     fn reply(&mut self, reply: impl FnOnce(&mut Vec<u8>)) -> Result<(), Ended> {
-        if self.replies == MOST_REPLIES {
+        if self.replies == MAX_QUEUED_REPLIES {
             return Err(Ended::Flooded {
-                replies: MOST_REPLIES,
+                replies: MAX_QUEUED_REPLIES,
             });
         }
         reply(&mut self.out);
@@ -130,28 +131,28 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Answers a PING.
+    /// Appends the reply to a PING.
     ///
     /// # Errors
     /// [`Ended::Flooded`].
     pub(super) fn pong(&mut self, payload: &[u8]) -> Result<(), Ended> {
-        self.reply(|out| wire::pong(out, payload))
+        self.reply(|out| frame::pong(out, payload))
     }
 
-    /// Gives the peer credit for more bytes of a stream; 0 is the connection.
+    /// Appends a WINDOW_UPDATE for a stream; 0 is the connection.
     ///
     /// # Errors
     /// [`Ended::Flooded`].
-    pub(super) fn grant(&mut self, stream: u32, bytes: u32) -> Result<(), Ended> {
-        self.reply(|out| wire::window_update(out, stream, bytes))
+    pub(super) fn send_window_update(&mut self, stream: u32, bytes: u32) -> Result<(), Ended> {
+        self.reply(|out| frame::window_update(out, stream, bytes))
     }
 
-    /// Requests that are not begun.
+    /// Returns the number of requests of which nothing was sent.
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Begins a request, or queues it behind others and the peer's limits.
+    /// Sends a request if the peer's limits allow it whole, otherwise queues it.
     pub(super) fn send(
         &mut self,
         rpc: Rpc,
@@ -167,21 +168,21 @@ impl Outgoing {
         if self.queue.is_empty() && self.partial.is_none() && fits {
             let stream = self.open(rpc, token, streams);
             self.window -= body as i64;
-            wire::data_head(&mut self.out, stream, body, true);
+            frame::data_head(&mut self.out, stream, body, true);
             write_message(&mut self.out, request, message);
         } else {
-            let mut framed = Vec::with_capacity(body);
-            write_message(&mut framed, request, message);
-            self.queue.push_back(Queued {
+            let mut queued = Vec::with_capacity(body);
+            write_message(&mut queued, request, message);
+            self.queue.push_back(QueuedRequest {
                 rpc,
                 token,
-                body: framed,
+                body: queued,
             });
         }
     }
 
-    /// Sends as much of what waits as the peer's limits allow.
-    pub(super) fn pump(&mut self, streams: &mut Streams) {
+    /// Sends queued requests as far as the peer's limits allow.
+    pub(super) fn send_queued(&mut self, streams: &mut Streams) {
         loop {
             if let Some(partial) = &mut self.partial {
                 while partial.sent < partial.body.len() {
@@ -192,7 +193,7 @@ impl Outgoing {
                     if len == 0 {
                         return;
                     }
-                    wire::data_head(&mut self.out, partial.stream, len, len == rest.len());
+                    frame::data_head(&mut self.out, partial.stream, len, len == rest.len());
                     self.out.extend_from_slice(&rest[..len]);
                     partial.sent += len;
                     partial.window -= len as i64;
@@ -207,7 +208,7 @@ impl Outgoing {
                 return;
             };
             let stream = self.open(next.rpc, next.token, streams);
-            self.partial = Some(Partial {
+            self.partial = Some(PartialRequest {
                 stream,
                 body: next.body,
                 sent: 0,
@@ -221,28 +222,29 @@ impl Outgoing {
     }
 
     fn open(&mut self, rpc: Rpc, token: u64, streams: &mut Streams) -> u32 {
-        let stream = streams.next_id().expect("may_open was asked");
+        let stream = streams.next_id().expect("may_open was checked");
         streams.push(token);
-        let headers = self.headers.as_mut().expect("introduced when connected");
-        wire::headers(&mut self.out, stream, |block| headers.write(rpc, block));
+        let headers = self.headers.as_mut().expect("set when connected");
+        frame::headers(&mut self.out, stream, |block| headers.write(rpc, block));
         stream
     }
 
     /// Applies the peer's settings and acknowledges them.
     ///
     /// # Errors
-    /// [`Ended::Unknown`] for settings that HTTP/2 does not have or this side does not follow, [`Ended::Flooded`].
+    /// [`Ended::Unsupported`] for settings that HTTP/2 forbids or that this client does not support,
+    /// [`Ended::Flooded`].
     pub(super) fn settings(&mut self, payload: &[u8]) -> Result<(), Ended> {
         self.apply(payload)
-            .map_err(|what| Ended::Unknown(what.into()))?;
-        self.reply(wire::settings_ack)
+            .map_err(|what| Ended::Unsupported(what.into()))?;
+        self.reply(frame::settings_ack)
     }
 
     fn apply(&mut self, payload: &[u8]) -> Result<(), &'static str> {
-        for (name, value) in wire::settings(payload) {
+        for (name, value) in frame::settings(payload) {
             match name {
                 setting::HEADER_TABLE_SIZE => {
-                    // A larger table need not be used; a smaller one would have to be agreed on.
+                    // A larger table need not be used; a smaller one needs an update in a block.
                     self.header_table = self.header_table.min(value as usize);
                     if self.header_table < DEFAULT_TABLE_BYTES {
                         return Err("a header table below the default");
@@ -251,14 +253,14 @@ impl Outgoing {
                 setting::MAX_CONCURRENT_STREAMS => self.max_streams = value as usize,
                 setting::ENABLE_PUSH if value != 0 => return Err("a server that asks for pushes"),
                 setting::INITIAL_WINDOW_SIZE => {
-                    if i64::from(value) > MOST_WINDOW {
+                    if i64::from(value) > MAX_WINDOW {
                         return Err("a window beyond the largest");
                     }
                     let change = i64::from(value) - self.initial_window;
                     self.initial_window = value.into();
                     if let Some(partial) = &mut self.partial {
                         partial.window += change;
-                        if partial.window > MOST_WINDOW {
+                        if partial.window > MAX_WINDOW {
                             return Err("a window beyond the largest");
                         }
                     }
@@ -275,36 +277,36 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Adds to a window; 0 is the connection's.
-    pub(super) fn credit(&mut self, stream: u32, bytes: u32) -> Result<(), &'static str> {
+    /// Adds the increment of a WINDOW_UPDATE to a stream's window; 0 is the connection.
+    pub(super) fn add_credit(&mut self, stream: u32, bytes: u32) -> Result<(), &'static str> {
         let window = match &mut self.partial {
             _ if stream == 0 => &mut self.window,
             Some(partial) if partial.stream == stream => &mut partial.window,
-            // Its request was sent whole.
+            // The request of this stream was sent whole.
             _ => return Ok(()),
         };
         if bytes == 0 {
             return Err("a window update of nothing");
         }
         *window += i64::from(bytes);
-        if *window > MOST_WINDOW {
+        if *window > MAX_WINDOW {
             return Err("a window beyond the largest");
         }
         Ok(())
     }
 
-    /// Sends no more of a call that has ended; true if there was more.
-    pub(super) fn forget(&mut self, stream: u32) -> bool {
+    /// Drops the unsent rest of a call that has ended; returns whether there was one.
+    pub(super) fn drop_partial(&mut self, stream: u32) -> bool {
         self.partial.take_if(|p| p.stream == stream).is_some()
     }
 
-    /// Sends no more of calls from `stream` on, which the peer does not take.
-    pub(super) fn forget_from(&mut self, stream: u32) {
+    /// Drops the unsent rest of a call at or above `stream`, which the peer does not accept.
+    pub(super) fn drop_partials_from(&mut self, stream: u32) {
         self.partial.take_if(|p| p.stream >= stream);
     }
 
-    /// Gives up every request that is not begun.
-    pub(super) fn abandon(&mut self) -> impl Iterator<Item = u64> + use<> {
+    /// Removes the queued requests; returns their tokens.
+    pub(super) fn take_queued(&mut self) -> impl Iterator<Item = u64> + use<> {
         std::mem::take(&mut self.queue).into_iter().map(|q| q.token)
     }
 }

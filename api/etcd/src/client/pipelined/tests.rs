@@ -1,4 +1,4 @@
-//! Framing by hand against the h2 library's server with narrow limits, and against a scripted peer.
+//! Both implementations against the h2 crate's server with narrow limits, and against a scripted peer.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ async fn listen() -> (TcpListener, ClientConfig) {
     (listener, config)
 }
 
-/// Answers every call with a Range response whose value is the request's message, sent in frames of
-/// odd sizes; a request that holds `fail` with a status.
+/// Serves every call with a Range response whose value is the request's message, in frames of odd
+/// sizes, or with a status where the request contains `fail`.
 async fn echo(socket: TcpStream, settings: h2::server::Builder) {
     let mut connection: h2::server::Connection<_, Bytes> =
         settings.handshake(socket).await.expect("a client");
@@ -74,20 +74,23 @@ async fn echo(socket: TcpStream, settings: h2::server::Builder) {
     }
 }
 
-async fn answers(calls: &mut CallConnection, count: usize) -> Vec<(u64, Result<Vec<u8>, Error>)> {
+async fn answers(
+    calls: &mut PipelinedConnection,
+    count: usize,
+) -> Vec<(u64, Result<Vec<u8>, Error>)> {
     let mut seen = Vec::new();
     while seen.len() < count {
         let mut note =
-            |done: Completion<'_>| seen.push((done.token, done.answer.map(<[u8]>::to_vec)));
-        calls.turn(&mut note).await.expect("the connection lives");
+            |done: Completion<'_>| seen.push((done.token, done.response.map(<[u8]>::to_vec)));
+        calls.drive(&mut note).await.expect("the connection lives");
     }
     seen.sort_by_key(|(token, _)| *token);
     seen
 }
 
 #[tokio::test]
-async fn both_framings_answer_alike_within_narrow_limits() {
-    for framing in [Framing::ByHand, Framing::H2] {
+async fn both_implementations_return_the_same_within_narrow_limits() {
+    for framing in [Framing::Minimal, Framing::H2Crate] {
         let (listener, mut config) = listen().await;
         config.http2.stream_window_bytes = 20_000;
         config.http2.connection_window_bytes = 70_000;
@@ -99,7 +102,7 @@ async fn both_framings_answer_alike_within_narrow_limits() {
                 .max_frame_size(16_384);
             echo(listener.accept().await.expect("a client").0, settings).await;
         });
-        let mut calls = CallConnection::connect_as(framing, &config, None)
+        let mut calls = PipelinedConnection::connect_as(framing, &config, None)
             .await
             .expect("it accepts");
         assert_eq!(calls.framing(), framing);
@@ -115,7 +118,7 @@ async fn both_framings_answer_alike_within_narrow_limits() {
         assert_eq!(calls.outstanding(), 40);
         for (token, answer) in answers(&mut calls, 40).await {
             let answer = answer.expect("the peer echoes");
-            let answer = range_answer(&answer).expect("a range response");
+            let answer = parse_range_response(&answer).expect("a range response");
             assert_eq!((answer.revision, answer.count), (7, 1));
             let value = answer.object.expect("one object").value;
             assert!(value == request(token).encode_to_vec(), "call {token}");
@@ -142,7 +145,7 @@ async fn both_framings_answer_alike_within_narrow_limits() {
 }
 
 #[tokio::test]
-async fn a_peer_with_a_small_header_table_is_spoken_to_through_h2() {
+async fn a_peer_with_a_small_header_table_is_reached_by_the_h2_crate() {
     let (listener, config) = listen().await;
     let server = tokio::spawn(async move {
         for _ in 0..2 {
@@ -152,10 +155,10 @@ async fn a_peer_with_a_small_header_table_is_spoken_to_through_h2() {
             tokio::spawn(echo(socket, settings));
         }
     });
-    let mut calls = CallConnection::connect(&config, None)
+    let mut calls = PipelinedConnection::connect(&config, None)
         .await
         .expect("h2 can");
-    assert_eq!(calls.framing(), Framing::H2);
+    assert_eq!(calls.framing(), Framing::H2Crate);
     calls
         .send(Rpc::Range, &RangeRequest::default(), 5)
         .expect("alive");
@@ -163,7 +166,7 @@ async fn a_peer_with_a_small_header_table_is_spoken_to_through_h2() {
     server.await.expect("two connections");
 }
 
-/// A peer that accepts one client, reads its preface and settings, and then sends `frames` and the end once a request came.
+/// Accepts one client, waits for a request, then sends `frames` and closes its side.
 async fn scripted(listener: TcpListener, frames: Vec<u8>) -> TcpStream {
     let mut socket = asked(listener).await;
     socket.write_all(&frames).await.expect("it reads");
@@ -171,7 +174,7 @@ async fn scripted(listener: TcpListener, frames: Vec<u8>) -> TcpStream {
     socket
 }
 
-/// The socket of a client that has sent a request.
+/// Returns the socket of a client that has sent a request.
 async fn asked(listener: TcpListener) -> TcpStream {
     let (mut socket, _) = listener.accept().await.expect("a client");
     let settings: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -195,7 +198,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// One call to a peer that answers with `frames`, and how it and the turn ended.
+/// Makes one call to a peer that sends `frames`; returns the result of the call and of driving it.
 async fn one_call(frames: Vec<u8>) -> (Vec<Result<Vec<u8>, Error>>, Result<(), Error>) {
     one_call_with(frames, |_| {}).await
 }
@@ -207,15 +210,15 @@ async fn one_call_with(
     let (listener, mut config) = listen().await;
     http2(&mut config.http2);
     let peer = tokio::spawn(scripted(listener, frames));
-    let mut calls = CallConnection::connect(&config, None)
+    let mut calls = PipelinedConnection::connect(&config, None)
         .await
         .expect("settings come");
     calls
         .send(Rpc::Range, &RangeRequest::default(), 1)
         .expect("alive");
     let mut seen = Vec::new();
-    let mut note = |done: Completion<'_>| seen.push(done.answer.map(<[u8]>::to_vec));
-    let turn = tokio::time::timeout(Duration::from_secs(20), calls.turn(&mut note)).await;
+    let mut note = |done: Completion<'_>| seen.push(done.response.map(<[u8]>::to_vec));
+    let turn = tokio::time::timeout(Duration::from_secs(20), calls.drive(&mut note)).await;
     drop(peer.await.expect("the script runs through"));
     (seen, turn.expect("an end"))
 }
@@ -226,7 +229,7 @@ fn status_ok() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn padding_priority_continuation_and_unknown_frames_are_understood() {
+async fn padding_priority_continuation_and_unknown_frames_are_accepted() {
     let trailers = status_ok();
     let frames = [
         frame(0xbe, 0xff, 1, b"whatever"),
@@ -246,7 +249,7 @@ async fn padding_priority_continuation_and_unknown_frames_are_understood() {
 }
 
 #[tokio::test]
-async fn calls_end_with_what_went_wrong() {
+async fn a_failed_call_reports_its_cause() {
     let head = frame(1, 0x4, 1, &[0x88]);
     let end = frame(1, 0x5, 1, &status_ok());
     for (frames, text) in [
@@ -258,7 +261,7 @@ async fn calls_end_with_what_went_wrong() {
         (frame(1, 0x5, 1, &[0x8d]), "not HTTP status 200"),
         (
             [&head[..], &frame(0, 0, 1, &[0, 0, 0, 0, 9]), &end].concat(),
-            "prefix says 9 bytes, answer holds 0",
+            "prefix says 9 bytes, response has 0",
         ),
         ([&head[..], &end].concat(), "no message prefix"),
         (frame(7, 0, 0, &[0; 8]), "going away"),
@@ -271,7 +274,7 @@ async fn calls_end_with_what_went_wrong() {
 }
 
 #[tokio::test]
-async fn a_broken_peer_ends_the_connection_and_every_call() {
+async fn a_protocol_violation_ends_the_connection_and_every_call() {
     let setting = |name: u8, value: u32| {
         let pair = [&[0, name][..], &value.to_be_bytes()].concat();
         frame(4, 0, 0, &pair)
@@ -320,7 +323,7 @@ async fn a_broken_peer_ends_the_connection_and_every_call() {
 }
 
 #[tokio::test]
-async fn a_peer_that_sends_more_than_its_window_is_broken() {
+async fn data_beyond_a_flow_control_window_ends_the_connection() {
     for (stream, connection, sent, text) in [
         (
             10_000,
@@ -347,7 +350,7 @@ async fn a_peer_that_sends_more_than_its_window_is_broken() {
 }
 
 #[tokio::test]
-async fn a_peer_that_goes_away_tells_why_and_what_it_takes_it_answers() {
+async fn goaway_fails_later_calls_and_accepted_ones_complete() {
     let reason = frame(7, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 11]);
     let (seen, _) = one_call(reason).await;
     let error = seen[0].as_ref().expect_err("refused").to_string();
@@ -364,9 +367,9 @@ async fn a_peer_that_goes_away_tells_why_and_what_it_takes_it_answers() {
     assert_eq!(seen[0].as_ref().expect("an answer"), b"hi");
 }
 
-/// Without a bound, a peer that asks for answers and reads none of them makes its client grow for as long as it asks.
+/// Without a limit, a peer that sends PINGs and reads no replies makes the client's buffer grow.
 #[tokio::test]
-async fn a_peer_that_floods_and_does_not_read_is_left() {
+async fn a_peer_that_floods_and_does_not_read_is_disconnected() {
     let settings = frame(4, 0, 0, &[]);
     for (flood, expected) in [(frame(6, 0, 0, &[9; 8]), "ping"), (settings, "settings")] {
         let (listener, config) = listen().await;
@@ -376,7 +379,7 @@ async fn a_peer_that_floods_and_does_not_read_is_left() {
             let many = flood.repeat(1_000);
             while socket.write_all(&many).await.is_ok() {}
         });
-        let mut calls = CallConnection::connect(&config, None)
+        let mut calls = PipelinedConnection::connect(&config, None)
             .await
             .expect("settings come");
         calls
@@ -384,22 +387,19 @@ async fn a_peer_that_floods_and_does_not_read_is_left() {
             .expect("alive");
         let mut seen = 0;
         let mut note = |_: Completion<'_>| seen += 1;
-        let turn = tokio::time::timeout(Duration::from_secs(60), calls.turn(&mut note)).await;
+        let turn = tokio::time::timeout(Duration::from_secs(60), calls.drive(&mut note)).await;
         let error = turn.expect("an end").expect_err(expected).to_string();
-        assert!(
-            error.contains("does not read 10000 answers"),
-            "{expected}: {error}"
-        );
+        assert!(error.contains("left 10000 replies"), "{expected}: {error}");
         assert_eq!(seen, 1, "the call is shown as failed");
-        assert_eq!(calls.framing(), Framing::ByHand);
+        assert_eq!(calls.framing(), Framing::Minimal);
         drop(calls);
         peer.await.expect("it ends with its client");
     }
 }
 
-/// A peer may ask as often as it likes while it reads.
+/// The limit is on unread replies, not on PINGs.
 #[tokio::test]
-async fn a_peer_that_reads_may_ping_without_end() {
+async fn a_peer_that_reads_may_ping_without_limit() {
     let (listener, config) = listen().await;
     let peer = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.expect("a client");
@@ -421,11 +421,11 @@ async fn a_peer_that_reads_may_ping_without_end() {
         tokio::join!(asking, answers);
         write.shutdown().await.expect("it is open");
     });
-    let mut calls = CallConnection::connect(&config, None)
+    let mut calls = PipelinedConnection::connect(&config, None)
         .await
         .expect("settings come");
     let mut note = |_: Completion<'_>| {};
-    let turn = tokio::time::timeout(Duration::from_secs(60), calls.turn(&mut note)).await;
+    let turn = tokio::time::timeout(Duration::from_secs(60), calls.drive(&mut note)).await;
     let error = turn.expect("an end").expect_err("the end").to_string();
     assert!(error.contains("closed by the peer"), "{error}");
     peer.await.expect("every ping was answered");

@@ -1,41 +1,41 @@
-//! Cuts bytes that arrive in frames into units, copying only units that straddle two frames.
+//! Cuts bytes that arrive in frames into units; copies only units that straddle two frames.
 
-/// What a [`Carry`] may reserve ahead of bytes that really arrived.
+/// Bytes that a [`PartialMessage`] may reserve before they have arrived.
 const MAX_RESERVE: usize = 4 << 20;
 
-/// What became of a unit.
+/// The result of reading a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// It was whole, and this long.
-    Taken(usize),
-    /// It is not whole: it must be looked at again with at least this many bytes, which is more than were shown and no
-    /// more than it has.
-    Need(usize),
+pub enum Progress {
+    /// It was whole and this long, bytes.
+    Consumed(usize),
+    /// It is not whole: it must be read again with at least this many bytes, which is more than were
+    /// passed and no more than the unit has.
+    NeedMore(usize),
 }
 
-/// The start of a unit whose rest is in a later frame.
+/// The start of a unit that a later frame completes.
 #[derive(Debug, Default)]
-pub struct Carry {
+pub struct PartialMessage {
     bytes: Vec<u8>,
     need: usize,
 }
 
-impl Carry {
-    /// True between units.
+impl PartialMessage {
+    /// Returns whether the bytes so far end between two units.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Shows each unit of the bytes so far to `unit`, with its offset in `frame`, or `None` when it was carried over from
-    /// an earlier one.
+    /// Calls `unit` with each unit and its offset in `frame`, or `None` for one that began in an
+    /// earlier frame.
     ///
     /// # Errors
     /// The first error of `unit`; nothing may be fed after it.
     pub fn feed<E>(
         &mut self,
         frame: &[u8],
-        mut unit: impl FnMut(&[u8], Option<usize>) -> Result<Unit, E>,
+        mut unit: impl FnMut(&[u8], Option<usize>) -> Result<Progress, E>,
     ) -> Result<(), E> {
         let mut at = 0;
         while !self.bytes.is_empty() {
@@ -46,14 +46,14 @@ impl Carry {
                 return Ok(());
             }
             match unit(&self.bytes, None)? {
-                Unit::Taken(_) => self.bytes.clear(),
-                Unit::Need(len) => self.wait_for(len),
+                Progress::Consumed(_) => self.bytes.clear(),
+                Progress::NeedMore(len) => self.wait_for(len),
             }
         }
         while at < frame.len() {
             match unit(&frame[at..], Some(at))? {
-                Unit::Taken(len) => at += len,
-                Unit::Need(len) => {
+                Progress::Consumed(len) => at += len,
+                Progress::NeedMore(len) => {
                     self.bytes.extend_from_slice(&frame[at..]);
                     self.wait_for(len);
                     break;
@@ -65,7 +65,7 @@ impl Carry {
 
     fn wait_for(&mut self, len: usize) {
         self.need = len;
-        // A length that only claims to be large must not cost memory.
+        // A forged length must not cost memory.
         let ahead = len.min(MAX_RESERVE).saturating_sub(self.bytes.len());
         self.bytes.reserve(ahead);
     }

@@ -1,16 +1,14 @@
 //! HTTP/2 frames as bytes (RFC 9113, sections 4 and 6).
 
-use tonic::Code;
+/// Length of a frame header, bytes.
+pub(super) const FRAME_HEAD_BYTES: usize = 9;
 
-/// Bytes of every frame's head.
-pub(super) const HEAD_BYTES: usize = 9;
-
-/// Longest header block that is gathered, bytes.
-pub(super) const MOST_BLOCK_BYTES: usize = 64 * 1024;
+/// Longest header block that is accepted, bytes.
+pub(super) const MAX_HEADER_BLOCK_BYTES: usize = 64 * 1024;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Window of a connection before anything is said.
+/// Initial flow-control window of a connection, bytes.
 pub(super) const DEFAULT_WINDOW: u32 = 65_535;
 
 const END_STREAM: u8 = 0x1;
@@ -29,20 +27,21 @@ const GO_AWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
-/// Settings that either side may announce.
+/// Identifiers of SETTINGS parameters.
 pub(super) mod setting {
-    pub(in crate::client::calls) const HEADER_TABLE_SIZE: u16 = 1;
-    pub(in crate::client::calls) const ENABLE_PUSH: u16 = 2;
-    pub(in crate::client::calls) const MAX_CONCURRENT_STREAMS: u16 = 3;
-    pub(in crate::client::calls) const INITIAL_WINDOW_SIZE: u16 = 4;
-    pub(in crate::client::calls) const MAX_FRAME_SIZE: u16 = 5;
+    pub(in crate::client::pipelined::h2_min) const HEADER_TABLE_SIZE: u16 = 1;
+    pub(in crate::client::pipelined::h2_min) const ENABLE_PUSH: u16 = 2;
+    pub(in crate::client::pipelined::h2_min) const MAX_CONCURRENT_STREAMS: u16 = 3;
+    pub(in crate::client::pipelined::h2_min) const INITIAL_WINDOW_SIZE: u16 = 4;
+    pub(in crate::client::pipelined::h2_min) const MAX_FRAME_SIZE: u16 = 5;
 }
 
+/// Error code CANCEL (RFC 9113, section 7).
 const CANCEL: u32 = 8;
 
-/// What a frame is.
+/// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     Data,
     Headers,
     Reset,
@@ -52,37 +51,37 @@ pub(super) enum Kind {
     GoAway,
     WindowUpdate,
     Continuation,
-    /// Priority, and whatever else may be ignored.
+    /// PRIORITY and unknown types, which are ignored.
     Other,
 }
 
-/// A frame's head.
+/// A frame header.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head {
+pub(super) struct FrameHead {
     pub(super) len: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: FrameKind,
     flags: u8,
     pub(super) stream: u32,
 }
 
-impl Head {
-    /// The head at the start of `input`, and what follows it.
+impl FrameHead {
+    /// Reads the header at the start of `input`; returns it and the bytes that follow.
     pub(super) fn read(input: &[u8]) -> Option<(Self, &[u8])> {
         let (&[a, b, c, kind, flags, s0, s1, s2, s3], rest) =
-            input.split_first_chunk::<HEAD_BYTES>()?;
+            input.split_first_chunk::<FRAME_HEAD_BYTES>()?;
         let head = Self {
             len: u32::from_be_bytes([0, a, b, c]) as usize,
             kind: match kind {
-                DATA => Kind::Data,
-                HEADERS => Kind::Headers,
-                RESET => Kind::Reset,
-                SETTINGS => Kind::Settings,
-                PUSH => Kind::Push,
-                PING => Kind::Ping,
-                GO_AWAY => Kind::GoAway,
-                WINDOW_UPDATE => Kind::WindowUpdate,
-                CONTINUATION => Kind::Continuation,
-                _ => Kind::Other,
+                DATA => FrameKind::Data,
+                HEADERS => FrameKind::Headers,
+                RESET => FrameKind::Reset,
+                SETTINGS => FrameKind::Settings,
+                PUSH => FrameKind::Push,
+                PING => FrameKind::Ping,
+                GO_AWAY => FrameKind::GoAway,
+                WINDOW_UPDATE => FrameKind::WindowUpdate,
+                CONTINUATION => FrameKind::Continuation,
+                _ => FrameKind::Other,
             },
             flags,
             stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]),
@@ -90,23 +89,28 @@ impl Head {
         Some((head, rest))
     }
 
-    /// What is wrong with a frame of this stream and length, whatever it holds (RFC 9113, section 6).
-    pub(super) fn fault(self) -> Option<&'static str> {
+    /// Returns the rule that a frame of this type breaks by its stream id or length (RFC 9113,
+    /// section 6).
+    pub(super) fn violation(self) -> Option<&'static str> {
         let of_connection = match self.kind {
-            Kind::Data | Kind::Headers | Kind::Continuation | Kind::Reset | Kind::Push => false,
-            Kind::Settings | Kind::Ping | Kind::GoAway => true,
+            FrameKind::Data
+            | FrameKind::Headers
+            | FrameKind::Continuation
+            | FrameKind::Reset
+            | FrameKind::Push => false,
+            FrameKind::Settings | FrameKind::Ping | FrameKind::GoAway => true,
             // Either, or not known.
-            Kind::WindowUpdate | Kind::Other => self.stream == 0,
+            FrameKind::WindowUpdate | FrameKind::Other => self.stream == 0,
         };
         if of_connection != (self.stream == 0) {
             return Some("a frame on a stream where it has no place");
         }
         let fits = match self.kind {
-            Kind::Settings if self.is_ack() => self.len == 0,
-            Kind::Settings => self.len.is_multiple_of(6),
-            Kind::Ping => self.len == 8,
-            Kind::WindowUpdate | Kind::Reset => self.len == 4,
-            Kind::GoAway => self.len >= 8,
+            FrameKind::Settings if self.is_ack() => self.len == 0,
+            FrameKind::Settings => self.len.is_multiple_of(6),
+            FrameKind::Ping => self.len == 8,
+            FrameKind::WindowUpdate | FrameKind::Reset => self.len == 4,
+            FrameKind::GoAway => self.len >= 8,
             _ => true,
         };
         (!fits).then_some("a frame of a length that its kind does not have")
@@ -124,7 +128,7 @@ impl Head {
         self.flags & END_HEADERS != 0
     }
 
-    /// The payload without padding; `None` when that is longer than the payload.
+    /// Returns the payload without padding; `None` when the padding is longer than the payload.
     pub(super) fn unpadded(self, payload: &[u8]) -> Option<&[u8]> {
         if self.flags & PADDED == 0 {
             return Some(payload);
@@ -133,7 +137,7 @@ impl Head {
         rest.get(..rest.len().checked_sub(usize::from(padding))?)
     }
 
-    /// The header block of a HEADERS frame.
+    /// Returns the header block of a HEADERS frame.
     pub(super) fn block(self, payload: &[u8]) -> Option<&[u8]> {
         let block = self.unpadded(payload)?;
         let skip = if self.flags & PRIORITY != 0 { 5 } else { 0 };
@@ -141,14 +145,14 @@ impl Head {
     }
 }
 
-/// The 32-bit number that a payload begins with.
+/// Reads the 32-bit number at the start of a payload.
 pub(super) fn number(payload: &[u8]) -> Option<u32> {
     payload
         .first_chunk()
         .map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// The pairs of a SETTINGS payload.
+/// Returns the parameters of a SETTINGS payload.
 pub(super) fn settings(payload: &[u8]) -> impl Iterator<Item = (u16, u32)> {
     let (pairs, _) = payload.as_chunks::<6>();
     pairs
@@ -162,7 +166,7 @@ fn head(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: u32) {
     out.extend_from_slice(&stream.to_be_bytes());
 }
 
-/// What a client begins with: preface, settings, and the connection's window.
+/// Appends what a client sends first: preface, SETTINGS and the connection's window.
 pub(super) fn open(out: &mut Vec<u8>, stream_window: u32, connection_window: u32, frame: u32) {
     out.extend_from_slice(PREFACE);
     let pairs = [
@@ -199,27 +203,16 @@ pub(super) fn cancel(out: &mut Vec<u8>, stream: u32) {
     out.extend_from_slice(&CANCEL.to_be_bytes());
 }
 
-/// A HEADERS frame around the block that `block` appends.
+/// Appends a HEADERS frame around the block that `block` appends.
 pub(super) fn headers(out: &mut Vec<u8>, stream: u32, block: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     head(out, 0, HEADERS, END_HEADERS, stream);
     block(out);
-    let len = (out.len() - start - HEAD_BYTES) as u32;
+    let len = (out.len() - start - FRAME_HEAD_BYTES) as u32;
     out[start..start + 3].copy_from_slice(&len.to_be_bytes()[1..]);
 }
 
-/// The head of a DATA frame of `len` bytes.
+/// Appends the header of a DATA frame of `len` bytes.
 pub(super) fn data_head(out: &mut Vec<u8>, stream: u32, len: usize, last: bool) {
     head(out, len, DATA, if last { END_STREAM } else { 0 }, stream);
-}
-
-/// What gRPC makes of a reset stream (gRPC over HTTP/2, "Errors").
-pub(super) fn status_of_reset(code: u32) -> Code {
-    match code {
-        7 => Code::Unavailable,
-        CANCEL => Code::Cancelled,
-        0xb => Code::ResourceExhausted,
-        0xc => Code::PermissionDenied,
-        _ => Code::Internal,
-    }
 }

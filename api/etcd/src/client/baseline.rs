@@ -1,4 +1,4 @@
-//! A plain HTTP/2 body, received and thrown away: the baseline that lists are held against.
+//! Reads a plain HTTP/2 body without looking at it: the baseline that lists are compared with.
 
 use std::future::poll_fn;
 
@@ -8,16 +8,16 @@ use super::raw_list::{RawConnection, unavailable};
 use crate::error::Error;
 
 impl RawConnection {
-    /// Receives the body that a GET of `path` has, which must be of `bytes` bytes, and throws it away: what the transport
-    /// between these two processes takes for them. Nothing is looked at but the number of bytes.
+    /// GETs `path` and discards the body, checking only that it has `bytes` bytes: the cost of the
+    /// transport between two processes.
     ///
     /// # Errors
-    /// [`Error::Protocol`] when the server refuses or the body has another length, [`Error::Status`] with `Unavailable` when
-    /// the connection failed.
-    pub async fn drain_body(&self, path: &str, bytes: u64) -> Result<(), Error> {
+    /// [`Error::Protocol`] when the server refuses or the body has another length, [`Error::Status`]
+    /// with `Unavailable` when the connection failed.
+    pub async fn read_body_unchecked(&self, path: &str, bytes: u64) -> Result<(), Error> {
         let mut request = self.request(Method::GET, path)?;
         request.headers_mut().remove("te");
-        let _flight = self.begin();
+        let _in_flight = self.begin();
         let mut send = self.ready().await?;
         let (response, _) = send.send_request(request, true).map_err(unavailable)?;
         let (head, mut body) = response.await.map_err(unavailable)?.into_parts();
@@ -30,10 +30,13 @@ impl RawConnection {
             received += frame.len() as u64;
         }
         if head.status != StatusCode::OK {
-            return Err(Error::Protocol(format!("{path}: {}", head.status)));
+            return Err(Error::Protocol(format!(
+                "GET {path} returned HTTP status {}",
+                head.status
+            )));
         }
         if received != bytes {
-            let text = format!("{path} sent {received} bytes of {bytes}");
+            let text = format!("GET {path} returned {received} bytes, not {bytes}");
             return Err(Error::Protocol(text));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The same calls through the `h2` library: for peers that framing by hand does not know, and to
-//! hold it against.
+//! The same calls through the `h2` crate: for peers that use what [`h2_min`](super::h2_min) lacks,
+//! and to compare it with.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,42 +16,42 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri, Version};
 use prost::Message;
 use tonic::{Code, Status};
 
-use super::answer::{self, PREFIX_BYTES};
+use super::response::{self, PREFIX_BYTES};
 use super::{Completion, Ended, Rpc};
 use crate::client::config::{ClientConfig, Http2};
 use crate::client::dial::{self, Failed, Socket};
 use crate::error::Error;
 
-/// One connection. See [`super::CallConnection`] for what its methods promise.
-pub(super) struct Multiplexed {
+/// One connection; [`PipelinedConnection`](super::PipelinedConnection) documents the methods.
+pub(super) struct CrateConnection {
     connection: Connection<Socket, Bytes>,
     sender: SendRequest<Bytes>,
     endpoint: Uri,
     token: Option<HeaderValue>,
     message_bytes: usize,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedRequest>,
     /// Tokens of the calls that are open; few, so a search is cheap.
     open: Vec<u64>,
     calls: FuturesUnordered<BoxFuture<'static, (u64, Result<Bytes, Error>)>>,
     ended: bool,
 }
 
-struct Queued {
+struct QueuedRequest {
     token: u64,
     head: Request<()>,
     body: Bytes,
 }
 
-impl std::fmt::Debug for Multiplexed {
+impl std::fmt::Debug for CrateConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Multiplexed")
+        f.debug_struct("CrateConnection")
             .field("outstanding", &self.outstanding())
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }
 }
 
-impl Multiplexed {
+impl CrateConnection {
     pub(super) async fn connect(
         config: &ClientConfig,
         token: Option<&HeaderValue>,
@@ -93,7 +93,7 @@ impl Multiplexed {
         request
             .encode(&mut body)
             .expect("the buffer was sized by encoded_len");
-        self.queue.push_back(Queued {
+        self.queue.push_back(QueuedRequest {
             token,
             head: self.head(rpc)?,
             body: body.freeze(),
@@ -117,7 +117,7 @@ impl Multiplexed {
         request.body(()).map_err(|e| Error::Config(e.to_string()))
     }
 
-    pub(super) fn poll_turn(
+    pub(super) fn poll_drive(
         &mut self,
         cx: &mut Context<'_>,
         on_completion: &mut impl FnMut(Completion<'_>),
@@ -125,7 +125,7 @@ impl Multiplexed {
         if self.ended {
             return Poll::Ready(Err((&Ended::Closed("has ended before".into())).into()));
         }
-        // The connection is polled last, so that it writes what the calls before it asked for.
+        // The connection is polled after the calls, so that it writes what they queued.
         let opened = self.poll_open(cx);
         let mut completed = self.poll_calls(cx, on_completion);
         let ended = match (opened, Pin::new(&mut self.connection).poll(cx)) {
@@ -149,28 +149,28 @@ impl Multiplexed {
             on_completion(Completion {
                 token,
                 received,
-                answer: Err((&ended).into()),
+                response: Err((&ended).into()),
             });
         }
         self.calls.clear();
         Poll::Ready(Err((&ended).into()))
     }
 
-    /// Opens queued calls as far as the peer allows.
+    /// Opens queued calls, as many as the peer allows.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Result<(), h2::Error> {
         while !self.queue.is_empty() {
             match self.sender.poll_ready(cx) {
                 Poll::Pending => break,
                 Poll::Ready(ready) => ready?,
             }
-            let Some(Queued { token, head, body }) = self.queue.pop_front() else {
+            let Some(QueuedRequest { token, head, body }) = self.queue.pop_front() else {
                 break;
             };
             let (response, mut stream) = self.sender.send_request(head, false)?;
-            // Whether it could be sent, the response tells.
-            let _told_by_the_response = stream.send_data(body, true);
+            // A failure to send also fails the response.
+            let _reported_by_response = stream.send_data(body, true);
             self.open.push(token);
-            let call = call(response, self.message_bytes);
+            let call = receive(response, self.message_bytes);
             self.calls.push(call.map(move |done| (token, done)).boxed());
         }
         Ok(())
@@ -191,8 +191,8 @@ impl Multiplexed {
             on_completion(Completion {
                 token,
                 received: Instant::now(),
-                answer: match body {
-                    Ok(_) => answer::message(&whole),
+                response: match body {
+                    Ok(_) => response::message(&whole),
                     Err(error) => Err(error),
                 },
             });
@@ -210,18 +210,18 @@ async fn handshake(
         .initial_connection_window_size(http2.connection_window_bytes)
         .max_frame_size(http2.max_frame_bytes)
         .enable_push(false)
-        // Calls wait for the peer's settings: it would refuse those beyond its limit.
+        // No call is opened before the peer's SETTINGS, which limit their number.
         .initial_max_send_streams(0)
         .handshake(socket)
         .await
         .map_err(|e| Failed::network(&e))
 }
 
-/// One call from its response's head to its status.
-async fn call(response: ResponseFuture, message_bytes: usize) -> Result<Bytes, Error> {
+/// Receives one response, from its headers to its status.
+async fn receive(response: ResponseFuture, message_bytes: usize) -> Result<Bytes, Error> {
     let (head, mut body) = response.await.map_err(reset)?.into_parts();
     if head.status != StatusCode::OK {
-        return Err(Error::Protocol("answer is not HTTP status 200".into()));
+        return Err(Error::Protocol("response is not HTTP status 200".into()));
     }
     let mut whole = BytesMut::new();
     while let Some(frame) = poll_fn(|cx| body.poll_data(cx)).await {
@@ -231,7 +231,7 @@ async fn call(response: ResponseFuture, message_bytes: usize) -> Result<Bytes, E
             .map_err(reset)?;
         whole.extend_from_slice(&frame);
         if whole.len() > message_bytes.saturating_add(PREFIX_BYTES) {
-            return Err(answer::too_large(message_bytes));
+            return Err(response::too_large(message_bytes));
         }
     }
     let trailers = poll_fn(|cx| body.poll_trailers(cx)).await.map_err(reset)?;
@@ -243,11 +243,11 @@ async fn call(response: ResponseFuture, message_bytes: usize) -> Result<Bytes, E
     }
 }
 
-/// A stream that the peer reset, or a connection that broke under it.
+/// Returns the error of a stream that the peer reset, or whose connection broke.
 fn reset(error: h2::Error) -> Error {
     match error.reason().filter(|_| error.is_reset()) {
         Some(reason) => {
-            let code = super::wire::status_of_reset(reason.into());
+            let code = response::status_of_reset(reason.into());
             let text = format!("stream reset with error code {}", u32::from(reason));
             Error::from(Status::new(code, text))
         }

@@ -2,24 +2,24 @@
 //!
 //! - [`config`]: endpoints, HTTP/2 windows, TLS files, user
 //! - [`Client`]: the services through tonic, for everything that is not a measured list
-//! - [`calls`]: many small unary calls on one connection, at the least cost per call
-//! - [`walk`]: an incremental checker of list responses that builds nothing per object
-//! - [`raw_list`]: Range and RangeStream on bare HTTP/2, feeding a walker or a counter
-//! - `plain_body`: as many bytes as one plain body, the baseline of lists
+//! - [`pipelined`]: many small unary calls on one connection, at the least cost per call
+//! - [`list_validator`]: validates list responses while they arrive, building nothing per object
+//! - [`raw_list`]: Range and RangeStream on bare HTTP/2, validated or unchecked
+//! - `baseline`: the same number of bytes as one plain body
 //! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
-//! - `token`, `keep_alive`: a user's token that may be renewed; pings for connections of our own
+//! - `token`, `keep_alive`: a renewable user token; pings for connections that do not go through tonic
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
-//! - [`watch`]: its watch half: shared streams, joined revisions, ordered progress
+//! - [`watch`]: its watch half: shared streams, whole revisions, ordered progress
 
-pub mod calls;
+mod baseline;
 pub mod config;
 mod dial;
 mod keep_alive;
 pub mod kubernetes;
-mod plain_body;
+pub mod list_validator;
+pub mod pipelined;
 pub mod raw_list;
 mod token;
-pub mod walk;
 pub mod watch;
 
 use http::HeaderValue;
@@ -78,7 +78,7 @@ impl Client {
     /// # Errors
     /// [`Error::Unreachable`] when no endpoint accepts a connection, [`Error::Config`] for unusable
     /// settings, [`Error::Refused`] for a wrong user or password. A server without authentication
-    /// is fine with any user, as it is for Go's client.
+    /// accepts any user, as with Go's client.
     pub async fn connect(config: ClientConfig) -> Result<Self, Error> {
         let channel = connect_channel(&config).await?;
         let client = Self {
@@ -90,7 +90,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs `call`. If the server refuses the user's token, authenticates anew and runs it once more;
+    /// Runs `call`. If the server rejects the user's token, authenticates again and runs it once more;
     /// every service and connection of this client uses the new token.
     ///
     /// # Errors
@@ -108,49 +108,50 @@ impl Client {
         }
     }
 
-    /// What it was made from.
+    /// Returns the configuration.
     pub fn config(&self) -> &ClientConfig {
         &self.config
     }
 
-    /// Range, RangeStream, Put, DeleteRange, Txn, Compact.
+    /// Returns the KV service.
     pub fn kv(&self) -> KvClient<Transport> {
         KvClient::new(self.transport(false))
             .max_decoding_message_size(self.config.max_message_bytes)
     }
 
-    /// Watch, with `hasleader`: a member without a leader ends the stream instead of going silent.
+    /// Returns the Watch service with `hasleader`: a member that loses its leader ends the stream
+    /// instead of going silent.
     pub fn watch(&self) -> WatchClient<Transport> {
         WatchClient::new(self.transport(true))
             .max_decoding_message_size(self.config.max_message_bytes)
     }
 
-    /// Lease services.
+    /// Returns the Lease service.
     pub fn lease(&self) -> LeaseClient<Transport> {
         LeaseClient::new(self.transport(false))
     }
 
-    /// Maintenance of whichever endpoint the balancer picks.
+    /// Returns the Maintenance service of the endpoint that the balancer picks.
     pub fn maintenance(&self) -> MaintenanceClient<Transport> {
         MaintenanceClient::new(self.transport(false))
     }
 
-    /// Maintenance of one endpoint: Status and Alarm answers are per member.
+    /// Returns the Maintenance service of one endpoint: Status and Alarm differ by member.
     ///
     /// # Errors
-    /// [`Error::Config`] as [`Client::connect`]; reaching it is only tried by the first request.
+    /// [`Error::Config`] as [`Client::connect`]; the first request connects.
     pub fn maintenance_of(&self, endpoint: &Uri) -> Result<MaintenanceClient<Transport>, Error> {
         let channel = self.config.tonic_endpoint(endpoint)?.connect_lazy();
         let transport = InterceptedService::new(channel, self.metadata(false));
         Ok(MaintenanceClient::new(transport))
     }
 
-    /// Members.
+    /// Returns the Cluster service.
     pub fn cluster(&self) -> ClusterClient<Transport> {
         ClusterClient::new(self.transport(false))
     }
 
-    /// A connection of its own for raw lists, to the first endpoint that accepts one.
+    /// Opens a separate connection for raw lists, to the first endpoint that accepts.
     ///
     /// # Errors
     /// As [`raw_list::RawConnection::connect`].
@@ -177,10 +178,10 @@ impl Client {
             name: user.name.clone(),
             password: user.password.clone(),
         };
-        let answer = pb::auth_client::AuthClient::new(self.channel.clone())
+        let response = pb::auth_client::AuthClient::new(self.channel.clone())
             .authenticate(request)
             .await;
-        match answer.map_err(Error::from) {
+        match response.map_err(Error::from) {
             Ok(response) => HeaderValue::try_from(response.into_inner().token)
                 .map(Some)
                 .map_err(|_| Error::Protocol("token is not ASCII".into())),
@@ -190,8 +191,9 @@ impl Client {
     }
 }
 
-/// Whether a new token helps: the old one is unknown, was made before users or roles changed, or was not sent
-/// because there was no authentication when the client connected. Go's client renews for the same three.
+/// Returns whether a new token helps: the old one is unknown, is older than a change of users or roles,
+/// or was not sent because authentication was off when the client connected. Go's client renews for
+/// the same three.
 fn is_stale(refusal: Refusal) -> bool {
     matches!(
         refusal,
@@ -199,8 +201,8 @@ fn is_stale(refusal: Refusal) -> bool {
     )
 }
 
-/// One endpoint is connected before returning; of several, one must accept a connection and the
-/// rest join when they can.
+/// Connects to the endpoints. One of them must accept before this returns; the others are connected in
+/// the background.
 async fn connect_channel(config: &ClientConfig) -> Result<Channel, Error> {
     let mut last = Error::Config("no endpoint given".into());
     let mut reached = None;

@@ -1,11 +1,7 @@
-//! HTTP/2 framed by hand, as far as unary gRPC calls need it (RFC 9113).
+//! The connection: handshake, reading, writing and how it ends. [`receive`] handles its frames.
 //!
-//! Requests are written straight into one output buffer and answers read from one input buffer, so
-//! whatever is ready together costs one system call. Flow control is kept in both directions. What
-//! a peer may do and this does not know (a header table below the default, a push, a broken block) ends the
-//! connection with [`Ended::Unknown`], and the caller goes on with the `h2` library; so does what it may not do.
-//!
-//! Here is the connection: reading, writing, how it ends. [`frames`] is what comes in.
+//! Requests are written straight into one output buffer and responses read from one input buffer, so
+//! whatever is ready together costs one system call. Flow control is kept in both directions.
 
 use std::io;
 use std::pin::Pin;
@@ -17,44 +13,45 @@ use http::HeaderValue;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::frame::{self, FrameHead};
 use super::hpack::{Decoder, Encoder};
-use super::outgoing::Outgoing;
-use super::streams::Streams;
-use super::wire::{self, Head};
-use super::{Completion, Ended, Rpc};
+use super::send::SendState;
+use super::stream::Streams;
 use crate::client::config::{ClientConfig, is_tls};
 use crate::client::dial::{self, Socket};
+use crate::client::pipelined::{Completion, Ended, Rpc};
 use crate::error::Error;
 
-mod frames;
+mod receive;
 
-/// Bytes that one read may bring at least.
+/// Least room for one read, bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// One connection. See [`super::CallConnection`] for what its methods promise.
-pub(super) struct Framed {
+/// One connection; [`PipelinedConnection`](crate::client::pipelined::PipelinedConnection) documents
+/// the methods.
+pub(in crate::client::pipelined) struct MinConnection {
     socket: Socket,
     limits: Limits,
-    outgoing: Outgoing,
-    /// Bytes that came in; `input[parsed..filled]` are not looked at yet.
+    outgoing: SendState,
+    /// Bytes received; `input[parsed..filled]` are not parsed yet.
     input: Vec<u8>,
     parsed: usize,
     filled: usize,
     decoder: Decoder,
-    /// A header block whose end is in a CONTINUATION frame to come, and what opened it.
-    partial_block: Option<(Head, Vec<u8>)>,
+    /// A header block that a later CONTINUATION frame ends, and the head of its HEADERS frame.
+    partial_block: Option<(FrameHead, Vec<u8>)>,
     streams: Streams,
-    /// Body bytes that the peer was not yet given connection credit for.
+    /// Body bytes received for which no WINDOW_UPDATE of the connection was sent.
     unacknowledged: u32,
-    /// Whether the peer's settings came.
-    settled: bool,
-    /// Whether the peer said that it takes no new calls.
+    /// Whether the peer's SETTINGS were received.
+    settings_received: bool,
+    /// Whether the peer sent GOAWAY: it accepts no new calls.
     going_away: bool,
-    understood: bool,
+    supported: bool,
     ended: bool,
 }
 
-/// What this side announces, in bytes.
+/// The limits that this side announces, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     stream_window: u32,
@@ -63,19 +60,19 @@ struct Limits {
     message: usize,
 }
 
-impl std::fmt::Debug for Framed {
+impl std::fmt::Debug for MinConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Framed")
+        f.debug_struct("MinConnection")
             .field("outstanding", &self.outstanding())
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }
 }
 
-impl Framed {
-    /// Connects and waits for the peer's settings. The inner error says why a peer that accepted
-    /// cannot be spoken to this way.
-    pub(super) async fn connect(
+impl MinConnection {
+    /// Connects and waits for the peer's SETTINGS. The inner error says why this implementation cannot
+    /// speak to a peer that accepted the connection.
+    pub(in crate::client::pipelined) async fn connect(
         config: &ClientConfig,
         token: Option<&HeaderValue>,
     ) -> Result<Result<Self, Ended>, Error> {
@@ -87,28 +84,28 @@ impl Framed {
         };
         let handshake = move |socket| {
             async move {
-                let mut framed = Self::new(socket, limits);
-                let settled = std::future::poll_fn(|cx| framed.poll_settled(cx)).await;
-                Ok(settled.map(|()| framed))
+                let mut connection = Self::new(socket, limits);
+                let received = std::future::poll_fn(|cx| connection.poll_settings(cx)).await;
+                Ok(received.map(|()| connection))
             }
             .boxed()
         };
-        let (framed, endpoint) = dial::first(config, handshake).await?;
+        let (connection, endpoint) = dial::first(config, handshake).await?;
         let authority = endpoint.authority().map_or("", |a| a.as_str());
         let headers = Encoder::new(
             is_tls(&endpoint),
             authority,
             token.map(HeaderValue::as_bytes),
         );
-        Ok(framed.and_then(|mut framed| {
-            framed.outgoing.introduce(headers)?;
-            Ok(framed)
+        Ok(connection.and_then(|mut connection| {
+            connection.outgoing.set_request_headers(headers)?;
+            Ok(connection)
         }))
     }
 
     fn new(socket: Socket, limits: Limits) -> Self {
-        let mut outgoing = Outgoing::default();
-        wire::open(
+        let mut outgoing = SendState::default();
+        frame::open(
             outgoing.buffer(),
             limits.stream_window,
             limits.connection_window,
@@ -125,31 +122,31 @@ impl Framed {
             partial_block: None,
             streams: Streams::new(),
             unacknowledged: 0,
-            settled: false,
+            settings_received: false,
             going_away: false,
-            understood: true,
+            supported: true,
             ended: false,
         }
     }
 
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
-        while !self.settled {
+    fn poll_settings(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        while !self.settings_received {
             self.poll_write(cx)?;
             ready!(self.poll_read(cx))?;
-            self.take_frames(&mut |_| {})?;
+            self.handle_frames(&mut |_| {})?;
         }
         Poll::Ready(Ok(()))
     }
 
-    pub(super) fn outstanding(&self) -> usize {
+    pub(in crate::client::pipelined) fn outstanding(&self) -> usize {
         self.streams.open() + self.outgoing.queued()
     }
 
-    pub(super) fn was_understood(&self) -> bool {
-        self.understood
+    pub(in crate::client::pipelined) fn is_supported(&self) -> bool {
+        self.supported
     }
 
-    pub(super) fn send(
+    pub(in crate::client::pipelined) fn send(
         &mut self,
         rpc: Rpc,
         request: &impl Message,
@@ -162,7 +159,7 @@ impl Framed {
         Ok(())
     }
 
-    pub(super) fn poll_turn(
+    pub(in crate::client::pipelined) fn poll_drive(
         &mut self,
         cx: &mut Context<'_>,
         on_completion: &mut impl FnMut(Completion<'_>),
@@ -172,14 +169,18 @@ impl Framed {
             Err(ended) => ended,
         };
         self.ended = true;
-        self.understood = matches!(ended, Ended::Closed(_));
+        self.supported = matches!(ended, Ended::Closed(_));
         let received = Instant::now();
-        let unfinished = self.streams.take_from(0).into_iter().map(|call| call.token);
-        for token in unfinished.chain(self.outgoing.abandon()) {
+        let unfinished = self
+            .streams
+            .remove_from(0)
+            .into_iter()
+            .map(|call| call.token);
+        for token in unfinished.chain(self.outgoing.take_queued()) {
             on_completion(Completion {
                 token,
                 received,
-                answer: Err((&ended).into()),
+                response: Err((&ended).into()),
             });
         }
         Poll::Ready(Err((&ended).into()))
@@ -194,32 +195,32 @@ impl Framed {
             return Poll::Ready(Err(Ended::Closed("has ended before".into())));
         }
         loop {
-            self.outgoing.pump(&mut self.streams);
+            self.outgoing.send_queued(&mut self.streams);
             self.poll_write(cx)?;
             if self.going_away && self.outstanding() == 0 {
                 return Poll::Ready(Err(Ended::Closed("the peer is going away".into())));
             }
             ready!(self.poll_read(cx))?;
             let mut completed = false;
-            let taken = self.take_frames(&mut |done| {
+            let taken = self.handle_frames(&mut |done| {
                 completed = true;
                 on_completion(done);
             });
             taken?;
             if completed {
-                // Credit and answers to pings leave with the next requests, or now if none follow.
+                // Window updates and PING replies leave with the next requests, or with the next poll.
                 return Poll::Ready(Ok(()));
             }
         }
     }
 
-    /// Writes what is due, as far as the socket takes it.
+    /// Writes the output buffer, as far as the socket accepts it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Ended> {
         while let Some(rest) = self.outgoing.unwritten() {
             match Pin::new(&mut self.socket).poll_write(cx, rest) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(0)) => return Err(closed(&io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => self.outgoing.wrote(count),
+                Poll::Ready(Ok(count)) => self.outgoing.mark_written(count),
                 Poll::Ready(Err(e)) => return Err(closed(&e)),
             }
         }
@@ -230,8 +231,8 @@ impl Framed {
         }
     }
 
-    /// Reads once. What is left of the last read is moved to the front, so that there is room for a
-    /// whole frame.
+    /// Reads once, after moving unparsed bytes to the front of the buffer, which makes room for a whole
+    /// frame.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         if self.parsed > 0 {
             self.input.copy_within(self.parsed..self.filled, 0);
@@ -239,7 +240,7 @@ impl Framed {
             self.parsed = 0;
         }
         if self.filled == self.input.len() {
-            let most = READ_BYTES.max(wire::HEAD_BYTES + self.limits.frame);
+            let most = READ_BYTES.max(frame::FRAME_HEAD_BYTES + self.limits.frame);
             self.input.resize((self.input.len() * 2).min(most), 0);
         }
         let mut buffer = ReadBuf::new(&mut self.input[self.filled..]);
@@ -255,23 +256,26 @@ impl Framed {
         }
     }
 
-    /// Takes every whole frame that came in.
-    fn take_frames(&mut self, on_completion: &mut impl FnMut(Completion<'_>)) -> Result<(), Ended> {
+    /// Handles every whole frame in the input buffer.
+    fn handle_frames(
+        &mut self,
+        on_completion: &mut impl FnMut(Completion<'_>),
+    ) -> Result<(), Ended> {
         let received = Instant::now();
-        // Taken out while it is read, because frames change the rest of the connection.
+        // Taken out of `self`, because handling a frame borrows the whole connection.
         let input = std::mem::take(&mut self.input);
         let mut rest = &input[self.parsed..self.filled];
         let mut taken = Ok(());
-        while let Some((head, tail)) = Head::read(rest) {
+        while let Some((head, tail)) = FrameHead::read(rest) {
             if head.len > self.limits.frame {
-                taken = Err(unknown("a frame larger than announced"));
+                taken = Err(unsupported("a frame larger than announced"));
                 break;
             }
             let Some((payload, tail)) = tail.split_at_checked(head.len) else {
                 break;
             };
             rest = tail;
-            taken = self.take_frame(head, payload, received, on_completion);
+            taken = self.handle_frame(head, payload, received, on_completion);
             if taken.is_err() {
                 break;
             }
@@ -286,6 +290,6 @@ fn closed(error: &io::Error) -> Ended {
     Ended::Closed(error.to_string())
 }
 
-fn unknown(what: &'static str) -> Ended {
-    Ended::Unknown(what.into())
+fn unsupported(what: &'static str) -> Ended {
+    Ended::Unsupported(what.into())
 }

@@ -1,57 +1,57 @@
-//! What comes in on a connection framed by hand, frame by frame.
+//! Handles the frames that the peer sends.
 //!
-//! A peer that breaks a rule of RFC 9113 ends the connection; what concerns one call only ends that call.
+//! A violation of RFC 9113 ends the connection; what concerns one call ends only that call.
 
 use std::time::Instant;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::{Code, Status};
 
-use super::{Framed, unknown};
-use crate::client::calls::answer::{self, PREFIX_BYTES};
-use crate::client::calls::streams::Call;
-use crate::client::calls::wire::{self, Head, Kind};
-use crate::client::calls::{Completion, Ended};
+use super::{MinConnection, unsupported};
+use crate::client::pipelined::h2_min::frame::{self, FrameHead, FrameKind};
+use crate::client::pipelined::h2_min::stream::Call;
+use crate::client::pipelined::response::{self, PREFIX_BYTES};
+use crate::client::pipelined::{Completion, Ended};
 use crate::error::Error;
 
-/// The highest stream id and the largest credit: 31 bits, the highest of the 32 is reserved.
-const MOST_ID: u32 = u32::MAX >> 1;
+/// The highest stream id and the largest window increment: 31 bits, the top bit is reserved.
+const MAX_STREAM_ID: u32 = u32::MAX >> 1;
 
-impl Framed {
-    /// Takes one whole frame.
-    pub(super) fn take_frame(
+impl MinConnection {
+    /// Handles one whole frame.
+    pub(super) fn handle_frame(
         &mut self,
-        head: Head,
+        head: FrameHead,
         payload: &[u8],
         received: Instant,
         on_completion: &mut impl FnMut(Completion<'_>),
     ) -> Result<(), Ended> {
-        if let Some(fault) = head.fault() {
-            return Err(unknown(fault));
+        if let Some(violation) = head.violation() {
+            return Err(unsupported(violation));
         }
-        if !self.settled && head.kind != Kind::Settings {
-            return Err(unknown("no settings first"));
+        if !self.settings_received && head.kind != FrameKind::Settings {
+            return Err(unsupported("no settings first"));
         }
-        if self.partial_block.is_some() && head.kind != Kind::Continuation {
-            return Err(unknown("a header block with something inside"));
+        if self.partial_block.is_some() && head.kind != FrameKind::Continuation {
+            return Err(unsupported("a header block with something inside"));
         }
         match head.kind {
-            Kind::Data => self.data(head, payload, received, on_completion),
-            Kind::Headers => {
-                let block = head.block(payload).ok_or(unknown("padding too long"))?;
+            FrameKind::Data => self.data(head, payload, received, on_completion),
+            FrameKind::Headers => {
+                let block = head.block(payload).ok_or(unsupported("padding too long"))?;
                 if !head.ends_block() {
                     self.partial_block = Some((head, block.to_vec()));
                     return Ok(());
                 }
                 self.headers(head, block, received, on_completion)
             }
-            Kind::Continuation => {
+            FrameKind::Continuation => {
                 let Some((opened, mut block)) = self.partial_block.take() else {
-                    return Err(unknown("a continuation of nothing"));
+                    return Err(unsupported("a continuation of nothing"));
                 };
                 block.extend_from_slice(payload);
-                if opened.stream != head.stream || block.len() > wire::MOST_BLOCK_BYTES {
-                    return Err(unknown("a header block out of bounds"));
+                if opened.stream != head.stream || block.len() > frame::MAX_HEADER_BLOCK_BYTES {
+                    return Err(unsupported("a header block out of bounds"));
                 }
                 if !head.ends_block() {
                     self.partial_block = Some((opened, block));
@@ -59,41 +59,43 @@ impl Framed {
                 }
                 self.headers(opened, &block, received, on_completion)
             }
-            Kind::Settings if head.is_ack() => Ok(()),
-            Kind::Settings => {
-                self.settled = true;
+            FrameKind::Settings if head.is_ack() => Ok(()),
+            FrameKind::Settings => {
+                self.settings_received = true;
                 self.outgoing.settings(payload)
             }
-            Kind::WindowUpdate => {
+            FrameKind::WindowUpdate => {
                 self.check_opened(head.stream)?;
-                let credit = wire::number(payload).unwrap_or_default() & MOST_ID;
-                self.outgoing.credit(head.stream, credit).map_err(unknown)
+                let credit = frame::number(payload).unwrap_or_default() & MAX_STREAM_ID;
+                self.outgoing
+                    .add_credit(head.stream, credit)
+                    .map_err(unsupported)
             }
-            Kind::Ping if head.is_ack() => Ok(()),
-            Kind::Ping => self.outgoing.pong(payload),
-            Kind::Reset => {
+            FrameKind::Ping if head.is_ack() => Ok(()),
+            FrameKind::Ping => self.outgoing.pong(payload),
+            FrameKind::Reset => {
                 self.check_opened(head.stream)?;
-                let code = wire::number(payload).unwrap_or_default();
+                let code = frame::number(payload).unwrap_or_default();
                 if let Some(call) = self.streams.take(head.stream) {
-                    self.outgoing.forget(head.stream);
+                    self.outgoing.drop_partial(head.stream);
                     let status = Status::new(
-                        wire::status_of_reset(code),
+                        response::status_of_reset(code),
                         format!("stream reset with error code {code}"),
                     );
                     self.complete(call, received, Err(status.into()), on_completion);
                 }
                 Ok(())
             }
-            Kind::GoAway => {
+            FrameKind::GoAway => {
                 self.go_away(payload, received, on_completion);
                 Ok(())
             }
-            Kind::Push => Err(unknown("a push")),
-            Kind::Other => Ok(()),
+            FrameKind::Push => Err(unsupported("a push")),
+            FrameKind::Other => Ok(()),
         }
     }
 
-    /// The peer takes no new calls: those above the last that it takes never happened, the others go on.
+    /// Handles GOAWAY: queued calls and those above the stream id in it fail, the others go on.
     fn go_away(
         &mut self,
         payload: &[u8],
@@ -101,60 +103,63 @@ impl Framed {
         on_completion: &mut impl FnMut(Completion<'_>),
     ) {
         self.going_away = true;
-        let refused = (wire::number(payload).unwrap_or_default() & MOST_ID) + 1;
-        let ended = match payload.get(4..).and_then(wire::number) {
+        let refused = (frame::number(payload).unwrap_or_default() & MAX_STREAM_ID) + 1;
+        let ended = match payload.get(4..).and_then(frame::number) {
             Some(0) | None => Ended::Closed("the peer is going away".into()),
             Some(code) => Ended::Closed(format!("the peer is going away, error code {code}")),
         };
-        self.outgoing.forget_from(refused);
-        for call in self.streams.take_from(refused) {
+        self.outgoing.drop_partials_from(refused);
+        for call in self.streams.remove_from(refused) {
             self.complete(call, received, Err((&ended).into()), on_completion);
         }
-        for token in self.outgoing.abandon() {
+        for token in self.outgoing.take_queued() {
             on_completion(Completion {
                 token,
                 received,
-                answer: Err((&ended).into()),
+                response: Err((&ended).into()),
             });
         }
     }
 
-    /// A frame for a stream that was never opened breaks the connection; one for a call that has ended is late.
+    /// Returns an error for a frame of a stream that was never opened. A frame of a call that has
+    /// ended is late, and ignored.
     fn check_opened(&self, stream: u32) -> Result<(), Ended> {
-        match stream == 0 || self.streams.was_opened(stream) {
+        match stream == 0 || self.streams.has_been_opened(stream) {
             true => Ok(()),
-            false => Err(unknown("a frame of a stream that was never opened")),
+            false => Err(unsupported("a frame of a stream that was never opened")),
         }
     }
 
     fn data(
         &mut self,
-        head: Head,
+        head: FrameHead,
         payload: &[u8],
         received: Instant,
         on_completion: &mut impl FnMut(Completion<'_>),
     ) -> Result<(), Ended> {
         let len = payload.len() as u32;
         self.unacknowledged += len;
-        if self.unacknowledged > self.limits.connection_window.max(wire::DEFAULT_WINDOW) {
-            return Err(unknown("more data than the connection's window"));
+        if self.unacknowledged > self.limits.connection_window.max(frame::DEFAULT_WINDOW) {
+            return Err(unsupported("more data than the connection's window"));
         }
         if self.unacknowledged >= self.limits.connection_window / 2 {
-            self.outgoing.grant(0, self.unacknowledged)?;
+            self.outgoing.send_window_update(0, self.unacknowledged)?;
             self.unacknowledged = 0;
         }
-        let data = head.unpadded(payload).ok_or(unknown("padding too long"))?;
+        let data = head
+            .unpadded(payload)
+            .ok_or(unsupported("padding too long"))?;
         let Some(call) = self.streams.get_mut(head.stream) else {
             return self.check_opened(head.stream);
         };
         call.unacknowledged += len;
         if call.unacknowledged > self.limits.stream_window {
-            return Err(unknown("more data than the stream's window"));
+            return Err(unsupported("more data than the stream's window"));
         }
         call.body.extend_from_slice(data);
         if call.body.len() > self.limits.message.saturating_add(PREFIX_BYTES) {
-            wire::cancel(self.outgoing.buffer(), head.stream);
-            let error = answer::too_large(self.limits.message);
+            frame::cancel(self.outgoing.buffer(), head.stream);
+            let error = response::too_large(self.limits.message);
             return self.end(head.stream, received, Err(error), on_completion);
         }
         if head.ends_stream() {
@@ -162,16 +167,17 @@ impl Framed {
             return self.end(head.stream, received, Err(error), on_completion);
         }
         if call.unacknowledged >= self.limits.stream_window / 2 {
-            self.outgoing.grant(head.stream, call.unacknowledged)?;
+            self.outgoing
+                .send_window_update(head.stream, call.unacknowledged)?;
             call.unacknowledged = 0;
         }
         Ok(())
     }
 
-    /// A whole header block: the head of a response, or its end.
+    /// Handles a whole header block: response headers or trailers.
     fn headers(
         &mut self,
-        head: Head,
+        head: FrameHead,
         block: &[u8],
         received: Instant,
         on_completion: &mut impl FnMut(Completion<'_>),
@@ -194,39 +200,39 @@ impl Framed {
             }
             _ => {}
         });
-        read.map_err(|malformed| Ended::Unknown(malformed.to_string()))?;
+        read.map_err(|malformed| Ended::Unsupported(malformed.to_string()))?;
         let Some(call) = self.streams.get_mut(head.stream) else {
             return self.check_opened(head.stream);
         };
         if !head.ends_stream() {
-            // Anything but 200 is told when the call ends; an informational head is followed by another.
+            // A status other than 200 is reported when the call ends; 1xx headers precede others.
             call.head |= http == Some(true);
             return Ok(());
         }
         let head_ok = call.head || http == Some(true);
         let status = others.as_ref().and_then(Status::from_header_map);
-        let answer = match (grpc_ok, status) {
+        let result = match (grpc_ok, status) {
             (true, _) if head_ok => Ok(()),
             (_, Some(status)) if head_ok && status.code() != Code::Ok => Err(Error::from(status)),
-            _ if !head_ok => Err(Error::Protocol("answer is not HTTP status 200".into())),
+            _ if !head_ok => Err(Error::Protocol("response is not HTTP status 200".into())),
             _ => Err(Error::Protocol("call ended without a grpc-status".into())),
         };
-        self.end(head.stream, received, answer, on_completion)
+        self.end(head.stream, received, result, on_completion)
     }
 
-    /// Ends a call that may not have been sent whole yet.
+    /// Ends a call. Resets its stream if the request was not sent whole yet.
     fn end(
         &mut self,
         stream: u32,
         received: Instant,
-        answer: Result<(), Error>,
+        result: Result<(), Error>,
         on_completion: &mut impl FnMut(Completion<'_>),
     ) -> Result<(), Ended> {
         if let Some(call) = self.streams.take(stream) {
-            if self.outgoing.forget(stream) {
-                wire::cancel(self.outgoing.buffer(), stream);
+            if self.outgoing.drop_partial(stream) {
+                frame::cancel(self.outgoing.buffer(), stream);
             }
-            self.complete(call, received, answer, on_completion);
+            self.complete(call, received, result, on_completion);
         }
         Ok(())
     }
@@ -235,13 +241,13 @@ impl Framed {
         &mut self,
         call: Call,
         received: Instant,
-        answer: Result<(), Error>,
+        result: Result<(), Error>,
         on_completion: &mut impl FnMut(Completion<'_>),
     ) {
         on_completion(Completion {
             token: call.token,
             received,
-            answer: answer.and_then(|()| answer::message(&call.body)),
+            response: result.and_then(|()| response::message(&call.body)),
         });
         self.streams.recycle(call.body);
     }

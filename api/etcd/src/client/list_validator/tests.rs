@@ -1,4 +1,4 @@
-//! The walker against prost: same bytes in any chunking, and broken bytes.
+//! The validator against prost: the same bytes in any chunking, and malformed bytes.
 
 use proptest::prelude::*;
 use prost::Message;
@@ -79,24 +79,28 @@ fn unary(value_lens: &[usize]) -> Vec<u8> {
     })
 }
 
-fn walk(rpc: ListRpc, bytes: &[u8], cuts: &[usize]) -> Result<(ListSummary, Seen), WalkError> {
-    let mut walker = Walker::new(rpc);
+fn validate(
+    rpc: ListRpc,
+    bytes: &[u8],
+    cuts: &[usize],
+) -> Result<(ListSummary, Seen), ValidationError> {
+    let mut validator = ListValidator::new(rpc);
     let mut seen = Seen::new();
     let mut visitor = |o: Object<'_>| seen.push((o.key.to_vec(), o.value.to_vec(), o.mod_revision));
     let mut start = 0;
     for &cut in cuts.iter().chain([&bytes.len()]) {
         let cut = cut.clamp(start, bytes.len());
-        walker.feed(&bytes[start..cut], &mut visitor)?;
+        validator.feed(&bytes[start..cut], &mut visitor)?;
         start = cut;
     }
-    Ok((walker.finish()?, seen))
+    Ok((validator.finish()?, seen))
 }
 
 #[test]
-fn a_stream_reads_as_prost_reads_it() {
+fn a_stream_is_read_as_prost_reads_it() {
     let lens = [0, 1, 127, 128, 5000, 3];
     let bytes = stream(&lens, 2);
-    let (summary, seen) = walk(ListRpc::RangeStream, &bytes, &[]).expect("valid stream");
+    let (summary, seen) = validate(ListRpc::RangeStream, &bytes, &[]).expect("valid stream");
     let expected = ListSummary {
         revision: 1_234_567,
         count: 11,
@@ -123,36 +127,36 @@ fn a_stream_reads_as_prost_reads_it() {
 }
 
 #[test]
-fn every_single_cut_gives_the_same() {
+fn a_cut_at_any_byte_changes_nothing() {
     for (rpc, bytes) in [
         (ListRpc::RangeStream, stream(&[0, 200, 3], 2)),
         (ListRpc::Range, unary(&[0, 200, 3])),
     ] {
-        let whole = walk(rpc, &bytes, &[]).expect("valid");
+        let whole = validate(rpc, &bytes, &[]).expect("valid");
         for cut in 0..bytes.len() {
             assert_eq!(
-                walk(rpc, &bytes, &[cut]).as_ref(),
+                validate(rpc, &bytes, &[cut]).as_ref(),
                 Ok(&whole),
                 "cut at {cut}"
             );
         }
         let every_byte: Vec<_> = (0..bytes.len()).collect();
-        assert_eq!(walk(rpc, &bytes, &every_byte), Ok(whole));
+        assert_eq!(validate(rpc, &bytes, &every_byte), Ok(whole));
     }
 }
 
 #[test]
-fn an_end_anywhere_but_at_the_end_is_an_error() {
+fn a_truncated_response_is_an_error() {
     for (rpc, bytes) in [
         (ListRpc::RangeStream, stream(&[0, 200, 3], 2)),
         (ListRpc::Range, unary(&[0, 200, 3])),
     ] {
         for len in 0..bytes.len() {
-            let cut_short = walk(rpc, &bytes[..len], &[]);
+            let cut_short = validate(rpc, &bytes[..len], &[]);
             assert!(
                 matches!(
                     cut_short,
-                    Err(WalkError::Truncated { .. } | WalkError::NoHeader { .. })
+                    Err(ValidationError::Truncated { .. } | ValidationError::NoHeader { .. })
                 ),
                 "{len} of {} bytes passed: {cut_short:?}",
                 bytes.len()
@@ -169,9 +173,9 @@ fn swapped_and_repeated_objects_are_out_of_order() {
             kvs: order.iter().map(|&i| kv(i, 10)).collect(),
             ..Default::default()
         };
-        let result = walk(ListRpc::Range, &frame(&response), &[]);
+        let result = validate(ListRpc::Range, &frame(&response), &[]);
         assert!(
-            matches!(result, Err(WalkError::Order { index: 2, .. })),
+            matches!(result, Err(ValidationError::Order { index: 2, .. })),
             "{result:?}"
         );
     }
@@ -189,16 +193,17 @@ fn order_is_checked_across_chunks() {
         })
     };
     let bytes = [chunk(1), chunk(0)].concat();
-    let result = walk(ListRpc::RangeStream, &bytes, &[]);
+    let result = validate(ListRpc::RangeStream, &bytes, &[]);
     assert!(
-        matches!(result, Err(WalkError::Order { index: 1, .. })),
+        matches!(result, Err(ValidationError::Order { index: 1, .. })),
         "{result:?}"
     );
 }
 
 #[test]
-fn what_etcd_does_not_send_is_counted() {
-    let regular = |rpc, bytes: &[u8]| walk(rpc, bytes, &[]).map(|(summary, _)| summary.irregular);
+fn irregular_fields_are_counted() {
+    let regular =
+        |rpc, bytes: &[u8]| validate(rpc, bytes, &[]).map(|(summary, _)| summary.irregular);
     let response = RangeResponse {
         header: Some(header()),
         kvs: vec![kv(0, 10)],
@@ -237,21 +242,21 @@ fn what_etcd_does_not_send_is_counted() {
 }
 
 #[test]
-fn violations_are_told_apart() {
+fn each_violation_has_its_error() {
     let no_header = frame(&RangeResponse::default());
     assert!(matches!(
-        walk(ListRpc::Range, &no_header, &[]),
-        Err(WalkError::NoHeader { .. })
+        validate(ListRpc::Range, &no_header, &[]),
+        Err(ValidationError::NoHeader { .. })
     ));
     assert!(matches!(
-        walk(ListRpc::Range, &[unary(&[1]), unary(&[1])].concat(), &[]),
-        Err(WalkError::SecondMessage)
+        validate(ListRpc::Range, &[unary(&[1]), unary(&[1])].concat(), &[]),
+        Err(ValidationError::SecondMessage)
     ));
     let mut compressed = unary(&[1]);
     compressed[0] = 1;
     assert!(matches!(
-        walk(ListRpc::Range, &compressed, &[]),
-        Err(WalkError::Compressed {
+        validate(ListRpc::Range, &compressed, &[]),
+        Err(ValidationError::Compressed {
             message: 1,
             flag: 1
         })
@@ -262,8 +267,8 @@ fn violations_are_told_apart() {
         ..Default::default()
     };
     assert!(matches!(
-        walk(ListRpc::Range, &frame(&keyless), &[]),
-        Err(WalkError::Object { index: 0 })
+        validate(ListRpc::Range, &frame(&keyless), &[]),
+        Err(ValidationError::Object { index: 0 })
     ));
 }
 
@@ -276,7 +281,7 @@ fn a_chunk_without_objects_before_another_is_counted() {
         }),
     });
     let bytes = [empty, stream(&[1], 1)].concat();
-    let (summary, _) = walk(ListRpc::RangeStream, &bytes, &[]).expect("merging it is correct");
+    let (summary, _) = validate(ListRpc::RangeStream, &bytes, &[]).expect("merging it is correct");
     assert_eq!((summary.empty_chunks, summary.messages), (1, 2));
 }
 
@@ -296,12 +301,12 @@ fn unknown_fields_are_skipped() {
     let mut bytes = vec![0];
     bytes.extend((body.len() as u32).to_be_bytes());
     bytes.extend(body);
-    let (summary, _) = walk(ListRpc::Range, &bytes, &[]).expect("unknown fields are legal");
+    let (summary, _) = validate(ListRpc::Range, &bytes, &[]).expect("unknown fields are legal");
     assert_eq!(summary.objects, 1);
 }
 
 #[test]
-fn runs_of_records_read_back() {
+fn records_are_iterated_in_place() {
     let bytes = unary(&[3, 400]);
     let mut records = Vec::new();
     struct Keep<'a>(&'a mut Vec<u8>);
@@ -310,8 +315,8 @@ fn runs_of_records_read_back() {
             self.0.extend_from_slice(record);
         }
     }
-    let mut walker = Walker::new(ListRpc::Range);
-    walker
+    let mut validator = ListValidator::new(ListRpc::Range);
+    validator
         .feed(&bytes, &mut Keep(&mut records))
         .expect("valid answer");
     let keys: Vec<_> = crate::kubernetes::raw_objects(&records)
@@ -327,16 +332,16 @@ fn runs_of_records_read_back() {
 
 proptest! {
     #[test]
-    fn any_chunking_gives_the_same(
+    fn any_chunking_changes_nothing(
         lens in prop::collection::vec(0usize..700, 0..40),
         chunk in 1usize..9,
         mut cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
     ) {
         let bytes = stream(&lens, chunk);
-        let whole = walk(ListRpc::RangeStream, &bytes, &[]).expect("valid stream");
+        let whole = validate(ListRpc::RangeStream, &bytes, &[]).expect("valid stream");
         let mut at: Vec<_> = cuts.drain(..).map(|i| i.index(bytes.len())).collect();
         at.sort_unstable();
-        prop_assert_eq!(walk(ListRpc::RangeStream, &bytes, &at), Ok(whole));
+        prop_assert_eq!(validate(ListRpc::RangeStream, &bytes, &at), Ok(whole));
     }
 
     #[test]
@@ -350,8 +355,8 @@ proptest! {
         let mut bytes = stream(&lens, chunk);
         let at = position.index(bytes.len());
         bytes[at] ^= flip;
-        let whole = walk(ListRpc::RangeStream, &bytes, &[]);
-        let cut = walk(ListRpc::RangeStream, &bytes, &[cut.index(bytes.len())]);
+        let whole = validate(ListRpc::RangeStream, &bytes, &[]);
+        let cut = validate(ListRpc::RangeStream, &bytes, &[cut.index(bytes.len())]);
         // A flip inside a value is another valid list; everything else must fail, and the same
         // way wherever the frames were cut.
         prop_assert_eq!(whole.is_ok(), cut.is_ok());
@@ -363,8 +368,8 @@ proptest! {
     #[test]
     fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..400), cut in 0usize..400) {
         for rpc in [ListRpc::Range, ListRpc::RangeStream] {
-            let whole = walk(rpc, &noise, &[]).is_ok();
-            prop_assert_eq!(whole, walk(rpc, &noise, &[cut]).is_ok());
+            let whole = validate(rpc, &noise, &[]).is_ok();
+            prop_assert_eq!(whole, validate(rpc, &noise, &[cut]).is_ok());
         }
     }
 }

@@ -1,25 +1,25 @@
-//! The calls that are open on a connection, by HTTP/2 stream id.
+//! The open calls of a connection, by HTTP/2 stream id.
 
 use std::collections::VecDeque;
 
-/// Message buffers kept for the next calls; those of larger answers are given back.
-const SPARE: usize = 64;
-const SPARE_BYTES: usize = 64 * 1024;
+/// Message buffers kept for later calls, and the largest that is kept, bytes.
+const MAX_SPARE_BUFFERS: usize = 64;
+const MAX_SPARE_BUFFER_BYTES: usize = 64 * 1024;
 
-/// A call whose answer is on its way.
+/// A call whose response has not ended.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     pub(super) token: u64,
     /// Body bytes received so far.
     pub(super) body: Vec<u8>,
-    /// Of these, bytes that the peer was not yet given credit for.
+    /// Of these, bytes for which no WINDOW_UPDATE was sent.
     pub(super) unacknowledged: u32,
-    /// Whether the response's head came, and was fine.
+    /// Whether headers with status 200 were received.
     pub(super) head: bool,
 }
 
-/// Stream ids of a client rise by two and calls end in about the order in which they began, so this
-/// is a queue with holes.
+/// The open calls. Stream ids of a client rise by two and calls end in about the order in which they
+/// began, so this is a queue with gaps.
 #[derive(Debug)]
 pub(super) struct Streams {
     calls: VecDeque<Option<Call>>,
@@ -43,7 +43,7 @@ impl Streams {
         self.open
     }
 
-    /// The id that the next call gets; `None` once ids have run out.
+    /// Returns the id of the next call; `None` once ids are used up.
     pub(super) fn next_id(&self) -> Option<u32> {
         let offset = u32::try_from(self.calls.len()).ok()?.checked_mul(2)?;
         let id = self.first.checked_add(offset)?;
@@ -60,8 +60,8 @@ impl Streams {
         }));
     }
 
-    /// Whether a call has had this id, open or ended.
-    pub(super) fn was_opened(&self, id: u32) -> bool {
+    /// Returns whether a call, open or ended, has had this id.
+    pub(super) fn has_been_opened(&self, id: u32) -> bool {
         id % 2 == 1 && self.next_id().is_none_or(|next| id < next)
     }
 
@@ -88,15 +88,15 @@ impl Streams {
     }
 
     /// Ends every call from `id` on, in order.
-    pub(super) fn take_from(&mut self, id: u32) -> Vec<Call> {
+    pub(super) fn remove_from(&mut self, id: u32) -> Vec<Call> {
         let ids = (0..self.calls.len()).map(|i| self.first + 2 * i as u32);
         let ids: Vec<u32> = ids.filter(|&open| open >= id).collect();
         ids.into_iter().filter_map(|id| self.take(id)).collect()
     }
 
-    /// Keeps the buffer of a call that is done with.
+    /// Keeps the buffer of an ended call for later ones.
     pub(super) fn recycle(&mut self, mut body: Vec<u8>) {
-        if self.spare.len() < SPARE && body.capacity() <= SPARE_BYTES {
+        if self.spare.len() < MAX_SPARE_BUFFERS && body.capacity() <= MAX_SPARE_BUFFER_BYTES {
             body.clear();
             self.spare.push(body);
         }

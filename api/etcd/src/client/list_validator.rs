@@ -1,27 +1,27 @@
-//! Checks a list response while it comes in, without building a struct per object.
+//! Validates a list response while it arrives, without building a struct per object.
 //!
 //! The bytes are gRPC messages (five-byte prefix) of `RangeResponse` (unary) or of
-//! `RangeStreamResponse` (field 1 holds a `RangeResponse`). A [`Walker`] is fed DATA frames in any
-//! chunking; it looks at one *unit* at a time: a message prefix, a wrapper's tag and length, or one
-//! field of a `RangeResponse`. A unit that lies whole in the frame is used in place; only one that
-//! straddles two frames is copied, into a carry buffer that holds no more than that unit. Cost: a
-//! handful of varints per object and a copy of each key (for the order check); values are not read.
+//! `RangeStreamResponse` (field 1 holds a `RangeResponse`). A [`ListValidator`] is fed DATA frames in
+//! any chunking. It reads one *unit* at a time: a message prefix, the tag and length of a wrapper, or
+//! one field of a `RangeResponse`. A unit that lies whole in the frame is read in place; only one that
+//! straddles two frames is copied, into a [`PartialMessage`] that holds no more than that unit. Cost:
+//! a handful of varints per object and a copy of each key (for the order check); values are not read.
 
-mod carry;
 pub(super) mod fields;
+mod partial_message;
 #[cfg(test)]
 mod tests;
 
 use crate::error::Error;
-pub use carry::{Carry, Unit};
 pub(crate) use fields::objects;
+use fields::{FieldHead, parse_header, parse_object, read_field_head};
 pub use fields::{Header, Object};
-use fields::{Scan, parse_header, parse_object, scan_field};
+pub use partial::{PartialMessage, Progress};
 
 const LENGTH_DELIMITED: u64 = 2;
 const PREFIX_LEN: usize = 5;
 
-/// Which RPC the bytes answer.
+/// The RPC of a list response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListRpc {
     /// Unary Range: exactly one message.
@@ -32,9 +32,8 @@ pub enum ListRpc {
 
 /// Receives the objects of a list, in order.
 pub trait Visitor {
-    /// One object. `record` is its whole field in `RangeResponse` (tag, length, `KeyValue`);
-    /// `offset` is where that starts in the frame being fed, or `None` when it straddled frames
-    /// and lies in the carry buffer.
+    /// Called for one object. `record` is its whole field in `RangeResponse` (tag, length, `KeyValue`);
+    /// `offset` is where that starts in the frame being fed, or `None` when it straddled frames.
     fn on_object(&mut self, object: Object<'_>, record: &[u8], offset: Option<usize>);
 }
 
@@ -47,7 +46,7 @@ impl<F: FnMut(Object<'_>)> Visitor for F {
 /// How a list response breaks the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WalkError {
+pub enum ValidationError {
     /// The message is compressed, which was not offered.
     #[error("message {message} has compression flag {flag}")]
     Compressed {
@@ -59,7 +58,7 @@ pub enum WalkError {
     /// A varint of more than ten bytes.
     #[error("varint longer than 10 bytes after {at} bytes")]
     Varint {
-        /// Bytes taken before it.
+        /// Bytes consumed before it.
         at: u64,
     },
     /// A field with a wire type that protobuf 3 does not have, or not for that field.
@@ -69,7 +68,7 @@ pub enum WalkError {
         field: u64,
         /// Wire type.
         wire_type: u64,
-        /// Bytes taken before it.
+        /// Bytes consumed before it.
         at: u64,
     },
     /// A field reaches past the message that holds it.
@@ -79,7 +78,7 @@ pub enum WalkError {
         len: u64,
         /// What the enclosing message has left.
         left: u64,
-        /// Bytes taken before it.
+        /// Bytes consumed before it.
         at: u64,
     },
     /// A `KeyValue` that does not parse, or has no key.
@@ -88,7 +87,7 @@ pub enum WalkError {
         /// Which object, from 0.
         index: u64,
     },
-    /// Keys do not rise.
+    /// Keys are not in ascending order.
     #[error("object {index} is out of order: {} after {}", .key.escape_ascii(), .previous.escape_ascii())]
     Order {
         /// Which object, from 0.
@@ -99,14 +98,14 @@ pub enum WalkError {
         previous: Vec<u8>,
     },
     /// A second message where the call is unary.
-    #[error("more than one message in a unary answer")]
+    #[error("more than one message in a unary response")]
     SecondMessage,
     /// The body ended inside a message.
     #[error("cut short inside message {message}, after {at} bytes")]
     Truncated {
         /// Which message, from 1.
         message: u64,
-        /// Bytes taken.
+        /// Bytes consumed.
         at: u64,
     },
     /// The call ended OK without a response header.
@@ -119,24 +118,24 @@ pub enum WalkError {
     },
 }
 
-impl From<WalkError> for Error {
-    fn from(error: WalkError) -> Self {
+impl From<ValidationError> for Error {
+    fn from(error: ValidationError) -> Self {
         Error::Protocol(error.to_string())
     }
 }
 
-/// What a complete list response said and held.
+/// The metadata and totals of a complete list response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListSummary {
-    /// Header revision: the store's when it was read.
+    /// Header revision: the store's when the list was read.
     pub revision: i64,
-    /// Who sent it, as the last header says; its revision is above.
+    /// The last header. Its revision may be 0; `revision` is the merged one.
     pub header: Header,
-    /// Which message the last header came in, from 1.
+    /// The message that had the last header, counted from 1.
     pub header_message: u64,
-    /// Objects, headers and messages with a field that etcd 3.7 does not know, that is there twice, or (of objects and headers)
-    /// that stands in another order than encoders write them.
-    /// A client of a newer server passes over them; a measurement should know of them.
+    /// Objects, headers and messages with a field that etcd 3.7 does not have or that occurs twice,
+    /// and objects and headers whose fields are not in the order of their numbers. Clients accept
+    /// all of these; a measurement should report them.
     pub irregular: u64,
     /// `count` of the last message that had one.
     pub count: i64,
@@ -153,7 +152,7 @@ pub struct ListSummary {
     pub empty_chunks: u64,
 }
 
-/// Where in the nesting the next unit stands.
+/// The level of nesting of the next unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     /// Before a gRPC message.
@@ -164,35 +163,35 @@ enum Level {
     Response,
 }
 
-/// The incremental checker. Feed it every DATA frame, then [`finish`](Walker::finish).
+/// Validates one list response. Feed it every DATA frame, then call [`finish`](ListValidator::finish).
 #[derive(Debug)]
-pub struct Walker {
+pub struct ListValidator {
     rpc: ListRpc,
     level: Level,
-    /// Bytes of the gRPC message not yet taken.
+    /// Bytes of the gRPC message not yet consumed.
     message_left: u64,
-    /// Bytes of the `RangeResponse` not yet taken; part of `message_left`.
+    /// Bytes of the `RangeResponse` not yet consumed; part of `message_left`.
     response_left: u64,
-    carry: Carry,
+    partial: PartialMessage,
     last_key: Vec<u8>,
     objects_before_message: u64,
     seen_header: bool,
-    /// The fields that the response being read has had, a bit for each.
+    /// Fields of the current response that were seen, a bit for each number.
     seen_fields: u8,
-    /// Whether the message being read has had its response.
+    /// Whether the current message has had its response.
     has_response: bool,
     summary: ListSummary,
 }
 
-impl Walker {
-    /// A walker for one response.
+impl ListValidator {
+    /// Returns a validator of one response.
     pub fn new(rpc: ListRpc) -> Self {
         Self {
             rpc,
             level: Level::Prefix,
             message_left: 0,
             response_left: 0,
-            carry: Carry::default(),
+            partial: PartialMessage::default(),
             last_key: Vec::new(),
             objects_before_message: 0,
             seen_header: false,
@@ -202,37 +201,41 @@ impl Walker {
         }
     }
 
-    /// What was seen so far.
+    /// Returns the totals so far.
     pub fn so_far(&self) -> &ListSummary {
         &self.summary
     }
 
-    /// Takes the next bytes of the body, calling `visitor` for each object that they complete.
+    /// Validates the next bytes of the body, calling `visitor` for each object that they complete.
     ///
     /// # Errors
-    /// [`WalkError`] on the first violation; the walker must not be fed further.
-    pub fn feed(&mut self, frame: &[u8], visitor: &mut impl Visitor) -> Result<(), WalkError> {
-        // Taken out while it is fed, because looking at a unit changes the rest of the walker.
-        let mut carry = std::mem::take(&mut self.carry);
-        carry.feed(frame, |input, offset| self.unit(input, offset, visitor))?;
-        self.carry = carry;
+    /// [`ValidationError`] on the first violation; the validator must not be fed further.
+    pub fn feed(
+        &mut self,
+        frame: &[u8],
+        visitor: &mut impl Visitor,
+    ) -> Result<(), ValidationError> {
+        // Taken out of `self`, because reading a unit borrows the rest of the validator.
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.feed(frame, |input, offset| self.unit(input, offset, visitor))?;
+        self.partial = partial;
         self.summary.bytes += frame.len() as u64;
         Ok(())
     }
 
-    /// Ends the walk when the call ended OK.
+    /// Returns the totals of a call that ended OK.
     ///
     /// # Errors
-    /// [`WalkError::Truncated`] inside a message, [`WalkError::NoHeader`] when no header came.
-    pub fn finish(&self) -> Result<ListSummary, WalkError> {
-        if self.level != Level::Prefix || !self.carry.is_empty() {
-            return Err(WalkError::Truncated {
+    /// [`ValidationError::Truncated`] inside a message, [`ValidationError::NoHeader`] when no header came.
+    pub fn finish(&self) -> Result<ListSummary, ValidationError> {
+        if self.level != Level::Prefix || !self.partial.is_empty() {
+            return Err(ValidationError::Truncated {
                 message: self.summary.messages,
                 at: self.summary.bytes,
             });
         }
         if !self.seen_header {
-            return Err(WalkError::NoHeader {
+            return Err(ValidationError::NoHeader {
                 messages: self.summary.messages,
                 objects: self.summary.objects,
             });
@@ -240,13 +243,13 @@ impl Walker {
         Ok(self.summary)
     }
 
-    /// Looks at the unit at the start of `input`.
+    /// Reads the unit at the start of `input`.
     fn unit(
         &mut self,
         input: &[u8],
         offset: Option<usize>,
         visitor: &mut impl Visitor,
-    ) -> Result<Unit, WalkError> {
+    ) -> Result<Progress, ValidationError> {
         match self.level {
             Level::Prefix => self.prefix(input),
             Level::Wrapper => self.wrapper(input),
@@ -254,16 +257,16 @@ impl Walker {
         }
     }
 
-    fn prefix(&mut self, input: &[u8]) -> Result<Unit, WalkError> {
+    fn prefix(&mut self, input: &[u8]) -> Result<Progress, ValidationError> {
         let Some(&[flag, a, b, c, d]) = input.first_chunk::<PREFIX_LEN>() else {
-            return Ok(Unit::Need(PREFIX_LEN));
+            return Ok(Progress::NeedMore(PREFIX_LEN));
         };
         let message = self.summary.messages + 1;
         if flag != 0 {
-            return Err(WalkError::Compressed { message, flag });
+            return Err(ValidationError::Compressed { message, flag });
         }
         if self.rpc == ListRpc::Range && message > 1 {
-            return Err(WalkError::SecondMessage);
+            return Err(ValidationError::SecondMessage);
         }
         if message > 1 && self.summary.objects == self.objects_before_message {
             self.summary.empty_chunks += 1;
@@ -281,33 +284,33 @@ impl Walker {
             ListRpc::RangeStream => Level::Wrapper,
         };
         self.close_levels();
-        Ok(Unit::Taken(PREFIX_LEN))
+        Ok(Progress::Consumed(PREFIX_LEN))
     }
 
-    fn wrapper(&mut self, input: &[u8]) -> Result<Unit, WalkError> {
-        let scan = match self.scan(input, self.message_left)? {
-            Ok(scan) => scan,
-            Err(need) => return Ok(Unit::Need(need)),
+    fn wrapper(&mut self, input: &[u8]) -> Result<Progress, ValidationError> {
+        let head = match self.read_head(input, self.message_left)? {
+            Ok(head) => head,
+            Err(need) => return Ok(Progress::NeedMore(need)),
         };
-        if scan.field == 1 {
-            self.require_wire_type(&scan, LENGTH_DELIMITED)?;
-            self.message_left -= scan.head as u64;
-            self.response_left = scan.payload;
+        if head.field == 1 {
+            self.require_wire_type(&head, LENGTH_DELIMITED)?;
+            self.message_left -= head.len as u64;
+            self.response_left = head.payload_len;
             self.seen_fields = 0;
             self.summary.irregular += u64::from(self.has_response);
             self.has_response = true;
             self.level = Level::Response;
             self.close_levels();
-            return Ok(Unit::Taken(scan.head));
+            return Ok(Progress::Consumed(head.len));
         }
-        let len = scan.total();
+        let len = head.total();
         if input.len() < len {
-            return Ok(Unit::Need(len));
+            return Ok(Progress::NeedMore(len));
         }
         self.message_left -= len as u64;
         self.summary.irregular += 1;
         self.close_levels();
-        Ok(Unit::Taken(len))
+        Ok(Progress::Consumed(len))
     }
 
     fn response_field(
@@ -315,29 +318,29 @@ impl Walker {
         input: &[u8],
         offset: Option<usize>,
         visitor: &mut impl Visitor,
-    ) -> Result<Unit, WalkError> {
-        let scan = match self.scan(input, self.response_left)? {
-            Ok(scan) => scan,
-            Err(need) => return Ok(Unit::Need(need)),
+    ) -> Result<Progress, ValidationError> {
+        let head = match self.read_head(input, self.response_left)? {
+            Ok(head) => head,
+            Err(need) => return Ok(Progress::NeedMore(need)),
         };
-        let len = scan.total();
+        let len = head.total();
         let Some(unit) = input.get(..len) else {
-            return Ok(Unit::Need(len));
+            return Ok(Progress::NeedMore(len));
         };
-        match scan.field {
+        match head.field {
             2 => {
-                self.require_wire_type(&scan, LENGTH_DELIMITED)?;
-                self.object(unit, scan.head, offset, visitor)?;
+                self.require_wire_type(&head, LENGTH_DELIMITED)?;
+                self.object(unit, head.len, offset, visitor)?;
             }
             1 => {
-                self.require_wire_type(&scan, LENGTH_DELIMITED)?;
-                let header = parse_header(&unit[scan.head..]);
-                let (header, is_irregular) = header.ok_or(WalkError::WireType {
+                self.require_wire_type(&head, LENGTH_DELIMITED)?;
+                let header = parse_header(&unit[head.len..]);
+                let (header, is_irregular) = header.ok_or(ValidationError::WireType {
                     field: 1,
-                    wire_type: scan.wire_type,
+                    wire_type: head.wire_type,
                     at: self.summary.bytes,
                 })?;
-                // Merging: a later header's non-zero revision wins.
+                // The non-zero revision of a later header replaces that of an earlier one.
                 if header.revision != 0 {
                     self.summary.revision = header.revision;
                 }
@@ -347,25 +350,25 @@ impl Walker {
                 self.seen_header = true;
             }
             3 => {
-                self.require_wire_type(&scan, 0)?;
-                self.summary.more = scan.value != 0;
+                self.require_wire_type(&head, 0)?;
+                self.summary.more = head.value != 0;
             }
             4 => {
-                self.require_wire_type(&scan, 0)?;
-                self.summary.count = scan.value.cast_signed();
+                self.require_wire_type(&head, 0)?;
+                self.summary.count = head.value.cast_signed();
             }
             _ => self.summary.irregular += 1,
         }
-        // Only objects are many; the other fields of a response are there once.
-        if let 1 | 3 | 4 = scan.field {
-            let field = 1 << scan.field;
+        // Only objects may repeat; the other fields of a response occur once.
+        if let 1 | 3 | 4 = head.field {
+            let field = 1 << head.field;
             self.summary.irregular += u64::from(self.seen_fields & field != 0);
             self.seen_fields |= field;
         }
         self.response_left -= len as u64;
         self.message_left -= len as u64;
         self.close_levels();
-        Ok(Unit::Taken(len))
+        Ok(Progress::Consumed(len))
     }
 
     fn object(
@@ -374,12 +377,12 @@ impl Walker {
         head: usize,
         offset: Option<usize>,
         visitor: &mut impl Visitor,
-    ) -> Result<(), WalkError> {
+    ) -> Result<(), ValidationError> {
         let index = self.summary.objects;
-        let object = parse_object(&record[head..]).ok_or(WalkError::Object { index })?;
+        let object = parse_object(&record[head..]).ok_or(ValidationError::Object { index })?;
         // An empty last_key is below every key, and a key is never empty.
         if object.key <= self.last_key.as_slice() {
-            return Err(WalkError::Order {
+            return Err(ValidationError::Order {
                 index,
                 key: object.key.to_vec(),
                 previous: self.last_key.clone(),
@@ -393,14 +396,19 @@ impl Walker {
         Ok(())
     }
 
-    /// Scans a field's head and checks that the whole field fits into `left`.
-    fn scan(&self, input: &[u8], left: u64) -> Result<Result<Scan, usize>, WalkError> {
+    /// Reads the head of a field and checks that the whole field fits into `left` bytes. The inner
+    /// error is the number of bytes that are needed.
+    fn read_head(
+        &self,
+        input: &[u8],
+        left: u64,
+    ) -> Result<Result<FieldHead, usize>, ValidationError> {
         let at = self.summary.bytes;
-        let scan = match scan_field(input) {
-            Ok(Some(scan)) => scan,
+        let head = match read_field_head(input) {
+            Ok(Some(head)) => head,
             Ok(None) => {
                 let need = input.len() + 1;
-                let overrun = WalkError::Overrun {
+                let overrun = ValidationError::Overrun {
                     len: need as u64,
                     left,
                     at,
@@ -411,34 +419,34 @@ impl Walker {
                     Ok(Err(need))
                 };
             }
-            Err(fields::BadField::Varint) => return Err(WalkError::Varint { at }),
+            Err(fields::BadField::Varint) => return Err(ValidationError::Varint { at }),
             Err(fields::BadField::WireType { field, wire_type }) => {
-                return Err(WalkError::WireType {
+                return Err(ValidationError::WireType {
                     field,
                     wire_type,
                     at,
                 });
             }
         };
-        let len = (scan.head as u64).saturating_add(scan.payload);
+        let len = (head.len as u64).saturating_add(head.payload_len);
         if len > left {
-            return Err(WalkError::Overrun { len, left, at });
+            return Err(ValidationError::Overrun { len, left, at });
         }
-        Ok(Ok(scan))
+        Ok(Ok(head))
     }
 
-    fn require_wire_type(&self, scan: &Scan, wanted: u64) -> Result<(), WalkError> {
-        if scan.wire_type == wanted {
+    fn require_wire_type(&self, head: &FieldHead, wanted: u64) -> Result<(), ValidationError> {
+        if head.wire_type == wanted {
             return Ok(());
         }
-        Err(WalkError::WireType {
-            field: scan.field,
-            wire_type: scan.wire_type,
+        Err(ValidationError::WireType {
+            field: head.field,
+            wire_type: head.wire_type,
             at: self.summary.bytes,
         })
     }
 
-    /// Leaves messages that have no bytes left.
+    /// Leaves the levels whose messages have no bytes left.
     fn close_levels(&mut self) {
         if self.level == Level::Response && self.response_left == 0 {
             self.level = match self.rpc {

@@ -1,21 +1,21 @@
-//! How fast a list response is checked: bytes per second of one core, frames of 256 KiB and 16 KiB.
+//! Speed of validating a list response: bytes per second of one core, in frames of 256 KiB and 16 KiB.
 //!
-//! `hashed` does what the verifier does: count, order, and a hash of every key and value. `decoded` does what an
-//! ordinary client does: each message gathered whole, then prost's structs.
+//! `hashed` does what the verifier does: count, order, and a hash of every key and value. `decoded`
+//! does what an ordinary client does: collect each message, then decode it into prost's structs.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use etcd_api::client::list_validator::{ListValidator, Object};
 use etcd_api::client::raw_list::ListRpc;
-use etcd_api::client::walk::{Object, Walker};
 use etcd_api::proto::etcdserverpb::{RangeResponse, RangeStreamResponse, ResponseHeader};
 use etcd_api::proto::mvccpb::KeyValue;
 use prost::Message;
 use workloads::Fingerprint;
 
-/// A stream of `objects` values of `value_bytes`, chunks of about 1 MiB.
+/// Returns a stream of `objects` values of `value_bytes`, in chunks of about 1 MiB.
 fn stream(objects: usize, value_bytes: usize) -> Vec<u8> {
     let per_chunk = ((1 << 20) / value_bytes).max(1);
     let mut bytes = Vec::new();
@@ -48,7 +48,7 @@ fn stream(objects: usize, value_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Takes a message that is there whole.
+/// Removes the first message, if it has arrived whole.
 fn next_message(received: &mut BytesMut) -> Option<Bytes> {
     let len = u32::from_be_bytes(*received.get(1..)?.first_chunk()?) as usize;
     if received.len() < 5 + len {
@@ -58,8 +58,8 @@ fn next_message(received: &mut BytesMut) -> Option<Bytes> {
     Some(received.split_to(len).freeze())
 }
 
-fn walk(c: &mut Criterion) {
-    let mut group = c.benchmark_group("walk");
+fn validate(c: &mut Criterion) {
+    let mut group = c.benchmark_group("validate");
     group.sample_size(20);
     for (objects, value_bytes) in [
         (200_000, 100),
@@ -76,15 +76,15 @@ fn walk(c: &mut Criterion) {
             );
             group.bench_function(id, |b| {
                 b.iter(|| {
-                    let mut walker = Walker::new(ListRpc::RangeStream);
+                    let mut validator = ListValidator::new(ListRpc::RangeStream);
                     let mut seen = Fingerprint::default();
                     let mut visitor = |o: Object<'_>| {
                         seen.add(o.key, o.value);
                     };
                     for frame in bytes.chunks(frame) {
-                        walker.feed(frame, &mut visitor).expect("valid stream");
+                        validator.feed(frame, &mut visitor).expect("valid stream");
                     }
-                    let summary = walker.finish().expect("complete stream");
+                    let summary = validator.finish().expect("complete stream");
                     assert_eq!(summary.objects, objects as u64);
                     black_box(seen)
                 });
@@ -115,6 +115,6 @@ criterion_group! {
         plot_font::register();
         Criterion::default().nresamples(10_000).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
     };
-    targets = walk
+    targets = validate
 }
 criterion_main!(benches);
