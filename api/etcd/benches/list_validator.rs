@@ -1,4 +1,5 @@
-//! Speed of validating a list response: bytes per second of one core, in frames of 256 KiB and 16 KiB.
+//! Speed of validating a list response: bytes per second of one core, in frames of 256 KiB and 16
+//! KiB.
 //!
 //! `hashed` does what the verifier does: count, order, and a hash of every key and value. `decoded`
 //! does what an ordinary client does: collect each message, then decode it into prost's structs.

@@ -7,7 +7,8 @@
 //! - [`raw_list`]: Range and RangeStream on bare HTTP/2, validated or unchecked
 //! - `baseline`: the same number of bytes as one plain body
 //! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
-//! - `token`, `keep_alive`: a renewable user token; pings for connections that do not go through tonic
+//! - `token`, `keep_alive`: a renewable user token; pings for connections that do not go through
+//!   tonic
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
 //! - [`watch`]: its watch half: shared streams, whole revisions, ordered progress
 
@@ -90,8 +91,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs `call`. If the server rejects the user's token, authenticates again and runs it once more;
-    /// every service and connection of this client uses the new token.
+    /// Runs `call`. If the server rejects the user's token, authenticates again and runs it once
+    /// more; every service and connection of this client uses the new token.
     ///
     /// # Errors
     /// Those of the last `call`, or of authenticating.
@@ -191,9 +192,9 @@ impl Client {
     }
 }
 
-/// Returns whether a new token helps: the old one is unknown, is older than a change of users or roles,
-/// or was not sent because authentication was off when the client connected. Go's client renews for
-/// the same three.
+/// Returns whether a new token helps: the old one is unknown, is older than a change of users or
+/// roles, or was not sent because authentication was off when the client connected. Go's client
+/// renews for the same three.
 fn is_stale(refusal: Refusal) -> bool {
     matches!(
         refusal,
@@ -201,8 +202,8 @@ fn is_stale(refusal: Refusal) -> bool {
     )
 }
 
-/// Connects to the endpoints. One of them must accept before this returns; the others are connected in
-/// the background.
+/// Connects to the endpoints. One of them must accept before this returns; the others are connected
+/// in the background.
 async fn connect_channel(config: &ClientConfig) -> Result<Channel, Error> {
     let mut last = Error::Config("no endpoint given".into());
     let mut reached = None;

@@ -1,7 +1,7 @@
 //! etcd's errors, each with its code and exact text, because clients match the full text.
 //!
-//! The server converts a [`Refusal`] to a [`tonic::Status`] and the client converts it back, so both
-//! share this table. Texts and codes are those of etcd 3.7.1.
+//! The server converts a [`Refusal`] to a [`tonic::Status`] and the client converts it back, so
+//! both share this table. Texts and codes are those of etcd 3.7.1.
 
 use tonic::{Code, Status};
 
@@ -164,8 +164,9 @@ impl From<Status> for Error {
         match (Refusal::from_text(status.message()), status.code()) {
             (Some(refusal), _) => Self::Refused(refusal),
             (None, Code::Unimplemented) => Self::Unimplemented(status.message().to_owned()),
-            // A status made by the transport has the reason (such as a TLS alert) only in its sources, and
-            // its code depends on where in a call the connection was lost. Callers get one code.
+            // A status made by the transport has the reason (such as a TLS alert) only in its
+            // sources, and its code depends on where in a call the connection was lost. Callers get
+            // one code.
             (None, code) => Self::Status {
                 code: match (std::error::Error::source(&status), code) {
                     (Some(_), Code::Unknown | Code::Cancelled) => Code::Unavailable,

@@ -57,8 +57,8 @@ impl ListResponse {
     /// Returns the number of keys of the prefix after this page.
     ///
     /// # Errors
-    /// [`Error::Protocol`] when the count is less than the keys of the page, or positive for an empty
-    /// page: a caller that took either for the end would have an incomplete list.
+    /// [`Error::Protocol`] when the count is less than the keys of the page, or positive for an
+    /// empty page: a caller that took either for the end would have an incomplete list.
     pub fn remaining(&self) -> Result<u64, Error> {
         let keys = self.kvs.len() as u64;
         match u64::try_from(self.count)
@@ -130,8 +130,8 @@ pub struct WatchOptions {
     pub progress_notify: bool,
     /// Watch the single key instead of the prefix.
     pub single_key: bool,
-    /// Watches with the same stream key may share a gRPC stream. The server reports requested progress
-    /// per stream, so a cache uses a key of its own.
+    /// Watches with the same stream key may share a gRPC stream. The server reports requested
+    /// progress per stream, so a cache uses a key of its own.
     pub stream_key: String,
 }
 
@@ -238,8 +238,9 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
     /// Reads one page of a prefix by unary Range, in key order.
     async fn list(&self, prefix: &[u8], options: ListOptions) -> Result<ListResponse, Error>;
 
-    /// Reads a prefix as a stream of encoded objects by RangeStream. Fails with `Error::Unimplemented`
-    /// at once or with the first item where the server lacks it; there is no fallback.
+    /// Reads a prefix as a stream of encoded objects by RangeStream. Fails with
+    /// `Error::Unimplemented` at once or with the first item where the server lacks it; there is no
+    /// fallback.
     async fn list_stream(
         &self,
         prefix: &[u8],
@@ -266,8 +267,8 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
         options: DeleteOptions,
     ) -> Result<OptimisticResponse, Error>;
 
-    /// Returns the store's revision, never 0, by a linearizable read of `key` (an apiserver reads its
-    /// resource prefix, a key that does not exist).
+    /// Returns the store's revision, never 0, by a linearizable read of `key` (an apiserver reads
+    /// its resource prefix, a key that does not exist).
     async fn current_revision(&self, key: &[u8]) -> Result<i64, Error>;
 
     /// Grants a lease of at least `ttl_s` seconds; returns its id.

@@ -12,8 +12,8 @@ impl RawConnection {
     /// transport between two processes.
     ///
     /// # Errors
-    /// [`Error::Protocol`] when the server refuses or the body has another length, [`Error::Status`]
-    /// with `Unavailable` when the connection failed.
+    /// [`Error::Protocol`] when the server refuses or the body has another length,
+    /// [`Error::Status`] with `Unavailable` when the connection failed.
     pub async fn read_body_unchecked(&self, path: &str, bytes: u64) -> Result<(), Error> {
         let mut request = self.request(Method::GET, path)?;
         request.headers_mut().remove("te");

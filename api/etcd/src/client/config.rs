@@ -1,7 +1,7 @@
 //! How to reach an etcd: endpoints, HTTP/2 settings, TLS files, user.
 //!
-//! The receiver's windows and frame size limit the speed of a list, so [`Http2`] states them and every
-//! result records them.
+//! The receiver's windows and frame size limit the speed of a list, so [`Http2`] states them and
+//! every result records them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,7 +171,8 @@ impl ClientConfig {
         Ok(endpoint)
     }
 
-    /// Returns the rustls configuration for connections that do not go through tonic; ALPN `h2`, ring.
+    /// Returns the rustls configuration for connections that do not go through tonic; ALPN `h2`,
+    /// ring.
     ///
     /// # Errors
     /// [`Error::Config`] for files that cannot be read or hold no certificate.
@@ -249,8 +250,8 @@ pub(super) fn is_tls(uri: &Uri) -> bool {
     uri.scheme_str() == Some("https")
 }
 
-/// Returns host and port to dial. An IPv6 address loses its brackets, which neither a socket address
-/// nor a certificate's name has.
+/// Returns host and port to dial. An IPv6 address loses its brackets, which neither a socket
+/// address nor a certificate's name has.
 pub(super) fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -34,8 +34,8 @@ impl Failed {
     }
 }
 
-/// Connects to the first endpoint that accepts and runs `handshake` on the socket. Returns the result
-/// and the endpoint.
+/// Connects to the first endpoint that accepts and runs `handshake` on the socket. Returns the
+/// result and the endpoint.
 ///
 /// # Errors
 /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.

@@ -26,7 +26,8 @@ use crate::proto::etcdserverpb::{
     CompactionRequest, LeaseGrantRequest, RangeRequest, RangeResponse, StatusRequest, TxnRequest,
 };
 
-/// The key by which kube-apiservers coordinate compaction; its value is the last compacted revision.
+/// The key by which kube-apiservers coordinate compaction; its value is the last compacted
+/// revision.
 const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
 
 /// Whether the endpoint supports RangeStream, as far as was tried.
@@ -34,7 +35,8 @@ const UNTRIED: u8 = 0;
 const SUPPORTED: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 
-/// [`KubernetesEtcd`] over an endpoint list. Cheap to clone; clones share connections and watch streams.
+/// [`KubernetesEtcd`] over an endpoint list. Cheap to clone; clones share connections and watch
+/// streams.
 #[derive(Debug, Clone)]
 pub struct KubernetesClient {
     shared: Arc<Shared>,
@@ -230,8 +232,8 @@ impl KubernetesEtcd for KubernetesClient {
         Ok(())
     }
 
-    /// etcd has no RPC for it. Returns the highest of the revisions that this client compacted, that a
-    /// cancelled watch reported, and that apiservers wrote into `compact_rev_key`.
+    /// etcd has no RPC for it. Returns the highest of the revisions that this client compacted,
+    /// that a cancelled watch reported, and that apiservers wrote into `compact_rev_key`.
     async fn compacted_revision(&self) -> Result<i64, Error> {
         let agreed = self.get(COMPACT_REV_KEY, GetOptions::default()).await?.kv;
         let agreed = agreed

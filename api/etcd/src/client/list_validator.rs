@@ -1,11 +1,12 @@
 //! Validates a list response while it arrives, without building a struct per object.
 //!
 //! The bytes are gRPC messages (five-byte prefix) of `RangeResponse` (unary) or of
-//! `RangeStreamResponse` (field 1 holds a `RangeResponse`). A [`ListValidator`] is fed DATA frames in
-//! any chunking. It reads one *unit* at a time: a message prefix, the tag and length of a wrapper, or
-//! one field of a `RangeResponse`. A unit that lies whole in the frame is read in place; only one that
-//! straddles two frames is copied, into a [`PartialMessage`] that holds no more than that unit. Cost:
-//! a handful of varints per object and a copy of each key (for the order check); values are not read.
+//! `RangeStreamResponse` (field 1 holds a `RangeResponse`). A [`ListValidator`] is fed DATA frames
+//! in any chunking. It reads one *unit* at a time: a message prefix, the tag and length of a
+//! wrapper, or one field of a `RangeResponse`. A unit that lies whole in the frame is read in
+//! place; only one that straddles two frames is copied, into a [`PartialMessage`] that holds no
+//! more than that unit. Cost: a handful of varints per object and a copy of each key (for the order
+//! check); values are not read.
 
 pub(super) mod fields;
 mod partial_message;
@@ -32,8 +33,9 @@ pub enum ListRpc {
 
 /// Receives the objects of a list, in order.
 pub trait Visitor {
-    /// Called for one object. `record` is its whole field in `RangeResponse` (tag, length, `KeyValue`);
-    /// `offset` is where that starts in the frame being fed, or `None` when it straddled frames.
+    /// Called for one object. `record` is its whole field in `RangeResponse` (tag, length,
+    /// `KeyValue`); `offset` is where that starts in the frame being fed, or `None` when it
+    /// straddled frames.
     fn on_object(&mut self, object: Object<'_>, record: &[u8], offset: Option<usize>);
 }
 
@@ -163,7 +165,8 @@ enum Level {
     Response,
 }
 
-/// Validates one list response. Feed it every DATA frame, then call [`finish`](ListValidator::finish).
+/// Validates one list response. Feed it every DATA frame, then call
+/// [`finish`](ListValidator::finish).
 #[derive(Debug)]
 pub struct ListValidator {
     rpc: ListRpc,
@@ -226,7 +229,8 @@ impl ListValidator {
     /// Returns the totals of a call that ended OK.
     ///
     /// # Errors
-    /// [`ValidationError::Truncated`] inside a message, [`ValidationError::NoHeader`] when no header came.
+    /// [`ValidationError::Truncated`] inside a message, [`ValidationError::NoHeader`] when no
+    /// header came.
     pub fn finish(&self) -> Result<ListSummary, ValidationError> {
         if self.level != Level::Prefix || !self.partial.is_empty() {
             return Err(ValidationError::Truncated {

@@ -2,8 +2,8 @@
 //!
 //! A [`PipelinedConnection`] belongs to one task. [`send`](PipelinedConnection::send) queues a
 //! request under a token that the caller chooses; [`drive`](PipelinedConnection::drive) writes what
-//! is queued, reads what has arrived and passes every finished call to a callback. It spawns no task
-//! and allocates nothing per call. Two implementations return the same responses, which a test
+//! is queued, reads what has arrived and passes every finished call to a callback. It spawns no
+//! task and allocates nothing per call. Two implementations return the same responses, which a test
 //! compares:
 //!
 //! - `h2_min`: the part of HTTP/2 that unary gRPC needs
@@ -135,8 +135,8 @@ impl From<&Ended> for Error {
 
 impl PipelinedConnection {
     /// Connects to the first endpoint that accepts, with [`Framing::Minimal`], or with
-    /// [`Framing::H2Crate`] when the former does not support the peer's settings. `token` is that of
-    /// an authenticated user.
+    /// [`Framing::H2Crate`] when the former does not support the peer's settings. `token` is that
+    /// of an authenticated user.
     ///
     /// # Errors
     /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable settings.
@@ -207,8 +207,8 @@ impl PipelinedConnection {
     /// outstanding calls it returns only when the connection ends.
     ///
     /// # Errors
-    /// [`Error::Status`] with `Unavailable` when the connection has ended, after `on_completion` was
-    /// called with the failure of every outstanding call.
+    /// [`Error::Status`] with `Unavailable` when the connection has ended, after `on_completion`
+    /// was called with the failure of every outstanding call.
     pub async fn drive(
         &mut self,
         on_completion: &mut impl FnMut(Completion<'_>),

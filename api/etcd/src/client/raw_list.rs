@@ -1,7 +1,7 @@
 //! Range and RangeStream on bare HTTP/2: DATA frames are returned as they arrive.
 //!
-//! Nothing is buffered: the flow-control window of a frame is released when the frame is returned, so
-//! memory stays at about one stream window whatever the size of the list. Dropping a [`RawList`]
+//! Nothing is buffered: the flow-control window of a frame is released when the frame is returned,
+//! so memory stays at about one stream window whatever the size of the list. Dropping a [`RawList`]
 //! resets its stream, which is how a client cancels.
 
 use std::future::poll_fn;
@@ -41,7 +41,8 @@ impl RawConnection {
     /// Connects to the first endpoint that accepts.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.
+    /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS
+    /// files.
     pub async fn connect(config: &ClientConfig, token: Option<HeaderValue>) -> Result<Self, Error> {
         Self::connect_with(config, token.into()).await
     }
@@ -223,9 +224,9 @@ async fn handshake(
         .initial_connection_window_size(http2.connection_window_bytes)
         .max_frame_size(http2.max_frame_bytes)
         .enable_push(false)
-        // Frames of a cancelled list arrive until the server has seen the reset. By default h2 remembers
-        // ten such streams, counts frames of others as errors, and closes the connection after a
-        // thousand errors. Here many lists are cancelled.
+        // Frames of a cancelled list arrive until the server has seen the reset. By default h2
+        // remembers ten such streams, counts frames of others as errors, and closes the connection
+        // after a thousand errors. Here many lists are cancelled.
         .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
         .max_local_error_reset_streams(None)
         .handshake(socket)

@@ -1,10 +1,10 @@
 //! Watches over shared streams: one gRPC stream per stream key, any number of watches on it.
 //!
-//! A task per stream owns both directions. It delivers to each watch through a bounded queue, in the
-//! order in which the server sent the items, so progress cannot overtake events. Watches that share a
-//! stream share back-pressure: one that is not read delays the others, and also new watches on the
-//! same stream; a cache uses a stream key of its own. Nothing is resumed: when the stream breaks,
-//! every watch on it ends with [`WatchError::Transport`] and its owner lists again.
+//! A task per stream owns both directions. It delivers to each watch through a bounded queue, in
+//! the order in which the server sent the items, so progress cannot overtake events. Watches that
+//! share a stream share back-pressure: one that is not read delays the others, and also new watches
+//! on the same stream; a cache uses a stream key of its own. Nothing is resumed: when the stream
+//! breaks, every watch on it ends with [`WatchError::Transport`] and its owner lists again.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -252,7 +252,8 @@ impl StreamTask {
         let Some(PendingWatch { reply, commands }) = self.pending.pop_front() else {
             return;
         };
-        // If the caller has stopped waiting, the reason is lost and the dropped watch cancels itself.
+        // If the caller has stopped waiting, the reason is lost and the dropped watch cancels
+        // itself.
         if response.canceled {
             reply.send(Err(cancel_error(&response))).ok();
             return;
@@ -384,8 +385,8 @@ mod tests {
         }
     }
 
-    /// A caller may be cancelled between the server's confirmation and its next poll; the watch must
-    /// not stay on the server then.
+    /// A caller may be cancelled between the server's confirmation and its next poll; the watch
+    /// must not stay on the server then.
     #[test]
     fn a_watch_whose_creator_was_cancelled_is_cancelled() {
         for gone_before in [true, false] {

@@ -13,8 +13,8 @@ use crate::proto::etcdserverpb::{
     WatchCreateRequest,
 };
 
-/// Returns the Range of a list: from the continue key, if there is one, to the end of the prefix. An
-/// empty prefix selects everything, for which etcd's key is `\0`.
+/// Returns the Range of a list: from the continue key, if there is one, to the end of the prefix.
+/// An empty prefix selects everything, for which etcd's key is `\0`.
 pub fn list(prefix: &[u8], options: ListOptions) -> RangeRequest {
     RangeRequest {
         key: match options.continue_key {

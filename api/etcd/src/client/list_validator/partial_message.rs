@@ -8,8 +8,8 @@ const MAX_RESERVE: usize = 4 << 20;
 pub enum Progress {
     /// It was whole and this long, bytes.
     Consumed(usize),
-    /// It is not whole: it must be read again with at least this many bytes, which is more than were
-    /// passed and no more than the unit has.
+    /// It is not whole: it must be read again with at least this many bytes, which is more than
+    /// were passed and no more than the unit has.
     NeedMore(usize),
 }
 

@@ -1,4 +1,5 @@
-//! Both implementations against the h2 crate's server with narrow limits, and against a scripted peer.
+//! Both implementations against the h2 crate's server with narrow limits, and against a scripted
+//! peer.
 
 use std::time::Duration;
 
@@ -374,7 +375,8 @@ async fn a_peer_that_floods_and_does_not_read_is_disconnected() {
     for (flood, expected) in [(frame(6, 0, 0, &[9; 8]), "ping"), (settings, "settings")] {
         let (listener, config) = listen().await;
         let peer = tokio::spawn(async move {
-            // Ends when the client does: it reads nothing, and the client stops reading once it has left.
+            // Ends when the client does: it reads nothing, and the client stops reading once it has
+            // left.
             let mut socket = asked(listener).await;
             let many = flood.repeat(1_000);
             while socket.write_all(&many).await.is_ok() {}

@@ -1,7 +1,7 @@
 //! The connection: handshake, reading, writing and how it ends. [`receive`] handles its frames.
 //!
-//! Requests are written straight into one output buffer and responses read from one input buffer, so
-//! whatever is ready together costs one system call. Flow control is kept in both directions.
+//! Requests are written straight into one output buffer and responses read from one input buffer,
+//! so whatever is ready together costs one system call. Flow control is kept in both directions.
 
 use std::io;
 use std::pin::Pin;
@@ -70,8 +70,8 @@ impl std::fmt::Debug for MinConnection {
 }
 
 impl MinConnection {
-    /// Connects and waits for the peer's SETTINGS. The inner error says why this implementation cannot
-    /// speak to a peer that accepted the connection.
+    /// Connects and waits for the peer's SETTINGS. The inner error says why this implementation
+    /// cannot speak to a peer that accepted the connection.
     pub(in crate::client::pipelined) async fn connect(
         config: &ClientConfig,
         token: Option<&HeaderValue>,
@@ -208,7 +208,8 @@ impl MinConnection {
             });
             taken?;
             if completed {
-                // Window updates and PING replies leave with the next requests, or with the next poll.
+                // Window updates and PING replies leave with the next requests, or with the next
+                // poll.
                 return Poll::Ready(Ok(()));
             }
         }
@@ -231,8 +232,8 @@ impl MinConnection {
         }
     }
 
-    /// Reads once, after moving unparsed bytes to the front of the buffer, which makes room for a whole
-    /// frame.
+    /// Reads once, after moving unparsed bytes to the front of the buffer, which makes room for a
+    /// whole frame.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         if self.parsed > 0 {
             self.input.copy_within(self.parsed..self.filled, 0);

@@ -232,8 +232,8 @@ impl SendState {
     /// Applies the peer's settings and acknowledges them.
     ///
     /// # Errors
-    /// [`Ended::Unsupported`] for settings that HTTP/2 forbids or that this client does not support,
-    /// [`Ended::Flooded`].
+    /// [`Ended::Unsupported`] for settings that HTTP/2 forbids or that this client does not
+    /// support, [`Ended::Flooded`].
     pub(super) fn settings(&mut self, payload: &[u8]) -> Result<(), Ended> {
         self.apply(payload)
             .map_err(|what| Ended::Unsupported(what.into()))?;

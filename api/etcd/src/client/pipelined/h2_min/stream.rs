@@ -18,8 +18,8 @@ pub(super) struct Call {
     pub(super) head: bool,
 }
 
-/// The open calls. Stream ids of a client rise by two and calls end in about the order in which they
-/// began, so this is a queue with gaps.
+/// The open calls. Stream ids of a client rise by two and calls end in about the order in which
+/// they began, so this is a queue with gaps.
 #[derive(Debug)]
 pub(super) struct Streams {
     calls: VecDeque<Option<Call>>,

@@ -5,7 +5,7 @@
 
 use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::envelope;
-use kube_api::protobuf::{Fields, Wire, bytes_field_len, find_bytes, get_varint, put_bytes};
+use kube_api::protobuf::{Fields, WireValue, bytes_field_len, find_bytes, get_varint, put_bytes};
 
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
@@ -177,15 +177,15 @@ impl ProtobufWalker {
             last = field.number;
             match (field.number, field.wire) {
                 // selfLink, empty since Kubernetes 1.20.
-                (1, Wire::Bytes([])) => {}
-                (2, Wire::Bytes(version)) => {
+                (1, WireValue::Bytes([])) => {}
+                (2, WireValue::Bytes(version)) => {
                     let version = text(version)?.parse();
                     let bad = |_| not_a_list("its resourceVersion is not a number");
                     self.page.revision = version.map_err(bad)?;
                 }
-                (3, Wire::Bytes(token)) => self.page.continue_token = text(token)?.to_owned(),
-                (4, Wire::Varint(remaining)) => self.page.remaining = Some(remaining),
-                (5, Wire::Bytes(info)) => {
+                (3, WireValue::Bytes(token)) => self.page.continue_token = text(token)?.to_owned(),
+                (4, WireValue::Varint(remaining)) => self.page.remaining = Some(remaining),
+                (5, WireValue::Bytes(info)) => {
                     let selector = find_bytes(info, 1).map_err(|e| bad(&e))?;
                     let selector = selector.unwrap_or_default();
                     if bytes_field_len(1, selector.len()) != info.len() {

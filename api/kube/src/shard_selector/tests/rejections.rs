@@ -1,14 +1,14 @@
-//! Every way to be refused has its text, which clients show to people.
+//! Each error has an apiserver's text, which clients show to users.
 
 use super::*;
 
 #[test]
-fn every_refusal_has_its_text() {
+fn every_error_has_its_text() {
     let good = uid(ZERO, HALF);
     let namespace = of("object.metadata.namespace", ZERO, HALF);
     for blank in ["", " ", "\t\r\n"] {
         assert_eq!(
-            refusal(blank),
+            error_of(blank),
             "empty shard selector is not allowed; omit the parameter for unfiltered lists"
         );
     }
@@ -34,7 +34,7 @@ fn every_refusal_has_its_text() {
     for (text, function) in functions {
         let expected =
             format!("unsupported function \"{function}\"; only shardRange() and || are allowed");
-        assert_eq!(refusal(&text), expected, "{text}");
+        assert_eq!(error_of(&text), expected, "{text}");
     }
     for (text, kind) in [
         ("object", 3),
@@ -52,11 +52,11 @@ fn every_refusal_has_its_text() {
     ] {
         let expected =
             format!("unexpected expression kind {kind}; expected shardRange() call or || operator");
-        assert_eq!(refusal(text), expected, "{text}");
+        assert_eq!(error_of(text), expected, "{text}");
     }
     for (arguments, count) in [("", 0), ("object.metadata.uid", 1), ("1, 2, 3, 4", 4)] {
         assert_eq!(
-            refusal(&format!("shardRange({arguments})")),
+            error_of(&format!("shardRange({arguments})")),
             format!("shardRange() requires exactly 3 arguments, got {count}")
         );
     }
@@ -66,7 +66,7 @@ fn every_refusal_has_its_text() {
         ("[object]", 4),
     ] {
         assert_eq!(
-            refusal(&of(field, ZERO, HALF)),
+            error_of(&of(field, ZERO, HALF)),
             format!(
                 "shardRange() first argument: expected field path (e.g. object.metadata.uid), got expression kind {kind}"
             )
@@ -79,19 +79,19 @@ fn every_refusal_has_its_text() {
         ".object.metadata.uid",
     ] {
         assert_eq!(
-            refusal(&of(path, ZERO, HALF)),
+            error_of(&of(path, ZERO, HALF)),
             format!(
                 "unsupported field path \"{path}\"; supported: object.metadata.uid, object.metadata.namespace"
             )
         );
     }
     assert_eq!(
-        refusal(&format!("{good} || {good} || {namespace}")),
+        error_of(&format!("{good} || {good} || {namespace}")),
         "all shard ranges must use the same field, got \"object.metadata.uid\" and \"object.metadata.namespace\""
     );
     for (start, end) in [(HALF, HALF), (HALF, ZERO), (WHOLE, WHOLE), (WHOLE, HALF)] {
         assert_eq!(
-            refusal(&uid(start, end)),
+            error_of(&uid(start, end)),
             format!("shard range start {start} must be less than end {end}")
         );
     }
@@ -160,17 +160,17 @@ fn every_bad_bound_has_its_text() {
         ),
     ] {
         assert_eq!(
-            refusal(&literal(written)),
+            error_of(&literal(written)),
             format!("hexStart{why}"),
             "{written}"
         );
         let as_end = literal(&format!("'{ZERO}', {written}")).replace(&format!(", '{WHOLE}'"), "");
-        assert_eq!(refusal(&as_end), format!("hexEnd{why}"), "{written}");
+        assert_eq!(error_of(&as_end), format!("hexEnd{why}"), "{written}");
     }
 }
 
 #[test]
-fn what_is_no_expression_is_a_syntax_error() {
+fn a_text_that_is_not_an_expression_is_a_syntax_error() {
     let good = uid(ZERO, HALF);
     for (text, word) in [
         (format!("{good} ||"), "<EOF>"),
@@ -191,7 +191,7 @@ fn what_is_no_expression_is_a_syntax_error() {
         ("a.".to_owned(), "<EOF>"),
         ("a ? b".to_owned(), "<EOF>"),
     ] {
-        let said = refusal(&text);
+        let said = error_of(&text);
         assert!(
             said.starts_with("CEL parse error: Syntax error: "),
             "{said}"
@@ -203,16 +203,16 @@ fn what_is_no_expression_is_a_syntax_error() {
         ("9223372036854775808", "invalid int literal"),
         ("18446744073709551616u", "invalid uint literal"),
     ] {
-        assert_eq!(refusal(text), format!("CEL parse error: {said}"));
+        assert_eq!(error_of(text), format!("CEL parse error: {said}"));
     }
     let nested = |depth| format!("{}{good}{}", "(".repeat(depth), ")".repeat(depth));
     assert!(ShardSelector::parse(&nested(200)).is_ok());
     assert_eq!(
-        refusal(&"é".repeat(100_001)),
+        error_of(&"é".repeat(100_001)),
         "CEL parse error: expression code point size exceeds limit: size: 100001, limit 100000"
     );
     for deep in ["(", "[", "{", "!(", "f(", "a[", "1+2*(", "a?b:("] {
-        let said = refusal(&deep.repeat(10_000));
+        let said = error_of(&deep.repeat(10_000));
         let limit = "CEL parse error: expression recursion limit exceeded: 250";
         let ended = "CEL parse error: Syntax error: mismatched input";
         assert!(said == limit || said.starts_with(ended), "{deep}: {said}");

@@ -1,14 +1,15 @@
-//! Custom resources: stored as JSON, and held in memory as a message whose field 1 is `ObjectMeta` like any
-//! built-in kind's, so that names, versions, labels, tables and partial metadata are read in one way.
+//! Custom resources: stored as JSON, and kept in memory as a message whose field 1 is `ObjectMeta`
+//! as in built-in kinds, so that names, versions, labels, tables and partial metadata are read in
+//! the same way.
 //!
 //! ```text
 //! message Custom {
-//!   ObjectMeta metadata = 1;  // with resourceVersion, as [`crate::ListItem`] puts it in
-//!   string before = 2;        // the object's compact JSON up to the text of metadata.resourceVersion
-//!   string after = 3;         // and behind it
+//!   ObjectMeta metadata = 1;  // with resourceVersion, which [`crate::ListItem`] inserts
+//!   string before = 2;        // the object's compact JSON before the text of metadata.resourceVersion
+//!   string after = 3;         // and after it
 //! }
 //! ```
-//! The version is thus in one place, and showing the object as JSON is three copies.
+//! So the version is in one place, and writing the object as JSON is three copies.
 
 use serde_json::{Map, Number, Value};
 
@@ -22,29 +23,33 @@ const METADATA: u32 = 1;
 const BEFORE: u32 = 2;
 const AFTER: u32 = 3;
 
-/// Stored text that is no custom object.
+/// A stored text that is not a custom resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CustomError {
-    /// It is no JSON object.
-    #[error("no JSON object: {0}")]
+pub enum CustomResourceError {
+    /// It is not a JSON object.
+    #[error("not a JSON object: {0}")]
     Json(String),
-    /// Its metadata is no `ObjectMeta`.
+    /// Its metadata is not an `ObjectMeta`.
     #[error("metadata: {0}")]
     Metadata(#[from] FromJsonError),
 }
 
-/// Reads a stored custom object. Metadata that an apiserver does not know is dropped, as it drops it.
-/// Costs a parse of the whole text.
+/// Decodes a stored custom resource. Unknown metadata is dropped, as by an apiserver. Costs a parse
+/// of the whole text.
 ///
 /// # Errors
-/// See [`CustomError`].
-pub fn custom_from_json(stored: &[u8]) -> Result<Vec<u8>, CustomError> {
-    let mut object: Map<String, Value> =
-        serde_json::from_slice(stored).map_err(|error| CustomError::Json(error.to_string()))?;
+/// See [`CustomResourceError`].
+pub fn custom_resource_from_json(stored: &[u8]) -> Result<Vec<u8>, CustomResourceError> {
+    let mut object: Map<String, Value> = serde_json::from_slice(stored)
+        .map_err(|error| CustomResourceError::Json(error.to_string()))?;
     let mut metadata = match object.remove("metadata") {
         Some(Value::Object(metadata)) => metadata,
         None | Some(Value::Null) => Map::new(),
-        Some(_) => return Err(CustomError::Json("metadata is no object".to_owned())),
+        Some(_) => {
+            return Err(CustomResourceError::Json(
+                "metadata is not an object".to_owned(),
+            ));
+        }
     };
     metadata.retain(|key, _| OBJECT_META.fields().iter().any(|field| field.name() == key));
     metadata.remove("resourceVersion");
@@ -61,19 +66,20 @@ pub fn custom_from_json(stored: &[u8]) -> Result<Vec<u8>, CustomError> {
     Ok(out)
 }
 
-/// Appends the JSON of a custom object, with `kind` and `apiVersion`, which items of its lists have too.
+/// Appends the JSON of a custom resource, with `kind` and `apiVersion`, which items of its lists
+/// also have.
 ///
 /// # Errors
-/// `custom` is not what [`custom_from_json`] made.
-pub fn custom_to_json(custom: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+/// [`Malformed`] when [`custom_resource_from_json`] did not make `custom`.
+pub fn custom_resource_to_json(custom: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     out.extend_from_slice(find_bytes(custom, BEFORE)?.unwrap_or_default());
     out.extend_from_slice(Metadata::read(custom)?.resource_version);
     out.extend_from_slice(find_bytes(custom, AFTER)?.unwrap_or_default());
     Ok(())
 }
 
-/// The members of an object whose keys come before `key`, each with a comma behind it, and those whose keys
-/// come after, each with a comma before it.
+/// Returns the members of an object whose keys sort before `key`, each followed by a comma, and the
+/// other ones, each preceded by a comma.
 fn members_around(key: &str, object: Map<String, Value>) -> (String, String) {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for (name, value) in in_order(&object) {
@@ -89,7 +95,7 @@ fn members_around(key: &str, object: Map<String, Value>) -> (String, String) {
     (text(before), text(after))
 }
 
-/// Members in the order of their keys, as Go writes maps, whatever order `serde_json` was built to keep.
+/// Returns the members sorted by key, as Go writes maps, independent of `serde_json`'s features.
 fn in_order(object: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut members: Vec<_> = object.iter().collect();
     members.sort_by_key(|(name, _)| *name);
@@ -102,7 +108,7 @@ fn put_member(name: &str, value: &Value, out: &mut Vec<u8>) {
     put_value(value, out);
 }
 
-/// Compact JSON as Go writes it: `<`, `>` and `&` are escaped too.
+/// Appends compact JSON as Go writes it, with `<`, `>` and `&` escaped.
 fn put_value(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(object) => {
@@ -131,8 +137,8 @@ fn put_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A number as Go writes what it has read: integers of 64 bits as they are, others as floats, which have no
-/// point where they need none and an exponent only when they are very large or small.
+/// Returns a number as Go writes it after decoding: 64-bit integers unchanged, others as floats
+/// without a superfluous point, and with an exponent only when very large or small.
 fn go_number(number: &Number) -> String {
     let Some(value) = number.as_f64().filter(|_| !number.is_i64()) else {
         return number.to_string();
@@ -155,10 +161,10 @@ mod tests {
     use crate::{item_object, list_item};
 
     #[test]
-    fn the_version_is_put_in_wherever_the_object_is_shown() {
+    fn the_version_is_inserted_in_both_forms() {
         let stored = br#"{"kind":"Widget","apiVersion":"bench.example.com/v1","spec":{"b":"<\u2028>","a":[{"d":0,"c":null}]},
             "metadata":{"name":"w","namespace":"a","labels":{"x":"y"},"resourceVersion":"stale","unknown":1}}"#;
-        let custom = custom_from_json(stored).expect("a widget");
+        let custom = custom_resource_from_json(stored).expect("a widget");
         let item = list_item(&custom, "42").expect("a message");
         let custom = item_object(&item);
         let metadata = Metadata::read(custom).expect("well formed");
@@ -167,7 +173,7 @@ mod tests {
             (&b"w"[..], &b"42"[..])
         );
         let mut out = Vec::new();
-        custom_to_json(custom, &mut out).expect("as made");
+        custom_resource_to_json(custom, &mut out).expect("as made");
         assert_eq!(
             String::from_utf8(out).expect("UTF-8"),
             concat!(
@@ -178,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn other_texts_are_rejected() {
         for bad in [
             "",
             "[]",
@@ -186,9 +192,9 @@ mod tests {
             r#"{"metadata":5}"#,
             r#"{"metadata":{"name":5}}"#,
         ] {
-            assert!(custom_from_json(bad.as_bytes()).is_err(), "{bad}");
+            assert!(custom_resource_from_json(bad.as_bytes()).is_err(), "{bad}");
         }
-        assert!(custom_to_json(&[0xff], &mut Vec::new()).is_err());
+        assert!(custom_resource_to_json(&[0xff], &mut Vec::new()).is_err());
     }
     #[test]
     fn numbers_are_written_as_go_writes_them() {

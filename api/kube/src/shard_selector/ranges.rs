@@ -1,14 +1,15 @@
-//! From an expression to ranges.
+//! Finds the ranges in an expression.
 
 use super::syntax::{self, Expression};
 use super::{BoundError, END, ShardKey, ShardRange, ShardSelector, ShardSelectorError};
 
-/// The one function that there is.
+/// The only function.
 const FUNCTION: &str = "shardRange";
 /// Digits of a hash.
 const DIGITS: usize = 16;
 
-pub(super) fn read(text: &str) -> Result<ShardSelector, ShardSelectorError> {
+/// Parses a selector.
+pub(super) fn parse(text: &str) -> Result<ShardSelector, ShardSelectorError> {
     let text = text.trim();
     if text.is_empty() {
         return Err(ShardSelectorError::Empty);
@@ -25,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<ShardSelector, ShardSelectorError> {
     Ok(ShardSelector::from_ranges(key, ranges))
 }
 
-/// Appends the ranges of an expression; there is at least one.
+/// Appends the ranges of an expression, at least one.
 fn collect(
     expression: Expression,
     into: &mut Vec<(ShardKey, ShardRange)>,
@@ -34,7 +35,7 @@ fn collect(
         Expression::Or(operands) => operands
             .into_iter()
             .try_for_each(|operand| collect(operand, into)),
-        // The name alone counts: CEL gives what a method is called on no place among its arguments.
+        // Only the name counts: the receiver of a method is not among CEL's arguments.
         Expression::Call(function, arguments) if function == FUNCTION => {
             into.push(range(arguments)?);
             Ok(())
@@ -61,7 +62,7 @@ fn range(arguments: Vec<Expression>) -> Result<(ShardKey, ShardRange), ShardSele
     Ok((key, range))
 }
 
-/// A bound's value, 2^64 at most, and its text.
+/// Returns a bound's value, at most 2^64, and its text.
 fn bound(
     bound: &'static str,
     expression: Expression,

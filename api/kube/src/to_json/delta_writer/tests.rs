@@ -19,23 +19,23 @@ fn pods(numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
     numbers.into_iter().map(pod).collect()
 }
 
-/// A pod with so many finalizers, which none with another number of them is like.
-fn stranger(finalizers: usize) -> Vec<u8> {
+/// A pod with so many finalizers; pods with another number of them cannot be its neighbours.
+fn unlike_pod(finalizers: usize) -> Vec<u8> {
     let pod = serde_json::json!({"metadata": {"finalizers": vec!["f"; finalizers]}});
     let mut out = Vec::new();
     crate::from_json(&POD, pod.as_object().expect("an object"), &mut out).expect("a pod");
     out
 }
 
-/// The series after these objects, each of which must have the text that it has by itself; or, when it is damaged,
-/// the same error behind the same text.
-fn series(objects: &[Vec<u8>]) -> JsonSeries {
+/// Writes these objects, comparing the text of each with [`to_json`]'s; a malformed object must
+/// give the same error after the same text.
+fn writer_after(objects: &[Vec<u8>]) -> JsonDeltaWriter {
     let head = r#""kind":"Pod","apiVersion":"v1""#;
-    let mut series = JsonSeries::new(&POD, head);
+    let mut writer = JsonDeltaWriter::new(&POD, head);
     let (mut alone, mut together) = (b"alone".to_vec(), b"alone".to_vec());
     for object in objects {
         let result = to_json(&POD, object, head, &mut alone);
-        assert_eq!(series.put(object, &mut together), result);
+        assert_eq!(writer.put(object, &mut together), result);
         let same = together
             .iter()
             .zip(&alone)
@@ -49,46 +49,46 @@ fn series(objects: &[Vec<u8>]) -> JsonSeries {
         alone.truncate(5);
         together.truncate(5);
     }
-    series
+    writer
 }
 
-/// The object that others are compared with.
-fn kept(series: &JsonSeries) -> Option<&[u8]> {
-    series.is_known.then_some(&series.known.wire[..])
+/// Returns the object that others are compared with.
+fn base_of(writer: &JsonDeltaWriter) -> Option<&[u8]> {
+    writer.has_base.then_some(&writer.base.wire[..])
 }
 
 #[test]
-fn pods_of_a_workload_are_written_after_one_of_them() {
+fn pods_of_a_workload_share_a_base() {
     let pods = pods(0..50);
-    let series = series(&pods);
-    assert!(kept(&series) == Some(&pods[1]) && series.helped);
+    let writer = writer_after(&pods);
+    assert!(base_of(&writer) == Some(&pods[1]) && writer.was_used);
 }
 
 #[test]
-fn pods_of_many_workloads_are_shown_as_each_by_itself() {
+fn pods_of_many_workloads_equal_to_json() {
     let pods = pods((0..150_000).step_by(997));
-    let series = series(&pods);
-    assert!(series.helped);
+    let writer = writer_after(&pods);
+    assert!(writer.was_used);
 }
 
 #[test]
-fn strangers_are_passed_over_until_neighbours_are_alike_again() {
-    let strangers: Vec<_> = (200..400).map(stranger).collect();
-    let alone = series(&strangers);
-    assert!(alone.in_vain > IN_VAIN && alone.pass > 0);
+fn comparing_resumes_when_neighbours_are_alike_again() {
+    let unlike_pods: Vec<_> = (200..400).map(unlike_pod).collect();
+    let alone = writer_after(&unlike_pods);
+    assert!(alone.unused_bases > MAX_UNUSED_BASES && alone.skip > 0);
     let pods = pods(0..100);
-    let mixed = [strangers, pods].concat();
-    assert!(series(&mixed).helped);
+    let mixed = [unlike_pods, pods].concat();
+    assert!(writer_after(&mixed).was_used);
 }
 
 #[test]
-fn a_long_object_is_not_kept() {
-    let mut pod = stranger(1);
-    put_bytes(&mut pod, 1000, &[0; LONGEST_BYTES]);
-    assert!(kept(&series(&[pod.clone(), pod.clone(), pod])).is_none());
+fn a_long_object_is_no_base() {
+    let mut pod = unlike_pod(1);
+    put_bytes(&mut pod, 1000, &[0; MAX_OBJECT_BYTES]);
+    assert!(base_of(&writer_after(&[pod.clone(), pod.clone(), pod])).is_none());
 }
 
-/// A pod with these labels, the keys that are empty not written.
+/// A pod with these labels; empty keys are not written.
 fn labelled(labels: &[(&str, &str)]) -> Vec<u8> {
     let mut metadata = Vec::new();
     put_bytes(&mut metadata, 1, b"name");
@@ -106,43 +106,43 @@ fn labelled(labels: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn another_key_is_never_written_in_the_place_of_one() {
+fn a_label_with_another_key_is_not_patched() {
     let keys = ["", "", "", "a", "a", "b", "", "b", "b", "b"];
     let objects = keys.iter().enumerate().map(|(i, key)| {
         let value = ["one", "two", "three"][i % 3];
         labelled(&[(key, value), ("c", value), ("d", "same")])
     });
-    series(&objects.collect::<Vec<_>>());
+    writer_after(&objects.collect::<Vec<_>>());
 }
 
 #[test]
-fn neighbours_take_the_course_of_those_before_them() {
+fn neighbours_differ_where_predicted() {
     let pods = pods(0..100);
-    let mut series = series(&pods[..20]);
+    let mut writer = writer_after(&pods[..20]);
     let mut out = Vec::new();
-    // What of the way was not known yet is known soon.
+    // Places that were not predicted are soon recorded.
     let followed = pods[20..].iter().filter(|pod| {
-        let known = follows(&mut series, pod);
-        series.put(pod, &mut out).expect("a pod");
+        let known = is_predicted(&mut writer, pod);
+        writer.put(pod, &mut out).expect("a pod");
         known
     });
     assert!(followed.count() > 70);
 }
 
-/// What is done to a field.
+/// An edit of a field.
 #[derive(Debug, Clone, Copy)]
 enum Edit {
     Remove,
     Repeat,
-    /// Put before what precedes it.
+    /// Moved before the field that precedes it.
     Advance,
-    /// Its value made longer, or greater.
+    /// With a longer, or greater, value.
     Lengthen,
-    /// Its value made empty, or zero.
+    /// With an empty value, or zero.
     Empty,
-    /// A field that the schema does not know put before it.
+    /// With a field before it that the schema does not have.
     Precede,
-    /// Given another number.
+    /// With another number.
     Renumber,
 }
 
@@ -156,7 +156,8 @@ const EDITS: [Edit; 7] = [
     Edit::Renumber,
 ];
 
-/// The message with something done to one of its fields, or one of those in them: `left` fields are passed over.
+/// Returns the message with one of its fields, nested ones included, edited: the one after `left`
+/// others.
 fn edited(
     message: Option<&Message>,
     bytes: &[u8],
@@ -166,7 +167,7 @@ fn edited(
     let mut out = Vec::new();
     let mut last = 0;
     for field in Fields::new(bytes) {
-        // An edit before this one may have made a message of what is none.
+        // An earlier edit may have produced a malformed message.
         let Ok(field) = field else {
             return bytes.to_vec();
         };
@@ -179,28 +180,28 @@ fn edited(
         let start = out.len();
         let whole = &bytes[field.start..field.end];
         let value = match (kind, field.wire) {
-            (Some(Kind::Object(inner)), Wire::Bytes(value)) if !here => {
-                Wire::Bytes(&edited(Some(inner), value, left, edit))
+            (Some(Kind::Object(inner)), WireValue::Bytes(value)) if !here => {
+                WireValue::Bytes(&edited(Some(inner), value, left, edit))
             }
             _ => field.wire,
         };
         match (here.then_some(edit), value) {
-            (None, Wire::Bytes(value)) => put_bytes(&mut out, field.number, value),
+            (None, WireValue::Bytes(value)) => put_bytes(&mut out, field.number, value),
             (None, _) => out.extend_from_slice(whole),
             (Some(Edit::Remove), _) => {}
             (Some(Edit::Repeat), _) => out.extend_from_slice(&[whole, whole].concat()),
             (Some(Edit::Advance), _) => drop(out.splice(last..last, whole.iter().copied())),
-            (Some(Edit::Lengthen), Wire::Bytes(value)) => {
+            (Some(Edit::Lengthen), WireValue::Bytes(value)) => {
                 put_bytes(&mut out, field.number, &[value, b"x"].concat());
             }
-            (Some(Edit::Empty), Wire::Bytes(_)) => put_bytes(&mut out, field.number, b""),
+            (Some(Edit::Empty), WireValue::Bytes(_)) => put_bytes(&mut out, field.number, b""),
             (Some(Edit::Lengthen), _) => put_int(&mut out, field.number, 1 << 40),
             (Some(Edit::Empty), _) => put_int(&mut out, field.number, 0),
             (Some(Edit::Precede), _) => {
                 put_int(&mut out, 900, 1);
                 out.extend_from_slice(whole);
             }
-            (Some(Edit::Renumber), Wire::Bytes(value)) => {
+            (Some(Edit::Renumber), WireValue::Bytes(value)) => {
                 put_bytes(&mut out, field.number + 1, value);
             }
             (Some(Edit::Renumber), _) => put_int(&mut out, field.number + 1, 1),
@@ -213,10 +214,11 @@ fn edited(
 /// The first pods.
 static PODS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| pods(0..12));
 
-/// Fields of a pod, those in its messages among them.
+/// Number of fields of a pod, nested ones included.
 const FIELDS: usize = 400;
 
-/// These behind pods of one workload, and three such before each next one: so each is first compared with a way that is known.
+/// Puts pods of one workload before each of these objects, so that each is first compared by the
+/// prediction.
 fn between_neighbours(objects: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
     let pods = |n| PODS.iter().cycle().take(n).cloned();
     let mut all: Vec<_> = pods(8).collect();
@@ -227,38 +229,38 @@ fn between_neighbours(objects: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
     all
 }
 
-/// Whether the series knows a way that leads through the object.
-fn follows(series: &mut JsonSeries, object: &[u8]) -> bool {
-    let known = &mut series.known;
-    known.course.follow(&known.wire, object, &mut known.patches)
+/// Returns whether the predicted differences hold for the object.
+fn is_predicted(writer: &mut JsonDeltaWriter, object: &[u8]) -> bool {
+    let base = &mut writer.base;
+    base.prediction.apply(&base.wire, object, &mut base.patches)
 }
 
 #[test]
-fn a_way_is_known_where_damage_and_edits_are_tried() {
-    let mut series = series(&between_neighbours(std::iter::empty()));
-    assert!(PODS.iter().all(|pod| follows(&mut series, pod)));
+fn the_edited_pods_have_a_prediction() {
+    let mut writer = writer_after(&between_neighbours(std::iter::empty()));
+    assert!(PODS.iter().all(|pod| is_predicted(&mut writer, pod)));
 }
 
 #[test]
-fn what_stands_behind_the_last_field_is_not_passed_over() {
+fn a_field_after_the_last_predicted_one_is_written() {
     let mut failed = Vec::new();
     put_bytes(&mut failed, 1, b"Failed");
     let mut pod = PODS[5].clone();
     put_bytes(&mut pod, 3, &failed);
-    series(&between_neighbours(std::iter::once(pod)));
+    writer_after(&between_neighbours(std::iter::once(pod)));
 }
 
 #[test]
-fn every_edit_of_every_field_is_shown_as_that_object_by_itself() {
+fn any_edit_of_any_field_equals_to_json() {
     for edit in EDITS {
         let edited = (0..FIELDS).map(|at| edited(Some(&POD), &PODS[5], &mut Some(at), edit));
-        series(&between_neighbours(edited));
+        writer_after(&between_neighbours(edited));
     }
 }
 
 proptest! {
     #[test]
-    fn neighbours_that_differ_anywhere_are_shown_as_each_by_itself(
+    fn neighbours_that_differ_anywhere_equal_to_json(
         edits in prop::collection::vec((0..PODS.len(), prop::collection::vec((0..FIELDS, select(&EDITS[..])), 0..4)), 3..8),
     ) {
         let edited = edits.iter().map(|(pod, edits)| {
@@ -266,11 +268,11 @@ proptest! {
                 edited(Some(&POD), &pod, &mut Some(*at), *edit)
             })
         });
-        series(&between_neighbours(edited));
+        writer_after(&between_neighbours(edited));
     }
 
     #[test]
-    fn damaged_neighbours_are_refused_or_shown_as_each_by_itself(
+    fn malformed_neighbours_equal_to_json(
         damage in prop::collection::vec((any::<Index>(), any::<u8>(), any::<bool>(), any::<Index>()), 3..8),
     ) {
         let damaged = damage.into_iter().zip(PODS[3..].iter().cloned()).map(|((at, byte, cut, end), mut pod)| {
@@ -281,6 +283,6 @@ proptest! {
             }
             pod
         });
-        series(&between_neighbours(damaged));
+        writer_after(&between_neighbours(damaged));
     }
 }
