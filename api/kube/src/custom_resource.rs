@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! message Custom {
-//!   ObjectMeta metadata = 1;  // with resourceVersion, which [`crate::ListItem`] inserts
-//!   string before = 2;        // the object's compact JSON before the text of metadata.resourceVersion
+//!   ObjectMeta metadata = 1;  // with resourceVersion, inserted by [`crate::ListItem`]
+//!   string before = 2;        // compact JSON before the text of metadata.resourceVersion
 //!   string after = 3;         // and after it
 //! }
 //! ```

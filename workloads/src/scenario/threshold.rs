@@ -1,40 +1,40 @@
-//! Bars: what a figure should come to, as data, so that every run prints how far it is from there.
+//! Thresholds: limits of figures, so that every run reports whether it keeps them.
 //!
-//! A bar is a statement about a machine. It is shown, with the same figure of every other target beside it; it never turns
-//! an exit code.
+//! A limit may hold for one machine only. Reports show it with the same figure of every other
+//! target; it does not change the exit code.
 
 use serde::{Deserialize, Serialize};
 
 use super::{RowSpec, Scenario};
-use crate::nearest::nearest;
+use crate::did_you_mean::did_you_mean;
 use crate::strategy::Tier;
 
-/// Figures that only rows with a yardstick have.
-const YARDSTICK: &str = "yardstick.";
-/// Figures of lists that nobody checks, which only rows without a pace have.
-const NULL_SINK: &str = "null_sink_ms.";
+/// Prefix of figures that only rows with `yardstick` have.
+const BASELINE_PREFIX: &str = "yardstick.";
+/// Prefix of figures of unchecked lists, which only rows without a rate have.
+const UNCHECKED_PREFIX: &str = "null_sink_ms.";
 
-/// A figure of a row and the limit that it is held against.
+/// A figure of a row and its limit: a `[[bar]]` of a scenario file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BarSpec {
-    /// What is promised, in a few words.
+pub struct ThresholdSpec {
+    /// The promise in a few words.
     pub name: String,
-    /// Data set; may be left out where the scenario has one.
+    /// Data set; optional if the scenario has only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_set: Option<String>,
     /// Row, as `etcd/stream` or `etcd/stream/5-clients`: tier and [`super::RowSpec::name`].
     pub row: String,
-    /// Path of the figure in a case of `report.json`, as `latency_ms.p50` or `server.peak_above_idle`; below `yardstick` where
-    /// the row has one.
+    /// Path of the figure in a case of `report.json`, as `latency_ms.p50` or
+    /// `server.peak_above_idle`; below `yardstick` for a row with a baseline.
     pub metric: String,
-    /// Upper limit: in the figure's own unit, or a factor where `of_row`, `of_data_set` or `of_target` is given.
+    /// Upper limit: in the figure's unit, or a factor with `of_row`, `of_data_set` or `of_target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
     /// Lower limit, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// Where the limit was published, when it is somebody else's figure rather than a promise of ours.
+    /// Where the limit was published, if it is a third party's figure instead of a promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The limit is a factor of the same figure of this row, in the same run.
@@ -43,13 +43,14 @@ pub struct BarSpec {
     /// The limit is a factor of the same figure on this data set, in the same run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_data_set: Option<String>,
-    /// The limit is a factor of the same figure of the first target whose name begins so, as `etcd`.
+    /// The limit is a factor of the same figure of the first target whose name has this prefix, as
+    /// `etcd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_target: Option<String>,
 }
 
-impl BarSpec {
-    /// The data set of a checked bar.
+impl ThresholdSpec {
+    /// Returns the data set of a checked threshold.
     #[must_use]
     pub fn data_set<'a>(&'a self, scenario: &'a Scenario) -> &'a str {
         self.data_set
@@ -57,19 +58,21 @@ impl BarSpec {
             .unwrap_or(&scenario.data_sets[0].name)
     }
 
-    /// True when the limit holds for any number of objects: of the same list from another server. What two ways to list are to
-    /// each other, or a list to its bytes, depends on how much there is.
+    /// Returns whether the limit holds for any number of objects: only one relative to the same
+    /// list from another target does. Ratios of two strategies, or of a list and its baseline,
+    /// depend on the number.
     pub(super) fn is_of_any_size(&self) -> bool {
         self.of_target.is_some()
     }
 
-    /// True when the limit is a factor of another figure.
+    /// Returns whether the limit is a factor of another figure.
     #[must_use]
     pub fn has_basis(&self) -> bool {
         self.of_row.is_some() || self.of_data_set.is_some() || self.of_target.is_some()
     }
 
-    /// Whether what it names is in the scenario. Whether the metric exists is for whoever writes `report.json` to say.
+    /// Checks that the scenario has what it names. The crate that writes `report.json` checks the
+    /// metric.
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         let refuse = |what: String| Err(format!("bar `{}`: {what}", self.name));
         match (self.at_most, self.at_least) {
@@ -100,7 +103,7 @@ impl BarSpec {
             let Some((_, row)) = scenario.rows.all().find(|&row| named(row) == *name) else {
                 let rows: Vec<String> = scenario.rows.all().map(named).collect();
                 let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-                let hint = nearest(name, &rows).unwrap_or_default();
+                let hint = did_you_mean(name, &rows).unwrap_or_default();
                 return refuse(format!("there is no row `{name}`, did you mean `{hint}`?"));
             };
             if let Some(lacks) = self.lacks(row) {
@@ -110,13 +113,13 @@ impl BarSpec {
         Ok(())
     }
 
-    /// Why a row can have no figure of this name: a bar that asks for it would never be decided.
+    /// Returns why a row cannot have this figure; its threshold would never be decided.
     fn lacks(&self, row: &RowSpec) -> Option<&'static str> {
-        if self.metric.starts_with(YARDSTICK) && row.yardstick.is_none() {
+        if self.metric.starts_with(BASELINE_PREFIX) && row.yardstick.is_none() {
             return Some("has no `yardstick`");
         }
         let is_paced = row.every.is_some() || row.read_per_s.is_some();
-        (self.metric.starts_with(NULL_SINK) && is_paced)
+        (self.metric.starts_with(UNCHECKED_PREFIX) && is_paced)
             .then_some("has a pace, and so no `null_sink_ms`: take `latency_ms`")
     }
 }
