@@ -66,7 +66,7 @@ impl Lease for LeaseService {
         let node = self.0.clone();
         let answers = request.into_inner().map(move |request| match request {
             Ok(request) => Ok(keep_alive(&node, request.id)),
-            Err(status) => Err(grpc::as_grpc_go_says(status)),
+            Err(status) => Err(grpc::into_grpc_go_status(status)),
         });
         Ok(Response::new(Box::pin(answers)))
     }

@@ -58,7 +58,7 @@ async fn off_thread<T: Send + 'static>(
     node: &Node,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
-    let scan = node.admission.scan().await;
+    let scan = node.admission.admit_scan().await;
     let working = tokio::task::spawn_blocking(move || {
         let _until_done = scan;
         work()

@@ -131,7 +131,7 @@ impl ChunkSource {
                 break;
             };
             let len = self.shown.wire_len(next);
-            if keys > 0 && bytes + len > self.sizing.most_bytes() {
+            if keys > 0 && bytes + len > self.sizing.process_limit_bytes() {
                 cut = true;
                 break;
             }
@@ -220,13 +220,13 @@ impl ChunkSizing {
     }
 
     /// Bytes at which a chunk is cut.
-    fn most_bytes(&self) -> usize {
+    fn process_limit_bytes(&self) -> usize {
         self.target_bytes.saturating_mul(2)
     }
 
     /// Learns from a chunk of `bytes` (keys and header, encoded) that was `cut` or not.
     fn adapt(&mut self, bytes: usize, cut: bool) {
-        if cut || bytes > self.most_bytes() {
+        if cut || bytes > self.process_limit_bytes() {
             self.keys = (self.keys / 2).max(1);
         } else if bytes < self.target_bytes / 2 {
             self.keys = self.keys.saturating_mul(2);
@@ -244,7 +244,7 @@ mod tests {
         let mut left = keys;
         let mut out = Vec::new();
         while left > 0 {
-            let by_bytes = (sizing.most_bytes() / object_bytes).max(1) as u64;
+            let by_bytes = (sizing.process_limit_bytes() / object_bytes).max(1) as u64;
             let wanted = sizing.keys.min(left);
             let chunk = wanted.min(by_bytes);
             out.push(chunk);

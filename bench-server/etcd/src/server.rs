@@ -10,7 +10,9 @@ use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
 use etcd_api::proto::health::health_server::HealthServer;
 use listen::flags::CommonFlags;
 use listen::tasks::{TaskEnded, Tasks};
-use listen::{Bound, Door, LimitCollector, Limits, ListenError, ServerTls, Workers};
+use listen::{
+    BoundListener, ConnectionClass, LimitCollector, Limits, ListenError, ServerTls, Workers,
+};
 use memory::metrics;
 use store::Store;
 use tonic::service::Routes;
@@ -98,12 +100,17 @@ impl EtcdTier {
         }
         for listener in bound {
             let name = format!("the listener on {}", listener.url);
-            let accepting = listener.accept(workers.clone(), service.clone(), Door::Clients);
+            let accepting =
+                listener.accept(workers.clone(), service.clone(), ConnectionClass::Clients);
             tasks.spawn(name, accepting);
         }
         for listener in metrics_bound {
             let name = format!("the listener on {}", listener.url);
-            let accepting = listener.accept(workers.clone(), service.plain_only(), Door::Metrics);
+            let accepting = listener.accept(
+                workers.clone(),
+                service.plain_only(),
+                ConnectionClass::Metrics,
+            );
             tasks.spawn(name, accepting);
         }
         Ok(Self { urls, node, tasks })
@@ -115,10 +122,13 @@ impl EtcdTier {
     }
 }
 
-async fn bind_all(urls: &[String], tls: &Arc<ServerTls>) -> Result<Vec<Bound>, ListenError> {
+async fn bind_all(
+    urls: &[String],
+    tls: &Arc<ServerTls>,
+) -> Result<Vec<BoundListener>, ListenError> {
     let mut bound = Vec::with_capacity(urls.len());
     for url in urls {
-        bound.push(Bound::bind(url, tls).await?);
+        bound.push(BoundListener::bind(url, tls).await?);
     }
     Ok(bound)
 }

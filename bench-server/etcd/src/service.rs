@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
-use wire::first_byte_metric::FirstWrites;
+use wire::first_byte_metric::FirstByteMetric;
 use wire::grpc::{self, error_response};
 
 use super::busy::too_many_requests;
@@ -98,7 +98,7 @@ struct Shared {
     node: Arc<Node>,
     routes: Routes,
     registry: Arc<Registry>,
-    first_writes: FirstWrites,
+    first_writes: FirstByteMetric,
 }
 
 impl EtcdService {
@@ -110,7 +110,7 @@ impl EtcdService {
             shared: Arc::new(Shared {
                 node,
                 routes,
-                first_writes: FirstWrites::register(&mut registry),
+                first_writes: FirstByteMetric::register(&mut registry),
                 registry: Arc::new(registry),
             }),
             grpc: true,
@@ -174,7 +174,7 @@ impl Handler for EtcdService {
             match dispatch(node, &request) {
                 Ok(Call::Kv(method)) => {
                     let mut response = kv::serve(node, method, request.into_body()).await;
-                    let timed = || first_writes.stopwatch(began);
+                    let timed = || first_writes.start_timer(began);
                     response.body_mut().time_first_write(timed);
                     response
                 }
@@ -235,7 +235,7 @@ async fn routed(mut routes: Routes, request: Request<Incoming>) -> Response<Resp
     // Headers alone are a refusal.
     match Status::from_header_map(response.headers()) {
         Some(status) if status.code() == Code::OutOfRange => {
-            error_response(&grpc::as_grpc_go_says(status))
+            error_response(&grpc::into_grpc_go_status(status))
         }
         _ => response.map(ResponseBody::tonic),
     }

@@ -219,7 +219,7 @@ where
                 Poll::Ready(Some(Err(status))) => {
                     return Poll::Ready(Some(Err(match status.code() {
                         Code::Cancelled => Refusal::WatchCanceled.into(),
-                        _ => grpc::as_grpc_go_says(status),
+                        _ => grpc::into_grpc_go_status(status),
                     })));
                 }
                 Poll::Ready(None) => this.requests = None,

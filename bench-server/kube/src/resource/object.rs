@@ -10,7 +10,7 @@ use kube_api::envelope::{self, EnvelopeError};
 use kube_api::hash::fnv1a_64;
 use kube_api::protobuf::Malformed;
 use kube_api::{ListItem, Metadata, item_object};
-use wire::part::Part;
+use wire::buffer_slice::BufferSlice;
 
 use super::Resource;
 
@@ -173,14 +173,14 @@ impl Object {
     }
 
     /// Returns the object as a field of a list: tag, length, object.
-    pub fn item(&self) -> Part<'_> {
-        Part::new(&self.buffer, self.item_at()..self.buffer.len())
+    pub fn item(&self) -> BufferSlice<'_> {
+        BufferSlice::new(&self.buffer, self.item_at()..self.buffer.len())
     }
 
     /// Returns the encoded object, as the end of the buffer.
-    pub fn encoded_part(&self) -> Part<'_> {
+    pub fn encoded_slice(&self) -> BufferSlice<'_> {
         let start = self.buffer.len() - self.encoded().len();
-        Part::new(&self.buffer, start..self.buffer.len())
+        BufferSlice::new(&self.buffer, start..self.buffer.len())
     }
 
     /// Returns the encoded object: protobuf, or a custom object as [`kube_api::custom`] encodes it.

@@ -84,7 +84,7 @@ impl EventEncoder {
             == (Encoding::Protobuf, ResponseKind::Object)
         {
             let (api_version, kind) = (self.resource.api_version, self.resource.kind);
-            let raw = object.encoded_part();
+            let raw = object.encoded_slice();
             let sealed = envelope::sealed_len(api_version, kind, raw.len());
             put_event_head(out.text(), event_type.as_str(), sealed);
             envelope::put_head(out.text(), api_version, kind, raw.len());

@@ -1,43 +1,43 @@
-//! A part of a buffer that is shared: whoever keeps it clones the buffer's reference count.
+//! Slices of reference-counted buffers.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Borrowed, so that a part that is copied costs no count.
+/// A borrowed slice, which costs no reference count.
 #[derive(Debug, Clone)]
-pub struct Part<'b> {
+pub struct BufferSlice<'b> {
     buffer: &'b Arc<[u8]>,
     range: Range<usize>,
 }
 
-/// A [`Part`] that is kept.
+/// An owned [`BufferSlice`].
 #[derive(Debug, Clone)]
-pub struct SharedPart {
+pub struct SharedSlice {
     buffer: Arc<[u8]>,
     range: Range<usize>,
 }
 
-impl<'b> Part<'b> {
-    /// The bytes of `buffer` in `range`.
+impl<'b> BufferSlice<'b> {
+    /// Returns the slice of `buffer` in `range`.
     ///
     /// # Panics
-    /// When it is read, where `range` is not in `buffer`.
+    /// Reading it panics when `range` is not in `buffer`.
     #[inline]
     pub fn new(buffer: &'b Arc<[u8]>, range: Range<usize>) -> Self {
         Self { buffer, range }
     }
 
-    /// The part for whoever keeps it.
+    /// Returns an owned slice.
     #[inline]
-    pub fn share(&self) -> SharedPart {
-        SharedPart {
+    pub fn share(&self) -> SharedSlice {
+        SharedSlice {
             buffer: self.buffer.clone(),
             range: self.range.clone(),
         }
     }
 }
 
-impl Deref for Part<'_> {
+impl Deref for BufferSlice<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -45,7 +45,7 @@ impl Deref for Part<'_> {
     }
 }
 
-impl AsRef<[u8]> for SharedPart {
+impl AsRef<[u8]> for SharedSlice {
     fn as_ref(&self) -> &[u8] {
         &self.buffer[self.range.clone()]
     }
