@@ -2,7 +2,7 @@
 
 /// Returns the candidate with the smallest edit distance (a transposition counts once); `None`
 /// without candidates.
-pub(crate) fn suggestion<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn did_you_mean<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates
         .iter()
         .copied()

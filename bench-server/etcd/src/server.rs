@@ -1,4 +1,4 @@
-//! Starting and stopping the etcd tier.
+//! Starts and stops the etcd tier.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use super::service::EtcdService;
 use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, background};
 
-/// Why the tier did not start.
+/// Why the tier could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address, a URL or a certificate.
+    /// An invalid address, URL or certificate.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A flag's value.
+    /// An invalid value of a flag.
     #[error("{flag}: {reason}")]
     Flag {
         /// The flag.
@@ -41,7 +41,7 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The system refused a thread.
+    /// The system could not create a thread.
     #[error("cannot start worker threads: {0}")]
     Threads(#[from] std::io::Error),
 }
@@ -49,11 +49,11 @@ pub enum StartError {
 /// A running etcd tier. Dropping it stops accepting and closes every connection.
 #[derive(Debug)]
 pub struct EtcdTier {
-    /// Client URLs with their real ports.
+    /// Client URLs with their actual ports.
     pub urls: Vec<String>,
-    /// The node behind them.
+    /// The node that they serve.
     pub node: Arc<Node>,
-    /// Accept loops and the store's clockwork.
+    /// Accept loops, lease expiry and compaction.
     tasks: Tasks,
 }
 
@@ -61,7 +61,7 @@ impl EtcdTier {
     /// Binds every URL, then serves.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running.
+    /// [`StartError`]; nothing keeps running.
     pub async fn start(flags: &EtcdFlags, common: &CommonFlags) -> Result<Self, StartError> {
         let tls = Arc::new(ServerTls::new(flags.tls_files()));
         let retention = background::retention(flags).map_err(|reason| StartError::Flag {
@@ -108,7 +108,7 @@ impl EtcdTier {
             let name = format!("the listener on {}", listener.url);
             let accepting = listener.accept(
                 workers.clone(),
-                service.plain_only(),
+                service.without_grpc(),
                 ConnectionClass::Metrics,
             );
             tasks.spawn(name, accepting);
@@ -116,7 +116,7 @@ impl EtcdTier {
         Ok(Self { urls, node, tasks })
     }
 
-    /// Waits until something has ended that the tier needs; for ever while all is well.
+    /// Waits until a task of the tier ends, which does not happen in normal operation.
     pub async fn ended(&mut self) -> TaskEnded {
         self.tasks.ended().await
     }
@@ -133,7 +133,7 @@ async fn bind_all(
     Ok(bound)
 }
 
-/// Every service but KV.
+/// Returns the routes of every service except KV.
 fn routes(node: &Arc<Node>) -> Routes {
     let most = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
     macro_rules! limited {

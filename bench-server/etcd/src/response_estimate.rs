@@ -1,5 +1,5 @@
-//! How many bytes the ranges of a write may return, before it is made: a response is gathered as a whole, and a write that
-//! was made cannot be refused any more.
+//! Estimates the response of a write before it is made: the response is buffered whole, and a
+//! completed write can no longer be rejected.
 
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::request_op::Request;
@@ -10,17 +10,18 @@ use tonic::Status;
 use wire::frame::TARGET_BYTES;
 
 use super::Node;
-use super::busy::too_many_requests;
+use super::overload::too_many_requests;
 
-/// The sum over a request. Single keys are not looked at: a request has few of them, and each is bounded.
-pub(super) struct ReadSum<'a> {
+/// The size of a request's ranges. Single keys do not count: a request has few, and each is
+/// bounded.
+pub(super) struct ResponseEstimate<'a> {
     store: &'a Store,
-    /// Taken when the first range is met.
+    /// Taken for the first range.
     snapshot: Option<Snapshot>,
     bytes: u64,
 }
 
-impl<'a> ReadSum<'a> {
+impl<'a> ResponseEstimate<'a> {
     pub(super) fn of(store: &'a Store) -> Self {
         Self {
             store,
@@ -55,7 +56,7 @@ impl<'a> ReadSum<'a> {
         }
     }
 
-    /// Adds what a deletion shows of what it deletes.
+    /// Adds the previous values that a deletion returns.
     pub(super) fn delete(&mut self, request: &DeleteRangeRequest) {
         if request.prev_kv {
             self.add(&request.key, &request.range_end, 0);
@@ -76,10 +77,10 @@ impl<'a> ReadSum<'a> {
         self.bytes += totals.weight.min(shown.saturating_mul(mean));
     }
 
-    /// Waits for room, where it is worth asking for.
+    /// Waits for memory, if the response is large.
     ///
     /// # Errors
-    /// `ResourceExhausted` when there is none in time.
+    /// `ResourceExhausted` after the timeout.
     pub(super) async fn admit(self, node: &Node) -> Result<Option<Admitted>, Status> {
         let bytes = self.bytes;
         drop(self);
@@ -130,7 +131,7 @@ mod tests {
             ..Default::default()
         };
         let bytes = |success: Vec<Request>, failure: Vec<Request>| {
-            let mut sum = ReadSum::of(&store);
+            let mut sum = ResponseEstimate::of(&store);
             sum.txn(&TxnRequest {
                 success: success.into_iter().map(operation).collect(),
                 failure: failure.into_iter().map(operation).collect(),

@@ -1,4 +1,4 @@
-//! What a case is, the servers that it gets, and how it becomes a test with a name and a time limit.
+//! Test cases: the servers of a case, and its test with a name and a time limit.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -19,15 +19,15 @@ use crate::http::{Reply, send};
 use crate::peer::{Peer, Server, tool};
 use crate::proxy::Proxy;
 
-/// No case may run longer than this, server start included.
+/// Time allowed for a case, including the start of servers.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
-/// How long a server may take to say where it listens.
+/// Time allowed for a server to print its address.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// How much of a tier's log is kept.
+/// Lines of a tier's log that are kept.
 const LOG_LINES: usize = 1_000;
 
-/// What is behind the tier.
+/// The storage of the tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// A store in the same process.
@@ -40,14 +40,14 @@ pub(crate) enum Backend {
     Etcd34,
 }
 
-/// Every backend with which all of the tier works.
+/// Backends that support all of the tier.
 pub(crate) const ALL: &[Backend] = &[Backend::Embedded, Backend::Bench, Backend::Etcd];
-/// For what needs an etcd that outlives the tier, or is shared by two.
+/// Backends that outlive the tier, or that two tiers can share.
 pub(crate) const APART: &[Backend] = &[Backend::Bench, Backend::Etcd];
-/// For what only one of the etcds does.
+/// Single etcds, for behaviour that only one of them has.
 pub(crate) const BENCH: &[Backend] = &[Backend::Bench];
 pub(crate) const ETCD: &[Backend] = &[Backend::Etcd];
-/// For what the backend cannot touch.
+/// One backend, for behaviour that does not depend on it.
 pub(crate) const ONE: &[Backend] = &[Backend::Embedded];
 
 impl Backend {
@@ -62,12 +62,12 @@ impl Backend {
         }
     }
 
-    /// Why its etcd cannot run here; `None` when it can.
+    /// Returns why its etcd cannot run here; `None` when it can.
     pub(crate) fn missing(self) -> Option<String> {
         self.peer().and_then(Peer::missing)
     }
 
-    /// The etcd in front of which the tier is started; `None` where it is in the same process.
+    /// Returns the etcd of the tier; `None` for storage in the same process.
     fn peer(self) -> Option<Peer> {
         match self {
             Self::Embedded => None,
@@ -78,30 +78,30 @@ impl Backend {
     }
 }
 
-/// One row of the table.
+/// A test case.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     /// `file::function`.
     pub(crate) name: &'static str,
     /// Backends that it runs over.
     pub(crate) on: &'static [Backend],
-    /// A program that it drives: variable and name.
+    /// A program that it needs: variable and name.
     pub(crate) needs: Option<(&'static str, &'static str)>,
     /// Further flags of the tier.
     pub(crate) flags: &'static [&'static str],
-    pub(crate) run: fn(Stage) -> Pin<Box<dyn Future<Output = ()>>>,
+    pub(crate) run: fn(TestCluster) -> Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// Lists a file's cases: `cases![one on ALL, two on APART with ["--flag=value"]]`.
 macro_rules! cases {
     ($($name:ident on $on:ident $(with $flags:expr)? $(, needs $needs:expr)?);* $(;)?) => {
-        pub(crate) fn cases() -> Vec<$crate::stage::Case> {
-            vec![$($crate::stage::Case {
+        pub(crate) fn cases() -> Vec<$crate::harness::Case> {
+            vec![$($crate::harness::Case {
                 name: concat!(module_path!(), "::", stringify!($name)),
                 on: $on,
                 needs: { let _needs: Option<(&str, &str)> = None; $(let _needs = Some($needs);)? _needs },
                 flags: { let _flags: &'static [&'static str] = &[]; $(let _flags = &$flags;)? _flags },
-                run: |stage| Box::pin($name(stage)),
+                run: |cluster| Box::pin($name(cluster)),
             }),*]
         }
     };
@@ -118,8 +118,8 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// The test that runs `case` over `backend`. What is missing costs its tests, by name; in CI that is a
-/// failure.
+/// Returns the test that runs `case` over `backend`. A missing program ignores its tests, by name; in CI it
+/// fails them.
 fn trial(backend: Backend, case: Case) -> Trial {
     let missing = backend.missing().or_else(|| {
         case.needs
@@ -143,8 +143,8 @@ fn run(backend: Backend, case: Case) -> Result<(), Failed> {
         .enable_all()
         .build()?;
     runtime.block_on(async move {
-        let stage = Stage::start(backend, case.flags).await?;
-        match tokio::time::timeout(CASE_LIMIT, (case.run)(stage)).await {
+        let cluster = TestCluster::start(backend, case.flags).await?;
+        match tokio::time::timeout(CASE_LIMIT, (case.run)(cluster)).await {
             Ok(()) => Ok(()),
             Err(_) => Err(Failed::from(format!("not finished after {CASE_LIMIT:?}"))),
         }
@@ -157,7 +157,7 @@ pub(crate) struct Tier {
     pub(crate) url: String,
     /// The second URL of a tier that listens on two; otherwise empty.
     pub(crate) other_url: String,
-    /// Of the store in the same process.
+    /// The store in the same process.
     etcd_url: Option<String>,
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
@@ -251,7 +251,7 @@ impl Tier {
             .await
     }
 
-    /// A merge patch.
+    /// Sends a merge patch.
     pub(crate) async fn patch(&self, path: &str, patch: &Value) -> Reply {
         let body = patch.to_string();
         self.request(Method::PATCH, path, "application/merge-patch+json", body)
@@ -263,7 +263,7 @@ impl Tier {
             .await
     }
 
-    /// Creates a ConfigMap; answers its revision.
+    /// Creates a ConfigMap; returns its revision.
     #[track_caller]
     pub(crate) fn config_map(&self, namespace: &str, name: &str) -> impl Future<Output = i64> {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
@@ -271,7 +271,7 @@ impl Tier {
         async move { self.post(&path, &object).await.ok().revision() }
     }
 
-    /// Whether a line of its log has all of `parts`.
+    /// Returns whether a line of its log has all of `parts`.
     pub(crate) fn logged(&self, parts: &[&str]) -> bool {
         let log = self
             .log
@@ -281,7 +281,7 @@ impl Tier {
             .any(|line| parts.iter().all(|part| line.contains(part)))
     }
 
-    /// The sum of a metric's samples whose line begins with `name` and has all of `labels`.
+    /// Returns the sum of a metric's samples whose line begins with `name` and has all of `labels`.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let body = self.get("/metrics").await.ok().body;
         let text = String::from_utf8_lossy(&body);
@@ -301,15 +301,15 @@ impl Drop for Tier {
     }
 }
 
-/// The tier and what is behind it.
-pub(crate) struct Stage {
+/// A tier and its storage.
+pub(crate) struct TestCluster {
     pub(crate) backend: Backend,
     pub(crate) tier: Tier,
     flags: Vec<String>,
     etcd: Option<Server>,
 }
 
-impl std::ops::Deref for Stage {
+impl std::ops::Deref for TestCluster {
     type Target = Tier;
 
     fn deref(&self) -> &Tier {
@@ -317,7 +317,7 @@ impl std::ops::Deref for Stage {
     }
 }
 
-impl Stage {
+impl TestCluster {
     pub(crate) async fn start(backend: Backend, flags: &[&str]) -> Result<Self, String> {
         let etcd = match backend.peer() {
             Some(peer) => Some(Server::start(peer, &[])?),
@@ -333,13 +333,13 @@ impl Stage {
         })
     }
 
-    /// Another tier in front of the same etcd, with the same flags.
+    /// Starts another tier in front of the same etcd, with the same flags.
     pub(crate) async fn another(&self) -> Tier {
         let arguments = arguments(self.etcd.as_ref(), "http://127.0.0.1:0", &self.flags);
         Tier::start(&arguments).await.expect("another tier starts")
     }
 
-    /// Another tier, whose etcd can be cut off.
+    /// Starts another tier, whose connection to etcd can be cut.
     pub(crate) async fn behind_a_proxy(&self) -> (Proxy, Tier) {
         let etcd = self.etcd.as_ref().expect("etcd is another process");
         let proxy = Proxy::start(&etcd.url);
@@ -350,14 +350,14 @@ impl Stage {
         (proxy, tier.expect("another tier starts"))
     }
 
-    /// Another tier in front of the same etcd, with these flags.
+    /// Starts another tier in front of the same etcd, with these flags.
     pub(crate) async fn another_with(&self, flags: &[&str]) -> Tier {
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let arguments = arguments(self.etcd.as_ref(), "http://127.0.0.1:0", &flags);
         Tier::start(&arguments).await.expect("another tier starts")
     }
 
-    /// The etcd behind the tier.
+    /// Returns the etcd of the tier.
     pub(crate) fn etcd(&mut self) -> &mut Server {
         self.etcd.as_mut().expect("etcd is another process")
     }
@@ -373,7 +373,7 @@ impl Stage {
         self.tier.child.wait().expect("it ends");
     }
 
-    /// Starts it again on the same port, once it was stopped.
+    /// Starts the stopped tier again on the same port.
     pub(crate) async fn start_tier(&mut self) {
         let arguments = arguments(self.etcd.as_ref(), &self.tier.url, &self.flags);
         self.tier = Tier::start(&arguments)
@@ -381,7 +381,7 @@ impl Stage {
             .expect("the tier starts again");
     }
 
-    /// Storage itself.
+    /// Returns a client of the storage.
     pub(crate) async fn storage(&self) -> KubernetesClient {
         let url = self.etcd.as_ref().map(|etcd| &etcd.url);
         let url = url
@@ -405,7 +405,7 @@ fn arguments(etcd: Option<&Server>, url: &str, flags: &[String]) -> Vec<String> 
     arguments
 }
 
-/// A program that the case said it needs.
+/// Returns the program that the case needs.
 pub(crate) fn program(variable: &str, name: &str) -> PathBuf {
     tool(variable, name).expect("the case is skipped without it")
 }

@@ -14,9 +14,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::apiserver::{self, Apiserver};
 use crate::compare::{Answer, Body, Question, bytes, differences, plain};
 use crate::data::{self, Data};
+use crate::harness::{Backend, TestCluster};
 use crate::http::{Reply, send};
 use crate::known::{BY_CHANCE, KNOWN, level};
-use crate::stage::{Backend, Stage};
 
 /// No case may run longer than this; servers and data are there before.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Whether it runs over etcd 3.7.1 too: what storage can touch.
     pub(crate) everywhere: bool,
-    pub(crate) run: for<'e> fn(&'e Exam<'e>) -> Pin<Box<dyn Future<Output = ()> + 'e>>,
+    pub(crate) run: for<'e> fn(&'e CaseContext<'e>) -> Pin<Box<dyn Future<Output = ()> + 'e>>,
 }
 
 /// Lists a file's cases: `cases![one everywhere; two once]`.
@@ -42,11 +42,11 @@ macro_rules! cases {
     (@where everywhere) => { true };
     (@where once) => { false };
     ($($name:ident $place:ident);* $(;)?) => {
-        pub(crate) fn cases() -> Vec<$crate::exam::Case> {
-            vec![$($crate::exam::Case {
+        pub(crate) fn cases() -> Vec<$crate::case::Case> {
+            vec![$($crate::case::Case {
                 name: concat!(module_path!(), "::", stringify!($name)),
-                everywhere: $crate::exam::cases!(@where $place),
-                run: |exam| Box::pin($name(exam)),
+                everywhere: $crate::case::cases!(@where $place),
+                run: |context| Box::pin($name(context)),
             }),*]
         }
     };
@@ -55,7 +55,7 @@ pub(crate) use cases;
 
 /// Both servers, the etcd that they share, and what lies in it.
 pub(crate) struct World {
-    pub(crate) ours: Stage,
+    pub(crate) ours: TestCluster,
     pub(crate) real: Apiserver,
     pub(crate) data: Data,
     /// Known differences that were met.
@@ -64,7 +64,7 @@ pub(crate) struct World {
 
 impl World {
     async fn start(backend: Backend) -> Result<Self, String> {
-        let mut ours = Stage::start(backend, &[]).await?;
+        let mut ours = TestCluster::start(backend, &[]).await?;
         let etcd = ours.etcd().url.clone();
         // The first revisions are from before any cache.
         let storage = ours.storage().await;
@@ -143,21 +143,21 @@ fn run(backend: Backend, world: &Shared, case: Case) -> Result<(), Failed> {
         .build()?;
     let world = world.get_or_init(|| runtime.block_on(World::start(backend)));
     let world = world.as_ref().map_err(Failed::from)?;
-    let exam = Exam {
+    let context = CaseContext {
         world,
         findings: RefCell::default(),
         asked: RefCell::default(),
     };
     let ended =
-        runtime.block_on(async { tokio::time::timeout(CASE_LIMIT, (case.run)(&exam)).await });
+        runtime.block_on(async { tokio::time::timeout(CASE_LIMIT, (case.run)(&context)).await });
     if ended.is_err() {
         return Err(Failed::from(format!("not finished after {CASE_LIMIT:?}")));
     }
-    let findings = exam.findings.into_inner();
+    let findings = context.findings.into_inner();
     if findings.is_empty() {
         return Ok(());
     }
-    let (asked, count) = (exam.asked.into_inner(), findings.len());
+    let (asked, count) = (context.asked.into_inner(), findings.len());
     let told = findings[..count.min(TOLD)].join("\n");
     Err(Failed::from(format!(
         "{count} of {asked} answers differ\n{told}"
@@ -165,13 +165,13 @@ fn run(backend: Backend, world: &Shared, case: Case) -> Result<(), Failed> {
 }
 
 /// A case's view of the servers.
-pub(crate) struct Exam<'w> {
+pub(crate) struct CaseContext<'w> {
     pub(crate) world: &'w World,
     findings: RefCell<Vec<String>>,
     asked: RefCell<usize>,
 }
 
-impl Exam<'_> {
+impl CaseContext<'_> {
     /// Says that something is not as it should be.
     pub(crate) fn finding(&self, text: String) {
         self.findings.borrow_mut().push(text);

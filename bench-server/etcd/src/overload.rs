@@ -1,11 +1,11 @@
-//! The refusal of a request for whose response there is no room.
+//! The error of a request for whose response no memory was free in time.
 
 use etcd_api::error::Refusal;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
-/// What a client is told for whose response there is no room. etcd's code for these words is Unknown, which says nothing;
-/// this one says whose fault it is. Clients that retry by themselves wait for a second first.
+/// Returns the error when no memory was free for a response. etcd's code for this text is Unknown;
+/// ResourceExhausted names the cause. Clients with automatic retries wait for a second first.
 pub(super) fn too_many_requests() -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert("grpc-retry-pushback-ms", MetadataValue::from_static("1000"));

@@ -1,10 +1,10 @@
-//! Choices by chance that are the same in every run.
+//! Random choices that are the same in every run.
 
-/// `splitmix64`, seeded by what names the run.
-pub(crate) struct Chance(pub(crate) u64);
+/// `splitmix64` with its seed.
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Chance {
-    /// A number below `end`, which is not 0.
+impl Rng {
+    /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -13,12 +13,12 @@ impl Chance {
         ((mixed ^ (mixed >> 31)) % end as u64) as usize
     }
 
-    /// One of `choices`, of which there is at least one.
+    /// Returns one of `choices`, which are not empty.
     pub(crate) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// True in one of `n` cases.
+    /// Returns true in one of `n` calls.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
