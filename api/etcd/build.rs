@@ -1,4 +1,5 @@
-//! Compiles the trimmed etcd protos without protoc: protox parses them, tonic-prost-build generates.
+//! Compiles the trimmed etcd protos without protoc: protox parses them, tonic-prost-build
+//! generates.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = ["rpc.proto", "health.proto"];

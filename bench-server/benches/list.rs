@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use etcd_api::client::config::ClientConfig;
+use etcd_api::client::list_validator::Object;
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
-use etcd_api::client::walk::Object;
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use tokio::runtime::Runtime;
@@ -68,7 +68,7 @@ async fn pages(connection: &RawConnection, limit: i64) -> u64 {
             last.extend_from_slice(object.key);
         };
         let summary = connection
-            .walk(ListRpc::Range, &request, &mut note, || {})
+            .validate(ListRpc::Range, &request, &mut note, || {})
             .await
             .expect("a page");
         bytes += summary.bytes;
@@ -95,7 +95,7 @@ fn lists(criterion: &mut Criterion) {
     let streaming = connect(&runtime, &incremental);
     let gathering = connect(&runtime, &buffered);
     let bytes = runtime
-        .block_on(streaming.drain(ListRpc::Range, &whole()))
+        .block_on(streaming.read_unchecked(ListRpc::Range, &whole()))
         .expect("a list");
 
     let mut group = criterion.benchmark_group("list-10k-pods");
@@ -106,9 +106,12 @@ fn lists(criterion: &mut Criterion) {
         ("stream", &streaming, ListRpc::RangeStream),
     ] {
         group.bench_function(BenchmarkId::new("drain", name), |bencher| {
-            bencher
-                .to_async(&runtime)
-                .iter(|| async { connection.drain(rpc, &whole()).await.expect("a list") });
+            bencher.to_async(&runtime).iter(|| async {
+                connection
+                    .read_unchecked(rpc, &whole())
+                    .await
+                    .expect("a list")
+            });
         });
     }
     for limit in [500, 10_000] {

@@ -14,7 +14,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tonic::Status;
 
-use crate::listen::{Bound, Door, Handler, Limits, Workers};
+use crate::listen::{BoundListener, ConnectionClass, Handler, Limits, Workers};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, TARGET_BYTES};
 
@@ -28,7 +28,7 @@ const FILL: u8 = b'b';
 /// When there is no port or no thread.
 pub async fn serve(bytes: usize) -> anyhow::Result<()> {
     let buffer = Bytes::from(vec![FILL; bytes]);
-    let http = Bound::loopback().await?;
+    let http = BoundListener::loopback().await?;
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no port")?;
     let address = socket.local_addr()?;
     let ready = format!("ready baseline={} socket={address}\n", http.url);
@@ -43,7 +43,7 @@ pub async fn serve(bytes: usize) -> anyhow::Result<()> {
         })?;
     let workers = Arc::new(Workers::start(0, true, Limits::trusting())?);
     std::io::stdout().write_all(ready.as_bytes())?;
-    http.accept(workers, Baseline(buffer), Door::Clients).await;
+    http.accept(workers, Baseline(buffer), ConnectionClass::Clients).await;
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::kubernetes::KubernetesClient;
+use etcd_api::client::list_validator::{ListSummary, Object};
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
-use etcd_api::client::walk::{ListSummary, Object};
 use etcd_api::error::{Error, Refusal};
 use etcd_api::kubernetes::{KubernetesEtcd as _, WatchItem, WatchOptions};
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, RangeResponse, StatusRequest};
@@ -300,7 +300,7 @@ impl Probe {
         let mut visit = |object: Object<'_>| {
             fingerprint.add(object.key, object.value);
         };
-        let summary = self.raw.walk(rpc, request, &mut visit, || {}).await?;
+        let summary = self.raw.validate(rpc, request, &mut visit, || {}).await?;
         Ok((summary, fingerprint))
     }
 }

@@ -1,4 +1,4 @@
-//! What making an object costs, against the bytes it has, and what its fingerprint adds.
+//! Cost of generating an object, per byte, and of its fingerprint.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

@@ -1,11 +1,10 @@
-//! Arrivals: when each operation of an open loop ought to begin, computed before any response.
+//! Arrivals: the intended start of each operation of an open loop, computed before any response.
 //!
-//! Λ(t) is the number of operations that are due by time t, and operation x begins at Λ⁻¹(x): at
-//! x = 0, 1, 2, … where they come evenly, at x = E₁, E₁+E₂, … with Eᵢ ~ Exp(1) where they come at
-//! random. So one formula for each profile makes both, and no rounding error adds up from one gap to
-//! the next. Random arrivals are a Poisson process: what they meet is what a server is like on
-//! average (PASTA), where an even rate can lock onto a period of the server, such as etcd's batch
-//! commit every 100 ms.
+//! Λ(t) is the number of operations that are due by time t, and operation x starts at Λ⁻¹(x): at x
+//! = 0, 1, 2, … for even arrivals, at x = E₁, E₁+E₂, … with Eᵢ ~ Exp(1) for random ones. One
+//! formula for each profile serves both, and rounding errors do not accumulate. Random arrivals are
+//! a Poisson process: they see the time average of a server's states (PASTA), while an even rate
+//! can lock onto a period of the server, such as etcd's batch commit every 100 ms.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::random::{Stream, generator, uniform};
 
 mod inverse;
 
-/// How the rate of a load goes over time, in operations a second.
+/// The rate of a load over time, in operations per second.
 ///
 /// In a scenario file: `{ poisson = 1000 }`, `{ constant = 1000 }`,
 /// `{ ramp = { from = 100, to = 5000, within = "60s" } }`,
@@ -31,74 +30,74 @@ pub enum Profile {
     Poisson(f64),
     /// One rate, evenly spaced.
     Constant(f64),
-    /// From one rate to another, then on at that one; at random times.
+    /// A linear change from one rate to another, which is then kept; at random times.
     Ramp {
         /// Rate at the start.
         from: f64,
         /// Rate at the end, and after it.
         to: f64,
-        /// How long it takes to get there.
+        /// Duration of the change.
         #[serde(with = "humantime_serde")]
         within: Duration,
     },
-    /// One rate after the other, the last for ever; at random times.
+    /// One rate after the other, the last without end; at random times.
     Steps {
         /// The rates.
         rates: Vec<f64>,
-        /// How long each lasts.
+        /// Duration of each.
         #[serde(with = "humantime_serde")]
         each: Duration,
-        /// Whether their order is drawn from the seed: a rising ladder confuses the rate with
-        /// everything else that grows with time.
+        /// Whether the seed determines their order: in ascending steps the rate cannot be told
+        /// apart from other effects that grow with time.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shuffled: bool,
     },
-    /// Many at once, then none until the next burst.
+    /// Many operations at once, then none until the next burst.
     Burst {
-        /// Operations of a burst.
+        /// Operations per burst.
         size: u32,
-        /// From one burst to the next.
+        /// Time between the starts of bursts.
         #[serde(with = "humantime_serde")]
         every: Duration,
     },
-    /// A rate that swings; at random times.
+    /// A sinusoidal rate; at random times.
     Sine {
-        /// The rate in the middle, where it starts.
+        /// The mean rate, which is also the first.
         mean: f64,
-        /// How far it goes above and below; at most `mean`.
+        /// Largest difference to the mean; at most `mean`.
         amplitude: f64,
-        /// From one maximum to the next.
+        /// Time between maxima.
         #[serde(with = "humantime_serde")]
         period: Duration,
     },
 }
 
-/// A profile that makes no sense.
+/// An invalid profile.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProfileError {
     /// A rate out of range.
     #[error("arrivals: {field} = {value} must be a number {bound}")]
     Rate {
-        /// Its name in the scenario file.
+        /// The field's name in the scenario file.
         field: &'static str,
-        /// What was written.
+        /// The value.
         value: f64,
-        /// What it must be.
+        /// The allowed values.
         bound: &'static str,
     },
-    /// A time of zero.
+    /// A duration of zero.
     #[error("arrivals: {0} must be longer than 0s")]
     Time(&'static str),
-    /// Nothing ever begins.
+    /// A profile without operations.
     #[error("arrivals: {0}, so nothing would ever be sent")]
     Nothing(&'static str),
 }
 
 impl Profile {
-    /// Refuses what cannot be sent.
+    /// Checks that the profile is valid.
     ///
     /// # Errors
-    /// [`ProfileError`], with the field and the value.
+    /// [`ProfileError`] with the field and the value.
     pub fn check(&self) -> Result<(), ProfileError> {
         let above_zero = |field, value: f64| match value.is_finite() && value > 0.0 {
             true => Ok(()),
@@ -157,20 +156,20 @@ impl Profile {
         }
     }
 
-    /// Operations that are due by `time` on average: Λ(time). What was achieved is held against it.
-    /// Of shuffled steps, in the order in which they are written.
+    /// Returns the mean number of operations due by `time`: Λ(time), which the achieved number is
+    /// compared with. Shuffled steps count in the order in which they are written.
     #[must_use]
     pub fn due_by(&self, time: Duration) -> f64 {
         inverse::due_by(self, time.as_secs_f64())
     }
 
-    /// The mean rate over the first `time`, in operations a second.
+    /// Returns the mean rate over the first `time`, in operations per second.
     #[must_use]
     pub fn mean_rate(&self, time: Duration) -> f64 {
         self.due_by(time) / time.as_secs_f64()
     }
 
-    /// The same profile with shuffled steps in the order that `seed` gives them.
+    /// Returns the profile with shuffled steps in the order that `seed` determines.
     #[must_use]
     pub fn ordered(&self, seed: u64) -> Self {
         let mut profile = self.clone();
@@ -184,8 +183,8 @@ impl Profile {
         profile
     }
 
-    /// The same profile with every rate multiplied by `factor`, which must be above 0. Bursts come
-    /// more often instead of growing.
+    /// Returns the profile with every rate multiplied by `factor`, which must be above 0. Bursts
+    /// become more frequent instead of larger.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let mut scaled = self.clone();
@@ -212,7 +211,7 @@ impl Profile {
     }
 }
 
-/// Its name in a case, as `ramp-100-to-5000-in-1m`; rates are per second.
+/// Writes the profile's name in a case, as `ramp-100-to-5000-in-1m`; rates are per second.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |time: Duration| {
@@ -256,9 +255,11 @@ fn rate_error(field: &'static str, value: f64, bound: &'static str) -> ProfileEr
     }
 }
 
-/// The intended starts of one lane of a load, from the load's beginning, in order. Lanes of one seed
-/// make up the profile together: random ones are independent and each as frequent as its share, even
-/// ones take turns. Holds no schedule: a few words, whatever the length.
+/// The intended starts of one lane of a load, in order, relative to the start of the load.
+///
+/// The lanes of one seed make up the profile together: random ones are independent, each with its
+/// share of the rate; even ones alternate. Nothing is stored ahead: the size does not depend on the
+/// duration.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     profile: Profile,
@@ -267,9 +268,9 @@ pub struct Arrivals {
 
 #[derive(Debug, Clone)]
 enum Source {
-    /// The next operation's number among all lanes', and how many lanes there are.
+    /// The number of the next operation among all lanes, and the number of lanes.
     Even { next: u64, lanes: u64 },
-    /// What has come so far on the axis of Λ, in operations of all lanes.
+    /// The current value of Λ, in operations of all lanes.
     Random {
         random: Xoshiro256PlusPlus,
         reached: f64,
@@ -278,8 +279,8 @@ enum Source {
 }
 
 impl Arrivals {
-    /// The arrivals of lane number `lane` of `lanes`. `part` tells phases of one load apart: each has
-    /// arrivals of its own.
+    /// Returns the arrivals of lane `lane` of `lanes`. `part` is the phase of the load: each phase
+    /// has its own arrivals.
     #[must_use]
     pub fn new(profile: &Profile, seed: u64, part: u64, lane: u64, lanes: u64) -> Self {
         let number = part.wrapping_mul(lanes).wrapping_add(lane);
@@ -299,7 +300,7 @@ impl Arrivals {
 impl Iterator for Arrivals {
     type Item = Duration;
 
-    /// The next intended start; `None` when the profile has come to a rate of 0 for ever.
+    /// Returns the next intended start; `None` when the rate stays 0.
     fn next(&mut self) -> Option<Duration> {
         let seconds = match &mut self.source {
             Source::Even { next, lanes } => {
@@ -312,8 +313,8 @@ impl Iterator for Arrivals {
                 reached,
                 lanes,
             } => {
-                // 53 random bits as a number in (0, 1]: its logarithm is finite. libm's is the same
-                // on every machine.
+                // 53 random bits as a number in (0, 1], whose logarithm is finite. libm gives the
+                // same result on every machine.
                 *reached -= libm::log(uniform(random)) * *lanes;
                 inverse::start(&self.profile, *reached)?
             }
@@ -322,7 +323,7 @@ impl Iterator for Arrivals {
     }
 }
 
-/// Fisher and Yates' shuffle, from the seed.
+/// Shuffles the rates (Fisher-Yates) by the seed.
 fn shuffle(rates: &mut [f64], seed: u64) {
     let mut random = generator(seed, Stream::Steps, 0);
     for last in (1..rates.len()).rev() {

@@ -13,16 +13,16 @@ const API_VERSION: &str = "v1";
 const KIND: &str = "ConfigMap";
 const NAME: &str = "settings-";
 const FIRST_CREATION: i64 = 1_769_904_000;
-/// The only key of `data`; the template holds what stands before it.
+/// The only key of `data`; the template has everything before it.
 const DATA_KEY: &[u8] = b"payload";
 
-/// ConfigMaps of a data set; object numbers ascend in the order of their keys.
+/// The ConfigMaps of a data set; object numbers are in the order of keys.
 #[derive(Debug)]
 pub(crate) struct ConfigMaps {
     seed: u64,
     namespaces: Vec<Namespace>,
     per_namespace: u64,
-    /// Per team: what stands before the payload, and the payload's length.
+    /// By team: the bytes before the payload, and the payload's length.
     templates: Vec<(Template, usize)>,
 }
 
@@ -69,7 +69,7 @@ impl ConfigMaps {
         &self.namespaces[(i / self.per_namespace) as usize]
     }
 
-    /// `settings-` and ten letters, with the generator for what is drawn next.
+    /// Returns `settings-` and ten letters, with the generator for further values.
     fn name(&self, i: u64) -> (Vec<u8>, rand_xoshiro::Xoshiro256PlusPlus) {
         let mut rng = generator(self.seed, Stream::Objects, i);
         let mut name = NAME.as_bytes().to_vec();
@@ -81,7 +81,7 @@ impl ConfigMaps {
         (name, rng)
     }
 
-    /// `NAMESPACE/NAME`.
+    /// Appends `NAMESPACE/NAME`.
     pub(crate) fn write_key(&self, i: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(self.namespace(i).name.as_bytes());
         out.push(b'/');
@@ -121,10 +121,10 @@ impl ConfigMaps {
     }
 }
 
-/// Everything before the payload of an object of `wanted` bytes, and the payload's length.
+/// Returns the bytes before the payload of an object of `wanted` bytes, and the payload's length.
 ///
-/// Length prefixes grow with the payload, so the length is found by trying; where a prefix grows exactly
-/// at the wanted size, no object has it, and one byte is missing.
+/// Length prefixes grow with the payload, so lengths are tried. Where a prefix grows exactly at the
+/// wanted size, no object has that size, and the object is one byte shorter.
 fn with_payload(metadata: Template, wanted: usize) -> (Template, usize) {
     let entry_len = |payload| bytes_field_len(1, DATA_KEY.len()) + bytes_field_len(2, payload);
     let raw_len = |payload| metadata.len() + bytes_field_len(2, entry_len(payload));

@@ -1,4 +1,4 @@
-//! Lists of CPUs as `taskset` takes them.
+//! Lists of CPUs in the format of `taskset`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The largest CPU number that can be named: the kernel's sets hold so many.
-const MOST_CPUS: usize = 1024;
+/// CPU numbers are below this, the size of the kernel's sets.
+const MAX_CPUS: usize = 1024;
 
 /// CPUs by number, at least one: `0,2-4`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,24 +15,24 @@ const MOST_CPUS: usize = 1024;
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// These CPUs; `None` without any.
+    /// Returns a list of these CPUs; `None` for none.
     pub fn of(numbers: impl IntoIterator<Item = usize>) -> Option<Self> {
         let cpus: BTreeSet<usize> = numbers.into_iter().collect();
         (!cpus.is_empty()).then_some(Self(cpus))
     }
 
-    /// The numbers in it, ascending.
+    /// Returns the numbers, ascending.
     pub fn numbers(&self) -> impl Iterator<Item = usize> {
         self.0.iter().copied()
     }
 
-    /// The numbers in it that `available` lacks.
+    /// Returns the numbers that `available` lacks.
     #[must_use]
     pub fn missing_from(&self, available: &Self) -> Vec<usize> {
         self.0.difference(&available.0).copied().collect()
     }
 
-    /// Whether no CPU is in both.
+    /// Returns whether the lists have no CPU in common.
     #[must_use]
     pub fn is_apart_from(&self, other: &Self) -> bool {
         self.0.is_disjoint(&other.0)
@@ -45,7 +45,7 @@ impl FromStr for CpuList {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || format!("`{text}` is not a list of CPUs like 0,2-4");
         let number = |text: &str| match text.parse::<usize>() {
-            Ok(number) if number < MOST_CPUS => Ok(number),
+            Ok(number) if number < MAX_CPUS => Ok(number),
             _ => Err(bad()),
         };
         let mut cpus = BTreeSet::new();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_and_shown_as_taskset_does() {
+    fn a_list_is_parsed_and_written_as_by_taskset() {
         for (text, shown) in [
             ("0", "0"),
             ("3,1,2", "1-3"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn invalid_lists_are_rejected() {
         for text in ["", "a", "1,", "2-1", "-1", "0-", "1024", "0-99999999"] {
             let error = text.parse::<CpuList>().expect_err(text);
             assert!(error.contains("not a list of CPUs"), "{error}");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_named() {
+    fn missing_cpus_are_named() {
         let list = |text: &str| text.parse::<CpuList>().expect("a list");
         assert_eq!(list("0,5-6").missing_from(&list("0-1,6")), [5]);
         assert!(list("1").missing_from(&list("0-1")).is_empty());

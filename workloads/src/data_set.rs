@@ -1,7 +1,7 @@
 //! Data sets: objects by number, each a pure function of the data set, its seed and the number.
 //!
-//! Any process can make any slice, two machines make the same bytes, and numbers ascend in the order of
-//! the keys, so a receiver knows which object comes next without remembering any.
+//! Any process can generate any slice, two machines generate the same bytes, and numbers are in the
+//! order of keys, so a receiver knows which object comes next without storing any.
 
 use std::ops::Range;
 
@@ -20,13 +20,13 @@ pub struct DataSet {
     objects: Objects,
 }
 
-/// Which state of an object: objects are changed, deleted and created again, and keep their key meanwhile. The default is the
-/// state that is loaded.
+/// A version of an object: objects are changed, deleted and created again under the same key. The
+/// default is the version that is loaded first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// How often it was created again; each time it has another UID.
+    /// Number of times that it was created again, each time with another UID.
     pub incarnation: u32,
-    /// How often it was changed; each change keeps its length.
+    /// Number of times that it was changed; changes keep its length.
     pub change: u32,
 }
 
@@ -38,7 +38,7 @@ enum Objects {
 }
 
 impl DataSet {
-    /// Prepares what all objects share; well under a second whatever the number of objects.
+    /// Prepares the parts that objects share; takes well under a second for any number of objects.
     pub fn new(spec: &DataSetSpec) -> Self {
         let (seed, objects) = (spec.seed, spec.objects.get());
         let object_size = spec.object_size.map_or(0, |size| size.get());
@@ -63,12 +63,12 @@ impl DataSet {
         }
     }
 
-    /// What it was made from.
+    /// Returns the specification.
     pub fn spec(&self) -> &DataSetSpec {
         &self.spec
     }
 
-    /// How many objects; never 0.
+    /// Returns the number of objects; never 0.
     #[expect(
         clippy::len_without_is_empty,
         reason = "a data set has at least one object"
@@ -77,7 +77,8 @@ impl DataSet {
         self.spec.objects.get()
     }
 
-    /// What all keys begin with, relative to a registry's prefix: `pods/`, `configmaps/`, `stream-shapes/`.
+    /// Returns the prefix of all keys, relative to a registry's prefix: `pods/`, `configmaps/`,
+    /// `stream-shapes/`.
     pub fn prefix(&self) -> &'static str {
         match self.spec.kind {
             Kind::Pods => "pods/",
@@ -86,7 +87,7 @@ impl DataSet {
         }
     }
 
-    /// How many namespaces have objects; 0 where objects have no namespace.
+    /// Returns the number of namespaces that have objects; 0 for objects without namespace.
     pub fn namespaces(&self) -> u64 {
         match self.spec.kind {
             Kind::Raw => 0,
@@ -94,7 +95,7 @@ impl DataSet {
         }
     }
 
-    /// Which of them object `i` is in; namespaces are numbered in the order of their keys.
+    /// Returns the number of object `i`'s namespace; namespaces are numbered in the order of keys.
     pub fn namespace_of(&self, i: u64) -> u64 {
         self.check(i);
         i / self.per_namespace()
@@ -105,10 +106,11 @@ impl DataSet {
         self.len().div_ceil(u64::from(namespaces))
     }
 
-    /// Appends key `i`, relative to a registry's prefix (`pods/NAMESPACE/NAME`); keys ascend with `i`.
+    /// Appends key `i`, relative to a registry's prefix (`pods/NAMESPACE/NAME`); keys ascend with
+    /// `i`.
     ///
     /// # Panics
-    /// `i` is not below [`Self::len`]; so do the other methods that take a number.
+    /// `i` is not below [`Self::len`]. This also holds for the other methods with a number.
     pub fn write_key(&self, i: u64, out: &mut Vec<u8>) {
         self.check(i);
         out.extend_from_slice(self.prefix().as_bytes());
@@ -119,14 +121,14 @@ impl DataSet {
         }
     }
 
-    /// Key `i` by itself.
+    /// Returns key `i`.
     pub fn key(&self, i: u64) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
         self.write_key(i, &mut key);
         key
     }
 
-    /// Bytes of value `i`, without making it.
+    /// Returns the length of value `i` without generating it, bytes.
     pub fn value_len(&self, i: u64) -> usize {
         self.check(i);
         match &self.objects {
@@ -136,13 +138,13 @@ impl DataSet {
         }
     }
 
-    /// Appends value `i`, as it is stored. A pod costs about 2 µs, other bytes 0.2 ns each.
+    /// Appends value `i` as stored. Costs about 2 µs for a pod, 0.2 ns per byte for others.
     pub fn write_value(&self, i: u64, out: &mut Vec<u8>) {
         self.write_version(i, Version::default(), out);
     }
 
-    /// Appends value `i` in a later state of it: as long as the first, and like no other. Raw values have no UID that could
-    /// change with an incarnation.
+    /// Appends a later version of value `i`, as long as the first and different from all others.
+    /// Raw values have no UID that could change with an incarnation.
     pub fn write_version(&self, i: u64, version: Version, out: &mut Vec<u8>) {
         self.check(i);
         match &self.objects {
@@ -158,14 +160,14 @@ impl DataSet {
         }
     }
 
-    /// Value `i` in one exact allocation.
+    /// Returns value `i` in one exact allocation.
     pub fn value(&self, i: u64) -> Bytes {
         let mut value = Vec::with_capacity(self.value_len(i));
         self.write_value(i, &mut value);
         value.into()
     }
 
-    /// The fingerprint of a slice, as a receiver of it should compute it.
+    /// Returns the fingerprint of a slice, which its receiver should compute.
     pub fn fingerprint(&self, slice: Range<u64>) -> Fingerprint {
         let mut fingerprint = Fingerprint::default();
         let (mut key, mut value) = (Vec::new(), Vec::new());

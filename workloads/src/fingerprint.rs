@@ -1,48 +1,50 @@
-//! One number for a whole data set, computed from what was received.
+//! The fingerprint of a data set, computed from received objects.
 //!
-//! Each object is hashed by itself (XXH3 with 64 bits over the value, seeded by XXH3 over the key) and the
-//! hashes are added up, so neither order nor chunking matters and several clients' parts can be merged. The
-//! key is relative to the registry's prefix (`pods/NAMESPACE/NAME`): where the data was loaded does not count.
+//! Each object is hashed (64-bit XXH3 of the value, seeded by XXH3 of the key) and the hashes are
+//! summed, so order and chunking do not matter and the parts of several clients can be merged. The
+//! key is relative to the registry's prefix (`pods/NAMESPACE/NAME`): the location of the data does
+//! not matter.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use twox_hash::XxHash3_64;
 
-/// What was seen of a data set.
+/// The number, size and hash of objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Bytes of their keys and values.
+    /// Size of keys and values, bytes.
     pub bytes: u64,
-    /// Sum of their hashes, modulo 2⁶⁴.
+    /// Sum of the objects' hashes, modulo 2⁶⁴.
     pub sum: u64,
 }
 
 impl Fingerprint {
-    /// Adds one object, and answers its hash. Costs about 0.1 ns a byte.
+    /// Adds an object; returns its hash. Costs about 0.1 ns per byte.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> u64 {
         let hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(key), value);
         self.add_hashed(hash, (key.len() + value.len()) as u64);
         hash
     }
 
-    /// Adds one object again, by the hash that [`Self::add`] answered for it and the bytes of its key and value.
+    /// Adds an object by the hash that [`Self::add`] returned and the size of its key and value,
+    /// bytes.
     pub fn add_hashed(&mut self, hash: u64, bytes: u64) {
         self.objects += 1;
         self.bytes += bytes;
         self.sum = self.sum.wrapping_add(hash);
     }
 
-    /// Takes out an object that was added, by its hash and the bytes of its key and value.
+    /// Removes an object by its hash and the size of its key and value, bytes.
     pub fn remove_hashed(&mut self, hash: u64, bytes: u64) {
         self.objects = self.objects.wrapping_sub(1);
         self.bytes = self.bytes.wrapping_sub(bytes);
         self.sum = self.sum.wrapping_sub(hash);
     }
 
-    /// Adds what another one saw.
+    /// Adds all objects of another fingerprint.
     pub fn merge(&mut self, other: &Self) {
         self.objects += other.objects;
         self.bytes += other.bytes;
@@ -50,14 +52,14 @@ impl Fingerprint {
     }
 }
 
-/// `xxh3:` and the sum in hexadecimal, then the number of objects.
+/// Writes `xxh3:` and the sum in hexadecimal, then the number of objects.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "xxh3:{:016x}/{}", self.sum, self.objects)
     }
 }
 
-/// As its text: the sum does not fit into a JSON number.
+/// Serializes as text: the sum does not fit into a JSON number.
 impl Serialize for Fingerprint {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

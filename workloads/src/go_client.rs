@@ -1,11 +1,12 @@
-//! Lists by the Go clients that people use, each a program of its own: etcd's `clientv3` and Kubernetes' `client-go`.
+//! Lists by Go clients, which run as separate programs: etcd's `clientv3` and Kubernetes'
+//! `client-go`.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
 use crate::strategy::{Strategy, StrategyError, Tier};
 
-/// Which client, and how it lists.
+/// A Go client and its way to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GoClient {
     /// clientv3: `Get` of everything (`clientv3:unary`).
@@ -21,7 +22,7 @@ pub enum GoClient {
 }
 
 impl GoClient {
-    /// Every name, with `N` for a page size.
+    /// All names, with `N` for a page size.
     pub const NAMES: [&'static str; 5] = [
         "clientv3:unary",
         "clientv3:stream",
@@ -30,7 +31,7 @@ impl GoClient {
         "client-go:informer",
     ];
 
-    /// The program, as `scripts/oracle` names it.
+    /// Returns the name of the program, as in `scripts/oracle`.
     #[must_use]
     pub fn program(self) -> &'static str {
         match self.tier() {
@@ -39,9 +40,9 @@ impl GoClient {
         }
     }
 
-    /// How the program is told to list.
+    /// Returns the program's argument for this way to list.
     #[must_use]
-    pub fn way(self) -> String {
+    pub fn mode(self) -> String {
         match self {
             Self::Unary => "unary".to_owned(),
             Self::Stream => "stream".to_owned(),
@@ -51,7 +52,7 @@ impl GoClient {
         }
     }
 
-    /// The tier that it lists from.
+    /// Returns the tier that it lists from.
     #[must_use]
     pub fn tier(self) -> Tier {
         match self {
@@ -60,7 +61,7 @@ impl GoClient {
         }
     }
 
-    /// The strategy by which our own client asks for the same.
+    /// Returns the strategy with which the generator's own client sends the same request.
     #[must_use]
     pub fn same_request(self) -> Strategy {
         match self {
@@ -72,7 +73,7 @@ impl GoClient {
         }
     }
 
-    /// Reads a name; `None` where it is that of no Go client.
+    /// Parses a name; `None` for one that is not a Go client's.
     ///
     /// # Errors
     /// [`StrategyError::PageSize`].
@@ -95,6 +96,6 @@ impl GoClient {
 
 impl fmt::Display for GoClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.program(), self.way())
+        write!(f, "{}:{}", self.program(), self.mode())
     }
 }

@@ -1,7 +1,7 @@
-//! Keys: which object of a data set operation n is about, as a pure function of the seed and n.
+//! Keys: the object of a data set that operation n uses, as a pure function of the seed and n.
 //!
-//! No distribution follows what was acknowledged, so that two machines, or one machine after an
-//! abort, are about the same objects in the same order.
+//! No distribution depends on acknowledged writes, so that two machines, or one machine after an
+//! abort, use the same objects in the same order.
 
 use std::fmt;
 
@@ -15,34 +15,34 @@ mod zipf;
 use permutation::Permutation;
 use zipf::Zipf;
 
-/// How objects are picked.
+/// A distribution of operations over objects.
 ///
 /// In a scenario file: `"uniform"`, `"sequential"`, `{ zipf = 0.99 }`, `{ latest = 0.99 }`,
 /// `{ hotspot = { objects = 0.1, operations = 0.9 } }`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Distribution {
-    /// Each with the same probability.
+    /// Each object with the same probability.
     #[default]
     Uniform,
-    /// One after the other, and again from the first.
+    /// One object after the other, then again from the first.
     Sequential,
-    /// The object of rank k with a probability in proportion to k to the power of −exponent, ranks
-    /// scattered over the data set by the seed. YCSB's "zipfian" is another distribution: its
-    /// hottest key has 3.78 % whatever the number of keys; Zipf(0.99) over 10,000 gives it 9.8 %.
+    /// The object of rank k with a probability proportional to k^−exponent; the seed scatters ranks
+    /// over the data set. YCSB's "zipfian" is another distribution: its hottest key has 3.78 %
+    /// whatever the number of keys; Zipf(0.99) over 10,000 gives it 9.8 %.
     Zipf(f64),
-    /// As `zipf`, ranked from the data set's last object backwards.
+    /// As `zipf`, with ranks from the data set's last object backwards.
     Latest(f64),
-    /// A part of the objects gets a part of the operations.
+    /// A fraction of the objects gets a fraction of the operations.
     Hotspot {
-        /// Part of the objects that is hot, in (0, 1].
+        /// Fraction of hot objects, in (0, 1].
         objects: f64,
-        /// Part of the operations that is about them, from 0 to 1.
+        /// Fraction of operations on hot objects, from 0 to 1.
         operations: f64,
     },
 }
 
-/// A distribution that makes no sense.
+/// An invalid distribution.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("keys: {field} = {value} must be a number {bound}")]
 pub struct KeysError {
@@ -52,10 +52,10 @@ pub struct KeysError {
 }
 
 impl Distribution {
-    /// Refuses what picks nothing.
+    /// Checks that the distribution is valid.
     ///
     /// # Errors
-    /// [`KeysError`], with the field and the value.
+    /// [`KeysError`] with the field and the value.
     pub fn check(self) -> Result<(), KeysError> {
         let must = |fits: bool, field, value, bound| match fits {
             true => Ok(()),
@@ -82,7 +82,7 @@ impl Distribution {
         }
     }
 
-    /// Picks from `objects` objects.
+    /// Returns a picker of `objects` objects.
     ///
     /// # Panics
     /// `objects` is 0.
@@ -114,7 +114,7 @@ impl Distribution {
     }
 }
 
-/// Its name in a case, as `zipf-0.99`.
+/// Writes the distribution's name in a case, as `zipf-0.99`.
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -152,7 +152,7 @@ enum Rule {
 }
 
 impl Picker {
-    /// The number of the object that operation `n` is about, below the number of objects. O(1).
+    /// Returns the number of the object that operation `n` uses. O(1).
     #[must_use]
     pub fn object_of(&self, n: u64) -> u64 {
         if let Rule::Sequential = self.rule {

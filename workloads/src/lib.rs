@@ -1,13 +1,13 @@
-//! What is replayed: scenarios, and the objects that they load.
+//! Scenarios, and the objects and operations that they replay.
 //!
 //! - [`scenario`]: scenario files, the built-in ones included
 //! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
 //! - [`CpuList`]: the CPUs that a scenario runs on
-//! - [`arrivals`]: when operations of an open loop begin; [`keys`]: which object operation n is about
+//! - [`arrivals`]: intended starts of an open loop; [`keys`]: the object that operation n uses
 //! - [`mix`]: small requests and weighted mixes of them
-//! - [`writes`]: writes that change, delete and create again
-//! - [`fingerprint`]: one number for a whole data set, from what was received
+//! - [`writes`]: writes that change, delete and recreate objects
+//! - [`fingerprint`]: the hash of a whole data set, from received objects
 
 pub mod arrivals;
 pub mod data_set;
@@ -21,9 +21,9 @@ pub mod writes;
 
 mod config_maps;
 mod cpu_list;
+mod did_you_mean;
 mod go_client;
 mod names;
-mod nearest;
 mod pods;
 mod random;
 mod template;
@@ -36,6 +36,6 @@ pub use go_client::GoClient;
 pub use keys::Distribution;
 pub use mix::{Mix, SmallRequest};
 pub use random::coin;
-pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
+pub use scenario::{DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError, ThresholdSpec};
 pub use selector::Selector;
-pub use strategy::{Shape, Strategy, Tier};
+pub use strategy::{Driver, Strategy, Tier};

@@ -1,41 +1,41 @@
-//! Small requests, and weighted mixes of them: which one operation n is, as a pure function of the
+//! Small requests and weighted mixes of them: the kind of operation n, as a pure function of the
 //! seed and n.
 //!
-//! The kind is drawn from operation n's own randomness, so that the beginning of a run is the
-//! beginning of its plan, however long it goes on. Weights thin one arrival process: for arrivals at
-//! random times that is the same as a load of its own for each kind.
+//! The kind depends only on the seed and n, so that runs of different duration start with the same
+//! operations. Weights thin one arrival process: for random arrivals that equals a separate load
+//! for each kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nearest::nearest;
+use crate::did_you_mean::did_you_mean;
 use crate::random::{Stream, generator, uniform};
 
-/// What one small request does, on an etcd.
+/// The kind of a small request to an etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SmallRequest {
     /// `get`: a linearizable Range of one key.
     Get,
-    /// `get-serializable`: the same from whatever the member has.
+    /// `get-serializable`: a serializable Range of one key, from the member's own state.
     GetSerializable,
-    /// `count`: how many keys there are, a Range of all with `count_only`.
+    /// `count`: a Range of all keys with `count_only`.
     Count,
-    /// `put`: an object written again as it is.
+    /// `put`: writes an object again, unchanged.
     Put,
-    /// `update`: the same as Kubernetes does it, a Txn that compares the key's mod_revision with the
-    /// one that was read last, and reads the key where that has changed.
+    /// `update`: writes an object again as Kubernetes does, by a Txn that compares the key's
+    /// mod_revision with the last one read, and reads the key if that has changed.
     Update,
-    /// `create`: an object under a key that is not there, a Txn that compares mod_revision with 0.
+    /// `create`: writes a new key, by a Txn that compares mod_revision with 0.
     Create,
-    /// `delete`: the oldest object that the same connection created, a Txn that compares its
-    /// mod_revision.
+    /// `delete`: deletes the oldest key that the same connection created, by a Txn that compares
+    /// its mod_revision.
     Delete,
 }
 
 impl SmallRequest {
-    /// All, in the order in which reports show them.
+    /// All requests, in the order of reports.
     pub const ALL: [Self; 7] = [
         Self::Get,
         Self::GetSerializable,
@@ -46,7 +46,7 @@ impl SmallRequest {
         Self::Delete,
     ];
 
-    /// Its name in scenario files and results.
+    /// Returns the name in scenario files and results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,19 +60,20 @@ impl SmallRequest {
         }
     }
 
-    /// The one of this name.
+    /// Returns the request of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|request| request.name() == name)
     }
 
-    /// Whether it changes an object of the data set: its revision moves, its bytes stay.
+    /// Returns whether it writes objects of the data set: their revisions change, their bytes do
+    /// not.
     #[must_use]
     pub fn rewrites_data(self) -> bool {
         matches!(self, Self::Put | Self::Update)
     }
 
-    /// Whether it writes or deletes keys that are no part of the data set.
+    /// Returns whether it writes or deletes keys outside the data set.
     #[must_use]
     pub fn writes_own_keys(self) -> bool {
         matches!(self, Self::Create | Self::Delete)
@@ -85,38 +86,38 @@ impl fmt::Display for SmallRequest {
     }
 }
 
-/// Small requests and how often each comes.
+/// Small requests with their weights.
 ///
 /// In a scenario file: `"put"`, or `{ update = 90, create = 5, delete = 5 }`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix {
-    /// Each with its weight, which is above 0; never empty.
+    /// Requests with weights above 0; never empty.
     parts: Vec<(SmallRequest, f64)>,
 }
 
-/// A mix that makes no sense.
+/// An invalid mix.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MixError {
-    /// No such request.
-    #[error("unknown operation `{name}`, did you mean `{nearest}`? (small requests: {})", names().join(", "))]
+    /// An unknown request.
+    #[error("unknown operation `{name}`, did you mean `{suggestion}`? (small requests: {})", names().join(", "))]
     Unknown {
-        /// What was written.
+        /// The value in the file.
         name: String,
-        /// The known name that is closest to it.
-        nearest: &'static str,
+        /// The most similar known name.
+        suggestion: &'static str,
     },
     /// A weight out of range.
     #[error("operation `{request}` has the weight {weight}, which must be a number of 0 or more")]
     Weight {
-        /// Whose.
+        /// The request.
         request: SmallRequest,
-        /// What was written.
+        /// The value in the file.
         weight: f64,
     },
-    /// Nothing would ever be drawn.
+    /// All weights are 0.
     #[error("the weights of an operation sum to 0, so nothing would ever be sent")]
     Nothing,
-    /// There would be nothing to delete.
+    /// `delete` without `create`.
     #[error("a mix with `delete` needs `create`: it deletes only what it created itself")]
     NothingToDelete,
 }
@@ -134,16 +135,16 @@ impl From<SmallRequest> for Mix {
 }
 
 impl Mix {
-    /// A mix of requests by name.
+    /// Returns a mix of requests by name.
     ///
     /// # Errors
-    /// [`MixError`], with the name or the weight.
+    /// [`MixError`] with the name or the weight.
     pub fn new(weights: &BTreeMap<String, f64>) -> Result<Self, MixError> {
         let mut parts = Vec::new();
         for (name, &weight) in weights {
             let request = SmallRequest::named(name).ok_or_else(|| MixError::Unknown {
                 name: name.clone(),
-                nearest: nearest(name, &names()).unwrap_or("get"),
+                suggestion: did_you_mean(name, &names()).unwrap_or("get"),
             })?;
             if !weight.is_finite() || weight < 0.0 {
                 return Err(MixError::Weight { request, weight });
@@ -152,7 +153,7 @@ impl Mix {
                 parts.push((request, weight));
             }
         }
-        // A file may have them in any order: the plan is the same.
+        // Their order in the file does not matter.
         parts.sort_by_key(|(request, _)| *request);
         let has = |wanted| parts.iter().any(|(request, _)| *request == wanted);
         if parts.is_empty() {
@@ -164,12 +165,12 @@ impl Mix {
         Ok(Self { parts })
     }
 
-    /// The requests in it, each once.
+    /// Returns the requests, each once.
     pub fn requests(&self) -> impl Iterator<Item = SmallRequest> {
         self.parts.iter().map(|(request, _)| *request)
     }
 
-    /// Which request operation `n` is. O(requests in the mix).
+    /// Returns the request of operation `n`. O(requests in the mix).
     #[must_use]
     pub fn request_of(&self, seed: u64, n: u64) -> SmallRequest {
         let [(only, _)] = self.parts[..] else {
@@ -180,7 +181,7 @@ impl Mix {
                 left -= weight;
                 left <= 0.0
             });
-            // Rounding may leave something behind the last.
+            // Rounding may leave a rest after the last.
             return drawn.or(self.parts.last()).expect("never empty").0;
         };
         only
@@ -200,7 +201,7 @@ impl fmt::Display for Mix {
     }
 }
 
-/// A mix as a file has it.
+/// The form of a mix in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum WrittenMix {
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_come_as_often_as_they_weigh() {
+    fn kinds_are_as_frequent_as_their_weights() {
         let mix = mix(&[("update", 90.0), ("create", 5.0), ("delete", 5.0)]).expect("a mix");
         let mut counts: BTreeMap<SmallRequest, u32> = BTreeMap::new();
         for n in 0..100_000 {
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_operations_of_a_plan_are_the_same_everywhere() {
+    fn the_first_operations_equal_the_golden_ones() {
         let mix = mix(&[("get", 4.0), ("put", 1.0), ("count", 0.5)]).expect("a mix");
         let plan: String = (0..40).map(|n| &mix.request_of(1, n).name()[..1]).collect();
         assert_eq!(plan, GOLDEN);
@@ -279,7 +280,7 @@ mod tests {
     const GOLDEN: &str = "cpcgggggpggggggpgggpggggggggggggcgpggggp";
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_reason() {
+    fn invalid_mixes_are_rejected_with_the_reason() {
         let refused = |parts: &[(&str, f64)]| mix(parts).expect_err("no mix").to_string();
         assert!(refused(&[("gets", 1.0)]).contains("did you mean `get`"));
         assert!(refused(&[("get", 0.0), ("put", 0.0)]).contains("sum to 0"));

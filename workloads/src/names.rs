@@ -1,6 +1,7 @@
-//! Names as clusters have them: teams and their namespaces, nodes, and what a ReplicaSet makes up.
+//! Generates names as in real clusters: teams and their namespaces, nodes, and ReplicaSets'
+//! suffixes.
 
-use crate::random::{Stream, below, generator, put_hex, put_name};
+use crate::random::{Stream, below, generator, put_hex, put_name_letters};
 use rand_xoshiro::rand_core::Rng;
 
 /// A team and the application that it runs.
@@ -19,10 +20,10 @@ pub(crate) const TEAMS: [(&str, &str); 12] = [
     ("streaming", "stream-joiner"),
 ];
 
-/// 27⁵: how many suffixes of five letters there are.
+/// Number of suffixes of five letters: 27⁵.
 const SUFFIXES: u64 = 14_348_907;
 
-/// A namespace; those of a data set are in the order in which their keys sort.
+/// A namespace; those of a data set are in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Namespace {
     pub(crate) name: String,
@@ -30,7 +31,7 @@ pub(crate) struct Namespace {
     pub(crate) team: usize,
 }
 
-/// `count` namespaces, sorted as storage keys sort them (`name/`, so that `a-b` is before `a`).
+/// Returns `count` namespaces in the order of storage keys (`name/`, so that `a-b` is before `a`).
 pub(crate) fn namespaces(seed: u64, count: u32) -> Vec<Namespace> {
     let shift = below(&mut generator(seed, Stream::Namespaces, 0), SUFFIXES);
     let mut all: Vec<_> = (0..u64::from(count))
@@ -46,7 +47,7 @@ pub(crate) fn namespaces(seed: u64, count: u32) -> Vec<Namespace> {
     all
 }
 
-/// The name of node `i`, with the pool that it belongs to.
+/// Returns the name of node `i`, which contains its node pool.
 pub(crate) fn node(seed: u64, i: u64) -> String {
     let pool = i % 6;
     let mut hash = [0; 8];
@@ -60,18 +61,18 @@ pub(crate) fn node(seed: u64, i: u64) -> String {
     )
 }
 
-/// Five letters that differ for every `i` below 27⁵ and look unordered.
+/// Returns five letters that differ for every `i` below 27⁵ and have no visible order.
 fn suffix(i: u64, shift: u64) -> String {
-    // The factor has no divisor in common with 27⁵, so this is a permutation.
+    // The factor is coprime to 27⁵, so this is a permutation.
     let value = (i % SUFFIXES * 9_263_117 + shift) % SUFFIXES;
     let mut out = [0; 5];
-    put_name(&mut out, value);
+    put_name_letters(&mut out, value);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Item `i` of `count` as one of `letters` random-looking letters that ascend with `i`.
+/// Returns a name for item `i` of `count` with random letters; names ascend with `i`.
 ///
-/// The space of names is cut into `count` equal parts, and one name is drawn from each.
+/// The space of names is divided into `count` equal parts, and one name is drawn from each.
 pub(crate) fn ascending<const LETTERS: usize>(
     rng: &mut impl Rng,
     i: u64,
@@ -79,7 +80,7 @@ pub(crate) fn ascending<const LETTERS: usize>(
 ) -> [u8; LETTERS] {
     let part = 27u64.pow(LETTERS as u32) / count;
     let mut out = [0; LETTERS];
-    put_name(&mut out, i * part + below(rng, part));
+    put_name_letters(&mut out, i * part + below(rng, part));
     out
 }
 

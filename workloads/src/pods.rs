@@ -1,8 +1,8 @@
-//! Pods as a busy cluster's apiserver stores them: about 10.1 KB of protobuf each, 14.7 KB as JSON, half
-//! of it `managedFields`.
+//! Generates pods as the apiserver of a busy cluster stores them: about 10.1 KB of protobuf each,
+//! 14.7 KB as JSON, half of it `managedFields`.
 //!
-//! One template per team is encoded once; a pod is a copy of it with its own names, UID, addresses, times
-//! and container ids, so that neither compression nor a cache is flattered by equal neighbours.
+//! One template per team is encoded once; a pod is a copy with its own names, UID, addresses, times
+//! and container ids, so that compression and caches do not profit from equal neighbours.
 
 use crate::data_set::Version;
 use crate::names::{Namespace, TEAMS, ascending, namespaces, node};
@@ -11,14 +11,14 @@ use crate::template::{Slot, Template};
 
 const JSON: &str = include_str!("../objects/pod.json");
 
-/// Pods of one ReplicaSet, whose hash and owner they share.
+/// Pods per ReplicaSet, whose hash and owner they share.
 const REPLICAS: u64 = 100;
 
-/// Creation times are spread over the 30 days from 2026-02-01.
+/// Creation times are in the 30 days from 2026-02-01 on.
 const FIRST_CREATION: i64 = 1_769_904_000;
 const CREATION_SPAN: u64 = 30 * 86_400;
 
-/// Pods of a data set; object numbers ascend in the order of their keys.
+/// The pods of a data set; object numbers are in the order of keys.
 #[derive(Debug)]
 pub(crate) struct Pods {
     seed: u64,
@@ -28,8 +28,8 @@ pub(crate) struct Pods {
     templates: Vec<Template>,
 }
 
-/// What a pod shares with its ReplicaSet.
-struct Place<'a> {
+/// The ReplicaSet of a pod, and the pod's position in it.
+struct ReplicaPlace<'a> {
     namespace: &'a Namespace,
     hash: [u8; 10],
     /// Position in the ReplicaSet.
@@ -87,13 +87,13 @@ impl Pods {
         }
     }
 
-    fn place(&self, i: u64) -> Place<'_> {
+    fn place(&self, i: u64) -> ReplicaPlace<'_> {
         let (space, in_space) = (i / self.per_namespace, i % self.per_namespace);
         let (group, replica) = (in_space / REPLICAS, in_space % REPLICAS);
         let groups = self.per_namespace.div_ceil(REPLICAS);
         let mut rng = generator(self.seed, Stream::Groups, space * groups + group);
         let hash = ascending(&mut rng, group, groups);
-        Place {
+        ReplicaPlace {
             namespace: &self.namespaces[space as usize],
             hash,
             replica,
@@ -101,7 +101,7 @@ impl Pods {
         }
     }
 
-    /// `NAMESPACE/NAME`.
+    /// Appends `NAMESPACE/NAME`.
     pub(crate) fn write_key(&self, i: u64, out: &mut Vec<u8>) {
         let place = self.place(i);
         let mut rng = generator(self.seed, Stream::Objects, i);
@@ -140,7 +140,7 @@ impl Pods {
             ));
         }
         if change > 0 {
-            // What a rollout's controller writes: an annotation.
+            // An annotation, as a rollout's controller writes it.
             let mut changes = nth_generator(self.seed, Stream::Changes, i, change);
             put_hex(&mut checksum, &mut changes);
         }
@@ -177,7 +177,11 @@ impl Pods {
     }
 }
 
-fn put_pod_name(place: &Place<'_>, rng: &mut rand_xoshiro::Xoshiro256PlusPlus, out: &mut Vec<u8>) {
+fn put_pod_name(
+    place: &ReplicaPlace<'_>,
+    rng: &mut rand_xoshiro::Xoshiro256PlusPlus,
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(TEAMS[place.namespace.team].1.as_bytes());
     out.push(b'-');
     out.extend_from_slice(&place.hash);
@@ -185,7 +189,8 @@ fn put_pod_name(place: &Place<'_>, rng: &mut rand_xoshiro::Xoshiro256PlusPlus, o
     out.extend_from_slice(&ascending::<5>(rng, place.replica, REPLICAS));
 }
 
-/// An IPv4 address of 14 characters: each of the last three bytes has three digits, from 100 to 254.
+/// Returns an IPv4 address of 14 characters: each of the last three bytes has three digits, from
+/// 100 to 254.
 fn address(template: &[u8; 14], a: u64, b: u64, c: u64) -> [u8; 14] {
     let mut out = *template;
     for (at, value) in [(3, a), (7, b), (11, c)] {

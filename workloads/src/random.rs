@@ -1,5 +1,4 @@
-//! Randomness that is the same on every machine and in every year: xoshiro256++, seeded by what the
-//! values are for.
+//! Reproducible random numbers: xoshiro256++, seeded by the purpose of the values.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -7,7 +6,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// Letters and digits of generated Kubernetes names, in byte order: no vowels, no `0`, `1`, `3`.
 pub(crate) const NAME_LETTERS: &[u8; 27] = b"2456789bcdfghjklmnpqrstvwxz";
 
-/// What a stream of random numbers is for; each has its own, so that adding one changes no other.
+/// The purposes of random numbers. Each has its own stream, so that adding one changes no other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stream {
     Namespaces = 1,
@@ -26,9 +25,10 @@ pub(crate) enum Stream {
     Coins,
 }
 
-/// The generator for item `i` of a stream.
+/// Returns the generator for item `i` of a stream.
 pub(crate) fn generator(seed: u64, stream: Stream, i: u64) -> Xoshiro256PlusPlus {
-    // Odd multipliers keep (seed, stream, i) apart; the generator's own SplitMix64 seeding does the mixing.
+    // Odd multipliers keep (seed, stream, i) distinct; the generator's SplitMix64 seeding mixes the
+    // bits.
     let state = seed
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add((stream as u64).wrapping_mul(0xd1b5_4a32_d192_ed03))
@@ -36,29 +36,31 @@ pub(crate) fn generator(seed: u64, stream: Stream, i: u64) -> Xoshiro256PlusPlus
     Xoshiro256PlusPlus::seed_from_u64(state)
 }
 
-/// The generator for something that object `i` is for the `nth` time; 0 is for what the object is at first.
+/// Returns the generator for version `nth` of object `i`; 0 is the first version.
 pub(crate) fn nth_generator(seed: u64, stream: Stream, i: u64, nth: u32) -> Xoshiro256PlusPlus {
     generator(seed ^ u64::from(nth).rotate_left(32), stream, i)
 }
 
-/// A number below `bound` (which must not be 0), by multiplication: no loop, bias below bound / 2⁶⁴.
+/// Returns a number below `bound` (which must not be 0), by multiplication: no loop, bias below
+/// bound / 2⁶⁴.
 pub(crate) fn below(rng: &mut impl Rng, bound: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
-/// A number in (0, 1], of 53 random bits.
+/// Returns a number in (0, 1] of 53 random bits.
 pub(crate) fn uniform(rng: &mut impl Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Toss number `n` of a fair coin.
+/// Returns toss number `n` of a fair coin.
 #[must_use]
 pub fn coin(seed: u64, n: u64) -> bool {
     generator(seed, Stream::Coins, n).next_u64() >> 63 == 1
 }
 
-/// Writes `value` in the letters of names, the most significant first, so that text sorts as numbers do.
-pub(crate) fn put_name(out: &mut [u8], mut value: u64) {
+/// Writes `value` in the letters of names, the most significant first, so that texts sort like
+/// numbers.
+pub(crate) fn put_name_letters(out: &mut [u8], mut value: u64) {
     for letter in out.iter_mut().rev() {
         *letter = NAME_LETTERS[(value % 27) as usize];
         value /= 27;
@@ -77,7 +79,7 @@ pub(crate) fn put_hex(out: &mut [u8], rng: &mut impl Rng) {
     }
 }
 
-/// A random (version 4) UUID as text.
+/// Returns a random (version 4) UUID as text.
 pub(crate) fn uuid(rng: &mut impl Rng) -> [u8; 36] {
     let mut out = [b'-'; 36];
     let mut digits = [0; 32];
@@ -98,7 +100,8 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, rng: &mut impl Rng, length: usize) {
     put_words(out, length, || rng.next_u64());
 }
 
-/// Appends `length` random letters from `a` to `p`: text that JSON need not escape and that gzip halves.
+/// Appends `length` random letters from `a` to `p`: JSON does not escape them, gzip halves their
+/// size.
 pub(crate) fn put_letters(out: &mut Vec<u8>, rng: &mut impl Rng, length: usize) {
     put_words(out, length, || {
         (rng.next_u64() & 0x0f0f_0f0f_0f0f_0f0f) + 0x6161_6161_6161_6161
@@ -118,13 +121,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_generator_is_the_one_that_golden_vectors_were_made_with() {
+    fn the_generator_equals_its_golden_values() {
         let mut rng = generator(1, Stream::Objects, 0);
         assert_eq!(rng.next_u64(), 11_494_997_411_784_656_599);
     }
 
     #[test]
-    fn uuids_are_random_ones() {
+    fn uuids_are_of_version_4() {
         let text = uuid(&mut generator(1, Stream::Objects, 7));
         let text = std::str::from_utf8(&text).expect("digits");
         let dashes: Vec<_> = text.match_indices('-').map(|(at, _)| at).collect();
@@ -134,10 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn names_sort_as_numbers() {
+    fn names_sort_like_numbers() {
         let name = |value| {
             let mut out = [0; 5];
-            put_name(&mut out, value);
+            put_name_letters(&mut out, value);
             out
         };
         for value in 0..30_000 {

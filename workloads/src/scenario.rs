@@ -1,19 +1,20 @@
-//! Scenarios: what is loaded, which rows are measured on it, and how often.
+//! Scenarios: the data sets to load, the rows to measure on them, and how often.
 //!
-//! A scenario is a TOML file with comments. The built-in ones are part of the program, so that a
-//! binary alone can run them, and they double as the examples that other people's files start from.
+//! A scenario is a TOML file. The built-in ones are part of the program, so that the binary alone
+//! can run them, and are examples for users' own files.
 //!
-//! - [`data`]: what is loaded
-//! - [`rows`]: what is measured on it; [`case`]: several loads together
-//! - [`background`]: what runs beside a row
-//! - [`bar`]: what its figures should come to
+//! - [`data`]: data sets
+//! - [`rows`]: rows, each one strategy; [`case`]: cases of several loads
+//! - [`background`]: loads beside a row
+//! - [`threshold`]: limits of figures
+//! - [`saturate`]: searches for the highest rate; [`units`]: sizes and durations
 
 mod background;
-mod bar;
 mod case;
 mod data;
 mod rows;
 mod saturate;
+mod threshold;
 mod units;
 
 use std::num::{NonZeroU32, NonZeroU64};
@@ -24,19 +25,19 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::cpu_list::CpuList;
-use crate::nearest::nearest;
-use crate::strategy::{Shape, Strategy};
+use crate::did_you_mean::did_you_mean;
+use crate::strategy::{Driver, Strategy};
 
 pub use background::{Background, Keys};
-pub use bar::BarSpec;
 pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Start};
 pub use data::{DataSetSpec, Kind};
-pub use rows::{Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes, Yardstick};
+pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
 pub use saturate::{Objective, ObjectiveError, Saturate};
+pub use threshold::ThresholdSpec;
 use units::duration_text;
 pub use units::{ByteSize, ByteSizeError};
 
-/// The scenario that `loadgen` runs when none is named.
+/// The scenario that `loadgen` runs by default.
 pub const DEFAULT: &str = "pods-150k";
 
 const BUILT_IN: [(&str, &str); 27] = [
@@ -96,59 +97,60 @@ const BUILT_IN: [(&str, &str); 27] = [
     ("cache-fill", include_str!("../scenarios/cache-fill.toml")),
 ];
 
-/// What to load, which rows to measure on it, and how often.
+/// The data sets to load, the rows to measure on them, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scenario {
-    /// Name by which it is run.
+    /// Name on the command line.
     pub name: String,
-    /// One line for `loadgen scenarios`.
+    /// Summary in one line, for `loadgen scenarios`.
     pub summary: String,
-    /// What a reader should look at in its report.
+    /// What its report shows.
     pub description: String,
     /// Measured whole lists per row and client.
     pub repeats: u32,
-    /// Lists at the same time.
+    /// Concurrent lists.
     pub clients: u32,
-    /// Whole lists before measuring, at least: on servers that the run starts more are made until time and memory stand still.
-    /// With 0 there are none, and what is measured is cold.
+    /// Least number of whole lists before measuring; on servers that the run starts, lists continue
+    /// until time and memory are stable. 0 measures without a warm-up.
     pub warmup: u32,
     /// Streams that are cancelled after their first chunk; 0 for none.
     pub first_chunk_streams: u32,
-    /// How long they may take in all; 5 s where it is not said, 20 s beside other loads.
+    /// Time allowed for them in all; 5 s by default, 20 s beside other loads.
     #[serde(
         with = "duration_text::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub first_chunk_within: Option<Duration>,
-    /// How long a row of small requests sends them.
+    /// Duration of a row of small requests.
     #[serde(with = "duration_text")]
     pub duration: Duration,
-    /// Small requests per second, on a schedule; each client waits for its answer where there is none.
+    /// Small requests per second (open loop); without it each client waits for its response (closed
+    /// loop).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// CPUs of servers that are started for it; all where none are named.
+    /// CPUs of the servers that the run starts; all by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpus: Option<CpuList>,
-    /// CPUs of the generator; all where none are named.
+    /// CPUs of the generator; all by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cpus: Option<CpuList>,
-    /// What is measured; [`Self::cases`] are among them as rows.
+    /// The rows to measure, which include [`Self::cases`].
     pub rows: Rows,
     /// Cases of several loads.
     #[serde(rename = "case", skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<CaseSpec>,
-    /// What runs beside the rows that name it.
+    /// Loads that run beside the rows that name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
-    /// What the figures should come to.
+    /// Limits of figures.
     #[serde(rename = "bar", skip_serializing_if = "Vec::is_empty")]
-    pub bars: Vec<BarSpec>,
-    /// Each is loaded and measured by itself, in this order; never empty.
+    pub thresholds: Vec<ThresholdSpec>,
+    /// Data sets, which are loaded and measured one by one in this order; never empty.
     #[serde(rename = "data_set")]
     pub data_sets: Vec<DataSetSpec>,
 }
 
-/// What the command line changes about a scenario; `None` leaves it as the file says.
+/// Command-line overrides of a scenario; `None` keeps the value of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
     /// `--objects`, of every data set.
@@ -165,34 +167,34 @@ pub struct Overrides {
     pub rate: Option<f64>,
     /// `--duration`, of every row of small requests.
     pub duration: Option<Duration>,
-    /// `loadgen saturate`: what each row of small requests is searched for, instead of its rates.
+    /// `loadgen saturate`: the search for the highest rate, made for each row of small requests.
     pub saturate: Option<Saturate>,
-    /// `--strategies`: rows to keep or to add, in this order, on each tier that has them.
+    /// `--strategies`: rows to keep or add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
-    /// `--cases`: cases of several loads to keep, by name; rows are left out.
+    /// `--cases`: names of the cases of several loads to keep; drops the rows.
     pub cases: Option<Vec<String>>,
 }
 
-/// A scenario could not be had.
+/// An error of a scenario.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScenarioError {
     /// No built-in scenario has this name.
     #[error(
-        "unknown scenario `{name}`, did you mean `{nearest}`? (`loadgen scenarios` lists them)"
+        "unknown scenario `{name}`, did you mean `{suggestion}`? (`loadgen scenarios` lists them)"
     )]
     Unknown {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// The built-in name that is closest to it.
-        nearest: &'static str,
+        /// The most similar built-in name.
+        suggestion: &'static str,
     },
     /// The file could not be read.
     #[error("scenario {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The file is not a scenario.
@@ -202,7 +204,7 @@ pub enum ScenarioError {
         origin: String,
         /// Line of the offending value, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
     /// An override cannot be applied.
@@ -210,12 +212,12 @@ pub enum ScenarioError {
     Override {
         /// The scenario.
         scenario: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
 }
 
-/// The file's shape; spans lead an error back to its line.
+/// The content of a scenario file, with spans for the line numbers of errors.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -247,7 +249,7 @@ struct File {
     #[serde(default)]
     background: Vec<Spanned<Background>>,
     #[serde(default)]
-    bar: Vec<Spanned<BarSpec>>,
+    bar: Vec<Spanned<ThresholdSpec>>,
     data_set: Vec<Spanned<DataSetSpec>>,
 }
 
@@ -262,10 +264,10 @@ fn five_seconds() -> Duration {
 // === impl Scenario ===
 
 impl Scenario {
-    /// The built-in scenario of this name.
+    /// Returns the built-in scenario of this name.
     ///
     /// # Errors
-    /// [`ScenarioError::Unknown`] with the nearest name.
+    /// [`ScenarioError::Unknown`] with a suggestion.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
         Self::parse(text_of(name)?, name)
     }
@@ -282,10 +284,10 @@ impl Scenario {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// Reads a scenario from `text`; `origin` names it in errors.
+    /// Parses a scenario; `origin` names it in errors.
     ///
     /// # Errors
-    /// [`ScenarioError::Invalid`] with the line of what is unknown, missing or contradictory.
+    /// [`ScenarioError::Invalid`] with the line of the unknown, missing or contradictory value.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ScenarioError> {
         let invalid = |start: usize, message: String| ScenarioError::Invalid {
             origin: origin.to_owned(),
@@ -328,7 +330,7 @@ impl Scenario {
             let spec = spec.into_inner();
             spec.check().map_err(|message| invalid(start, message))?;
             if data_sets.iter().any(|other| other.name == spec.name) {
-                let message = format!("data set `{}` is there twice", spec.name);
+                let message = format!("data set `{}` is defined twice", spec.name);
                 return Err(invalid(start, message));
             }
             data_sets.push(spec);
@@ -344,7 +346,7 @@ impl Scenario {
             let load = load.into_inner();
             load.check().map_err(|message| invalid(start, message))?;
             if background.iter().any(|other| other.name == load.name) {
-                let message = format!("background `{}` is there twice", load.name);
+                let message = format!("background `{}` is defined twice", load.name);
                 return Err(invalid(start, message));
             }
             background.push(load);
@@ -374,24 +376,25 @@ impl Scenario {
             rows,
             cases,
             background,
-            bars: Vec::with_capacity(file.bar.len()),
+            thresholds: Vec::with_capacity(file.bar.len()),
             data_sets,
         };
-        for bar in file.bar {
-            let start = bar.span().start;
-            let bar = bar.into_inner();
-            bar.check(&scenario)
+        for threshold in file.bar {
+            let start = threshold.span().start;
+            let threshold = threshold.into_inner();
+            threshold
+                .check(&scenario)
                 .map_err(|message| invalid(start, message))?;
-            scenario.bars.push(bar);
+            scenario.thresholds.push(threshold);
         }
         Ok(scenario)
     }
 
-    /// Applies what the command line asks for.
+    /// Applies the overrides of the command line.
     ///
     /// # Errors
-    /// [`ScenarioError::Override`] when nothing of it could be applied (a size for pods, only
-    /// strategies that no tier has) or the result contradicts itself.
+    /// [`ScenarioError::Override`] when an override applies to nothing (a size for pods, a strategy
+    /// that no tier has) or makes the scenario invalid.
     pub fn override_with(&mut self, overrides: &Overrides) -> Result<(), ScenarioError> {
         let refuse = |scenario: &Self, message: String| ScenarioError::Override {
             scenario: scenario.name.clone(),
@@ -444,9 +447,9 @@ impl Scenario {
             }
         }
         let paced = overrides.rate.is_some() || overrides.duration.is_some();
-        let takes_pace = |row: &RowSpec| match row.strategy.shape() {
-            Shape::Requests | Shape::ShardedWatch => true,
-            Shape::Loads => overrides.rate.is_none(),
+        let takes_pace = |row: &RowSpec| match row.strategy.driver() {
+            Driver::Requests | Driver::ShardedWatch => true,
+            Driver::Loads => overrides.rate.is_none(),
             _ => false,
         };
         if paced && !self.rows.all().any(|(_, row)| takes_pace(row)) {
@@ -463,7 +466,7 @@ impl Scenario {
         if let Some(saturate) = overrides.saturate {
             self.rows.searched(saturate);
             self.cases.clear();
-            self.bars.clear();
+            self.thresholds.clear();
         }
         rows::check_rate(overrides.rate).map_err(|message| refuse(self, message))?;
         self.rate = overrides.rate.or(self.rate);
@@ -477,31 +480,34 @@ impl Scenario {
         self.rows.without_doubles();
         self.check_searches()
             .map_err(|message| refuse(self, message))?;
-        // A bar is about a row as the scenario has it: another number of clients or another pace is another row.
+        // A threshold applies to the scenario's own row: with other clients or another rate it is
+        // another.
         if overrides.clients.is_some() || overrides.rate.is_some() {
-            self.bars.clear();
+            self.thresholds.clear();
         }
-        // A limit is about so many objects of that size, but for a few.
+        // Most limits depend on the number and the size of objects.
         let is_as_given = |(now, given): (&DataSetSpec, &DataSetSpec)| {
             (now.objects, now.object_size) == (given.objects, given.object_size)
         };
         if !self.data_sets.iter().zip(&given).all(is_as_given) {
-            self.bars.retain(BarSpec::is_of_any_size);
+            self.thresholds.retain(ThresholdSpec::is_of_any_size);
         }
-        self.forget_bars_of_missing_rows();
+        self.drop_thresholds_of_missing_rows();
         Ok(())
     }
 
-    /// Keeps the cases of these names, and no rows.
+    /// Keeps the cases with these names and no rows.
     fn only_cases(&mut self, names: &[String]) -> Result<(), String> {
         let known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
         for name in names {
             if !known.contains(&name.as_str()) {
-                return Err(match nearest(name, &known) {
-                    Some(nearest) => {
-                        format!("there is no case `{name}`, did you mean `{nearest}`?")
+                return Err(match did_you_mean(name, &known) {
+                    Some(suggestion) => {
+                        format!("there is no case `{name}`, did you mean `{suggestion}`?")
                     }
-                    None => format!("there is no case `{name}`: it has rows only (--strategies)"),
+                    None => format!(
+                        "there is no case `{name}`: the scenario has only rows, which --strategies selects"
+                    ),
                 });
             }
         }
@@ -511,7 +517,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Whether every search has trials long enough.
+    /// Checks that the trials of every search are long enough.
     fn check_searches(&self) -> Result<(), String> {
         let rows = self.rows.all();
         let searches = rows.filter_map(|(_, row)| Some((row.saturate?, row.duration)));
@@ -527,37 +533,37 @@ impl Scenario {
         }
     }
 
-    /// What the command line took out has no bar to meet.
-    fn forget_bars_of_missing_rows(&mut self) {
-        let bars = std::mem::take(&mut self.bars);
-        self.bars = bars
+    /// Drops the thresholds of rows that the command line has removed.
+    fn drop_thresholds_of_missing_rows(&mut self) {
+        let thresholds = std::mem::take(&mut self.thresholds);
+        self.thresholds = thresholds
             .into_iter()
-            .filter(|bar| bar.check(self).is_ok())
+            .filter(|threshold| threshold.check(self).is_ok())
             .collect();
     }
 
-    /// The scenario as a file, to be kept beside its result.
+    /// Returns the scenario as a file, which is saved with its result.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a scenario holds nothing that TOML cannot say")
     }
 }
 
-/// The file of the built-in scenario of this name, with its comments.
+/// Returns the file of the built-in scenario of this name, with its comments.
 ///
 /// # Errors
-/// [`ScenarioError::Unknown`] with the nearest name.
+/// [`ScenarioError::Unknown`] with a suggestion.
 pub fn text_of(name: &str) -> Result<&'static str, ScenarioError> {
     let mut all = BUILT_IN.iter();
     let (_, text) =
         all.find(|(built_in, _)| *built_in == name)
             .ok_or_else(|| ScenarioError::Unknown {
                 name: name.to_owned(),
-                nearest: nearest(name, &BUILT_IN.map(|(name, _)| name)).unwrap_or(DEFAULT),
+                suggestion: did_you_mean(name, &BUILT_IN.map(|(name, _)| name)).unwrap_or(DEFAULT),
             })?;
     Ok(text)
 }
 
-/// The built-in scenarios, the default one first.
+/// Returns the built-in scenarios, the default one first.
 pub fn built_in() -> Vec<Scenario> {
     BUILT_IN
         .iter()

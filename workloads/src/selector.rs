@@ -1,5 +1,5 @@
-//! Selectors of a row, and which objects of a data set they select: computed here from the data set alone, so that a server's
-//! answer is held against something that it had no part in.
+//! Selectors of a row, and the objects of a data set that they select: computed from the data set
+//! alone, so that a server's responses are checked independently of it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,11 +10,11 @@ use kube_api::selector::{FieldSelector, LabelSelector};
 
 use crate::{DataSet, Fingerprint};
 
-/// Longest selector that a strategy's name may hold, in bytes.
-pub const LONGEST: usize = 120;
-/// Stands for a node's name: each list asks for the next node's objects.
+/// Longest selector in a strategy's name, bytes.
+pub const MAX_SELECTOR_BYTES: usize = 120;
+/// A placeholder for a node's name: each list requests the objects of the next node.
 pub const NODE: &str = "{node}";
-/// Paths of the fields that selectors here may name, with the field numbers that lead to them; name and namespace are in the
+/// Paths of the supported fields, with their protobuf field numbers; name and namespace are in the
 /// key.
 const FIELDS: [(&str, &[u32]); 5] = [
     ("metadata.name", &[]),
@@ -26,51 +26,53 @@ const FIELDS: [(&str, &[u32]); 5] = [
 const METADATA: u32 = 1;
 const LABELS: u32 = 11;
 
-/// A label or field selector as it stands in a URL. Kept inline, so that strategies stay plain values.
+/// A label or field selector as in a URL. Stored inline, so that strategies are `Copy`.
 ///
-/// It is a field selector when its first key begins with `metadata.`, `spec.` or `status.`: label keys look otherwise.
+/// It is a field selector if its first key begins with `metadata.`, `spec.` or `status.`, which
+/// label keys do not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector {
-    text: [u8; LONGEST],
+    text: [u8; MAX_SELECTOR_BYTES],
     len: u8,
 }
 
-/// A selector that cannot be used.
+/// An unusable selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selector `{text}`: {reason}")]
 pub struct SelectorError {
-    /// As it was written.
+    /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// Why it is unusable.
     pub reason: String,
 }
 
-/// What a selector selects of a data set.
+/// The objects of a data set that a selector selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selected {
-    /// All that any node's list holds, together.
+    /// All selected objects, of all nodes together.
     pub all: Fingerprint,
-    /// By node, where the selector has a [`NODE`].
+    /// By node, for a selector with [`NODE`].
     pub by_node: HashMap<String, Fingerprint>,
 }
 
 // === impl Selector ===
 
 impl Selector {
-    /// Reads a selector.
+    /// Parses a selector.
     ///
     /// # Errors
-    /// [`SelectorError`] when it is empty, longer than [`LONGEST`] bytes, or neither grammar takes it.
+    /// [`SelectorError`] when it is empty, longer than [`MAX_SELECTOR_BYTES`] bytes, or invalid in
+    /// both grammars.
     pub fn new(text: &str) -> Result<Self, SelectorError> {
         let refused = |reason: String| SelectorError {
             text: text.to_owned(),
             reason,
         };
-        if text.is_empty() || text.len() > LONGEST {
-            return Err(refused(format!("needs 1 to {LONGEST} bytes")));
+        if text.is_empty() || text.len() > MAX_SELECTOR_BYTES {
+            return Err(refused(format!("needs 1 to {MAX_SELECTOR_BYTES} bytes")));
         }
         let mut selector = Self {
-            text: [0; LONGEST],
+            text: [0; MAX_SELECTOR_BYTES],
             len: text.len() as u8,
         };
         selector.text[..text.len()].copy_from_slice(text.as_bytes());
@@ -78,13 +80,13 @@ impl Selector {
         Ok(selector)
     }
 
-    /// As it was written.
+    /// The text.
     #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
     }
 
-    /// True for a field selector.
+    /// Returns whether it is a field selector.
     #[must_use]
     pub fn is_field(&self) -> bool {
         ["metadata.", "spec.", "status."]
@@ -92,19 +94,19 @@ impl Selector {
             .any(|start| self.text().starts_with(start))
     }
 
-    /// True when each list asks for another node.
+    /// Returns whether each list requests another node.
     #[must_use]
     pub fn is_per_node(&self) -> bool {
         self.text().contains(NODE)
     }
 
-    /// The selector for one node, as it is sent.
+    /// Returns the selector for one node, as sent.
     #[must_use]
     pub fn of_node(&self, node: &str) -> String {
         self.text().replace(NODE, node)
     }
 
-    /// What it selects of `data`. Makes every object once: about 3 µs a pod.
+    /// Returns the selected objects of `data`. Generates every object once: about 3 µs per pod.
     #[must_use]
     pub fn select(&self, data: &DataSet) -> Selected {
         let mut selected = Selected::default();
@@ -122,7 +124,7 @@ impl Selector {
                 }
                 continue;
             }
-            // Only the list of its own node can hold it.
+            // Only the list of its own node can contain it.
             let node = String::from_utf8_lossy(object.field("spec.nodeName")).into_owned();
             let own = self.matcher(&node);
             if own.is_ok_and(|matcher| matcher.matches(&object)) {
@@ -134,8 +136,8 @@ impl Selector {
         selected
     }
 
-    /// Numbers of the objects that it selects, where it has no [`NODE`]: for who keeps something else of each object than what
-    /// the data set says. Costs as much as [`Self::select`].
+    /// Returns the numbers of the selected objects, for a selector without [`NODE`]. Costs as much
+    /// as [`Self::select`].
     #[must_use]
     pub fn numbers(&self, data: &DataSet) -> Vec<u64> {
         let Ok(matcher) = self.matcher("") else {
@@ -189,7 +191,7 @@ impl Matcher {
     }
 }
 
-/// A stored object, looked into.
+/// A decoded object.
 struct Object<'o> {
     namespace: &'o [u8],
     name: &'o [u8],
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_fields_select_what_they_say() {
+    fn labels_and_fields_select_their_objects() {
         let data = pods(300, 10);
         let count = |text| {
             let selector = Selector::new(text).expect("a selector");
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_takes_is_refused() {
+    fn selectors_that_no_server_accepts_are_rejected() {
         for text in [
             "",
             "spec.color=red",

@@ -1,4 +1,4 @@
-//! The ways to ask a server: the rows of a report, by the names that scenario files and `--strategies` use.
+//! Strategies: the ways to list, by the names that scenario files, `--strategies` and reports use.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -6,23 +6,23 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::did_you_mean::did_you_mean;
 use crate::go_client::GoClient;
 use crate::mix::SmallRequest;
-use crate::nearest::nearest;
 use crate::selector::{Selector, SelectorError};
 
-/// Which of the two servers a strategy talks to.
+/// The tier that a strategy uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// An etcd v3 endpoint, over gRPC.
+    /// An etcd v3 endpoint over gRPC.
     Etcd,
-    /// A Kubernetes API endpoint, over HTTP.
+    /// A Kubernetes API endpoint over HTTP.
     Kube,
 }
 
 impl Tier {
-    /// The name in scenario files and results.
+    /// Returns the name in scenario files and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -37,30 +37,30 @@ impl fmt::Display for Tier {
     }
 }
 
-/// What a strategy is made of, and so which driver runs it.
+/// The driver that runs a strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum Driver {
     /// Whole lists, each checked.
     List,
-    /// Many small requests, each with its answer.
+    /// Small requests.
     Requests,
-    /// Writes that must reach watchers.
+    /// Writes and their delivery to watchers.
     Delivery,
-    /// Whole lists by several workers together, each with its part.
+    /// Lists by several workers, each of its shard.
     Shards,
-    /// Watches of several workers together, each with its part, while objects are written.
+    /// Watches by several workers, each of its shard, while objects are written.
     ShardedWatch,
-    /// Several loads together.
+    /// A case of several loads.
     Loads,
-    /// Nothing that could be timed: only ever a background.
+    /// Only a background: nothing is timed.
     Idle,
 }
 
-/// One way to ask a server: mostly, to list a whole data set.
+/// A way to list a whole data set, or another operation of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Strategy {
-    /// etcd: one Range, which the server builds whole before it sends (`unary`).
+    /// etcd: one Range, which the server buffers whole before sending (`unary`).
     Unary,
     /// etcd: one Range, sent while it is read (`unary-incremental`).
     UnaryIncremental,
@@ -70,72 +70,76 @@ pub enum Strategy {
     Get,
     /// etcd: a Put of one object (`put`).
     Put,
-    /// etcd: from a put to the event at each of many watchers (`fan-out`).
+    /// etcd: puts, timed until the event at each of many watchers (`fan-out`).
     FanOut,
-    /// etcd: watchers of keys that nobody writes (`watch`).
+    /// etcd: watchers of keys without writes (`watch`).
     Watch,
-    /// Both tiers: limit and continue, this many objects a page (`paged:N`).
+    /// Both tiers: limit and continue, with this number of objects per page (`paged:N`).
     Paged(NonZeroU32),
-    /// Kubernetes: `resourceVersion=0`, whatever the watch cache holds (`cached`).
+    /// Kubernetes: `resourceVersion=0`, the current state of the watch cache (`cached`).
     Cached,
     /// Kubernetes: resourceVersion unset, KEP-2340 (`consistent`).
     Consistent,
-    /// Kubernetes: `resourceVersionMatch=Exact` at the revision that the server is at when the client connects (`exact`).
+    /// Kubernetes: `resourceVersionMatch=Exact` at the server's revision when the client connects
+    /// (`exact`).
     Exact,
-    /// Kubernetes: `sendInitialEvents`, up to the bookmark that ends the state, KEP-3157 (`watch-list`).
+    /// Kubernetes: `sendInitialEvents`, up to the bookmark after the initial state, KEP-3157
+    /// (`watch-list`).
     WatchList,
     /// Kubernetes: resourceVersion unset, with a label or field selector (`selector:…`).
     Selector(Selector),
-    /// Kubernetes: one small object is written to etcd and must be in the list that follows, which is timed
+    /// Kubernetes: writes a small object to etcd, then times a list, which must contain it
     /// (`read-your-write`).
     ReadYourWrite,
-    /// Kubernetes: this many workers, each listing its part of the objects by `shardSelector`, KEP-5866 (`sharded:N`).
+    /// Kubernetes: this number of workers, each listing its shard by `shardSelector`, KEP-5866
+    /// (`sharded:N`).
     Sharded(NonZeroU32),
-    /// Kubernetes: this many workers, each listing everything and keeping its part: what KEP-5866 is to replace
-    /// (`client-filtered:N`).
+    /// Kubernetes: this number of workers, each listing everything and keeping its shard, which
+    /// KEP-5866 replaces (`client-filtered:N`).
     ClientFiltered(NonZeroU32),
-    /// Kubernetes: as many watches with a `shardSelector`, from the state to events while objects are written
-    /// (`watch-sharded:N`).
+    /// Kubernetes: this number of watches with a `shardSelector`, from the initial state to events
+    /// of concurrent writes (`watch-sharded:N`).
     WatchSharded(NonZeroU32),
-    /// Kubernetes: as many watches of everything, each keeping its part (`watch-client-filtered:N`).
+    /// Kubernetes: this number of watches of everything, each keeping its shard
+    /// (`watch-client-filtered:N`).
     WatchClientFiltered(NonZeroU32),
-    /// Kubernetes: nobody watches while objects are written, as the baseline of rows that do (`no-watches`).
+    /// Kubernetes: writes without watches, to compare rows with watches with (`no-watches`).
     NoWatches,
-    /// Both tiers: nothing, as the baseline of rows that list now and then (`no-lists`).
+    /// Both tiers: no requests, to compare rows with periodic lists with (`no-lists`).
     NoLists,
-    /// Both tiers: what a `[[case]]` says (`loads`).
+    /// Both tiers: the loads of a `[[case]]` (`loads`).
     Loads,
-    /// One tier or the other: everything, by a Go client that is a program of its own (`clientv3:…`, `client-go:…`).
+    /// One tier: a list by a Go client, a separate program (`clientv3:…`, `client-go:…`).
     GoClient(GoClient),
 }
 
-/// Workers of a sharded strategy, at most: each is a thread with a connection.
-pub const MOST_WORKERS: u32 = 256;
+/// Most workers of a sharded strategy: each is a thread with a connection.
+pub const MAX_WORKERS: u32 = 256;
 
-/// A strategy's name could not be read.
+/// An invalid name of a strategy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StrategyError {
-    /// No such name.
-    #[error("unknown strategy `{name}`, did you mean `{nearest}`? (known: {})", Strategy::NAMES.join(", "))]
+    /// An unknown name.
+    #[error("unknown strategy `{name}`, did you mean `{suggestion}`? (known: {})", Strategy::NAMES.join(", "))]
     Unknown {
-        /// What was written.
+        /// The given name.
         name: String,
-        /// The known name that is closest to it.
-        nearest: &'static str,
+        /// The most similar known name.
+        suggestion: &'static str,
     },
-    /// `paged:` without a usable page size.
+    /// `paged:` without a valid page size.
     #[error("`{0}` needs a page size from 1 to 4294967295, as in `paged:500`")]
     PageSize(String),
-    /// A sharded strategy without a usable number of workers.
-    #[error("`{0}` needs a number of workers from 1 to {MOST_WORKERS}, as in `sharded:4`")]
+    /// A sharded strategy without a valid number of workers.
+    #[error("`{0}` needs a number of workers from 1 to {MAX_WORKERS}, as in `sharded:4`")]
     Workers(String),
-    /// `selector:` without a usable selector.
+    /// `selector:` without a valid selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
 }
 
 impl Strategy {
-    /// Every name, with `N` for a page size or a number of workers and `SELECTOR` for a selector.
+    /// All names, with `N` for a page size or a number of workers and `SELECTOR` for a selector.
     pub const NAMES: [&'static str; 25] = [
         "unary",
         "unary-incremental",
@@ -164,16 +168,16 @@ impl Strategy {
         GoClient::NAMES[4],
     ];
 
-    /// Which driver runs it.
-    pub fn shape(self) -> Shape {
+    /// Returns the driver that runs it.
+    pub fn driver(self) -> Driver {
         match self {
-            Self::Get | Self::Put => Shape::Requests,
-            Self::FanOut => Shape::Delivery,
-            Self::Loads => Shape::Loads,
-            Self::Watch => Shape::Idle,
-            Self::Sharded(_) | Self::ClientFiltered(_) => Shape::Shards,
+            Self::Get | Self::Put => Driver::Requests,
+            Self::FanOut => Driver::Delivery,
+            Self::Loads => Driver::Loads,
+            Self::Watch => Driver::Idle,
+            Self::Sharded(_) | Self::ClientFiltered(_) => Driver::Shards,
             Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
-                Shape::ShardedWatch
+                Driver::ShardedWatch
             }
             Self::Unary
             | Self::UnaryIncremental
@@ -186,11 +190,11 @@ impl Strategy {
             | Self::Selector(_)
             | Self::ReadYourWrite
             | Self::NoLists
-            | Self::GoClient(_) => Shape::List,
+            | Self::GoClient(_) => Driver::List,
         }
     }
 
-    /// Whether a tier has this strategy at all.
+    /// Returns whether a tier has this strategy.
     pub fn runs_on(self, tier: Tier) -> bool {
         match self {
             Self::Unary | Self::UnaryIncremental | Self::Stream => tier == Tier::Etcd,
@@ -208,7 +212,7 @@ impl Strategy {
         }
     }
 
-    /// Workers that share the objects between them, where the strategy has any.
+    /// Returns the number of workers of a sharded strategy.
     pub fn workers(self) -> Option<NonZeroU32> {
         match self {
             Self::Sharded(workers)
@@ -219,7 +223,7 @@ impl Strategy {
         }
     }
 
-    /// The Go client that lists, where it is one.
+    /// Returns the Go client of the strategy, if it has one.
     pub fn go_client(self) -> Option<GoClient> {
         match self {
             Self::GoClient(client) => Some(client),
@@ -227,7 +231,7 @@ impl Strategy {
         }
     }
 
-    /// The small request that it makes again and again, where it makes any.
+    /// Returns the small request that it repeats, if any.
     pub fn small_request(self) -> Option<SmallRequest> {
         match self {
             Self::Get => Some(SmallRequest::Get),
@@ -236,7 +240,7 @@ impl Strategy {
         }
     }
 
-    /// Whether the server is asked for a worker's part only (`shardSelector`), rather than for everything.
+    /// Returns whether the server filters by shard (`shardSelector`), instead of the workers.
     pub fn server_shards(self) -> bool {
         matches!(self, Self::Sharded(_) | Self::WatchSharded(_))
     }
@@ -314,7 +318,7 @@ impl FromStr for Strategy {
                 _ => {
                     return Err(StrategyError::Unknown {
                         name: name.to_owned(),
-                        nearest: nearest(name, &Self::NAMES).unwrap_or(Self::NAMES[0]),
+                        suggestion: did_you_mean(name, &Self::NAMES).unwrap_or(Self::NAMES[0]),
                     });
                 }
             },
@@ -332,7 +336,7 @@ const SHARDED: [&str; 4] = [
 
 fn workers(name: &str, number: &str) -> Result<NonZeroU32, StrategyError> {
     let number: Option<NonZeroU32> = number.parse().ok();
-    let number = number.filter(|n| n.get() <= MOST_WORKERS);
+    let number = number.filter(|n| n.get() <= MAX_WORKERS);
     number.ok_or_else(|| StrategyError::Workers(name.to_owned()))
 }
 
@@ -367,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_gets_its_neighbour() {
+    fn a_misspelt_name_gets_a_suggestion() {
         let error = "steam".parse::<Strategy>().expect_err("no such strategy");
         assert!(
             error.to_string().contains("did you mean `stream`"),

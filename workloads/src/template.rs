@@ -1,7 +1,8 @@
-//! Objects made by patching: encoded once, then copied with what differs written over it.
+//! Generates objects from an encoded template, of which each object overwrites the parts that
+//! differ.
 //!
-//! Every patch has the length of what it replaces, so no length prefix in the encoded object changes, and
-//! an object costs one copy and a few dozen short writes.
+//! Every patch has the length of what it replaces, so no length prefix in the encoded object
+//! changes. An object costs one copy and a few dozen short writes.
 
 use kube_api::envelope;
 use kube_api::protobuf::{get_varint, put_varint};
@@ -9,24 +10,24 @@ use kube_api::schema::Message;
 use kube_api::time::put_rfc3339;
 use serde_json::Value;
 
-/// Moment that marks a time in a template (in the year 2514: five bytes as a varint, as every time from
-/// 1978 to 3058 is).
+/// Timestamp that marks a time in a template (in the year 2514: a varint of five bytes, like every
+/// time from 1978 to 3058).
 const TIME_MARK: i64 = 1 << 34;
 
-/// Times in a template are `"@N"`: N seconds after the object's creation, N below this.
+/// Times in a template are `"@N"`: N seconds after the object's creation, with N below this.
 const TIME_SPAN: i64 = 60;
 
-/// First byte of a marked slot; occurs nowhere else in a template.
+/// First byte of a marked slot, which occurs nowhere else in a template.
 const MARK: u8 = b'~';
 
-/// Something that differs from object to object: its name in the template and its length.
+/// A part that differs between objects: its name in the template and its length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot<'a> {
     pub(crate) name: &'a str,
     pub(crate) length: usize,
 }
 
-/// An encoded object with the places where others differ from it.
+/// An encoded object with the positions of its slots.
 #[derive(Debug)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
@@ -37,12 +38,12 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Encodes the object of a JSON template, without envelope. `${name}` is replaced by a constant or marks a slot (of at least two
-    /// bytes), `"@N"` marks a time.
+    /// Encodes the object of a JSON template, without envelope. `${name}` is replaced by a constant
+    /// or marks a slot (of at least two bytes), `"@N"` marks a time.
     ///
     /// # Panics
-    /// The template does not fit the schema or names what is neither constant nor slot: templates are part
-    /// of this crate and each is covered by a test.
+    /// The template does not fit the schema, or has a name that is neither a constant nor a slot.
+    /// Templates are part of this crate and each is covered by a test.
     pub(crate) fn new(
         message: &'static Message,
         json: &str,
@@ -105,12 +106,12 @@ impl Template {
         }
     }
 
-    /// Size of every object made from it.
+    /// Returns the size of every object, bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Puts constant bytes around the template.
+    /// Encloses the template in constant bytes.
     pub(crate) fn enclose(mut self, before: &[u8], behind: &[u8]) -> Self {
         self.bytes.splice(..0, before.iter().copied());
         self.bytes.extend_from_slice(behind);

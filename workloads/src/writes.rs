@@ -1,7 +1,8 @@
-//! Writes by number that change objects, delete them and create them again, and say what each must look like to a watcher.
+//! Sequences of writes that change, delete and recreate objects, with the event that a watcher must
+//! see.
 //!
-//! A lane writes objects that no other lane does, one after the other, so that the order of the writes to an object is the
-//! order of this sequence, however many lanes there are.
+//! Each lane writes its own objects, one after the other, so that the order of the writes to an
+//! object is that of this sequence for any number of lanes.
 
 use std::collections::HashMap;
 
@@ -9,28 +10,29 @@ use crate::data_set::Version;
 use crate::random::{Stream, below, generator};
 use crate::scenario::Writes;
 
-/// Objects of a lane that are deleted and created again: few, so that each goes through it several times.
-const CHURNED: u64 = 64;
+/// Objects of a lane that are deleted and created again: few, so that this happens to each several
+/// times.
+const CHURNED_OBJECTS: u64 = 64;
 
-/// What a write does to its object, as a watcher sees it.
+/// The effect of a write: the type of a watcher's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// ADDED.
     Created,
     /// MODIFIED.
     Changed,
-    /// DELETED; the write's version is the last that there was.
+    /// DELETED; the write's version is the last one.
     Deleted,
 }
 
 /// One write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
-    /// Which object of the data set.
+    /// Number of the object in the data set.
     pub object: u64,
-    /// Its state after the write; before it, for a deletion.
+    /// The object's version after the write, or before a deletion.
     pub version: Version,
-    /// What it does.
+    /// The effect.
     pub effect: Effect,
 }
 
@@ -40,19 +42,19 @@ pub struct Lane {
     seed: u64,
     lane: u64,
     lanes: u64,
-    /// Objects of the data set that are this lane's.
+    /// Number of objects of this lane.
     objects: u64,
     writes: Writes,
     number: u64,
-    /// Objects that were written: their version, and whether they are there.
+    /// Written objects: their version, and whether they exist.
     states: HashMap<u64, (Version, bool)>,
 }
 
 impl Lane {
-    /// The writes of lane number `lane` of `lanes` to a data set of `objects`.
+    /// Returns the writes of lane `lane` of `lanes` to a data set of `objects`.
     ///
     /// # Panics
-    /// `lane` is not below `lanes`, or there is no object for it.
+    /// `lane` is not below `lanes`, or has no object.
     #[must_use]
     pub fn new(seed: u64, objects: u64, lane: u64, lanes: u64, writes: Writes) -> Self {
         assert!(
@@ -88,9 +90,9 @@ impl Iterator for Lane {
         self.number += 1;
         let among = match self.writes {
             Writes::Changes | Writes::Patches => self.objects,
-            Writes::Churn => self.objects.min(CHURNED),
+            Writes::Churn => self.objects.min(CHURNED_OBJECTS),
         };
-        // Spread over the whole lane, not its beginning.
+        // Spread over the whole lane.
         let place = below(&mut random, among) * (self.objects / among);
         let object = place * self.lanes + self.lane;
         let before = self.states.get(&object).copied();
@@ -117,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lanes_share_no_object_and_reach_all_of_theirs() {
+    fn lanes_write_disjoint_objects_and_all_of_them() {
         let mut seen = HashMap::new();
         for lane in 0..3 {
             for write in Lane::new(1, 10, lane, 3, Writes::Changes).take(200) {

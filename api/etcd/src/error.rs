@@ -1,13 +1,13 @@
-//! etcd's errors: one code and one exact text each, because clients match the full text.
+//! etcd's errors, each with its code and exact text, because clients match the full text.
 //!
-//! The server turns a [`Refusal`] into a [`tonic::Status`]; the client reads it back from one, so
-//! both sides share this table. Texts and codes are etcd 3.7.1's.
+//! The server converts a [`Refusal`] to a [`tonic::Status`] and the client converts it back, so
+//! both share this table. Texts and codes are those of etcd 3.7.1.
 
 use tonic::{Code, Status};
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $name:ident = $code:ident, $text:literal;)*) => {
-        /// A request that etcd refuses, with the code and the text that it is known by.
+        /// An error that etcd returns, with its code and text.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
         #[non_exhaustive]
         pub enum Refusal {
@@ -15,20 +15,20 @@ macro_rules! refusals {
         }
 
         impl Refusal {
-            /// Every refusal, for tests that walk the table.
+            /// Every refusal, for tests that iterate over the table.
             pub const ALL: &'static [Refusal] = &[$(Refusal::$name,)*];
 
-            /// The gRPC code that goes with it.
+            /// Returns the gRPC code.
             pub fn code(self) -> Code {
                 match self { $(Self::$name => Code::$code,)* }
             }
 
-            /// The exact text on the wire.
+            /// Returns the exact text on the wire.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Reads a status message back; `None` for a text that is not etcd's.
+            /// Returns the refusal with this status message; `None` for a text that is not etcd's.
             pub fn from_text(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
@@ -115,14 +115,14 @@ impl From<Refusal> for Status {
     }
 }
 
-/// What a call to an etcd endpoint can end with.
+/// The error of a call to an etcd endpoint.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The endpoint refused, in etcd's words.
+    /// One of etcd's own errors.
     #[error("{0}")]
     Refused(Refusal),
-    /// The endpoint does not know the method (RangeStream before etcd 3.7).
+    /// The endpoint does not have the method (RangeStream before etcd 3.7).
     #[error("not implemented by this endpoint: {0}")]
     Unimplemented(String),
     /// Any other gRPC status.
@@ -141,16 +141,16 @@ pub enum Error {
         /// What went wrong.
         reason: String,
     },
-    /// The answer broke the protocol (wrong framing, missing header, cut short).
+    /// The response broke the protocol (wrong framing, missing header, truncated).
     #[error("protocol violation from the endpoint: {0}")]
     Protocol(String),
-    /// The client was set up wrongly (bad URL, unreadable certificate).
+    /// The client is misconfigured (invalid URL, unreadable certificate).
     #[error("client configuration: {0}")]
     Config(String),
 }
 
 impl Error {
-    /// The refusal, when it is one of etcd's own.
+    /// Returns the refusal, if it is one of etcd's own errors.
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Refused(refusal) => Some(*refusal),
@@ -164,8 +164,9 @@ impl From<Status> for Error {
         match (Refusal::from_text(status.message()), status.code()) {
             (Some(refusal), _) => Self::Refused(refusal),
             (None, Code::Unimplemented) => Self::Unimplemented(status.message().to_owned()),
-            // A status of the transport's own making says why only in its sources (a TLS alert, say), and what
-            // code it has depends on where in a call the connection was lost: to the caller it is one thing.
+            // A status made by the transport has the reason (such as a TLS alert) only in its
+            // sources, and its code depends on where in a call the connection was lost. Callers get
+            // one code.
             (None, code) => Self::Status {
                 code: match (std::error::Error::source(&status), code) {
                     (Some(_), Code::Unknown | Code::Cancelled) => Code::Unavailable,
@@ -177,7 +178,7 @@ impl From<Status> for Error {
     }
 }
 
-/// A status's message and the errors that caused it, where it came from this side of the wire.
+/// Returns a status's message with the local errors that caused it.
 fn with_sources(status: &Status) -> String {
     let mut text = status.message().to_owned();
     let mut source = std::error::Error::source(status);
@@ -199,16 +200,16 @@ mod tests {
     fn a_connection_lost_in_a_call_makes_the_server_unavailable() {
         let lost = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         let status = Status::from_error(Box::new(lost));
-        assert_ne!(status.code(), Code::Unavailable, "what tonic makes of it");
+        assert_ne!(status.code(), Code::Unavailable, "tonic's own code");
         let Error::Status { code, message } = status.into() else {
             panic!("a status stays one");
         };
         assert_eq!(code, Code::Unavailable);
         assert!(message.contains("broken pipe"), "{message}");
-        // What a server says about itself is left alone.
-        let told = Error::from(Status::cancelled("by the server"));
+        // A code that the server sent is kept.
+        let sent = Error::from(Status::cancelled("by the server"));
         assert!(matches!(
-            told,
+            sent,
             Error::Status {
                 code: Code::Cancelled,
                 ..
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_reads_back_as_itself() {
+    fn every_text_is_read_back() {
         for &refusal in Refusal::ALL {
             assert_eq!(Refusal::from_text(refusal.text()), Some(refusal));
             let status = Status::from(refusal);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_method_is_told_apart_from_a_refused_stream() {
+    fn an_unknown_method_differs_from_a_refused_stream() {
         let unknown =
             Status::unimplemented("unknown method RangeStream for service etcdserverpb.KV");
         assert!(matches!(Error::from(unknown), Error::Unimplemented(_)));

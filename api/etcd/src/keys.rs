@@ -1,9 +1,9 @@
-//! Key intervals as etcd reads them (`reference` table: etcd's RangeRequest.range_end).
+//! Key intervals as etcd's `RangeRequest` defines them by `key` and `range_end`.
 
 use std::ops::Bound;
 
-/// The `range_end` that selects every key with `prefix`: trailing `0xff` bytes dropped, the last
-/// remaining byte plus one; `\0` ("to the end") when nothing remains or the prefix is empty.
+/// Returns the `range_end` that selects every key with `prefix`: trailing `0xff` bytes dropped, the
+/// last remaining byte plus one; `\0` ("to the end") when nothing remains or the prefix is empty.
 pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     match prefix.iter().rposition(|&b| b != 0xff) {
         Some(last) => {
@@ -27,7 +27,7 @@ pub enum KeyRange<'a> {
 }
 
 impl<'a> KeyRange<'a> {
-    /// Reads the pair the way every etcd request does.
+    /// Returns the interval of a `key` and `range_end`.
     pub fn new(key: &'a [u8], range_end: &'a [u8]) -> Self {
         match range_end {
             [] => Self::One(key),
@@ -36,14 +36,14 @@ impl<'a> KeyRange<'a> {
         }
     }
 
-    /// First key that could be selected.
+    /// Returns the first key of the interval.
     pub fn start(&self) -> &'a [u8] {
         match self {
             Self::One(k) | Self::Between(k, _) | Self::From(k) => k,
         }
     }
 
-    /// Where the interval ends.
+    /// Returns the end of the interval.
     pub fn end(&self) -> Bound<&'a [u8]> {
         match self {
             Self::One(k) => Bound::Included(k),
@@ -52,7 +52,7 @@ impl<'a> KeyRange<'a> {
         }
     }
 
-    /// Whether `key` is selected.
+    /// Returns whether `key` is selected.
     pub fn contains(&self, key: &[u8]) -> bool {
         match self {
             Self::One(k) => key == *k,
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_follow_the_table() {
+    fn an_interval_contains_what_etcd_selects() {
         assert!(KeyRange::new(b"a", b"").contains(b"a"));
         assert!(!KeyRange::new(b"a", b"").contains(b"a\0"));
         assert!(!KeyRange::new(b"b", b"a").contains(b"b"));

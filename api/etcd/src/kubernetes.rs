@@ -1,4 +1,4 @@
-//! The Kubernetes-etcd interface (KEP-4743) as a trait, extended to what an apiserver really needs.
+//! The Kubernetes-etcd interface (KEP-4743) as a trait, extended by what an apiserver also needs.
 //!
 //! KEP-4743 names Get, List, Count, OptimisticPut and OptimisticDelete; upstream built those and
 //! never built its watch half. This trait has both, and adds what the KEP left out: a list that
@@ -22,7 +22,7 @@ pub struct GetOptions {
     pub revision: i64,
 }
 
-/// Answer of [`KubernetesEtcd::get`].
+/// Response of [`KubernetesEtcd::get`].
 #[derive(Debug, Clone, Default)]
 pub struct GetResponse {
     /// The key, when it exists.
@@ -42,7 +42,7 @@ pub struct ListOptions {
     pub continue_key: Bytes,
 }
 
-/// Answer of [`KubernetesEtcd::list`].
+/// Response of [`KubernetesEtcd::list`].
 #[derive(Debug, Clone, Default)]
 pub struct ListResponse {
     /// The page, in key order.
@@ -54,20 +54,20 @@ pub struct ListResponse {
 }
 
 impl ListResponse {
-    /// Keys of the prefix behind this page.
+    /// Returns the number of keys of the prefix after this page.
     ///
     /// # Errors
-    /// [`Error::Protocol`] where the count is less than what came with it, or says that there are keys and none came: who took
-    /// that for the end would have a short list and not know.
-    pub fn behind(&self) -> Result<u64, Error> {
+    /// [`Error::Protocol`] when the count is less than the keys of the page, or positive for an
+    /// empty page: a caller that took either for the end would have an incomplete list.
+    pub fn remaining(&self) -> Result<u64, Error> {
         let keys = self.kvs.len() as u64;
         match u64::try_from(self.count)
             .ok()
             .and_then(|c| c.checked_sub(keys))
         {
-            Some(behind) if keys > 0 || behind == 0 => Ok(behind),
+            Some(remaining) if keys > 0 || remaining == 0 => Ok(remaining),
             _ => Err(Error::Protocol(format!(
-                "a page of {keys} keys says that there are {}",
+                "a page of {keys} keys has a count of {}",
                 self.count
             ))),
         }
@@ -77,8 +77,8 @@ impl ListResponse {
 /// One message of a streamed list.
 #[derive(Debug, Clone)]
 pub enum ListBatch {
-    /// Encoded objects: a run of `RangeResponse.kvs` fields (tag `0x12`, length, `KeyValue`),
-    /// whole objects only, in key order. [`crate::kubernetes::raw_objects`] walks them.
+    /// Encoded objects: consecutive `RangeResponse.kvs` fields (tag `0x12`, length, `KeyValue`),
+    /// whole objects only, in key order. [`raw_objects`] iterates over them.
     Objects(Vec<Bytes>),
     /// The end: always last, exactly once.
     End {
@@ -95,25 +95,25 @@ pub enum ListBatch {
 /// Options of [`KubernetesEtcd::optimistic_put`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PutOptions {
-    /// On a conflict, answer with the key as it stands.
+    /// On a conflict, return the current key.
     pub get_on_failure: bool,
-    /// Attach to this lease; 0 is none.
+    /// Bind to this lease; 0 is none.
     pub lease_id: i64,
 }
 
 /// Options of [`KubernetesEtcd::optimistic_delete`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeleteOptions {
-    /// On a conflict, answer with the key as it stands.
+    /// On a conflict, return the current key.
     pub get_on_failure: bool,
 }
 
-/// Answer of an optimistic write.
+/// Response of an optimistic write.
 #[derive(Debug, Clone, Default)]
 pub struct OptimisticResponse {
-    /// Whether the key stood at the expected revision and the write was done.
+    /// Whether the key had the expected revision and the write was done.
     pub succeeded: bool,
-    /// The key as it stands, on a conflict with `get_on_failure`; `None` when it does not exist.
+    /// The current key, on a conflict with `get_on_failure`; `None` when it does not exist.
     pub kv: Option<KeyValue>,
     /// Revision of the write, or the store revision on a conflict.
     pub revision: i64,
@@ -126,12 +126,12 @@ pub struct WatchOptions {
     pub start_revision: i64,
     /// Deliver the previous state with every update and delete.
     pub prev_kv: bool,
-    /// Ask for periodic progress.
+    /// Request periodic progress.
     pub progress_notify: bool,
     /// Watch the single key instead of the prefix.
     pub single_key: bool,
-    /// Watches with the same stream key may share a connection's watch stream; manual progress is
-    /// answered per stream, so a cache gives its watch a key of its own.
+    /// Watches with the same stream key may share a gRPC stream. The server reports requested
+    /// progress per stream, so a cache uses a key of its own.
     pub stream_key: String,
 }
 
@@ -146,7 +146,7 @@ pub struct WatchEvent {
     pub prev_kv: Option<KeyValue>,
 }
 
-/// What happened to a key.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// Created or changed.
@@ -155,7 +155,7 @@ pub enum EventKind {
     Delete,
 }
 
-/// What a watch delivers, in order.
+/// An item that a watch delivers, in order.
 #[derive(Debug, Clone)]
 pub enum WatchItem {
     /// Every event of one revision: multi-key transactions and fragments are joined.
@@ -174,7 +174,7 @@ pub enum WatchItem {
 }
 
 impl WatchItem {
-    /// Joins events, which come in the order of their revisions, into one item for each revision.
+    /// Groups events, which are in the order of their revisions, into one item for each revision.
     pub fn by_revision(events: impl IntoIterator<Item = WatchEvent>) -> Vec<Self> {
         let mut items: Vec<Self> = Vec::new();
         for event in events {
@@ -214,39 +214,40 @@ pub enum WatchError {
 /// A running watch; dropping it cancels it.
 #[async_trait]
 pub trait Watch: Send {
-    /// The next item, `None` after an orderly end. Cancel safe.
+    /// Returns the next item, or `None` after an orderly end. Cancel safe.
     async fn next(&mut self) -> Option<Result<WatchItem, WatchError>>;
 }
 
-/// What the server behind the interface can do.
+/// The features of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Features {
     /// Version text of `Maintenance.Status`, lowest of all endpoints.
     pub version: String,
     /// Manual watch progress is safe: etcd ≥ 3.4.31 and not in [3.5.0, 3.5.13).
     pub request_progress: bool,
-    /// RangeStream was not refused so far (`None`: never tried).
+    /// Whether RangeStream is implemented (`None`: never tried).
     pub range_stream: Option<bool>,
 }
 
 /// Storage as an apiserver sees it.
 #[async_trait]
 pub trait KubernetesEtcd: Send + Sync + 'static {
-    /// One key. A linearizable read.
+    /// Reads one key. The read is linearizable.
     async fn get(&self, key: &[u8], options: GetOptions) -> Result<GetResponse, Error>;
 
-    /// One page of a prefix by unary Range, in key order.
+    /// Reads one page of a prefix by unary Range, in key order.
     async fn list(&self, prefix: &[u8], options: ListOptions) -> Result<ListResponse, Error>;
 
-    /// A prefix as a stream of encoded objects by RangeStream. `Err(Error::Unimplemented)` on open
-    /// or first item where the server lacks it; no fallback here, the caller decides.
+    /// Reads a prefix as a stream of encoded objects by RangeStream. Fails with
+    /// `Error::Unimplemented` at once or with the first item where the server lacks it; there is no
+    /// fallback.
     async fn list_stream(
         &self,
         prefix: &[u8],
         options: ListOptions,
     ) -> Result<BoxStream<'static, Result<ListBatch, Error>>, Error>;
 
-    /// How many keys have the prefix.
+    /// Returns the number of keys with the prefix.
     async fn count(&self, prefix: &[u8]) -> Result<i64, Error>;
 
     /// Writes `key` if its mod revision is `expected_revision` (0: must not exist).
@@ -266,20 +267,20 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
         options: DeleteOptions,
     ) -> Result<OptimisticResponse, Error>;
 
-    /// The store's revision by a linearizable single-key read of `key` (an apiserver reads its
-    /// resource prefix, a key that does not exist); never 0.
+    /// Returns the store's revision, never 0, by a linearizable read of `key` (an apiserver reads
+    /// its resource prefix, a key that does not exist).
     async fn current_revision(&self, key: &[u8]) -> Result<i64, Error>;
 
-    /// Grants a lease of at least `ttl_s` seconds; answers its id.
+    /// Grants a lease of at least `ttl_s` seconds; returns its id.
     async fn lease_grant(&self, ttl_s: i64) -> Result<i64, Error>;
 
     /// Drops history below `revision`.
     async fn compact(&self, revision: i64) -> Result<(), Error>;
 
-    /// The last compacted revision this handle knows of; 0 when none.
+    /// Returns the last compacted revision that is known; 0 for none.
     async fn compacted_revision(&self) -> Result<i64, Error>;
 
-    /// What the server can do, asked of every endpoint.
+    /// Returns the features that all endpoints have.
     async fn features(&self) -> Result<Features, Error>;
 
     /// Watches a prefix (or one key). Returns once the server has created the watch.
@@ -289,32 +290,32 @@ pub trait KubernetesEtcd: Send + Sync + 'static {
         options: WatchOptions,
     ) -> Result<Box<dyn Watch>, WatchError>;
 
-    /// Asks for a [`WatchItem::Progress`] on every watch of the stream key. Fire and forget.
+    /// Requests a [`WatchItem::Progress`] on every watch of the stream key, without waiting for it.
     async fn request_progress(&self, stream_key: &str) -> Result<(), Error>;
 }
 
-/// One object of a [`ListBatch::Objects`] run.
+/// One object of a [`ListBatch::Objects`].
 #[derive(Debug, Clone, Copy)]
 pub struct RawObject<'a> {
     /// Key, never empty.
     pub key: &'a [u8],
     /// Value.
     pub value: &'a [u8],
-    /// Revision of its last change.
+    /// Revision of the last write.
     pub mod_revision: i64,
-    /// Revision of its creation.
+    /// Revision of the creation.
     pub create_revision: i64,
-    /// Its whole record: tag, length, `KeyValue`.
+    /// The whole record: tag, length, `KeyValue`.
     pub record: &'a [u8],
 }
 
-/// Walks a run of encoded objects in place.
+/// Iterates over encoded objects in place.
 ///
 /// # Errors
 /// An item is [`Error::Protocol`] where the bytes are not whole `RangeResponse.kvs` fields; it is
 /// the last one.
-pub fn raw_objects(run: &[u8]) -> impl Iterator<Item = Result<RawObject<'_>, Error>> {
-    crate::client::walk::objects(run).map(|item| {
+pub fn raw_objects(records: &[u8]) -> impl Iterator<Item = Result<RawObject<'_>, Error>> {
+    crate::client::list_validator::objects(records).map(|item| {
         let (object, record) =
             item.ok_or_else(|| Error::Protocol("malformed object in a streamed list".into()))?;
         Ok(RawObject {
@@ -332,18 +333,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_what_is_behind_it_or_is_no_page() {
+    fn a_page_with_an_impossible_count_is_an_error() {
         let page = |keys: usize, count| ListResponse {
             kvs: vec![KeyValue::default(); keys],
             count,
             revision: 1,
         };
-        for (keys, count, behind) in [(0, 0, 0), (2, 2, 0), (2, 5, 3)] {
-            assert_eq!(page(keys, count).behind().ok(), Some(behind));
+        for (keys, count, remaining) in [(0, 0, 0), (2, 2, 0), (2, 5, 3)] {
+            assert_eq!(page(keys, count).remaining().ok(), Some(remaining));
         }
         for (keys, count) in [(2, 1), (2, 0), (0, 3), (0, -1)] {
-            let error = page(keys, count).behind().expect_err("it is wrong");
-            assert!(error.to_string().ends_with(&format!("there are {count}")));
+            let error = page(keys, count).remaining().expect_err("it is wrong");
+            assert!(error.to_string().ends_with(&format!("count of {count}")));
         }
     }
 }

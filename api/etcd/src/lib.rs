@@ -5,7 +5,8 @@
 //! - [`keys`]: key intervals and prefix ends
 //! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) as a trait
 //! - [`pem`]: certificates and keys from files
-//! - [`client`]: any endpoint: services, raw lists checked in place, that interface over it
+//! - [`client`]: a client of any endpoint: services, lists that are validated in place, and that
+//!   interface
 
 pub mod client;
 pub mod error;

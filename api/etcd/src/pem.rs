@@ -1,19 +1,19 @@
-//! Certificates and keys from PEM files, for clients and servers alike.
+//! Reads certificates and keys from PEM files, for clients and servers.
 
 use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A file that cannot be read, or holds nothing of the kind.
+/// A file that cannot be read or lacks what was expected in it.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {what} from {}: {reason}", path.display())]
 pub struct PemError {
-    /// Certificate or private key.
+    /// What was expected: certificate or private key.
     pub what: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// The reason.
+    /// Why it cannot be read.
     pub reason: String,
 }
 
@@ -27,7 +27,7 @@ impl PemError {
     }
 }
 
-/// Every certificate of a file, in its order.
+/// Reads every certificate of a file, in order.
 ///
 /// # Errors
 /// [`PemError`] for a file that cannot be read, is damaged, or holds no certificate.
@@ -35,7 +35,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemErro
     certificates_in(&read("certificate", path)?, path)
 }
 
-/// Every certificate in the content of the file at `path`, in its order.
+/// Reads every certificate in the content of the file at `path`, in order.
 ///
 /// # Errors
 /// [`PemError`] for content that is damaged or holds no certificate.
@@ -48,12 +48,12 @@ pub fn certificates_in(
         .collect::<Result<_, _>>()
         .map_err(|e| PemError::new(WHAT, path, e))?;
     if chain.is_empty() {
-        return Err(PemError::new(WHAT, path, "no certificate in it"));
+        return Err(PemError::new(WHAT, path, "it has no certificate"));
     }
     Ok(chain)
 }
 
-/// The content of a file that holds `what`.
+/// Reads the content of a file that should hold `what`.
 ///
 /// # Errors
 /// [`PemError`] for a file that cannot be read.
@@ -61,7 +61,7 @@ pub fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, PemError> {
     std::fs::read(path).map_err(|e| PemError::new(what, path, e))
 }
 
-/// The first private key of a file.
+/// Reads the first private key of a file.
 ///
 /// # Errors
 /// [`PemError`] for a file that cannot be read, is damaged, or holds no private key.
@@ -69,7 +69,7 @@ pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
     private_key_in(&read("private key", path)?, path)
 }
 
-/// The first private key in the content of the file at `path`.
+/// Reads the first private key in the content of the file at `path`.
 ///
 /// # Errors
 /// [`PemError`] for content that is damaged or holds no private key.

@@ -1,5 +1,5 @@
-//! What pods cost on their way from storage to a client: version put in, shown as JSON, read back; and JSON of
-//! many, by how many of them are of one workload.
+//! Cost of pods between storage and client: inserting the version, transcoding to JSON and back;
+//! and JSON of many pods, by the number of pods of one workload.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use kube_api::schema::POD;
-use kube_api::{JsonSeries, envelope, from_json, item_object, list_item, to_json};
+use kube_api::{JsonDeltaWriter, envelope, from_json, item_object, list_item, to_json};
 use serde_json::Value;
 use workloads::{DataSet, Scenario};
 
-/// Pods of a list.
+/// Number of pods of a list.
 const PODS: usize = 200;
 
-/// Pods of `pods-150k`, as they are stored.
+/// Returns pods of `pods-150k` as stored.
 fn stored(pods: std::ops::Range<u64>) -> Vec<Bytes> {
     let scenario = Scenario::named("pods-150k").expect("built in");
     let data = DataSet::new(&scenario.data_sets[0]);
@@ -54,7 +54,7 @@ fn one(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Pods of workloads that have nothing in common but what their objects are made of, so many pods of each.
+/// Returns pods of workloads that have no values in common, `replicas` pods of each.
 fn workloads_of(replicas: usize) -> Vec<Vec<u8>> {
     let pods = stored(0..PODS as u64);
     let pods = pods.iter().enumerate().map(|(i, pod)| {
@@ -62,7 +62,7 @@ fn workloads_of(replicas: usize) -> Vec<Vec<u8>> {
         let pod = envelope::open(pod).expect("an enveloped pod");
         to_json(&POD, pod, "", &mut json).expect("a pod");
         let mut value = serde_json::from_slice(&json).expect("JSON");
-        turn(&mut value, i / replicas);
+        rotate(&mut value, i / replicas);
         let mut out = Vec::new();
         let fields = value.as_object().expect("an object");
         from_json(&POD, fields, &mut out).expect("a pod");
@@ -72,8 +72,9 @@ fn workloads_of(replicas: usize) -> Vec<Vec<u8>> {
     pods.collect()
 }
 
-/// Other letters and numbers in everything that an object says, but for quantities and times, which have a form to keep.
-fn turn(value: &mut Value, by: usize) {
+/// Rotates letters and digits in all values of an object, except quantities and times, whose form
+/// matters.
+fn rotate(value: &mut Value, by: usize) {
     match value {
         Value::String(text) if !text.starts_with(|first: char| first.is_ascii_digit()) => {
             let turned = text.bytes().map(|byte| match byte {
@@ -83,8 +84,8 @@ fn turn(value: &mut Value, by: usize) {
             *text = turned.collect();
         }
         Value::Number(number) => *number = (number.as_u64().unwrap_or(0) + by as u64).into(),
-        Value::Array(values) => values.iter_mut().for_each(|value| turn(value, by)),
-        Value::Object(fields) => fields.values_mut().for_each(|value| turn(value, by)),
+        Value::Array(values) => values.iter_mut().for_each(|value| rotate(value, by)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| rotate(value, by)),
         _ => {}
     }
 }
@@ -111,7 +112,7 @@ fn many(criterion: &mut Criterion) {
             |bencher| {
                 bencher.iter(|| {
                     json.clear();
-                    let mut series = JsonSeries::new(&POD, "");
+                    let mut series = JsonDeltaWriter::new(&POD, "");
                     for pod in black_box(&pods) {
                         series.put(pod, &mut json).expect("a pod");
                     }

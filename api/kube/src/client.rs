@@ -1,10 +1,9 @@
-//! A client of a Kubernetes API: one connection, what it takes to be let in, and the file that
-//! kubectl reads.
+//! A client of a Kubernetes API.
 //!
-//! - [`access`]: what it takes to be let in: certificates and tokens
-//! - [`config`]: the file that kubectl reads
+//! - [`access`]: credentials: certificates and tokens
+//! - [`config`]: kubeconfig files
 //! - [`connection`]: one connection of HTTP/1.1 or HTTP/2, plain or TLS
-//! - [`body`]: a response's bytes, unzipped, no faster than the reader wants
+//! - [`body`]: the bytes of a response, decompressed, at the pace of a slow reader if wanted
 
 pub mod access;
 pub mod body;
@@ -13,6 +12,6 @@ pub mod connection;
 mod error;
 
 pub use access::KubeAccess;
-pub use body::{Body, whole};
-pub use connection::{Connection, HttpVersion, Options, accepted};
+pub use body::{Body, read_whole};
+pub use connection::{Connection, HttpVersion, Options, expect_success};
 pub use error::KubeError;

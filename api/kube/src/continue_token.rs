@@ -1,4 +1,4 @@
-//! Continue tokens: where the next page begins, and at which revision. Any replica reads any other's.
+//! Continue tokens: the start of the next page and its revision. Any replica decodes any other's.
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
@@ -8,22 +8,23 @@ use crate::to_json::put_string;
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// A page's beginning.
+/// The start of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// Revision of the first page; -1 means the latest, consistency given up.
+    /// Revision of the first page; -1 means the latest, without consistency.
     pub resource_version: i64,
-    /// First key of the page, relative to the list's prefix: the last key of the page before and a NUL.
+    /// First key of the page, relative to the list's prefix: the last key of the page before plus
+    /// NUL.
     pub start: String,
 }
 
-/// A token that this server did not make, or that somebody changed. The texts are an apiserver's.
+/// A forged or foreign token. The texts are an apiserver's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueTokenError {
-    /// No Base64 in the URL alphabet without padding, or no JSON in it.
+    /// Not unpadded Base64 with the URL alphabet, or no JSON in it.
     #[error("continue key is not valid: {0}")]
     Encoding(String),
-    /// Another version's token.
+    /// A token of another version.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     Version(String),
     /// Revision 0, which no list has.
@@ -34,7 +35,7 @@ pub enum ContinueTokenError {
     /// No start key.
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     EmptyStart,
-    /// A start key that could leave the list's prefix.
+    /// A start key that could escape from the list's prefix.
     #[error("continue key is not valid: {0}")]
     Path(String),
 }
@@ -49,7 +50,7 @@ struct Fields {
 }
 
 impl ContinueToken {
-    /// The token of the page behind the key `last` (relative to the list's prefix).
+    /// Returns the token of the page after the key `last` (relative to the list's prefix).
     pub fn after(resource_version: i64, last: &str) -> Self {
         Self {
             resource_version,
@@ -57,7 +58,7 @@ impl ContinueToken {
         }
     }
 
-    /// Its text: Base64 without padding over compact JSON.
+    /// Returns its text: unpadded Base64 of compact JSON.
     pub fn encode(&self) -> String {
         let mut json = format!(
             "{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":",
@@ -69,10 +70,10 @@ impl ContinueToken {
         URL_SAFE_NO_PAD.encode(json)
     }
 
-    /// Reads a token; `start` is safe to be appended to a prefix that ends in `/`.
+    /// Decodes a token; its `start` can be appended safely to a prefix that ends in `/`.
     ///
     /// # Errors
-    /// See [`ContinueTokenError`]; the checks are made in its order.
+    /// [`ContinueTokenError`]; the checks are in the order of its variants.
     pub fn decode(token: &str) -> Result<Self, ContinueTokenError> {
         let json = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
             let at = match error {
@@ -176,7 +177,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_answered(text in ".*") {
+        fn any_text_is_a_token_or_an_error(text in ".*") {
             if let Ok(token) = ContinueToken::decode(&text) {
                 prop_assert!(!token.start.contains("//"));
             }

@@ -1,17 +1,17 @@
-//! Durations as Go writes them (`1m30s`), and as `kubectl` prints an age (`3d4h`).
+//! Durations in Go's format (`1m30s`), and ages in kubectl's (`3d4h`).
 
 use std::time::Duration;
 
-/// Text that is no duration; the texts are Go's.
+/// A text that is not a duration; the messages are Go's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// No sequence of numbers and units.
+    /// Not a sequence of numbers and units.
     #[error("time: invalid duration {0:?}")]
     Invalid(String),
     /// A number without unit.
     #[error("time: missing unit in duration {0:?}")]
     MissingUnit(String),
-    /// A unit that Go does not know.
+    /// A unit that Go does not have.
     #[error("time: unknown unit {unit:?} in duration {text:?}")]
     UnknownUnit {
         /// The unit.
@@ -21,8 +21,8 @@ pub enum DurationError {
     },
 }
 
-/// Reads `300ms`, `1.5h`, `2h45m`, `0`. Negative durations are zero, which means none wherever one is asked
-/// for; nanoseconds saturate.
+/// Parses `300ms`, `1.5h`, `2h45m` or `0`. A negative duration becomes zero, which means none in
+/// all parameters; nanoseconds saturate.
 ///
 /// # Errors
 /// See [`DurationError`].
@@ -71,8 +71,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     })
 }
 
-/// An age as `kubectl get` prints it: two units at most, the smaller one only while it matters.
-/// `<invalid>` for more than a second in the future.
+/// Returns an age as `kubectl get` prints it: at most two units, the smaller one only for small
+/// numbers of the larger. `<invalid>` for more than a second in the future.
 pub fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_of_go_are_read() {
+    fn durations_of_go_are_parsed() {
         for (text, millis) in [
             ("5s", 5_000),
             ("300ms", 300),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_kubectls() {
+    fn ages_are_printed_as_by_kubectl() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (-1, "0s"),

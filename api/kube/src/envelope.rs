@@ -10,30 +10,30 @@ pub const MAGIC: &[u8; 4] = b"k8s\0";
 /// Media type of enveloped objects.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What follows the object: `contentEncoding` and `contentType`, both empty and both written.
+/// The end of an envelope: `contentEncoding` and `contentType`, both empty.
 pub const TAIL: &[u8; 4] = &[0x1a, 0x00, 0x22, 0x00];
 
-/// A value that is no protobuf object.
+/// A value that is not a protobuf object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// It does not begin with [`MAGIC`] (custom resources are stored as JSON).
     #[error("value does not begin with the protobuf magic `k8s\\0`")]
     Magic,
-    /// What follows the magic is no `runtime.Unknown`.
+    /// The bytes after the magic are not a `runtime.Unknown`.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// There is no object in it.
-    #[error("envelope holds no object")]
+    /// It has no object.
+    #[error("the envelope has no object")]
     Empty,
-    /// It is around an object of another type.
-    #[error("envelope is not of this type")]
+    /// Its object has another type.
+    #[error("the envelope has an object of another type")]
     Type,
-    /// Something else than [`TAIL`] is behind the object.
-    #[error("envelope does not end behind its object")]
+    /// The object is not followed by exactly [`TAIL`].
+    #[error("the envelope has data after its object")]
     Tail,
 }
 
-/// The object inside an envelope, as a part of `value`.
+/// Returns the object in an envelope, as a part of `value`.
 ///
 /// # Errors
 /// See [`EnvelopeError`].
@@ -42,7 +42,7 @@ pub fn open(value: &[u8]) -> Result<&[u8], EnvelopeError> {
     find_bytes(unknown, 2)?.ok_or(EnvelopeError::Empty)
 }
 
-/// The object inside an envelope that is, byte for byte, the one which [`seal`] makes.
+/// Returns the object in an envelope, if the envelope equals the one that [`seal`] makes.
 ///
 /// # Errors
 /// See [`EnvelopeError`].
@@ -61,7 +61,7 @@ pub fn open_exactly<'v>(
     Ok(&rest[..raw.len()])
 }
 
-/// `apiVersion` and `kind` that an envelope names; empty text where it names none.
+/// Returns `apiVersion` and `kind` of an envelope; empty when absent.
 ///
 /// # Errors
 /// See [`EnvelopeError`].
@@ -81,7 +81,7 @@ pub fn type_meta(value: &[u8]) -> Result<(&[u8], &[u8]), EnvelopeError> {
     Ok(found)
 }
 
-/// Appends everything that stands before an object of `raw_len` bytes.
+/// Appends the start of an envelope, before an object of `raw_len` bytes.
 pub fn put_head(out: &mut Vec<u8>, api_version: &str, kind: &str, raw_len: usize) {
     out.extend_from_slice(MAGIC);
     let meta = bytes_field_len(1, api_version.len()) + bytes_field_len(2, kind.len());
@@ -91,13 +91,13 @@ pub fn put_head(out: &mut Vec<u8>, api_version: &str, kind: &str, raw_len: usize
     put_bytes_header(out, 2, raw_len);
 }
 
-/// Size of a whole envelope around `raw_len` bytes.
+/// Returns the size of an envelope with an object of `raw_len` bytes.
 pub fn sealed_len(api_version: &str, kind: &str, raw_len: usize) -> usize {
     let meta = bytes_field_len(1, api_version.len()) + bytes_field_len(2, kind.len());
     MAGIC.len() + bytes_field_len(1, meta) + bytes_field_len(2, raw_len) + TAIL.len()
 }
 
-/// Puts an object into its envelope.
+/// Returns an object in its envelope.
 pub fn seal(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(sealed_len(api_version, kind, raw.len()));
     put_head(&mut out, api_version, kind, raw.len());
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_is_opened() {
+    fn a_sealed_object_is_opened() {
         for length in [0, 1, 127, 128, 20_000] {
             let raw = vec![7; length];
             let value = seal("v1", "Pod", &raw);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_what_is_sealed_is_opened_exactly() {
+    fn only_an_equal_envelope_is_opened_exactly() {
         let raw = b"an object";
         let value = seal("v1", "Pod", raw);
         assert_eq!(open_exactly(&value, "v1", "Pod"), Ok(&raw[..]));

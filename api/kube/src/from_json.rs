@@ -1,5 +1,5 @@
-//! JSON objects as the protobuf that an apiserver would store for them: the way back of
-//! [`crate::to_json()`], by the same schema and with Kubernetes' rule that non-pointer scalars are always
+//! Transcodes JSON objects to the protobuf that an apiserver would store: the inverse of
+//! [`crate::to_json()`], by the same schema. As in Kubernetes, non-pointer scalars are always
 //! written.
 
 use base64::Engine as _;
@@ -17,24 +17,25 @@ pub enum FromJsonError {
     /// A value has another type than its field.
     #[error("{path}: expected {expected}")]
     Type {
-        /// Where, as `spec.containers[0].image`.
+        /// The path of the field, as `spec.containers[0].image`.
         path: String,
-        /// What should stand there.
+        /// The expected type.
         expected: &'static str,
     },
-    /// The schema knows no such field.
+    /// The schema does not have the field.
     #[error("{path}: unknown field")]
     Unknown {
-        /// Where.
+        /// The path of the field.
         path: String,
     },
 }
 
-/// Appends the protobuf of an object of type `message`. `kind` and `apiVersion` at the top level belong
-/// to the envelope and are passed over.
+/// Appends the protobuf of an object of type `message`. Top-level `kind` and `apiVersion` belong to
+/// the envelope and are ignored.
 ///
 /// # Errors
-/// A value of another type than its field's, or a field that the schema does not know.
+/// [`FromJsonError`] for a value of another type than its field's, or a field that the schema does
+/// not have.
 pub fn from_json(
     message: &'static Message,
     object: &Map<String, Value>,
@@ -57,7 +58,7 @@ pub fn from_json(
     }
 }
 
-/// An error on its way out of nested objects, which prepend where they are.
+/// An error that each enclosing object prepends its path to.
 struct Path {
     path: String,
     expected: Option<&'static str>,
@@ -113,7 +114,7 @@ fn fields(
     Ok(())
 }
 
-/// The keys of `object` that neither `message` nor what stands inline in it has.
+/// Returns the keys of `object` that neither `message` nor its inline messages have.
 fn unknown<'o>(
     message: &'static Message,
     object: &'o Map<String, Value>,
@@ -177,7 +178,7 @@ fn field(field: &'static Field, value: Option<&Value>, out: &mut Vec<u8>) -> Res
     }
 }
 
-/// One value; `None` writes the zero of what is always written.
+/// Writes one value; `None` writes the zero value of a field that is always written.
 fn put_value(
     number: u32,
     kind: Kind,
@@ -267,7 +268,7 @@ fn put_value(
     Ok(())
 }
 
-/// A quantity as it is stored: `canonical` makes it of the text, or of the number's text.
+/// Returns the stored form of a quantity: `canonical` of its text, or of the number's text.
 fn quantity(value: &Value, canonical: fn(&str) -> Option<String>) -> Result<String, Path> {
     let stored = match value {
         Value::String(text) => canonical(text),
@@ -278,7 +279,7 @@ fn quantity(value: &Value, canonical: fn(&str) -> Option<String>) -> Result<Stri
     stored.ok_or_else(|| Path::expected("a quantity as 500m or 32Gi"))
 }
 
-/// An integer that has room in 32 bits.
+/// Returns an integer that fits into 32 bits.
 fn int32(value: &Value) -> Result<i64, Path> {
     let value = value.as_i64().and_then(|value| i32::try_from(value).ok());
     value
@@ -293,7 +294,7 @@ mod tests {
     use super::*;
     use crate::schema::POD;
 
-    /// kind and apiVersion, which most objects have, sort before most unknown fields and once hid them.
+    /// Most objects have kind and apiVersion, which sort before most unknown fields.
     #[test]
     fn kind_and_version_hide_no_unknown_field() {
         for name in ["extra", "aaa", "zzz"] {
@@ -321,7 +322,7 @@ mod tests {
         json!({"spec": {"containers": [fields]}})
     }
 
-    /// One that clients could not read would make every list with it unreadable.
+    /// A value that clients cannot decode makes every list with it unreadable.
     #[test]
     fn quantities_are_read_and_written_in_one_way() {
         let requests = |cpu: Value| container(json!({"resources": {"requests": {"cpu": cpu}}}));

@@ -1,6 +1,6 @@
-//! FNV-1a with 64 bits: what shards are cut by (KEP-5866).
+//! FNV-1a with 64 bits: the hash of shard selectors (KEP-5866).
 
-/// FNV-1a, 64 bits, over raw bytes.
+/// Returns the 64-bit FNV-1a hash of raw bytes.
 pub fn fnv1a_64(bytes: &[u8]) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x100_0000_01b3;

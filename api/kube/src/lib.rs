@@ -1,11 +1,12 @@
 //! Kubernetes list and watch vocabulary, shared by server and generator.
 //!
-//! - [`protobuf`]: the wire, with the rules of Kubernetes' generated code
-//! - [`envelope`]: `k8s\0` and what is inside
-//! - [`schema`]: the messages, for both wires; [`to_json()`], [`JsonSeries`] and [`from_json()`] walk it
-//! - [`custom`]: kinds without a schema, which are stored as JSON
+//! - [`protobuf`]: the wire format, with the rules of Kubernetes' generated code
+//! - [`envelope`]: the `k8s\0` envelope of objects
+//! - [`schema`]: the messages on both wires; [`to_json()`], [`JsonDeltaWriter`] and [`from_json()`]
+//!   use it
+//! - [`custom_resource`]: kinds without a schema, which are stored as JSON
 //! - [`metadata`]: names and versions, read and written in the encoded object
-//! - [`list`]: lists sent in parts; [`continue_token`]: where the next part begins
+//! - [`list`]: lists encoded in parts; [`continue_token`]: the start of the next page
 //! - [`list_options`]: the query of a list or watch
 //! - [`selector`]: labels and fields; [`shard_selector`]: ranges of a hash
 //! - [`mod@status`]: errors and their bodies
@@ -15,7 +16,7 @@
 #[cfg(feature = "client")]
 pub mod client;
 pub mod continue_token;
-pub mod custom;
+pub mod custom_resource;
 pub mod duration;
 pub mod envelope;
 pub mod hash;
@@ -36,8 +37,8 @@ mod to_json;
 pub use continue_token::{ContinueToken, ContinueTokenError};
 pub use from_json::{FromJsonError, from_json};
 pub use list::ListMeta;
-pub use list_options::{ListOptions, Match};
+pub use list_options::{ListOptions, ResourceVersionMatch};
 pub use metadata::{ListItem, Metadata, item_object, list_item};
 pub use shard_selector::{ShardKey, ShardRange, ShardSelector};
 pub use status::Status;
-pub use to_json::{JsonSeries, ToJsonError, put_string, to_json};
+pub use to_json::{JsonDeltaWriter, ToJsonError, put_string, to_json};

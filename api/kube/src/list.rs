@@ -1,5 +1,5 @@
-//! Lists as they are sent: a head whose lengths are known beforehand, the items as they lie in a cache, a
-//! tail (KEP-5116: the whole list is never built).
+//! Encodes lists in parts: a head whose lengths are known in advance, the items as a cache holds
+//! them, and a tail. The whole list is never in memory (KEP-5116).
 
 use crate::envelope;
 use crate::protobuf::{bytes_field_len, put_bytes, put_bytes_header, put_int};
@@ -8,21 +8,21 @@ use crate::to_json::put_string;
 /// Field number of `items` in every list.
 pub const ITEMS: u32 = 2;
 
-/// `ListMeta`: what a list says about itself.
+/// `ListMeta`: the metadata of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListMeta {
-    /// Revision at which the whole list is true; never 0.
+    /// Revision of the whole list; never 0.
     pub resource_version: u64,
     /// Token of the next page; empty on the last one.
     pub continue_token: String,
-    /// Items behind this page; only with a token and without selectors.
+    /// Items after this page; only with a token and without selectors.
     pub remaining_item_count: Option<u64>,
-    /// Canonical form of the shard selector that the list was cut by; empty where it was not.
+    /// Canonical form of the list's shard selector; empty without one.
     pub shard_selector: String,
 }
 
 impl ListMeta {
-    /// Its protobuf, with the empty texts that Kubernetes writes.
+    /// Returns its protobuf, with the empty strings that Kubernetes writes.
     fn protobuf(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.continue_token.len());
         put_bytes(&mut out, 1, b"");
@@ -59,7 +59,7 @@ impl ListMeta {
     }
 }
 
-/// What stands before the items of a protobuf list. `items_len` is the sum of the encoded items, tags and
+/// Returns the head of a protobuf list. `items_len` is the sum of the encoded items, tags and
 /// lengths included (what [`crate::list_item`] makes).
 pub fn protobuf_head(api_version: &str, kind: &str, meta: &ListMeta, items_len: usize) -> Vec<u8> {
     let meta = meta.protobuf();
@@ -75,17 +75,17 @@ pub fn protobuf_head(api_version: &str, kind: &str, meta: &ListMeta, items_len: 
     out
 }
 
-/// What stands behind the items of a protobuf list.
+/// The tail of a protobuf list, after its items.
 pub const PROTOBUF_TAIL: &[u8] = envelope::TAIL;
 
-/// What stands before the items of a JSON list; items are separated by commas.
+/// Returns the head of a JSON list; the items are separated by commas.
 pub fn json_head(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     let mut out = json_start(api_version, kind, meta);
     out.extend_from_slice(b",\"items\":[");
     out
 }
 
-/// Type and metadata of a JSON list whose rows are not called `items`.
+/// Returns type and metadata of a JSON list whose rows are not called `items`.
 pub fn json_start(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     let mut out = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":")
         .into_bytes();
@@ -93,13 +93,14 @@ pub fn json_start(api_version: &str, kind: &str, meta: &ListMeta) -> Vec<u8> {
     out
 }
 
-/// What stands before the items of a JSON list of custom objects: an apiserver writes it as a map, its keys in order.
+/// Returns the head of a JSON list of custom resources, which an apiserver writes as a map with
+/// sorted keys.
 pub fn custom_json_head(api_version: &str) -> Vec<u8> {
     format!("{{\"apiVersion\":\"{api_version}\",\"items\":[").into_bytes()
 }
 
-/// What stands behind the items of a JSON list of custom objects. Such a list always tells a token, empty where there is
-/// no further page.
+/// Returns the tail of a JSON list of custom resources. Such a list always has a token, empty on
+/// the last page.
 pub fn custom_json_tail(kind: &str, meta: &ListMeta) -> Vec<u8> {
     let mut out = format!("],\"kind\":\"{kind}\",\"metadata\":{{\"continue\":").into_bytes();
     put_string(&mut out, meta.continue_token.as_bytes());
@@ -111,7 +112,7 @@ pub fn custom_json_tail(kind: &str, meta: &ListMeta) -> Vec<u8> {
     out
 }
 
-/// What stands behind the items of a JSON list.
+/// The tail of a JSON list, after its items.
 pub const JSON_TAIL: &[u8] = b"]}\n";
 
 #[cfg(test)]
@@ -140,8 +141,8 @@ mod tests {
         ]
     }
 
-    /// A list built whole by the schema's encoders, the way that this module avoids.
-    fn whole(meta: &ListMeta, names: &[&str]) -> (Vec<u8>, Vec<u8>) {
+    /// Returns a list that the schema's encoders build as a whole.
+    fn whole_list(meta: &ListMeta, names: &[&str]) -> (Vec<u8>, Vec<u8>) {
         let mut metadata = json!({"resourceVersion": meta.resource_version.to_string(), "continue": meta.continue_token});
         if let Some(count) = meta.remaining_item_count {
             metadata["remainingItemCount"] = json!(count);
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streamed_list_is_the_whole_one_byte_for_byte() {
+    fn a_list_in_parts_equals_the_whole() {
         for meta in metas() {
             for names in [&[][..], &["one"], &["one", "two", "three"]] {
                 let items: Vec<_> = names
@@ -197,9 +198,9 @@ mod tests {
                 }
                 protobuf.extend_from_slice(PROTOBUF_TAIL);
                 json.extend_from_slice(JSON_TAIL);
-                let (whole_protobuf, whole_json) = whole(&meta, names);
+                let (whole_protobuf, whole_json) = whole_list(&meta, names);
                 assert_eq!(protobuf, whole_protobuf);
-                // Go's storage hands out an empty slice where a decoded message has none.
+                // Go's storage returns an empty slice where a decoded message has none.
                 let whole_json = String::from_utf8(whole_json)
                     .expect("UTF-8")
                     .replace("\"items\":null", "\"items\":[]");

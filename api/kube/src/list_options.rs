@@ -1,4 +1,5 @@
-//! The query of a LIST or WATCH: read, then checked by the rules that an apiserver checks first.
+//! Parses the query of a LIST or WATCH, and validates it by the rules that an apiserver applies
+//! first.
 
 use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
@@ -10,22 +11,22 @@ use crate::status::{Cause, Status};
 
 /// `resourceVersionMatch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Match {
-    /// The list at exactly that revision.
+pub enum ResourceVersionMatch {
+    /// The list at exactly this revision.
     Exact,
-    /// The list at that revision or a later one.
+    /// The list at this revision or a later one.
     NotOlderThan,
-    /// Anything else, which validation refuses.
+    /// Anything else, which validation rejects.
     Other(String),
 }
 
-/// The query parameters, first values of repeated ones; unknown parameters are ignored.
+/// The query parameters: the first value of repeated ones, without unknown ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// `resourceVersion` as sent; absent and empty are the same.
     pub resource_version: String,
     /// `resourceVersionMatch`; absent and empty are the same.
-    pub resource_version_match: Option<Match>,
+    pub resource_version_match: Option<ResourceVersionMatch>,
     /// `limit`; 0 is none.
     pub limit: u64,
     /// `continue`; empty on a first page.
@@ -34,21 +35,22 @@ pub struct ListOptions {
     pub label_selector: String,
     /// `fieldSelector`.
     pub field_selector: String,
-    /// `shardSelector`, as [`crate::ShardSelector`] reads it.
+    /// `shardSelector`, which [`crate::ShardSelector`] parses.
     pub shard_selector: String,
-    /// `watch`: turns the list's URL into a watch.
+    /// `watch`: makes a list's URL a watch.
     pub watch: bool,
     /// `sendInitialEvents`; absent differs from false.
     pub send_initial_events: Option<bool>,
-    /// `allowWatchBookmarks`: a watcher understands bookmarks.
+    /// `allowWatchBookmarks`: the watcher accepts bookmarks.
     pub allow_watch_bookmarks: bool,
-    /// `timeoutSeconds` of a watch; 0 leaves it to the server, and a negative one is over at once.
+    /// `timeoutSeconds` of a watch; 0 leaves it to the server, a negative one ends the watch at
+    /// once.
     pub timeout_seconds: i64,
-    /// `timeout` as sent; [`Self::timeout()`] reads it, for requests that are no watch.
+    /// `timeout` as sent; [`Self::timeout()`] parses it for requests other than watches.
     pub timeout: String,
 }
 
-/// The parameters that are read.
+/// The known parameters.
 const NAMES: [&str; 12] = [
     "allowWatchBookmarks",
     "continue",
@@ -65,21 +67,21 @@ const NAMES: [&str; 12] = [
 ];
 
 impl ListOptions {
-    /// Reads the query of a URL (what stands behind `?`).
+    /// Parses the query of a URL (the part after `?`).
     ///
     /// # Errors
-    /// 400 when `limit` or `timeoutSeconds` is no integer.
+    /// 400 when `limit` or `timeoutSeconds` is not an integer.
     pub fn parse(query: &str) -> Result<Self, Status> {
         Self::read(query, &NAMES)
     }
 
-    /// Reads the query of a request for one object: `resourceVersion` and `timeout`. Others are ignored,
-    /// whatever they say.
-    pub fn of_one(query: &str) -> Self {
+    /// Parses the query of a request for one object: `resourceVersion` and `timeout`. Other
+    /// parameters are ignored, invalid ones included.
+    pub fn for_single_object(query: &str) -> Self {
         Self::read(query, &["resourceVersion", "timeout"]).unwrap_or_default()
     }
 
-    /// The first values of these parameters. Costs no more than a look at each pair of the query.
+    /// Parses the first values of these parameters, in one pass over the query.
     fn read(query: &str, names: &[&str]) -> Result<Self, Status> {
         let mut options = Self::default();
         let mut seen = 0_u32;
@@ -96,12 +98,12 @@ impl ListOptions {
                 "resourceVersionMatch" => {
                     options.resource_version_match = match &*value {
                         "" => None,
-                        "Exact" => Some(Match::Exact),
-                        "NotOlderThan" => Some(Match::NotOlderThan),
-                        other => Some(Match::Other(other.to_owned())),
+                        "Exact" => Some(ResourceVersionMatch::Exact),
+                        "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
+                        other => Some(ResourceVersionMatch::Other(other.to_owned())),
                     }
                 }
-                // Negative ones mean none.
+                // A negative limit is none.
                 "limit" => options.limit = u64::try_from(integer(&value)?).unwrap_or(0),
                 "timeoutSeconds" => options.timeout_seconds = integer(&value)?,
                 "allowWatchBookmarks" => options.allow_watch_bookmarks = boolean(&value),
@@ -118,10 +120,10 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// Refuses what a LIST may not combine.
+    /// Validates the combination of options of a LIST.
     ///
     /// # Errors
-    /// 422 with one cause for each rule that is broken; 400 for a continue token beside a revision.
+    /// 422 with one cause for each violated rule; 400 for a continue token with a revision.
     pub fn validate_list(&self) -> Result<(), Status> {
         let mut causes = Vec::new();
         if let Some(matching) = &self.resource_version_match {
@@ -137,14 +139,14 @@ impl ListOptions {
                     "resourceVersionMatch is forbidden when continue is provided",
                 ));
             }
-            if let Match::Other(other) = matching {
+            if let ResourceVersionMatch::Other(other) = matching {
                 causes.push(Cause {
                     reason: "FieldValueNotSupported",
                     message: format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""),
                     field: "resourceVersionMatch",
                 });
             }
-            if *matching == Match::Exact && self.resource_version == "0" {
+            if *matching == ResourceVersionMatch::Exact && self.resource_version == "0" {
                 causes.push(forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
@@ -168,15 +170,16 @@ impl ListOptions {
         Ok(())
     }
 
-    /// Refuses what a WATCH may not combine; `watch_list` is the feature gate of `sendInitialEvents`.
+    /// Validates the combination of options of a WATCH; `watch_list` is the feature gate of
+    /// `sendInitialEvents`.
     ///
     /// # Errors
-    /// 422 with one cause for each rule that is broken.
+    /// 422 with one cause for each violated rule.
     pub fn validate_watch(&self, watch_list: bool) -> Result<(), Status> {
         let mut causes = Vec::new();
         let matching = self.resource_version_match.as_ref();
         if self.send_initial_events.is_some() {
-            if matching != Some(&Match::NotOlderThan) {
+            if matching != Some(&ResourceVersionMatch::NotOlderThan) {
                 causes.push(forbidden(
                     "resourceVersionMatch",
                     "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
@@ -197,9 +200,9 @@ impl ListOptions {
                 ));
             }
             let unsupported = match matching {
-                Match::NotOlderThan => None,
-                Match::Exact => Some("Exact"),
-                Match::Other(text) => Some(text.as_str()),
+                ResourceVersionMatch::NotOlderThan => None,
+                ResourceVersionMatch::Exact => Some("Exact"),
+                ResourceVersionMatch::Other(text) => Some(text.as_str()),
             };
             if let Some(value) = unsupported {
                 causes.push(Cause {
@@ -223,11 +226,10 @@ impl ListOptions {
         }
     }
 
-    /// How long the client waits; `None` where it says nothing. A watch has no such limit, and what stands
-    /// there is not looked at.
+    /// Returns the client's timeout; `None` without one. Watches ignore this parameter.
     ///
     /// # Errors
-    /// 400 when it is no duration.
+    /// 400 when it is not a duration.
     pub fn timeout(&self) -> Result<Option<Duration>, Status> {
         if self.timeout.is_empty() {
             return Ok(None);
@@ -240,11 +242,11 @@ impl ListOptions {
         Ok((!duration.is_zero()).then_some(duration))
     }
 
-    /// The revision asked for: `None` when unset. One that storage cannot count up to is the last one that
-    /// it can: it is not reached either.
+    /// Returns the requested revision; `None` when unset. A revision above storage's maximum
+    /// becomes that maximum, which is not reached either.
     ///
     /// # Errors
-    /// 400 when it is no unsigned number of 64 bits.
+    /// 400 when it is not an unsigned 64-bit integer.
     pub fn revision(&self) -> Result<Option<u64>, Status> {
         match &*self.resource_version {
             "" => Ok(None),
@@ -260,7 +262,7 @@ impl ListOptions {
     }
 }
 
-/// Why a field may not be set in this request.
+/// Returns the cause of a field that may not be set in this request.
 fn forbidden(field: &'static str, why: &str) -> Cause {
     Cause {
         reason: "FieldValueForbidden",
@@ -269,10 +271,10 @@ fn forbidden(field: &'static str, why: &str) -> Cause {
     }
 }
 
-/// An integer of a query.
+/// Parses an integer of a query.
 ///
 /// # Errors
-/// 400 with the text of the parser that an apiserver uses.
+/// 400 with the text of Go's parser.
 pub fn integer(value: &str) -> Result<i64, Status> {
     value.parse().map_err(|error| {
         let why = not_parsed(Some(error));
@@ -280,7 +282,7 @@ pub fn integer(value: &str) -> Result<i64, Status> {
     })
 }
 
-/// What an apiserver's parser of integers says of a text that is none.
+/// Returns the reason that Go's parser of integers gives.
 fn not_parsed(error: Option<ParseIntError>) -> &'static str {
     match error.map(|error| *error.kind()) {
         Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "value out of range",
@@ -288,7 +290,8 @@ fn not_parsed(error: Option<ParseIntError>) -> &'static str {
     }
 }
 
-/// Booleans of a query: `0` and `false` are false, everything else that is there is true, empty included.
+/// Parses a boolean of a query: `0` and `false` are false, everything else is true, the empty text
+/// included.
 pub fn boolean(value: &str) -> bool {
     !(value == "0" || value.eq_ignore_ascii_case("false"))
 }
@@ -306,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_queries_of_real_clients_are_read() {
+    fn queries_of_real_clients_are_parsed() {
         assert_eq!(
             options("&limit=2"),
             ListOptions {
@@ -359,7 +362,7 @@ mod tests {
             assert_eq!(options(bad).timeout().expect_err(bad).code, 400, "{bad}");
         }
         assert_eq!(
-            ListOptions::of_one("limit=x&watch=1&resourceVersion=5&resourceVersion=6"),
+            ListOptions::for_single_object("limit=x&watch=1&resourceVersion=5&resourceVersion=6"),
             ListOptions {
                 resource_version: "5".to_owned(),
                 ..ListOptions::default()
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn combinations_of_a_watch_are_refused_as_an_apiserver_does() {
+    fn an_apiservers_rules_for_watches_are_applied() {
         for query in [
             "resourceVersionMatch=NotOlderThan&resourceVersion=5",
             "sendInitialEvents=true",
@@ -394,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn combinations_are_refused_as_an_apiserver_does() {
+    fn an_apiservers_rules_for_lists_are_applied() {
         for query in [
             "resourceVersionMatch=Exact",
             "resourceVersionMatch=NotOlderThan&resourceVersion=0&continue=x",

@@ -1,6 +1,6 @@
-//! What a server needs of an object's metadata, read and written in the encoded object.
+//! Reads and writes the metadata of an encoded object.
 //!
-//! Every kind has `ObjectMeta` as its field 1, so none of this depends on the kind.
+//! Every kind has `ObjectMeta` as its field 1, so this does not depend on the kind.
 
 use crate::protobuf::{
     Fields, Malformed, bytes_field_len, find_bytes, put_bytes, put_bytes_header,
@@ -26,10 +26,10 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Reads the metadata of an encoded object (without envelope); stops behind `resourceVersion`.
+    /// Reads the metadata of an encoded object (without envelope), up to `resourceVersion`.
     ///
     /// # Errors
-    /// The object is no protobuf message up to there.
+    /// [`Malformed`] when the object is not a protobuf message up to there.
     pub fn read(object: &'a [u8]) -> Result<Self, Malformed> {
         let mut found = Self::default();
         for field in Fields::new(find_bytes(object, METADATA)?.unwrap_or_default()) {
@@ -52,17 +52,17 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// An object as a field of its list (`0x12`, length, object) with another `resourceVersion`: what a cache
-/// keeps, and what a list in protobuf is made of.
+/// An object as a field of its list (`0x12`, length, object) with another `resourceVersion`: the
+/// form in which a cache keeps it and a protobuf list has it.
 ///
-/// An apiserver never stores `resourceVersion` inside the value: it is the key's revision, and is put into
-/// the object whenever it is read. An empty text restores the stored object.
+/// An apiserver does not store `resourceVersion` in the value: it is the key's revision and is
+/// inserted on each read. An empty text restores the stored object.
 #[derive(Debug, Clone, Copy)]
 pub struct ListItem<'a> {
     object: &'a [u8],
     version: &'a [u8],
     uid: &'a [u8],
-    /// Where the field `metadata` lies in the object.
+    /// Position of the field `metadata` in the object.
     start: usize,
     end: usize,
     metadata: &'a [u8],
@@ -72,10 +72,10 @@ pub struct ListItem<'a> {
 }
 
 impl<'a> ListItem<'a> {
-    /// Finds where the version belongs. Cost: a walk over the metadata up to there.
+    /// Finds the position of the version. Costs a pass over the metadata up to there.
     ///
     /// # Errors
-    /// The object or its metadata is no protobuf message up to there.
+    /// [`Malformed`] when the object or its metadata is not a protobuf message up to there.
     pub fn new(object: &'a [u8], resource_version: &'a str) -> Result<Self, Malformed> {
         let (mut start, mut end, mut metadata) = (0, 0, &[][..]);
         for field in Fields::new(object) {
@@ -90,8 +90,7 @@ impl<'a> ListItem<'a> {
                 break;
             }
         }
-        // Fields are in ascending order: where there is no version yet, it belongs before the first higher
-        // number.
+        // Fields are in ascending order: a missing version belongs before the first higher number.
         let (mut cut, mut resume) = (metadata.len(), metadata.len());
         let mut uid = &[][..];
         for field in Fields::new(metadata) {
@@ -121,7 +120,7 @@ impl<'a> ListItem<'a> {
         })
     }
 
-    /// `metadata.uid` of the object, which was passed on the way; empty where absent.
+    /// Returns `metadata.uid` of the object; empty when absent.
     pub fn uid(&self) -> &'a [u8] {
         self.uid
     }
@@ -135,7 +134,7 @@ impl<'a> ListItem<'a> {
         self.start + bytes_field_len(METADATA, self.metadata_len()) + self.object.len() - self.end
     }
 
-    /// Bytes that [`Self::write`] appends.
+    /// Returns the number of bytes that [`Self::write`] appends.
     #[expect(
         clippy::len_without_is_empty,
         reason = "an item has at least its tag and length"
@@ -144,7 +143,7 @@ impl<'a> ListItem<'a> {
         bytes_field_len(crate::list::ITEMS, self.object_len())
     }
 
-    /// Appends the item.
+    /// Appends the list item.
     pub fn write(&self, out: &mut Vec<u8>) {
         put_bytes_header(out, crate::list::ITEMS, self.object_len());
         out.extend_from_slice(&self.object[..self.start]);
@@ -156,7 +155,7 @@ impl<'a> ListItem<'a> {
     }
 }
 
-/// A [`ListItem`] in one exact allocation.
+/// Returns an encoded [`ListItem`] in one exact allocation.
 ///
 /// # Errors
 /// As [`ListItem::new`].
@@ -167,7 +166,7 @@ pub fn list_item(object: &[u8], resource_version: &str) -> Result<Vec<u8>, Malfo
     Ok(out)
 }
 
-/// The object inside a list item; empty when the item holds none.
+/// Returns the object of a list item; empty without one.
 pub fn item_object(item: &[u8]) -> &[u8] {
     find_bytes(item, crate::list::ITEMS)
         .ok()
@@ -191,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_version_is_spliced_in_and_out_again() {
-        // Lengths on both sides of where a length prefix grows.
+        // Lengths around those where a length prefix gets longer.
         for padding in [0, 40, 60, 80, 16_000, 16_300, 16_400] {
             let stored = pod(
                 json!({"name": "n", "namespace": "s", "uid": "u", "labels": {"l": "x".repeat(padding)}}),
@@ -225,7 +224,8 @@ mod tests {
 
     #[test]
     fn objects_of_other_encoders_get_a_version_too() {
-        // Without empty fields, as proto3 libraries write: metadata{name, labels}, then metadata missing.
+        // Without empty fields, as proto3 libraries write: metadata{name, labels}, then no
+        // metadata.
         let metadata = [&[0x0a, 1, b'n'][..], &[0x5a, 4, 0x0a, 0, 0x12, 0]].concat();
         let mut stored = Vec::new();
         put_bytes(&mut stored, 1, &metadata);

@@ -1,8 +1,8 @@
-//! Protobuf on the wire, as Kubernetes writes it: fields walked in place, lengths known before writing.
+//! Protobuf as Kubernetes writes it: reads fields in place, computes lengths before writing.
 //!
-//! Kubernetes' generated code always writes non-pointer scalars, zero and empty ones included, where
-//! proto3 libraries drop them. What must equal an apiserver's bytes is therefore written with these
-//! functions and not through a protobuf library.
+//! Kubernetes' generated code always writes non-pointer scalars, zero and empty ones included,
+//! where proto3 libraries omit them. Bytes that must equal an apiserver's are therefore written
+//! with these functions and not by a protobuf library.
 
 /// Bytes that are not a protobuf message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +16,7 @@ pub struct Malformed {
 
 /// One field's value on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire<'a> {
+pub enum WireValue<'a> {
     /// Wire type 0: integers (negative ones sign-extended to 64 bits) and booleans.
     Varint(u64),
     /// Wire type 2: strings, bytes, messages, map entries.
@@ -25,7 +25,7 @@ pub enum Wire<'a> {
     Fixed(&'a [u8]),
 }
 
-impl<'a> Wire<'a> {
+impl<'a> WireValue<'a> {
     /// The bytes of a length-delimited field, `None` for any other wire type.
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {
@@ -41,14 +41,14 @@ pub struct Field<'a> {
     /// Field number.
     pub number: u32,
     /// Its value.
-    pub wire: Wire<'a>,
+    pub wire: WireValue<'a>,
     /// Offset of its tag in the message.
     pub start: usize,
     /// Offset after its last byte.
     pub end: usize,
 }
 
-/// Walks the fields of a message in the order of the wire; stops for good after an error.
+/// Iterates over the fields of a message in the order of the wire; ends after an error.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     message: &'a [u8],
@@ -56,25 +56,28 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Starts at the first byte of `message`.
+    /// Returns an iterator from the first byte of `message`.
     pub fn new(message: &'a [u8]) -> Self {
         Self { message, at: 0 }
     }
 
-    /// Starts at a field of `message` whose offset is known.
+    /// Returns an iterator from the field at offset `at`.
     pub(crate) fn from(message: &'a [u8], at: usize) -> Self {
         Self { message, at }
     }
 
-    /// Where in memory it stands: behind the field that was taken last.
+    /// Returns the address of the current position: the end of the field that was read last.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         self.message.as_ptr().addr() + self.at
     }
 
-    /// The next field when it has this number; else nothing is taken.
+    /// Reads the next field if it has this number, otherwise nothing.
     #[inline(always)]
-    pub(crate) fn next_of(&mut self, number: u32) -> Result<Option<Wire<'a>>, Malformed> {
+    pub(crate) fn next_with_number(
+        &mut self,
+        number: u32,
+    ) -> Result<Option<WireValue<'a>>, Malformed> {
         let before = self.at;
         match self.next().transpose()? {
             Some(field) if field.number == number => Ok(Some(field.wire)),
@@ -91,7 +94,7 @@ impl<'a> Fields<'a> {
         Malformed { at, what }
     }
 
-    // Inlined together with what follows: a call for each field would cost more than reading it.
+    // These are inlined: a call for each field would cost more than reading it.
     #[inline(always)]
     fn varint(&mut self) -> Result<u64, Malformed> {
         // Tags and lengths of more than two bytes are rare.
@@ -115,7 +118,7 @@ impl<'a> Fields<'a> {
                 self.at += length;
                 Ok(value)
             }
-            None => Err(self.fail("varint is cut off or longer than 64 bits")),
+            None => Err(self.fail("varint is truncated or longer than 64 bits")),
         }
     }
 
@@ -143,14 +146,14 @@ impl<'a> Fields<'a> {
             _ => return Err(self.fail("field number is 0 or too large")),
         };
         let wire = match tag & 7 {
-            0 => Wire::Varint(self.varint()?),
-            1 => Wire::Fixed(self.take(8)?),
+            0 => WireValue::Varint(self.varint()?),
+            1 => WireValue::Fixed(self.take(8)?),
             2 => {
                 let length = self.varint()?;
-                Wire::Bytes(self.take(length)?)
+                WireValue::Bytes(self.take(length)?)
             }
-            5 => Wire::Fixed(self.take(4)?),
-            _ => return Err(self.fail("wire type is none that Kubernetes uses")),
+            5 => WireValue::Fixed(self.take(4)?),
+            _ => return Err(self.fail("wire type is not one that Kubernetes uses")),
         };
         Ok(Field {
             number,
@@ -170,16 +173,17 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The first occurrence of a length-delimited field; `None` when absent. Cost: a walk up to it.
+/// Returns the first occurrence of a length-delimited field; `None` when absent. Costs a pass up to
+/// it.
 ///
 /// # Errors
-/// What is before the field is malformed, or the field has another wire type.
+/// [`Malformed`] for bytes before the field, or a field of another wire type.
 pub fn find_bytes(message: &[u8], number: u32) -> Result<Option<&[u8]>, Malformed> {
     for field in Fields::new(message) {
         let field = field?;
         if field.number == number {
             return match field.wire {
-                Wire::Bytes(bytes) => Ok(Some(bytes)),
+                WireValue::Bytes(bytes) => Ok(Some(bytes)),
                 _ => Err(Malformed {
                     at: field.start,
                     what: "wire type is not length-delimited",
@@ -190,7 +194,8 @@ pub fn find_bytes(message: &[u8], number: u32) -> Result<Option<&[u8]>, Malforme
     Ok(None)
 }
 
-/// Reads a varint at the start of `bytes`: value and length; `None` when cut off or over 64 bits.
+/// Reads a varint at the start of `bytes`; returns value and length, or `None` when truncated or
+/// over 64 bits.
 #[inline]
 pub fn get_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
@@ -206,7 +211,7 @@ pub fn get_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Bytes that [`put_varint`] writes: 1 to 10.
+/// Returns the number of bytes that [`put_varint`] writes: 1 to 10.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
@@ -222,25 +227,25 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends an integer or boolean field; negative integers sign-extended, zero written.
+/// Appends an integer or boolean field, sign-extended; zero is written, too.
 pub fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value as u64);
 }
 
-/// Appends a string, bytes or message field, empty written.
+/// Appends a string, bytes or message field; an empty one is written, too.
 pub fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_bytes_header(out, number, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Appends the tag and length of a length-delimited field whose bytes follow by other means.
+/// Appends the tag and length of a length-delimited field; the caller appends the bytes.
 pub fn put_bytes_header(out: &mut Vec<u8>, number: u32, length: usize) {
     put_varint(out, u64::from(number) << 3 | 2);
     put_varint(out, length as u64);
 }
 
-/// Whole size of a length-delimited field: tag, length and `length` bytes.
+/// Returns the size of a length-delimited field: tag, length and `length` bytes.
 pub fn bytes_field_len(number: u32, length: usize) -> usize {
     varint_len(u64::from(number) << 3) + varint_len(length as u64) + length
 }
@@ -251,7 +256,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn malformed_messages_end_the_walk() {
+    fn a_malformed_message_ends_the_iteration() {
         let bad: [&[u8]; 7] = [
             &[0x80],             // tag cut off
             &[0x00, 0x01],       // field number 0
@@ -279,13 +284,13 @@ mod tests {
             put_bytes(&mut out, number, &bytes);
             prop_assert_eq!(out.len() - middle, bytes_field_len(number, bytes.len()));
             let fields = Fields::new(&out).collect::<Result<Vec<_>, _>>().expect("well formed");
-            prop_assert_eq!(fields[0].wire, Wire::Varint(value as u64));
+            prop_assert_eq!(fields[0].wire, WireValue::Varint(value as u64));
             prop_assert_eq!(fields[1].wire.bytes(), Some(&bytes[..]));
             prop_assert_eq!((fields[0].end, fields[1].start, fields[1].end), (middle, middle, out.len()));
         }
 
         #[test]
-        fn any_bytes_are_walked_to_an_end(message: Vec<u8>) {
+        fn iteration_over_any_bytes_ends(message: Vec<u8>) {
             let fields = Fields::new(&message).count();
             prop_assert!(fields <= message.len());
         }

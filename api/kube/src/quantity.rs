@@ -1,15 +1,16 @@
-//! `resource.Quantity`: how much of something, as `500m` or `32Gi`, in the one text that an apiserver stores.
+//! `resource.Quantity`, such as `500m` or `32Gi`: returns the canonical text that an apiserver
+//! stores.
 //!
-//! What is equal is not always written alike: an apiserver reads `0.5` and stores `500m`. The rules, odd ones
-//! included, are those of apimachinery's `pkg/api/resource`. Sums are never made here, so digits stay digits and
-//! a quantity may have any number of them.
+//! An apiserver decodes `0.5` and stores `500m`. The rules, odd ones included, are those of
+//! apimachinery's `pkg/api/resource`. Nothing is added up here, so a quantity stays a string of
+//! digits of any length.
 
-/// Exponent of the last decimal place that is kept; what is smaller is rounded away from zero.
+/// Exponent of the last decimal place that is kept; smaller ones are rounded away from zero.
 const NANO: i64 = -9;
-/// The same where resources are asked for or offered.
+/// The same for resource requests, limits and capacities.
 const MILLI: i64 = -3;
 
-/// The most that a binary quantity can be: what is above is this.
+/// The largest binary quantity; larger ones are reduced to it.
 const MAX_BINARY: u64 = i64::MAX as u64;
 
 /// Suffixes of 10³ⁿ, from 10⁻⁹ on.
@@ -18,7 +19,7 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 /// Suffixes of 2¹⁰ⁿ.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// How a quantity is written, which it keeps where it can.
+/// The format of a quantity, which is kept if possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Decimal,
@@ -26,13 +27,13 @@ enum Format {
     Binary,
 }
 
-/// The text that an apiserver stores for a quantity; `None` for a text that is none. Costs a walk over the
-/// digits for each power of two of the suffix.
+/// Returns the text that an apiserver stores for a quantity; `None` for an invalid one. Costs a
+/// pass over the digits for each power of two of the suffix.
 pub fn canonical(text: &str) -> Option<String> {
     rounded(text, NANO)
 }
 
-/// The same for one of a list of resources, which has no more than three decimal places.
+/// Returns the stored text of a quantity in a list of resources, with at most three decimal places.
 pub fn canonical_resource(text: &str) -> Option<String> {
     rounded(text, MILLI)
 }
@@ -41,7 +42,7 @@ fn rounded(text: &str, lowest: i64) -> Option<String> {
     let text = text.trim();
     let parts = Parts::read(text)?;
     let (format, exponent) = scale(parts.suffix)?;
-    if parts.is_taken_as_it_stands(format, exponent, lowest) {
+    if parts.is_kept_unchanged(format, exponent, lowest) {
         return Some(text.to_owned());
     }
     let mut amount = Amount::new(parts.whole, parts.fraction);
@@ -62,12 +63,12 @@ fn rounded(text: &str, lowest: i64) -> Option<String> {
     Some(format!("{sign}{shown}"))
 }
 
-/// A text taken apart.
+/// The parts of a quantity's text.
 struct Parts<'t> {
     negative: bool,
-    /// Digits before the point, without zeros before them.
+    /// Digits before the point, without leading zeros.
     whole: &'t str,
-    /// Digits behind it.
+    /// Digits after the point.
     fraction: &'t str,
     suffix: &'t str,
 }
@@ -89,9 +90,9 @@ impl<'t> Parts<'t> {
         })
     }
 
-    /// Small numbers without a factor that could move into the suffix keep their text, which may then be
-    /// another than the canonical one, as in `1.` and `100.035k`.
-    fn is_taken_as_it_stands(&self, format: Format, exponent: i32, lowest: i64) -> bool {
+    /// Returns whether the text is stored unchanged: small numbers without a factor that could move
+    /// into the suffix, even if it is not canonical, as in `1.` and `100.035k`.
+    fn is_kept_unchanged(&self, format: Format, exponent: i32, lowest: i64) -> bool {
         let whole = self.whole.len().max(1);
         let exponent = i64::from(exponent);
         let scale = match format {
@@ -110,7 +111,7 @@ impl<'t> Parts<'t> {
                 }
                 _ => {
                     let shifted = format!("{}{}", self.whole, self.fraction);
-                    // Without digits before the point, a zero stands there.
+                    // Without digits before the point, a zero is added.
                     scale % 3 == 0 && !self.whole.is_empty() && !shifted.ends_with("000")
                 }
             }
@@ -122,7 +123,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Format and exponent of a suffix, of 2 for binary ones and of 10 for the others.
+/// Returns format and exponent of a suffix; the base is 2 for binary ones and 10 for the others.
 fn scale(suffix: &str) -> Option<(Format, i32)> {
     let place = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
     if let Some(at) = place(&DECIMAL) {
@@ -136,11 +137,11 @@ fn scale(suffix: &str) -> Option<(Format, i32)> {
     Some((Format::Exponent, exponent))
 }
 
-/// A number above zero, or zero.
+/// A number of 0 or more.
 struct Amount {
-    /// Decimal digits as numbers, the highest first and not zero; empty for zero.
+    /// Decimal digits as numbers, the highest first and not 0; empty for 0.
     digits: Vec<u8>,
-    /// Of 10, for the last digit.
+    /// Exponent (of 10) of the last digit.
     exponent: i64,
 }
 
@@ -167,7 +168,7 @@ impl Amount {
         }
     }
 
-    /// Drops digits below 10 to the `lowest`, away from zero.
+    /// Rounds away from zero to a multiple of 10 to the power `lowest`.
     fn round_up_to(&mut self, lowest: i64) {
         if self.exponent >= lowest || self.digits.is_empty() {
             return;
@@ -189,7 +190,7 @@ impl Amount {
         self.digits.insert(0, 1);
     }
 
-    /// With as few digits as an exponent that is a multiple of 3 allows.
+    /// Returns the fewest digits with an exponent that is a multiple of 3.
     fn thousands(mut self) -> (String, i64) {
         while self.digits.last() == Some(&0) {
             self.digits.pop();
@@ -204,7 +205,7 @@ impl Amount {
 
     fn decimal(self) -> String {
         let (mut digits, exponent) = self.thousands();
-        // There is no suffix above the last one.
+        // Beyond the last suffix the digits get longer.
         let at = ((exponent - NANO) / 3) as usize;
         let above = at.saturating_sub(DECIMAL.len() - 1);
         digits.extend(std::iter::repeat_n("000", above));
@@ -218,7 +219,7 @@ impl Amount {
         }
     }
 
-    /// Small and broken numbers are shown as decimal ones.
+    /// Returns the binary text; small and fractional numbers are decimal.
     fn binary(self) -> String {
         let ends_at = self.digits.len() as i64 + self.exponent;
         let broken = self.exponent < 0 && {
@@ -256,7 +257,7 @@ mod tests {
 
     /// Those of apimachinery's own tests, and what each is stored as.
     #[test]
-    fn quantities_are_stored_as_an_apiserver_stores_them() {
+    fn quantities_are_stored_as_by_an_apiserver() {
         for (text, stored) in [
             ("0", "0"),
             ("00", "0"),
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn invalid_quantities_are_rejected() {
         for text in [
             "",
             " ",

@@ -1,8 +1,9 @@
-//! What Kubernetes' messages look like on both wires: field numbers for protobuf, names and the rules
-//! of Go's encoder for JSON.
+//! The schema of Kubernetes' messages on both wires: field numbers for protobuf, names and the
+//! rules of Go's encoder for JSON.
 //!
-//! One catalogue drives both directions ([`crate::to_json()`], [`crate::from_json()`]), so another kind is a
-//! few more rows, not more code. Kinds that have no rows here cannot be served as JSON from protobuf.
+//! It drives both directions ([`crate::to_json()`], [`crate::from_json()`]), so another kind is a
+//! few more lines of schema and no code. Kinds without a schema cannot be served as JSON from
+//! protobuf.
 
 pub mod containers;
 pub mod event;
@@ -35,10 +36,10 @@ pub struct Message {
     fields: &'static [Field],
     /// Position in `fields` plus one, by field number; 0 where there is none.
     by_number: [u8; Message::NUMBERS],
-    /// Positions of the fields that JSON shows in any object, or that must be looked into: a bit each.
+    /// Positions of the fields that JSON has in any object, or that are inline: a bit each.
     always: u64,
-    /// See [`Message::is_orderly`].
-    orderly: bool,
+    /// See [`Message::has_json_order`].
+    json_order: bool,
 }
 
 /// A field of a [`Message`].
@@ -46,15 +47,15 @@ pub struct Message {
 pub struct Field {
     /// Number on the protobuf wire.
     pub number: u8,
-    /// `"name":`, ready to be written; `"":` for a message whose fields stand in its holder's object.
+    /// `"name":`, ready to be written; `"":` for [`Rule::Inline`].
     pub(crate) key: Key,
-    /// What it holds.
+    /// The type of its value.
     pub kind: Kind,
     /// When it is written.
     pub rule: Rule,
 }
 
-/// What a field holds.
+/// The type of a field's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// UTF-8 text.
@@ -85,22 +86,22 @@ pub enum Kind {
     MapQuantity,
 }
 
-/// When a field is written. Protobuf always writes what is not a pointer, a list or a map.
+/// When a field is written. Protobuf always writes fields other than pointers, lists and maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// JSON writes it even when zero.
     Always,
-    /// JSON leaves it out when zero or empty.
+    /// JSON omits it when zero or empty.
     OmitZero,
-    /// A pointer: both wires leave it out when absent and write it when zero.
+    /// A pointer: both wires omit it when absent and write it when zero.
     Optional,
-    /// A pointer that JSON shows as `null` when absent.
+    /// A pointer that is `null` in JSON when absent.
     OptionalOrNull,
-    /// Repeated; left out when empty.
+    /// Repeated; omitted when empty.
     List,
-    /// Repeated; JSON shows `null` when empty.
+    /// Repeated; `null` in JSON when empty.
     ListOrNull,
-    /// A message whose fields JSON shows in its holder's object.
+    /// A message whose fields are in the enclosing object in JSON.
     Inline,
 }
 
@@ -113,7 +114,7 @@ impl Message {
     const fn new(name: &'static str, fields: &'static [Field]) -> Self {
         let mut by_number = [0; Self::NUMBERS];
         let mut always = 0;
-        let mut orderly = true;
+        let mut json_order = true;
         let mut highest = 0;
         let mut i = 0;
         assert!(fields.len() <= 64, "one bit for each field");
@@ -124,13 +125,13 @@ impl Message {
             ) {
                 always |= 1 << i;
             }
-            if fields[i].is_usual() {
-                orderly &= highest < fields[i].number;
+            if fields[i].is_common() {
+                json_order &= highest < fields[i].number;
                 highest = fields[i].number;
             }
             assert!(
                 by_number[fields[i].number as usize] == 0,
-                "field number is there twice"
+                "field number occurs twice"
             );
             i += 1;
             by_number[fields[i - 1].number as usize] = i as u8;
@@ -140,41 +141,41 @@ impl Message {
             fields,
             by_number,
             always,
-            orderly,
+            json_order,
         }
     }
 
-    /// Whether fields mostly come in the order of JSON: Kubernetes writes them by their numbers, and those
-    /// that are usual ascend here.
+    /// Returns whether the order on the wire, which is that of field numbers, is mostly that of
+    /// JSON: the numbers of common fields ascend in the schema.
     #[inline]
-    pub(crate) fn is_orderly(&self) -> bool {
-        self.orderly
+    pub(crate) fn has_json_order(&self) -> bool {
+        self.json_order
     }
 
-    /// The fields to be shown whether they are there or not, a bit for each position.
+    /// Returns the fields that JSON has even when absent, a bit for each position.
     #[inline]
     pub(crate) fn always(&self) -> u64 {
         self.always
     }
 
-    /// The type's name, for errors.
+    /// Returns the name of the type, for errors.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Its fields, in the order of JSON.
+    /// Returns the fields in the order of JSON.
     pub fn fields(&self) -> &'static [Field] {
         self.fields
     }
 
-    /// The same in the order of their numbers, which is that of protobuf.
+    /// Returns the fields in the order of their numbers, which is that of protobuf.
     pub(crate) fn by_number(&self) -> impl Iterator<Item = &'static Field> {
         let places = self.by_number.iter().filter(|place| **place > 0);
         places.map(|place| &self.fields[usize::from(*place) - 1])
     }
 
-    /// The field that JSON shows under `name` in an object of this type, and the message that has it: this
-    /// one, or one whose fields stand inline in it.
+    /// Returns the field with the JSON name `name`, and the message that has it: this one or an
+    /// inline one.
     pub fn find(&'static self, name: &str) -> Option<(&'static Message, &'static Field)> {
         self.fields
             .iter()
@@ -184,7 +185,7 @@ impl Message {
             })
     }
 
-    /// Position of a field number in [`Self::fields`].
+    /// Returns the position of a field number in [`Self::fields`].
     #[inline]
     pub(crate) fn position(&self, number: u32) -> Option<u8> {
         match self.by_number.get(number as usize) {
@@ -197,14 +198,15 @@ impl Message {
 // === impl Field ===
 
 impl Field {
-    /// Whether it is a list or a map, whose values come one behind the other.
+    /// Returns whether it is a list or a map, whose values are adjacent.
     pub(crate) fn repeats(&self) -> bool {
         matches!(self.rule, Rule::List | Rule::ListOrNull)
             || matches!(self.kind, Kind::MapStr | Kind::MapBytes | Kind::MapQuantity)
     }
 
-    /// Whether many objects have something in it. A guess, which only [`Message::is_orderly`] relies on.
-    const fn is_usual(&self) -> bool {
+    /// Returns whether many objects are assumed to have it; only [`Message::has_json_order`] relies
+    /// on this.
+    const fn is_common(&self) -> bool {
         match self.rule {
             Rule::Always | Rule::Inline => true,
             Rule::OmitZero => matches!(self.kind, Kind::Str | Kind::Int | Kind::Int32),
@@ -213,7 +215,7 @@ impl Field {
         }
     }
 
-    /// The name in JSON; empty for [`Rule::Inline`].
+    /// Returns the name in JSON; empty for [`Rule::Inline`].
     pub fn name(&self) -> &'static str {
         self.key.name()
     }

@@ -1,4 +1,4 @@
-//! Label and field selectors: the grammar of `labelSelector` and `fieldSelector`, matched against encoded
+//! Label and field selectors: parses `labelSelector` and `fieldSelector`, and matches encoded
 //! objects without allocating.
 
 mod field;

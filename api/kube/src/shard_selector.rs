@@ -1,15 +1,17 @@
-//! `shardSelector`: ranges of a hash, which cut a resource into shards (KEP-5866).
+//! `shardSelector`: ranges of a hash, which divide a resource into shards (KEP-5866).
 //!
-//! A selector names one field of every object and the ranges that the field's [hash](crate::hash) may lie in:
-//! `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`. It is read as an
-//! apiserver reads it, whose parser is CEL's: [`lexer`] and [`syntax`] know as much of that language as it
-//! takes to refuse everything else by the same text, [`reader`] finds the ranges in the expression.
+//! A selector names a field of objects and the ranges that the field's [hash](crate::hash) may be
+//! in: `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`. An
+//! apiserver parses it with CEL's parser: [`lexer`] and [`syntax`] implement as much of CEL as is
+//! needed to reject everything else with the same text, [`ranges`] finds the ranges in the
+//! expression.
 //!
-//! Here are the selector itself, its canonical form (what `metadata.shardInfo` echoes), and equal shards.
+//! This module has the selector, its canonical form (which `metadata.shardInfo` returns), and equal
+//! shards.
 
+mod error;
 mod lexer;
-mod reader;
-mod refusal;
+mod ranges;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -19,7 +21,7 @@ use std::num::NonZeroU32;
 
 use crate::hash::fnv1a_64;
 
-/// One more than the highest hash.
+/// The highest hash plus one.
 const END: u128 = 1 << 64;
 
 /// The field that is hashed.
@@ -27,16 +29,16 @@ const END: u128 = 1 << 64;
 pub enum ShardKey {
     /// `metadata.uid`: spreads objects evenly where uids are random.
     Uid,
-    /// `metadata.namespace`: keeps a namespace whole. Names that differ only at their ends lie close
-    /// together, so equal ranges are far from equal shards.
+    /// `metadata.namespace`: keeps a namespace in one shard. Hashes of names that differ only at
+    /// their ends are close together, so equal ranges give very unequal shards.
     Namespace,
 }
 
 impl ShardKey {
-    /// Both of them.
+    /// Both keys.
     pub const ALL: [Self; 2] = [Self::Uid, Self::Namespace];
 
-    /// The field as a selector names it.
+    /// Returns the field's path in selectors.
     pub fn path(self) -> &'static str {
         match self {
             Self::Uid => "object.metadata.uid",
@@ -44,7 +46,7 @@ impl ShardKey {
         }
     }
 
-    /// The hash of an object with these fields: FNV-1a with 64 bits over the text as it is stored.
+    /// Returns the hash of an object with these fields: 64-bit FNV-1a of the stored text.
     pub fn hash(self, uid: &[u8], namespace: &[u8]) -> u64 {
         fnv1a_64(match self {
             Self::Uid => uid,
@@ -53,7 +55,7 @@ impl ShardKey {
     }
 }
 
-/// Hashes from a first one up to an end that is not among them. Never empty.
+/// A half-open range of hashes; never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardRange {
     first: u64,
@@ -67,7 +69,8 @@ impl ShardRange {
         last: u64::MAX,
     };
 
-    /// `start <= hash < end`; `None` unless `start < end` and `end` is at most 2^64.
+    /// Returns the range `start <= hash < end`; `None` unless `start < end` and `end` is at most
+    /// 2^64.
     pub fn new(start: u64, end: u128) -> Option<Self> {
         (u128::from(start) < end && end <= END).then(|| Self {
             first: start,
@@ -75,22 +78,22 @@ impl ShardRange {
         })
     }
 
-    /// The first hash.
+    /// Returns the first hash.
     pub fn first(self) -> u64 {
         self.first
     }
 
-    /// The last hash, which is one less than the end.
+    /// Returns the last hash, which is the end minus one.
     pub fn last(self) -> u64 {
         self.last
     }
 
-    /// The first hash behind it, 2^64 at most.
+    /// Returns the end, which is excluded and at most 2^64.
     pub fn end(self) -> u128 {
         u128::from(self.last) + 1
     }
 
-    /// Whether a hash lies in it.
+    /// Returns whether a hash is in the range.
     pub fn contains(self, hash: u64) -> bool {
         (self.first..=self.last).contains(&hash)
     }
@@ -100,14 +103,14 @@ impl ShardRange {
 #[derive(Debug, Clone)]
 pub struct ShardSelector {
     key: ShardKey,
-    /// As they were given: they may overlap, touch and leave gaps.
+    /// The ranges as given: they may overlap, touch and leave gaps.
     ranges: Vec<ShardRange>,
     /// The same hashes in ascending ranges with gaps between them.
     spans: Vec<ShardRange>,
 }
 
 impl ShardSelector {
-    /// Selects one range of a field's hashes.
+    /// Returns a selector of one range of a field's hashes.
     pub fn new(key: ShardKey, range: ShardRange) -> Self {
         Self {
             key,
@@ -116,7 +119,7 @@ impl ShardSelector {
         }
     }
 
-    /// Selects another range as well.
+    /// Adds a range.
     #[must_use]
     pub fn or(mut self, range: ShardRange) -> Self {
         self.ranges.push(range);
@@ -129,7 +132,8 @@ impl ShardSelector {
         Self { key, ranges, spans }
     }
 
-    /// Cuts all hashes into so many ranges that differ by one hash at most; one selector for each.
+    /// Divides all hashes into `shards` ranges, whose sizes differ by one hash at most; returns a
+    /// selector for each.
     pub fn equal_shards(key: ShardKey, shards: NonZeroU32) -> Vec<Self> {
         let count = u128::from(shards.get());
         let start = |shard: u128| shard * END / count;
@@ -139,31 +143,32 @@ impl ShardSelector {
             .collect()
     }
 
-    /// Reads a selector. An absent parameter and an empty one select everything, which is for the caller to
-    /// see: here the empty text is an error. Costs a walk over the text.
+    /// Parses a selector. The empty text is an error: the caller handles absent and empty
+    /// parameters, which select everything. Costs a pass over the text.
     ///
     /// # Errors
-    /// What an apiserver refuses, in its words, apart from what its parser adds behind a syntax error.
+    /// What an apiserver rejects, with its text, except for what its parser adds after a syntax
+    /// error.
     pub fn parse(text: &str) -> Result<Self, ShardSelectorError> {
-        reader::read(text)
+        ranges::parse(text)
     }
 
-    /// The field that is hashed.
+    /// Returns the field that is hashed.
     pub fn key(&self) -> ShardKey {
         self.key
     }
 
-    /// The ranges as they were given.
+    /// Returns the ranges as given.
     pub fn ranges(&self) -> &[ShardRange] {
         &self.ranges
     }
 
-    /// The selected hashes as ascending ranges between which there are gaps.
+    /// Returns the selected hashes as ascending ranges with gaps between them.
     pub fn spans(&self) -> &[ShardRange] {
         &self.spans
     }
 
-    /// The part of all hashes that is selected, from 0 to 1.
+    /// Returns the selected fraction of all hashes, from 0 to 1.
     pub fn share(&self) -> f64 {
         let widths = self
             .spans
@@ -172,14 +177,14 @@ impl ShardSelector {
         widths.sum::<u128>() as f64 / END as f64
     }
 
-    /// Whether objects with this hash are selected. O(log ranges).
+    /// Returns whether objects with this hash are selected. O(log ranges).
     pub fn selects(&self, hash: u64) -> bool {
         let at = self.spans.partition_point(|span| span.last < hash);
         self.spans.get(at).is_some_and(|span| span.contains(hash))
     }
 }
 
-/// Selectors are the same when they read the same; two may select the same hashes and differ.
+/// Selectors are equal when their texts are; different ones may select the same hashes.
 impl PartialEq for ShardSelector {
     fn eq(&self, other: &Self) -> bool {
         (self.key, &self.ranges) == (other.key, &other.ranges)
@@ -188,7 +193,7 @@ impl PartialEq for ShardSelector {
 
 impl Eq for ShardSelector {}
 
-/// The canonical form: each range with 16 digits (2^64 with 17), in the order given.
+/// Writes the canonical form: each range with 16 digits (2^64 with 17), in the given order.
 impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, range) in self.ranges.iter().enumerate() {
@@ -215,25 +220,25 @@ fn merged(ranges: &[ShardRange]) -> Vec<ShardRange> {
     spans
 }
 
-/// A selector that is refused. What it is about is named in an apiserver's words.
+/// An invalid selector. The texts are an apiserver's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShardSelectorError {
-    /// Nothing but white space.
+    /// Only white space.
     #[error("empty shard selector is not allowed; omit the parameter for unfiltered lists")]
     Empty,
-    /// No CEL expression.
+    /// Not a CEL expression.
     #[error("CEL parse error: {0}")]
     Syntax(String),
     /// Another function or operator.
     #[error("unsupported function {0:?}; only shardRange() and || are allowed")]
     Function(String),
-    /// Neither a function nor an operator, by CEL's number of its kind.
+    /// Neither a function nor an operator, with CEL's number of its kind.
     #[error("unexpected expression kind {0}; expected shardRange() call or || operator")]
     Kind(u8),
     /// Not three arguments.
     #[error("shardRange() requires exactly 3 arguments, got {0}")]
     Arguments(usize),
-    /// The first argument is no path.
+    /// The first argument is not a path.
     #[error(
         "shardRange() first argument: expected field path (e.g. object.metadata.uid), got expression kind {0}"
     )]
@@ -246,7 +251,7 @@ pub enum ShardSelectorError {
     /// Ranges of different fields.
     #[error("all shard ranges must use the same field, got {:?} and {:?}", .0.path(), .1.path())]
     Fields(ShardKey, ShardKey),
-    /// A range that holds nothing.
+    /// An empty range.
     #[error("shard range start {start} must be less than end {end}")]
     Order {
         /// Its start, as written.
@@ -254,7 +259,7 @@ pub enum ShardSelectorError {
         /// Its end, as written.
         end: String,
     },
-    /// A bound that is none.
+    /// An invalid bound.
     #[error("{bound}{why}")]
     Bound {
         /// Which one: `hexStart` or `hexEnd`.
@@ -264,13 +269,13 @@ pub enum ShardSelectorError {
     },
 }
 
-/// What is wrong with a bound.
+/// Why a bound is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BoundError {
-    /// No literal, by CEL's number of its kind.
+    /// Not a literal, with CEL's number of its kind.
     #[error(" must be a string literal (e.g. '0xff'), got expression kind {0}")]
     NoLiteral(u8),
-    /// Another literal, by its type.
+    /// A literal of another type.
     #[error(" must be a string literal, got {0}")]
     NoText(&'static str),
     /// Digits without `0x`.
@@ -282,10 +287,10 @@ pub enum BoundError {
     /// More than 17 digits.
     #[error(": hex value too long ({} chars, max 17): {digits:?}", .digits.len())]
     TooLong {
-        /// What stands behind `0x`.
+        /// The digits after `0x`.
         digits: String,
     },
-    /// A digit that is none; upper-case ones are none.
+    /// An invalid digit; upper-case digits are invalid.
     #[error(": invalid hex character {:?} in {text:?}", .digit.to_string())]
     Digit {
         /// The character.

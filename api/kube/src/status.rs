@@ -1,4 +1,4 @@
-//! `Status`: the body of every error, with the code, reason and details that clients act on.
+//! `Status`: the body of errors, with the code, reason and details that clients act on.
 
 pub mod writes;
 
@@ -8,33 +8,33 @@ use crate::envelope;
 use crate::schema::STATUS;
 use crate::{from_json, to_json};
 
-/// An error as the API reports it.
+/// An error of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// HTTP status.
     pub code: u16,
-    /// One word that clients compare; left out when empty.
+    /// A word that clients compare; omitted when empty.
     pub reason: &'static str,
-    /// Text for people.
+    /// Text for users.
     pub message: String,
-    /// What it is about, and how to go on; boxed, because most errors have none.
+    /// The object and how to continue; boxed, because most errors have none.
     pub details: Option<Box<Details>>,
-    /// Token of the rest of the list, consistency given up ([`Status::expired_continue`] only).
+    /// Token of the rest of the list, without consistency ([`Status::expired_continue`] only).
     pub continue_token: String,
 }
 
-/// `StatusDetails`; empty fields are left out.
+/// `StatusDetails`; empty fields are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
     /// Name of the object.
     pub name: String,
     /// API group of the kind.
     pub group: &'static str,
-    /// The kind; a missing object has its resource name here.
+    /// The kind; for a missing object the resource.
     pub kind: &'static str,
-    /// Each single cause.
+    /// The causes, one for each violated rule.
     pub causes: Vec<Cause>,
-    /// When to try again; also sent as `Retry-After` when above 0.
+    /// When to retry; also sent as `Retry-After` when above 0.
     pub retry_after_seconds: u32,
     /// `metadata.uid` of the object ([`Status::deleted`] only).
     pub uid: String,
@@ -43,11 +43,11 @@ pub struct Details {
 /// One cause of a [`Status`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// One word that clients compare.
+    /// A word that clients compare.
     pub reason: &'static str,
-    /// Text for people.
+    /// Text for users.
     pub message: String,
-    /// The field that it is about; left out when empty.
+    /// The field that is wrong; omitted when empty.
     pub field: &'static str,
 }
 
@@ -74,19 +74,19 @@ impl Status {
         })
     }
 
-    /// Seconds for a `Retry-After` header; 0 is none.
+    /// Returns the seconds of a `Retry-After` header; 0 is none.
     pub fn retry_after_seconds(&self) -> u32 {
         self.details
             .as_ref()
             .map_or(0, |details| details.retry_after_seconds)
     }
 
-    /// 400: the request itself is wrong.
+    /// 400: the request is invalid.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 404: no such object of the resource (`pods`) of the group (empty for the core group).
+    /// 404: the resource (`pods`) of the group (empty for the core group) has no such object.
     pub fn not_found(resource: &'static str, group: &'static str, name: &str) -> Self {
         let dot = if group.is_empty() { "" } else { "." };
         let message = format!("{resource}{dot}{group} {name:?} not found");
@@ -98,13 +98,13 @@ impl Status {
         })
     }
 
-    /// 404: nothing is served there. Its details are there and empty.
-    pub fn nothing_served() -> Self {
+    /// 404: nothing is served at this path. It has empty details.
+    pub fn path_not_found() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(404, "NotFound", message).with(Details::default())
     }
 
-    /// 405: the resource is there, the verb is not. Its details are there and empty.
+    /// 405: the resource does not have this verb. It has empty details.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
@@ -119,7 +119,8 @@ impl Status {
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// 410: the continue token's revision is gone; `token` goes on from the same key at the latest one.
+    /// 410: the continue token's revision is compacted; `token` continues after the same key at the
+    /// latest revision.
     pub fn expired_continue(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. \
             Start over without it, or use the token in this response for the rest of the list as it is now: \
@@ -130,7 +131,7 @@ impl Status {
         }
     }
 
-    /// 410: the exact revision asked for is gone.
+    /// 410: the exact revision is compacted.
     pub fn expired_resource_version() -> Self {
         Self::new(
             410,
@@ -139,52 +140,53 @@ impl Status {
         )
     }
 
-    /// 410: a watch cannot begin after `requested`, the oldest revision that it could begin after is `floor`.
+    /// 410: a watch cannot start after `requested`; `floor` is the oldest revision that it can
+    /// start after.
     pub fn expired_watch(requested: i64, floor: i64) -> Self {
         let message = format!("too old resource version: {requested} ({floor})");
         Self::new(410, "Expired", message)
     }
 
-    /// 410: storage has compacted the revision that a watch should begin after.
+    /// 410: storage has compacted the revision that a watch should start after.
     pub fn expired_storage_watch() -> Self {
         let message = "The resourceVersion for the provided watch is too old.";
         Self::new(410, "Expired", message)
     }
 
-    /// 422: options that exclude each other.
+    /// 422: the options exclude each other.
     pub fn invalid_list_options(causes: Vec<Cause>) -> Self {
         Self::invalid("ListOptions", "meta.k8s.io", "", causes)
     }
 
-    /// 429: not now; try again after so many seconds.
+    /// 429: too many requests; retry after this number of seconds.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
         Self::new(429, "TooManyRequests", message).retry_after(retry_after_seconds)
     }
 
-    /// 500: storage did not answer in time or cannot be reached.
+    /// 500: storage timed out or is unreachable.
     pub fn server_timeout(message: impl Into<String>) -> Self {
         Self::new(500, "ServerTimeout", message).retry_after(2)
     }
 
-    /// 500: any other failure, by its text.
+    /// 500: any other failure, without a reason.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// 500 for 400: what a list calls a bad revision, a GET and a watch hand on as it comes.
-    pub fn of_a_revision(self) -> Self {
+    /// Converts a list's 400 for an invalid revision into the 500 that a GET and a watch return.
+    pub fn into_revision_error(self) -> Self {
         let why = self.message.strip_prefix("invalid resource version: ");
         Self::internal(why.unwrap_or(&self.message))
     }
 
-    /// 500: what the request needs cannot be had here.
+    /// 500: an internal error.
     pub fn internal_error(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
         Self::new(500, "InternalError", message)
     }
 
-    /// 504: the revision asked for was not reached. `retry_after_seconds` is 1 where this server waited for
-    /// it and 0 where storage refused it.
+    /// 504: the requested revision was not reached. `retry_after_seconds` is 1 when this server
+    /// waited for it and 0 when storage rejected it.
     pub fn too_large_resource_version(
         requested: u64,
         current: u64,
@@ -214,7 +216,7 @@ impl Status {
     }
 
     fn value(&self) -> Value {
-        // A success leaves its code out.
+        // A success omits its code.
         let (outcome, code) = match self.code {
             200 => ("Success", 0),
             code => ("Failure", code),
@@ -252,7 +254,7 @@ impl Status {
         raw
     }
 
-    /// The body in JSON, with the newline that an apiserver ends it with.
+    /// Returns the body in JSON, with the final newline of an apiserver.
     pub fn json(&self) -> Vec<u8> {
         let mut out = Vec::new();
         to_json(
@@ -266,7 +268,7 @@ impl Status {
         out
     }
 
-    /// The body in protobuf, in its envelope.
+    /// Returns the body in protobuf, in its envelope.
     pub fn protobuf(&self) -> Vec<u8> {
         envelope::seal("v1", "Status", &self.raw())
     }
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_have_the_shape_that_clients_parse() {
+    fn bodies_have_the_form_that_clients_parse() {
         assert_eq!(
             text(&Status::bad_request("no")),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"no\",\"reason\":\"BadRequest\",\"code\":400}\n"

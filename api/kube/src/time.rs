@@ -1,11 +1,12 @@
-//! Moments as RFC 3339 text in UTC: whole seconds for `metav1.Time`, microseconds for `metav1.MicroTime`.
+//! Timestamps as RFC 3339 text in UTC: seconds for `metav1.Time`, microseconds for
+//! `metav1.MicroTime`.
 
 /// Appends `seconds` since 1970 as `2026-01-31T09:05:00Z`; years outside 0–9999 are clamped.
 pub fn put_rfc3339(out: &mut Vec<u8>, seconds: i64) {
     out.extend_from_slice(&digits(seconds));
 }
 
-/// Appends the same with six digits of a second: `2026-01-31T09:05:00.000123Z`. `micros` are clamped to
+/// Appends a timestamp with microseconds: `2026-01-31T09:05:00.000123Z`. `micros` are clamped to
 /// 0–999,999.
 pub fn put_rfc3339_micros(out: &mut Vec<u8>, seconds: i64, micros: i64) {
     let text = digits(seconds);
@@ -14,24 +15,24 @@ pub fn put_rfc3339_micros(out: &mut Vec<u8>, seconds: i64, micros: i64) {
     out.extend_from_slice(format!(".{micros:06}Z").as_bytes());
 }
 
-fn digits(seconds: i64) -> [u8; MOMENT] {
-    moment(date(day(seconds)), seconds)
+fn digits(seconds: i64) -> [u8; TIMESTAMP] {
+    timestamp(date(day(seconds)), seconds)
 }
 
-/// Bytes of a date, and of a moment.
+/// Length of a date and of a timestamp, bytes.
 pub(crate) const DATE: usize = 10;
-pub(crate) const MOMENT: usize = 20;
+pub(crate) const TIMESTAMP: usize = 20;
 
 const FIRST: i64 = -62_167_219_200;
 const LAST: i64 = 253_402_300_799;
 const DAY: i64 = 86_400;
 
-/// Days from 1970 to the day of a moment.
+/// Returns the days from 1970 to the day of a timestamp.
 pub(crate) fn day(seconds: i64) -> i64 {
     seconds.clamp(FIRST, LAST).div_euclid(DAY)
 }
 
-/// A day as `2026-01-31`.
+/// Returns a day as `2026-01-31`.
 pub(crate) fn date(day: i64) -> [u8; DATE] {
     let (year, month, day) = civil(day);
     let mut text = *b"0000-00-00";
@@ -42,8 +43,8 @@ pub(crate) fn date(day: i64) -> [u8; DATE] {
     text
 }
 
-/// A moment from its date and its seconds since 1970.
-pub(crate) fn moment(date: [u8; DATE], seconds: i64) -> [u8; MOMENT] {
+/// Returns a timestamp from its date and its seconds since 1970.
+pub(crate) fn timestamp(date: [u8; DATE], seconds: i64) -> [u8; TIMESTAMP] {
     let of_day = seconds.clamp(FIRST, LAST).rem_euclid(DAY);
     let mut text = *b"0000-00-00T00:00:00Z";
     text[..DATE].copy_from_slice(&date);
@@ -59,8 +60,8 @@ fn put_two(text: &mut [u8], at: usize, value: i64) {
     text[at + 1] = b'0' + (value % 10) as u8;
 }
 
-/// Reads RFC 3339 text as seconds since 1970 and nanoseconds of the second: with or without a fraction, in
-/// UTC (`Z`) or at an offset (`+02:00`). `None` for anything else.
+/// Parses RFC 3339 text with or without a fraction, in UTC (`Z`) or at an offset (`+02:00`).
+/// Returns seconds since 1970 and nanoseconds of the second, or `None` for anything else.
 pub fn parse_rfc3339(text: &str) -> Option<(i64, i64)> {
     let (whole, rest) = text.split_at_checked(19)?;
     let template = b"0000-00-00T00:00:00";
@@ -86,12 +87,12 @@ pub fn parse_rfc3339(text: &str) -> Option<(i64, i64)> {
     (second < 60).then_some((days * 86_400 + of_day - offset(zone)?, nanos))
 }
 
-/// Seconds of a day at hour and minute.
+/// Returns the seconds of a day at hour and minute.
 fn clock(hour: i64, minute: i64) -> Option<i64> {
     (hour < 24 && minute < 60).then_some(hour * 3600 + minute * 60)
 }
 
-/// Nanoseconds of `.123…` at the beginning (digits beyond nine are cut off), and what follows.
+/// Parses a leading `.123…`; returns nanoseconds (digits beyond nine are ignored) and the rest.
 fn fraction(text: &str) -> Option<(i64, &str)> {
     let Some(rest) = text.strip_prefix('.') else {
         return Some((0, text));
@@ -103,7 +104,7 @@ fn fraction(text: &str) -> Option<(i64, &str)> {
     Some((nanos, zone))
 }
 
-/// Seconds that a zone is ahead of UTC.
+/// Returns the seconds that a zone is ahead of UTC.
 fn offset(zone: &str) -> Option<i64> {
     if zone == "Z" {
         return Some(0);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn known_moments() {
+    fn known_timestamps() {
         assert_eq!(text(0), "1970-01-01T00:00:00Z");
         assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(text(1_767_225_599), "2025-12-31T23:59:59Z");
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_four_centuries_survives() {
+    fn every_day_of_four_centuries_is_read_back() {
         for day in 0..146_097 {
             let seconds = (day - 10_000) * 86_400 + 12_345;
             assert_eq!(parse_rfc3339(&text(seconds)), Some((seconds, 0)));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_and_offsets_are_read() {
+    fn fractions_and_offsets_are_parsed() {
         let noon = parse_rfc3339("2026-01-31T12:00:00Z");
         assert_eq!(parse_rfc3339("2026-01-31T14:30:00+02:30"), noon);
         assert_eq!(parse_rfc3339("2026-01-31T08:00:00-04:00"), noon);
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_timestamps_are_rejected() {
         for bad in [
             "",
             "2026-02-30T00:00:00Z",

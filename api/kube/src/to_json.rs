@@ -1,34 +1,36 @@
 //! Protobuf objects as the JSON that an apiserver would print for them.
 //!
-//! Straight from one wire to the other by the [`crate::schema`], without building the object: fields in
-//! the order of Go's structs, zero values by each field's rule, strings escaped as Go's encoder does
-//! with HTML escaping on (what Kubernetes' serializer uses).
+//! Transcodes by the [`crate::schema`], without building the object: fields in the order of Go's
+//! structs, zero values by the rule of each field, strings escaped as Go's encoder does with HTML
+//! escaping on (as Kubernetes' serializer does).
 //!
-//! - [`writer`]: what fields are written by; [`message`]: those of a message; [`value`]: what is in them; [`tidy`]: messages in another order
-//! - [`text`]: the text being written; [`escape`]: what is escaped in it
-//! - [`series`]: many objects, of which neighbours are alike; [`trace`]: where an object's fields lie on both
-//!   wires; [`compare`]: what another one has different, a [`patch`] each; [`course`]: the way to that, taken again through the next
+//! - [`writer`]: the state of a transcoding; [`message`]: the fields of a message; [`value`]: the
+//!   values of fields; [`canonicalize`]: messages whose fields are in another order
+//! - [`text`]: the output buffer; [`escape`]: escapes of strings
+//! - [`delta_writer`]: many objects whose neighbours are alike; [`field_map`]: where the fields of
+//!   an object are, on both wires; [`diff`]: compares objects, with a [`patch`] for each
+//!   difference; [`predicted_diff`]: tries the differences of the object before first
 
-mod compare;
-mod course;
+mod canonicalize;
+mod delta_writer;
+mod diff;
 mod escape;
+mod field_map;
 mod message;
 mod patch;
-mod series;
+mod predicted_diff;
 pub(crate) mod text;
-mod tidy;
-mod trace;
 mod value;
 mod writer;
 
-use self::trace::Untraced;
+use self::field_map::NoFieldMap;
 use self::writer::Writer;
 use crate::protobuf::Malformed;
 use crate::schema::{Field, Message};
+pub use delta_writer::JsonDeltaWriter;
 pub use escape::put_string;
-pub use series::JsonSeries;
 
-/// An object that could not be shown as JSON.
+/// An object that could not be transcoded to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToJsonError {
     /// The bytes are no protobuf.
@@ -49,21 +51,21 @@ pub enum ToJsonError {
     },
 }
 
-/// Appends the object of type `message` that `bytes` hold. `head` is written first inside its braces
-/// (`"kind":"Pod","apiVersion":"v1"` for an object that stands alone, empty for a list's item).
+/// Appends an object of type `message`, encoded in `bytes`, as JSON. `head` is written first inside
+/// its braces (`"kind":"Pod","apiVersion":"v1"` for a single object, empty for an item of a list).
 ///
-/// Fields that the schema does not know are left out, as an older apiserver would. `fieldsV1` is taken
-/// to be the compact JSON that an apiserver stored and is not parsed. One allocation for the walk.
+/// Fields that the schema does not have are left out, as by an older apiserver. `fieldsV1` is
+/// assumed to be the compact JSON that an apiserver stored and is not parsed. Costs one allocation.
 ///
 /// # Errors
-/// `bytes` are not such an object; `out` then holds the part before the error.
+/// [`ToJsonError`] when `bytes` are no such object; `out` then has the part before the error.
 pub fn to_json(
     message: &'static Message,
     bytes: &[u8],
     head: &str,
     out: &mut Vec<u8>,
 ) -> Result<(), ToJsonError> {
-    Writer::new(out, Untraced).object(message, bytes, head)
+    Writer::new(out, NoFieldMap).object(message, bytes, head)
 }
 
 // === impl ToJsonError ===
@@ -77,7 +79,7 @@ impl ToJsonError {
         }
     }
 
-    /// The error of a field's value; none is a wire type that does not fit.
+    /// Returns the error of a field's value; `None` stands for a wire type that does not fit.
     #[cold]
     fn misfit(message: &'static Message, field: &'static Field, error: Option<Self>) -> Self {
         error.unwrap_or(Self::WireType {

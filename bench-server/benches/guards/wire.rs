@@ -13,7 +13,7 @@ use bench_server::flags::Flags;
 use bench_server::wire::grpc::PREFIX_BYTES;
 use bytes::{Buf, BufMut, Bytes};
 use clap::Parser;
-use etcd_api::client::walk::{ListRpc, ListSummary, Object, Walker};
+use etcd_api::client::list_validator::{ListRpc, ListSummary, ListValidator, Object};
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use futures::FutureExt;
 use gungraun::{library_benchmark, library_benchmark_group};
@@ -126,7 +126,7 @@ fn call((node, method, body): Call) -> (Node, usize) {
 #[bench::large(setup = received, args = (1_000, 10_000), config = at_most(1_110_000))]
 #[bench::small(setup = received, args = (10_000, 100), config = at_most(8_770_000))]
 fn walk(frames: Vec<Vec<u8>>) -> (Vec<Vec<u8>>, ListSummary, usize) {
-    let mut walker = Walker::new(ListRpc::RangeStream);
+    let mut walker = ListValidator::new(ListRpc::RangeStream);
     let mut bytes = 0;
     let mut visitor = |object: Object<'_>| bytes += object.value.len();
     for frame in black_box(&frames) {

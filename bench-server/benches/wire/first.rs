@@ -85,7 +85,11 @@ fn print_at_the_server(before: &[(f64, u64)], after: &[(f64, u64)]) {
 async fn list_on(config: ClientConfig) {
     let connected = RawConnection::connect(&config, None).await;
     let client = connected.expect("it accepts");
-    while client.drain(ListRpc::RangeStream, &whole()).await.is_ok() {}
+    while client
+        .read_unchecked(ListRpc::RangeStream, &whole())
+        .await
+        .is_ok()
+    {}
 }
 
 async fn first_chunks(server: &Server, what: &str) {

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
+use etcd_api::client::list_validator::Object;
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
-use etcd_api::client::walk::Object;
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use workloads::Fingerprint;
@@ -76,7 +76,7 @@ async fn shape_table(starts: &[Start], objects: u64, value_bytes: usize) {
         sides.push(Side::new(name, server).await);
     }
     let whole = whole();
-    let whole_list = sides[0].client.drain(ListRpc::Range, &whole);
+    let whole_list = sides[0].client.read_unchecked(ListRpc::Range, &whole);
     let bytes = whole_list.await.expect("a list");
     let baseline = Side::new("", Server::start_baseline(bytes)).await;
     println!(
@@ -136,7 +136,10 @@ impl Row {
         let (idle, _) = server.memory();
         let (began, server_cpu, client_cpu) = (Instant::now(), server.cpu(), own_cpu());
         match way {
-            Way::Baseline => client.drain_body("/", bytes).await.expect("its bytes"),
+            Way::Baseline => client
+                .read_body_unchecked("/", bytes)
+                .await
+                .expect("its bytes"),
             Way::Stream => check(client, ListRpc::RangeStream, objects).await,
             Way::Unary => check(client, ListRpc::Range, objects).await,
             Way::Paged(limit) => pages(client, limit, objects).await,
@@ -164,7 +167,7 @@ async fn check(client: &RawConnection, rpc: ListRpc, objects: u64) {
     let mut visit = |object: Object<'_>| {
         seen.add(object.key, object.value);
     };
-    let walked = client.walk(rpc, &whole(), &mut visit, || {}).await;
+    let walked = client.validate(rpc, &whole(), &mut visit, || {}).await;
     walked.expect("a well-formed list");
     assert_eq!(seen.objects, objects);
 }
@@ -179,7 +182,7 @@ async fn pages(client: &RawConnection, limit: i64, objects: u64) {
             last.clear();
             last.extend_from_slice(object.key);
         };
-        let walked = client.walk(ListRpc::Range, &request, &mut visit, || {});
+        let walked = client.validate(ListRpc::Range, &request, &mut visit, || {});
         let summary = walked.await.expect("a well-formed page");
         if !summary.more {
             assert_eq!(seen.objects, objects);

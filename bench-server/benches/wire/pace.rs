@@ -11,7 +11,7 @@ use std::fmt;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use etcd_api::client::calls::{CallConnection, Completion, Rpc};
+use etcd_api::client::pipelined::{Completion, PipelinedConnection, Rpc};
 use hdrhistogram::Histogram;
 
 use super::server::{Server, runtime};
@@ -179,7 +179,7 @@ async fn paced(server: &Server, rpc: Rpc, rate: u64, seen: &mut Seen) {
         while sent < requests && intended(sent) <= Instant::now() {
             let late = intended(sent).elapsed().as_nanos() as u64;
             seen.lateness.saturating_record(late);
-            let calls: &mut CallConnection = &mut connections[sent as usize % CONNECTIONS];
+            let calls: &mut PipelinedConnection = &mut connections[sent as usize % CONNECTIONS];
             send(calls, rpc, sent * 4_231 % KEYS, &value, sent);
             sent += 1;
         }
@@ -194,7 +194,7 @@ async fn paced(server: &Server, rpc: Rpc, rate: u64, seen: &mut Seen) {
         for calls in &mut connections {
             // Nobody is to be woken: it spins, and the runtime looks at the sockets between.
             let mut cx = Context::from_waker(Waker::noop());
-            while let Poll::Ready(turn) = calls.poll_turn(&mut cx, &mut note) {
+            while let Poll::Ready(turn) = calls.poll_drive(&mut cx, &mut note) {
                 turn.expect("it lives");
             }
         }

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use etcd_api::client::calls::{CallConnection, Completion, Rpc};
 use etcd_api::client::config::ClientConfig;
+use etcd_api::client::pipelined::{Completion, PipelinedConnection, Rpc};
 use etcd_api::client::raw_list::RawConnection;
 use etcd_api::proto::etcdserverpb::PutRequest;
 use nix::sys::time::TimeSpec;
@@ -140,8 +140,8 @@ impl Server {
             .expect("it accepts")
     }
 
-    pub(crate) async fn calls(&self) -> CallConnection {
-        CallConnection::connect(&self.config, None)
+    pub(crate) async fn calls(&self) -> PipelinedConnection {
+        PipelinedConnection::connect(&self.config, None)
             .await
             .expect("it accepts")
     }
@@ -169,7 +169,7 @@ impl Server {
         let mut calls = self.calls().await;
         let mut failed = None;
         let mut note = |done: Completion<'_>| {
-            if let Err(error) = done.answer {
+            if let Err(error) = done.response {
                 failed = Some(error);
             }
         };
@@ -181,11 +181,11 @@ impl Server {
             };
             calls.send(Rpc::Put, &put, i).expect("it lives");
             while calls.outstanding() > 64 {
-                calls.turn(&mut note).await.expect("it lives");
+                calls.drive(&mut note).await.expect("it lives");
             }
         }
         while calls.outstanding() > 0 {
-            calls.turn(&mut note).await.expect("it lives");
+            calls.drive(&mut note).await.expect("it lives");
         }
         assert!(failed.is_none(), "{failed:?}");
     }

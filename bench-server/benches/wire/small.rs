@@ -5,7 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use etcd_api::client::calls::{CallConnection, Completion, Framing, Rpc, put_answer, range_answer};
+use etcd_api::client::pipelined::{
+    Completion, Framing, PipelinedConnection, Rpc, parse_put_response, parse_range_response,
+};
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 
 use super::server::{Server, key, own_cpu, runtime};
@@ -38,7 +40,7 @@ async fn table() {
     server.seed(KEYS, VALUE_BYTES).await;
     let mut rows = Vec::new();
     for (connections, callers) in [(10, 100), (10, 10), (1, 1)] {
-        for framing in [Framing::ByHand, Framing::H2] {
+        for framing in [Framing::Minimal, Framing::H2Crate] {
             for rpc in [Rpc::Range, Rpc::Put] {
                 rows.push(Row {
                     rpc,
@@ -88,7 +90,7 @@ fn rounds() -> u64 {
 async fn measure(server: &Server, row: Row) -> [f64; 3] {
     let mut connections = Vec::new();
     for _ in 0..row.connections {
-        let calls = CallConnection::connect_as(row.framing, &server.config, None)
+        let calls = PipelinedConnection::connect_as(row.framing, &server.config, None)
             .await
             .expect("it accepts");
         connections.push(calls);
@@ -121,7 +123,7 @@ async fn measure(server: &Server, row: Row) -> [f64; 3] {
 
 /// Keeps `callers` requests outstanding until the time is up; how many were answered.
 async fn drive(
-    mut calls: CallConnection,
+    mut calls: PipelinedConnection,
     rpc: Rpc,
     callers: usize,
     index: u64,
@@ -145,12 +147,18 @@ async fn drive(
             answered += 1;
             free.push(done.token);
         };
-        calls.turn(&mut note).await.expect("it lives");
+        calls.drive(&mut note).await.expect("it lives");
     }
 }
 
 /// Sends one request about key `i`.
-pub(crate) fn send(calls: &mut CallConnection, rpc: Rpc, i: u64, value: &bytes::Bytes, token: u64) {
+pub(crate) fn send(
+    calls: &mut PipelinedConnection,
+    rpc: Rpc,
+    i: u64,
+    value: &bytes::Bytes,
+    token: u64,
+) {
     let sent = match rpc {
         Rpc::Range => {
             let get = RangeRequest {
@@ -173,12 +181,12 @@ pub(crate) fn send(calls: &mut CallConnection, rpc: Rpc, i: u64, value: &bytes::
 
 /// Looks at an answer as a generator does.
 pub(crate) fn check(rpc: Rpc, done: &Completion<'_>) {
-    let message = done.answer.as_ref().expect("an answer");
+    let message = done.response.as_ref().expect("an answer");
     match rpc {
         Rpc::Range => {
-            let answer = range_answer(message).expect("well-formed");
+            let answer = parse_range_response(message).expect("well-formed");
             assert!(answer.object.is_some_and(|o| o.value.len() == VALUE_BYTES));
         }
-        _ => assert!(put_answer(message).is_some_and(|revision| revision > 0)),
+        _ => assert!(parse_put_response(message).is_some_and(|revision| revision > 0)),
     }
 }

@@ -1,6 +1,6 @@
-//! Auth: always off. Tokens that clients send are ignored, as etcd ignores them while auth is off.
+//! The Auth service: always off. Clients' tokens are ignored, as in etcd while auth is off.
 //!
-//! There are no users and no roles, and none can be made.
+//! There are no users and no roles, and none can be created.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl AuthService {
     }
 }
 
-/// Implements [`Auth`] with every call in the list refused.
+/// Implements [`Auth`] with an error for every call in the list.
 macro_rules! auth_with_refused {
     ($($method:ident: $request:ident => $response:ident;)*) => {
         #[tonic::async_trait]
@@ -37,7 +37,7 @@ macro_rules! auth_with_refused {
                 }))
             }
 
-            /// Off it is.
+            /// Disables auth, which is off already.
             async fn auth_disable(
                 &self,
                 _: Request<AuthDisableRequest>,
@@ -69,7 +69,7 @@ macro_rules! auth_with_refused {
                 Ok(Response::new(AuthRoleListResponse { header, roles }))
             }
 
-            /// Clients take this refusal for "carry on without a token".
+            /// Clients continue without a token after this error.
             async fn authenticate(
                 &self,
                 _: Request<AuthenticateRequest>,

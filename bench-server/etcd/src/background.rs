@@ -1,4 +1,4 @@
-//! What the store does by the clock: leases expire, history is compacted.
+//! Background tasks of the store: expires leases and compacts history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tokio::time::MissedTickBehavior;
 use super::Node;
 use super::flags::{CompactionMode, EtcdFlags};
 
-/// How often etcd looks for expired leases.
+/// Time between scans for expired leases, as in etcd.
 const LEASE_SCAN: Duration = Duration::from_millis(500);
 
-/// The clock that leases and compaction run on: tokio's, so that a test can pause it.
+/// Returns the time for leases and compaction, from tokio's clock, which tests can pause.
 pub fn now() -> std::time::Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Revokes leases as they expire, for ever.
+/// Revokes leases as they expire. Never returns.
 pub async fn expire_leases(store: Store) {
     let mut tick = tokio::time::interval(LEASE_SCAN);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -31,7 +31,7 @@ pub async fn expire_leases(store: Store) {
     }
 }
 
-/// Compacts by `retention`, for ever.
+/// Compacts by `retention`. Never returns.
 pub async fn compact(node: Arc<Node>, retention: Retention) {
     let mut compaction = AutoCompaction::new(retention);
     let mut tick = tokio::time::interval(compaction.interval());
@@ -42,20 +42,21 @@ pub async fn compact(node: Arc<Node>, retention: Retention) {
             continue;
         };
         let store = node.store.clone();
-        // Freeing much history takes a while, and this runtime accepts connections.
+        // Freeing much history takes long, and this runtime accepts connections.
         match tokio::task::spawn_blocking(move || store.compact(revision)).await {
             Ok(Ok(_)) => tracing::info!("compacted at revision {revision}"),
-            // Somebody else compacted further.
+            // A client has compacted further.
             Ok(Err(e)) => tracing::debug!("compaction at revision {revision}: {e}"),
-            Err(e) => tracing::error!("compaction at revision {revision} stopped: {e}"),
+            Err(e) => tracing::error!("compaction at revision {revision} failed: {e}"),
         }
     }
 }
 
-/// Reads `--auto-compaction-mode` and `--auto-compaction-retention`; `None` is off.
+/// Returns the retention from `--auto-compaction-mode` and `--auto-compaction-retention`; `None` is
+/// off.
 ///
 /// # Errors
-/// Says what the retention should look like.
+/// A message with the expected format.
 pub fn retention(flags: &EtcdFlags) -> Result<Option<Retention>, String> {
     let text = flags.auto_compaction_retention.as_str();
     let number = text.parse::<u32>();
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn retention_is_read_as_etcd_reads_it() {
+    fn retention_is_parsed_as_by_etcd() {
         let by = |mode, text| {
             read(&[
                 "--auto-compaction-mode",

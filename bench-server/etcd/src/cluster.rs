@@ -1,4 +1,4 @@
-//! Cluster: one member, for ever.
+//! The Cluster service: always one member.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::Node;
 #[derive(Debug, Clone)]
 pub struct ClusterService(pub Arc<Node>);
 
-/// Membership never changes here: there is no consensus to change it by.
+/// Returns the error of membership changes, which need consensus.
 fn refused(what: &str) -> Status {
     Status::unimplemented(format!(
         "{what} is not supported: the bench server is a cluster of one member"
@@ -31,12 +31,12 @@ impl Cluster for ClusterService {
     ) -> Result<Response<MemberListResponse>, Status> {
         let node = &self.0;
         Ok(Response::new(MemberListResponse {
-            // etcd leaves the revision out of this one header.
+            // etcd omits the revision in this header only.
             header: Some(node.header(0)),
             members: vec![Member {
                 id: node.member_id,
                 name: node.name.clone(),
-                // Clients take the member's URLs for how to reach it; there are no peers.
+                // Clients connect to the member's client URLs; there are no peers.
                 peer_urls: Vec::new(),
                 client_urls: node.client_urls.clone(),
                 is_learner: false,

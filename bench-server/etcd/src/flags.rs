@@ -1,4 +1,4 @@
-//! Flags of the etcd tier, under etcd's names.
+//! Flags of the etcd tier, with etcd's names.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "etcd tier")]
 pub struct EtcdFlags {
-    /// Where etcd's API is served: http:// or https:// URLs, comma separated; port 0 picks one.
+    /// URLs that serve etcd's API: http:// or https://, comma separated; port 0 picks a free port.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub listen_client_urls: Vec<String>,
 
-    /// URLs told to clients that ask for the member list (default: the listen URLs).
+    /// URLs in the member list for clients (default: the listen URLs).
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub advertise_client_urls: Vec<String>,
 
-    /// Where only /metrics and health are served, over HTTP.
+    /// URLs that serve only /metrics and health, over HTTP.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     pub listen_metrics_urls: Vec<String>,
 
@@ -27,11 +27,11 @@ pub struct EtcdFlags {
     #[arg(long, default_value = "default")]
     pub name: String,
 
-    /// Largest write request, bytes; RangeStream aims at chunks of this size.
+    /// Largest write request, bytes; also the target size of RangeStream's chunks.
     #[arg(long, default_value_t = 1_572_864, value_name = "BYTES")]
     pub max_request_bytes: usize,
 
-    /// Streams that a client may have open on one connection; more are refused.
+    /// Most open streams per connection; more are refused.
     #[arg(long, default_value_t = MAX_STREAMS, value_name = "NUMBER")]
     pub max_concurrent_streams: u32,
 
@@ -49,7 +49,7 @@ pub struct EtcdFlags {
     )]
     pub quota_backend_bytes: i64,
 
-    /// How the retention below is read.
+    /// Meaning of the retention below.
     #[arg(long, value_enum, default_value_t = CompactionMode::Periodic)]
     pub auto_compaction_mode: CompactionMode,
 
@@ -58,8 +58,8 @@ pub struct EtcdFlags {
     #[arg(long, default_value = "0", value_name = "RETENTION")]
     pub auto_compaction_retention: String,
 
-    /// How unary Range answers are made: `buffered` gathers the whole message first, as etcd does;
-    /// `incremental` sends it while it is being read.
+    /// Encoding of unary Range responses: `buffered` collects the whole message first, as etcd
+    /// does; `incremental` sends it while it is being read.
     #[arg(long, value_enum, default_value_t = RangeEncoding::Incremental)]
     pub range_encoding: RangeEncoding,
 
@@ -71,8 +71,8 @@ pub struct EtcdFlags {
     #[arg(long, value_parser = parse_progress_interval, default_value = "10m", value_name = "DURATION")]
     pub watch_progress_notify_interval: Duration,
 
-    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read again for each
-    /// connection, and used once they have changed and fit together.
+    /// Server certificate (PEM) for https:// listen URLs. This file and the next two are read for
+    /// each connection; changes are used when they fit together.
     #[arg(long, value_name = "FILE")]
     pub cert_file: Option<PathBuf>,
 
@@ -80,7 +80,8 @@ pub struct EtcdFlags {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
-    /// CA of client certificates (PEM). A client without a certificate of this CA is refused in the handshake.
+    /// CA of client certificates (PEM). A client without a certificate of this CA is refused in the
+    /// handshake.
     #[arg(long, value_name = "FILE")]
     pub trusted_ca_file: Option<PathBuf>,
 
@@ -90,9 +91,9 @@ pub struct EtcdFlags {
 }
 
 impl EtcdFlags {
-    /// The files for https:// listen URLs.
+    /// Returns the files for https:// listen URLs.
     pub fn tls_files(&self) -> TlsFiles {
-        // As etcd: either flag demands certificates.
+        // As in etcd, either flag requires certificates.
         let required = self.client_cert_auth || self.trusted_ca_file.is_some();
         TlsFiles {
             cert: self.cert_file.clone(),
@@ -111,7 +112,7 @@ impl EtcdFlags {
     }
 }
 
-/// How unary Range answers are encoded.
+/// The encoding of unary Range responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RangeEncoding {
     /// The whole message in memory before the first byte is sent.
@@ -120,16 +121,16 @@ pub enum RangeEncoding {
     Incremental,
 }
 
-/// How automatic compaction counts.
+/// The mode of automatic compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompactionMode {
-    /// Keep a span of time.
+    /// Keeps a period of time.
     Periodic,
-    /// Keep a number of revisions.
+    /// Keeps a number of revisions.
     Revision,
 }
 
-/// An etcd version to behave as.
+/// The etcd version to emulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EmulatedVersion {
     /// Minor version of etcd 3.
@@ -137,17 +138,17 @@ pub struct EmulatedVersion {
 }
 
 impl EmulatedVersion {
-    /// Whether this version has the RangeStream RPC.
+    /// Returns whether this version has the RangeStream RPC.
     pub fn has_range_stream(self) -> bool {
         self.minor >= 7
     }
 
-    /// Whether Status reports storage version and quota.
+    /// Returns whether Status reports storage version and quota.
     pub fn has_storage_version(self) -> bool {
         self.minor >= 6
     }
 
-    /// The full version text, as in `/version` and `Status.version`.
+    /// Returns the full version, as in `/version` and `Status.version`.
     pub fn server_version(self) -> String {
         match self.minor {
             7 => "3.7.1".to_owned(),
@@ -155,7 +156,7 @@ impl EmulatedVersion {
         }
     }
 
-    /// The cluster version text.
+    /// Returns the cluster version.
     pub fn cluster_version(self) -> String {
         format!("3.{}.0", self.minor)
     }
@@ -175,7 +176,7 @@ impl std::str::FromStr for EmulatedVersion {
     }
 }
 
-/// A period of progress notifications as etcd takes it (`api/v3rpc/watch.go`, `NewWatchServer`).
+/// Parses a period of progress notifications as etcd does (`api/v3rpc/watch.go`, `NewWatchServer`).
 fn parse_progress_interval(text: &str) -> Result<Duration, String> {
     const DEFAULT: Duration = Duration::from_secs(600);
     const MINIMUM: Duration = Duration::from_millis(100);
@@ -185,7 +186,7 @@ fn parse_progress_interval(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A command line of the tier alone.
+/// A command line with only the tier's flags.
 #[cfg(test)]
 #[derive(Debug, clap::Parser)]
 pub(crate) struct Flags {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_comes_as_often_as_from_etcd_with_the_same_flag() {
+    fn the_progress_interval_is_etcds_for_the_same_flag() {
         for (given, taken) in [
             ("0s", Duration::from_secs(600)),
             ("1ms", Duration::from_millis(100)),

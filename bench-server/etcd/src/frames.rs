@@ -1,6 +1,6 @@
-//! Frames that point at stored records.
+//! Frames with references to stored records.
 
-use store::{Record, Shown};
+use store::{Projection, Record};
 use wire::{body, frame};
 
 /// See [`frame::Frame`].
@@ -12,12 +12,12 @@ pub type FrameBuilder = frame::FrameBuilder<RecordPiece>;
 /// See [`body::ResponseBody`].
 pub type ResponseBody = body::ResponseBody<RecordPiece>;
 
-/// One of the two pieces that a record is stored in.
+/// One of the two pieces in which a record is stored.
 #[derive(Debug, Clone)]
 pub enum RecordPiece {
-    /// The first, which most records have alone.
+    /// The first piece; most records have only this.
     Head(Record),
-    /// The second.
+    /// The second piece.
     Tail(Record),
 }
 
@@ -30,13 +30,13 @@ impl AsRef<[u8]> for RecordPiece {
     }
 }
 
-/// What frames are built of here.
+/// Appends records to a frame.
 pub(super) trait PutRecord {
-    /// Appends a stored record: copied when small, pointed at when large.
+    /// Appends a stored record: copied when small, referenced when large.
     fn put_record(&mut self, record: &Record);
 
-    /// Appends what is to be shown of a stored record.
-    fn put_shown(&mut self, record: &Record, shown: Shown);
+    /// Appends a projection of a stored record.
+    fn put_projected(&mut self, record: &Record, projection: Projection);
 }
 
 impl PutRecord for FrameBuilder {
@@ -49,10 +49,10 @@ impl PutRecord for FrameBuilder {
     }
 
     #[inline]
-    fn put_shown(&mut self, record: &Record, shown: Shown) {
-        match shown {
-            Shown::Everything => self.put_record(record),
-            Shown::KeysOnly { .. } => self.put_encoded(|out| shown.put_wire(record, out)),
+    fn put_projected(&mut self, record: &Record, projection: Projection) {
+        match projection {
+            Projection::Everything => self.put_record(record),
+            Projection::KeysOnly { .. } => self.put_encoded(|out| projection.put_wire(record, out)),
         }
     }
 }

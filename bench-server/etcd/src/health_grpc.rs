@@ -1,4 +1,4 @@
-//! gRPC health checking, as etcd answers it: the empty service is serving, others are unknown.
+//! The gRPC Health service as in etcd: the empty service name is serving, others are unknown.
 
 use std::pin::Pin;
 
@@ -49,7 +49,8 @@ impl Health for HealthService {
         let first = status_of(&request.get_ref().service).unwrap_or(HealthCheckResponse {
             status: ServingStatus::ServiceUnknown as i32,
         });
-        // The status never changes while the process lives, so the stream stays open and silent.
+        // The status never changes while the process runs, so the stream stays open without
+        // messages.
         let stream =
             futures::stream::once(async move { Ok(first) }).chain(futures::stream::pending());
         Ok(Response::new(Box::pin(stream)))

@@ -1,15 +1,15 @@
-//! `/health`, `/livez` and `/readyz` with their single checks: what load balancers and kubelets ask.
+//! `/health`, `/livez` and `/readyz` with their checks, for load balancers and kubelets.
 //!
-//! Source: etcd's `etcdhttp/health.go`.
+//! Follows etcd's `etcdhttp/health.go`.
 
 use etcd_api::proto::etcdserverpb::AlarmType;
 use http::StatusCode;
 use serde_json::json;
 use store::Store;
 
-/// Checks of `/livez`. A single member that answers at all can read.
+/// The checks of `/livez`. A single member that responds can read.
 const LIVE: &[&str] = &["serializable_read"];
-/// Checks of `/readyz`; the first fails while the CORRUPT alarm is raised.
+/// The checks of `/readyz`; the first fails while the CORRUPT alarm is raised.
 const READY: &[&str] = &[
     DATA_CORRUPTION,
     "serializable_read",
@@ -18,7 +18,8 @@ const READY: &[&str] = &[
 ];
 const DATA_CORRUPTION: &str = "data_corruption";
 
-/// `/health`: whether any alarm is raised that the query does not exclude. A code and a JSON body.
+/// Returns status code and JSON body of `/health`, which fails for an alarm that the query does not
+/// exclude.
 pub(super) fn health(store: &Store, query: &str) -> (StatusCode, String) {
     let excluded = values(query, "exclude");
     let mut alarms = store.alarms().into_iter().map(|alarm| alarm.as_str_name());
@@ -37,7 +38,7 @@ pub(super) fn health(store: &Store, query: &str) -> (StatusCode, String) {
     )
 }
 
-/// `/livez`, `/readyz` and what is below them; `None` for a path that is neither.
+/// Returns the response of `/livez`, `/readyz` and paths below them; `None` for other paths.
 pub(super) fn checks(store: &Store, path: &str, query: &str) -> Option<(StatusCode, String)> {
     let (root, single) = match path.strip_prefix('/')?.split_once('/') {
         Some((root, single)) => (root, Some(single)),

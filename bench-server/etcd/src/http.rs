@@ -10,7 +10,7 @@ use super::{Node, health_http};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Answers one HTTP/1.1 (or non-gRPC HTTP/2) request; what lies below `/debug` only with `debug`.
+/// Serves one request that is not gRPC; paths below `/debug` only with `debug`.
 pub async fn serve(
     node: &Node,
     registry: &Registry,
@@ -22,14 +22,14 @@ pub async fn serve(
     let (path, query) = (uri.path(), uri.query().unwrap_or_default());
     if let Some((code, body)) = health_http::checks(&node.store, path, query) {
         return match method {
-            Method::GET => answer(code, TEXT, body),
+            Method::GET => text_response(code, TEXT, body),
             _ => method_not_allowed(),
         };
     }
     match (&method, path) {
         (&Method::GET, "/health") => {
             let (code, body) = health_http::health(&node.store, query);
-            answer(code, JSON, body)
+            text_response(code, JSON, body)
         }
         (&Method::GET, "/version") => {
             let version = node.version;
@@ -40,20 +40,20 @@ pub async fn serve(
             if version.has_storage_version() {
                 body["storage"] = version.cluster_version().into();
             }
-            answer(StatusCode::OK, JSON, body.to_string())
+            text_response(StatusCode::OK, JSON, body.to_string())
         }
-        (&Method::GET, "/metrics") => answer(
+        (&Method::GET, "/metrics") => text_response(
             StatusCode::OK,
             metrics::CONTENT_TYPE,
             metrics::encode(registry),
         ),
         (&Method::POST, "/debug/settle") if debug => {
             metrics::settle().await;
-            answer(StatusCode::OK, TEXT, "settled\n".to_owned())
+            text_response(StatusCode::OK, TEXT, "settled\n".to_owned())
         }
         (_, "/health" | "/version" | "/metrics") => method_not_allowed(),
         (_, "/debug/settle") if debug => method_not_allowed(),
-        _ => answer(
+        _ => text_response(
             StatusCode::NOT_FOUND,
             TEXT,
             "404 page not found\n".to_owned(),
@@ -63,10 +63,14 @@ pub async fn serve(
 
 fn method_not_allowed() -> Response<ResponseBody> {
     let body = "Method Not Allowed\n".to_owned();
-    answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, body)
+    text_response(StatusCode::METHOD_NOT_ALLOWED, TEXT, body)
 }
 
-fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<ResponseBody> {
+fn text_response(
+    code: StatusCode,
+    content_type: &'static str,
+    body: String,
+) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::full(body));
     *response.status_mut() = code;
     response.headers_mut().insert(

@@ -1,4 +1,4 @@
-//! The KV service, answered without tonic: its calls are what this project measures.
+//! The KV service, without tonic: its calls are those that the project measures.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
@@ -13,7 +13,7 @@ use tonic::Status;
 use wire::grpc;
 
 use super::frames::ResponseBody;
-use super::read_sum::ReadSum;
+use super::response_estimate::ResponseEstimate;
 use super::{GRPC_OVERHEAD_BYTES, Node, range, range_stream};
 
 /// The methods of `etcdserverpb.KV`.
@@ -34,7 +34,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// By its name on the wire.
+    /// Returns the method of this name on the wire.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "Range" => Self::Range,
@@ -48,19 +48,19 @@ impl Method {
     }
 }
 
-/// Answers one KV call.
+/// Serves one KV call.
 pub async fn serve<B>(node: &Node, method: Method, body: B) -> Response<ResponseBody>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match answer(node, method, body).await {
+    match handle(node, method, body).await {
         Ok(body) => grpc::response(body),
         Err(status) => grpc::error_response(&status),
     }
 }
 
-async fn answer<B>(node: &Node, method: Method, body: B) -> Result<ResponseBody, Status>
+async fn handle<B>(node: &Node, method: Method, body: B) -> Result<ResponseBody, Status>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -75,17 +75,17 @@ where
             let request: PutRequest = grpc::decode(bytes)?;
             check_write_size(node, request_bytes, || check::put(&request))?;
             let mut response = store.put(&request)?;
-            fill(node, &mut response.header);
+            fill_header(node, &mut response.header);
             message(&response)
         }
         Method::DeleteRange => {
             let request: DeleteRangeRequest = grpc::decode(bytes)?;
             check_write_size(node, request_bytes, || check::delete_range(&request))?;
-            let mut sum = ReadSum::of(store);
+            let mut sum = ResponseEstimate::of(store);
             sum.delete(&request);
             let admitted = sum.admit(node).await?;
             let mut response = store.delete_range(&request)?;
-            fill(node, &mut response.header);
+            fill_header(node, &mut response.header);
             buffered(&response, admitted)
         }
         Method::Txn => {
@@ -94,21 +94,21 @@ where
                 let most_ops = store.config().max_txn_ops;
                 check_write_size(node, request_bytes, || check::txn(&request, most_ops))?;
             }
-            let mut sum = ReadSum::of(store);
+            let mut sum = ResponseEstimate::of(store);
             sum.txn(&request);
             let admitted = sum.admit(node).await?;
             let mut response = store.txn(&request)?;
-            fill(node, &mut response.header);
+            fill_header(node, &mut response.header);
             buffered(&response, admitted)
         }
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;
             let store = store.clone();
-            // Freeing much history takes a while, and this thread has other connections.
+            // Freeing much history takes long, and this thread has other connections.
             let compaction = tokio::task::spawn_blocking(move || store.compact(request.revision));
             let revision = compaction
                 .await
-                .map_err(|e| Status::internal(format!("compaction stopped: {e}")))??;
+                .map_err(|e| Status::internal(format!("compaction failed: {e}")))??;
             message(&CompactionResponse {
                 header: Some(node.header(revision)),
             })
@@ -129,14 +129,14 @@ fn buffered(
     Ok(ResponseBody::unary(frame))
 }
 
-/// The store knows only the revision; the ids are the node's.
-fn fill(node: &Node, header: &mut Option<ResponseHeader>) {
+/// Completes a header: the store sets only the revision, the node has the ids.
+fn fill_header(node: &Node, header: &mut Option<ResponseHeader>) {
     let revision = header.as_ref().map_or(0, |h| h.revision);
     *header = Some(node.header(revision));
 }
 
-/// Refuses a write whose log entry would be larger than `--max-request-bytes`. What is wrong with the request
-/// itself is said first; only one that is too large is looked at twice.
+/// Rejects a write whose log entry would be larger than `--max-request-bytes`. Other errors of the
+/// request come first; only a request that is too large is checked twice.
 fn check_write_size(
     node: &Node,
     request_bytes: usize,
@@ -149,11 +149,11 @@ fn check_write_size(
     Ok(())
 }
 
-/// What etcd weighs: an `InternalRaftRequest` with the request in a field of a tag of one byte, and a
-/// header with the entry's id.
+/// Returns the size that etcd checks: of an `InternalRaftRequest` with the request in a field with
+/// a tag of one byte, and a header with the entry's id.
 fn log_entry_bytes(request_bytes: usize) -> usize {
-    /// The header's tag (2) and length (1), and in it the id's tag (1) and the id. That begins with 16 bits of the
-    /// member's id: it takes nine bytes for ours, for other members ten.
+    /// The header's tag (2) and length (1), and in it the id's tag (1) and the id. The id begins
+    /// with 16 bits of the member's id: it has nine bytes for ours, ten for other members.
     const HEADER_BYTES: usize = 13;
     HEADER_BYTES + 1 + prost::length_delimiter_len(request_bytes) + request_bytes
 }

@@ -20,9 +20,9 @@ use super::background::now;
 #[derive(Debug, Clone)]
 pub struct LeaseService(pub Arc<Node>);
 
-/// Keeps one lease alive. A lease that is not there is answered with TTL 0, not with an error.
+/// Keeps a lease alive. The response for a missing lease has TTL 0; it is not an error.
 fn keep_alive(node: &Node, id: i64) -> LeaseKeepAliveResponse {
-    // Read before: at the header's revision the lease was not kept alive yet, and what is there need not last.
+    // Read before the keep-alive: the header's revision is then not later than the state it reports.
     let header = node.header(node.store.revision());
     let ttl = node.store.lease_keep_alive(id, now()).unwrap_or(0);
     LeaseKeepAliveResponse {
@@ -58,7 +58,7 @@ impl Lease for LeaseService {
     type LeaseKeepAliveStream =
         Pin<Box<dyn Stream<Item = Result<LeaseKeepAliveResponse, Status>> + Send>>;
 
-    /// One answer per request, in order; the end of the requests is the end of the answers.
+    /// Responds to each request in order; the stream ends with the requests.
     async fn lease_keep_alive(
         &self,
         request: Request<Streaming<LeaseKeepAliveRequest>>,
@@ -66,7 +66,7 @@ impl Lease for LeaseService {
         let node = self.0.clone();
         let answers = request.into_inner().map(move |request| match request {
             Ok(request) => Ok(keep_alive(&node, request.id)),
-            Err(status) => Err(grpc::as_grpc_go_says(status)),
+            Err(status) => Err(grpc::into_grpc_go_status(status)),
         });
         Ok(Response::new(Box::pin(answers)))
     }

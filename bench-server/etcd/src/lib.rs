@@ -1,12 +1,11 @@
 //! The etcd tier: etcd v3's gRPC services over the store, one file per service.
 //!
-//! [`server`] starts it on [`listen`]'s workers; [`service`] answers KV itself (the measured
-//! path) and passes everything else to tonic's routes; [`http`] answers the plain HTTP/1.1 paths on
-//! the same port.
+//! [`server`] starts it on [`listen`]'s workers. [`service`] dispatches requests: [`kv`] serves the
+//! measured calls ([`range`] and [`range_stream`] their reads), tonic's routes serve the other
+//! services, and [`http`] serves the plain HTTP paths on the same port.
 
 pub mod auth;
 pub mod background;
-mod busy;
 pub mod cluster;
 pub mod flags;
 pub mod frames;
@@ -17,9 +16,10 @@ pub mod kv;
 pub mod lease;
 pub mod maintenance;
 pub mod metrics;
+mod overload;
 pub mod range;
 pub mod range_stream;
-mod read_sum;
+mod response_estimate;
 pub mod server;
 pub mod service;
 pub mod watch;
@@ -37,9 +37,9 @@ use self::flags::{EmulatedVersion, EtcdFlags, RangeEncoding};
 /// Request bytes that gRPC accepts beyond `--max-request-bytes` (etcd: 512 KiB of overhead).
 pub const GRPC_OVERHEAD_BYTES: usize = 512 * 1024;
 
-/// One single-member cluster: the store and what every service needs to answer for it.
+/// A single-member cluster: the store, and the state that every service needs.
 pub struct Node {
-    /// The data.
+    /// The store.
     pub store: Store,
     /// Constant, non-zero.
     pub cluster_id: u64,
@@ -49,7 +49,7 @@ pub struct Node {
     pub raft_term: u64,
     /// `--name`.
     pub name: String,
-    /// URLs that clients are told to use.
+    /// Client URLs in the member list.
     pub client_urls: Vec<String>,
     /// `--max-request-bytes`.
     pub max_request_bytes: usize,
@@ -59,7 +59,7 @@ pub struct Node {
     pub version: EmulatedVersion,
     /// `--watch-progress-notify-interval`.
     pub progress_notify_interval: Duration,
-    /// Room for responses that are gathered as a whole.
+    /// Memory limit of responses that are buffered whole.
     pub admission: Admission,
 }
 
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node over `store` that tells clients to use `client_urls`.
+    /// Returns a node of `store` with these client URLs.
     pub fn new(
         store: Store,
         flags: &EtcdFlags,
@@ -95,7 +95,7 @@ impl Node {
         }
     }
 
-    /// A response header at `revision`.
+    /// Returns a response header at `revision`.
     pub fn header(&self, revision: i64) -> ResponseHeader {
         ResponseHeader {
             cluster_id: self.cluster_id,

@@ -1,4 +1,5 @@
-//! The Maintenance service: status, alarms, hashes. What needs a disk or peers is refused.
+//! The Maintenance service: status, alarms, hashes. Calls that need a disk or peers return an
+//! error.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ impl MaintenanceService {
         }
     }
 
-    /// Hashes away from the threads that serve: it reads every stored byte.
+    /// Hashes on a blocking thread, since it reads every stored byte.
     async fn hash_at(&self, revision: i64) -> Result<KeysHash, Status> {
         let store = self.0.store.clone();
         let hash = tokio::task::spawn_blocking(move || store.hash_kv(revision)).await;
@@ -44,7 +45,8 @@ impl Maintenance for MaintenanceService {
         let node = &self.0;
         let revision = node.store.revision();
         let size = node.store.size_bytes() as i64;
-        // As Go prints an AlarmMember: gogo's library, which was left with 3.7, put a space behind each field.
+        // As Go prints an AlarmMember. Before etcd 3.7, gogo's library printed a space after each
+        // field.
         let end = if node.version.minor < 7 { " " } else { "" };
         let alarm = |alarm: AlarmType| {
             format!(
@@ -59,7 +61,7 @@ impl Maintenance for MaintenanceService {
             db_size: size,
             db_size_in_use: size,
             leader: node.member_id,
-            // There is no log to index; a revision grows with the writes, as an index does.
+            // There is no log with an index; the revision also grows with the writes.
             raft_index: revision as u64,
             raft_applied_index: revision as u64,
             raft_term: node.raft_term,
@@ -107,7 +109,7 @@ impl Maintenance for MaintenanceService {
         }))
     }
 
-    /// Memory is given back when history is compacted: there is nothing to do.
+    /// Does nothing: compaction returns memory.
     async fn defragment(
         &self,
         _: Request<DefragmentRequest>,

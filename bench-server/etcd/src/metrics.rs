@@ -1,4 +1,4 @@
-//! The store's figures in `/metrics`, by etcd's names where etcd has one.
+//! The store's metrics, with etcd's names where etcd has them.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::Node;
 
-/// Reads the store at scrape time, so that requests pay nothing for it.
+/// Reads the store when scraped, so that requests have no cost.
 #[derive(Debug)]
 pub struct StoreCollector {
     node: Arc<Node>,
 }
 
 impl StoreCollector {
-    /// Figures of `node`.
+    /// Returns a collector of `node`'s metrics.
     pub fn new(node: Arc<Node>) -> Self {
         Self { node }
     }
@@ -45,7 +45,7 @@ impl Collector for StoreCollector {
             "Most bytes that are stored; negative is no limit",
             store.reported_quota(),
         )?;
-        // Memory is given back at compaction: what is taken is in use.
+        // Compaction returns memory: all of it is in use.
         gauge(
             e,
             "etcd_mvcc_db_total_size_in_use_in_bytes",

@@ -1,9 +1,9 @@
 //! Unary Range, in two encodings.
 //!
-//! `buffered` costs what etcd's costs: the whole message in memory before its first byte is sent.
+//! `buffered` costs as much as etcd: the whole message is in memory before its first byte is sent.
 //! `incremental` sends the message while it is being read: its length prefix needs only the sum of
-//! the sizes, which the index holds. Filtered, sorted and keys-only ranges have no such sum and
-//! are always buffered; those that look at many keys are answered off the connection's thread.
+//! the sizes, which the index has. Filtered, sorted and keys-only ranges have no such sum and are
+//! always buffered; those that scan many keys run on a blocking thread.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
@@ -11,73 +11,73 @@ use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use memory::open_lists::OpenList;
 use store::range::{Plan, Selection};
-use store::{Cursor, Record, Shown, Snapshot};
+use store::{Cursor, Projection, Record, Snapshot};
 use tonic::Status;
 use wire::body::FrameSource;
 use wire::frame::TARGET_BYTES;
 use wire::{grpc, proto};
 
 use super::Node;
-use super::busy::too_many_requests;
 use super::flags::RangeEncoding;
 use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
+use super::overload::too_many_requests;
 
-/// Messages above this are gathered off the connection's thread, so that other connections there
-/// are still served.
+/// Messages above this are buffered on a blocking thread, so that other connections of the thread
+/// are still served, bytes.
 const INLINE_BYTES: u64 = 1024 * 1024;
 
-/// The same for answers that look at more keys than this, whatever comes of it.
+/// Ranges that scan more keys than this also run on a blocking thread.
 const INLINE_KEYS: u64 = 2048;
 
-/// Answers one Range.
+/// Serves one Range.
 ///
 /// # Errors
 /// The request checks, Compacted, FutureRevision; `ResourceExhausted` for a message above 2 GiB.
 pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, Status> {
     let plan = Plan::of(&request)?;
     if plan.is_plain() && !request.keys_only && !request.count_only {
-        let answer = Answer::plain(node, &request)?;
-        return answer.send(node).await;
+        let response = UnaryResponse::plain(node, &request)?;
+        return response.send(node).await;
     }
     let snapshot = node.store.snapshot_at(request.revision)?;
     let header = proto::header_field(&node.header(snapshot.head_revision()));
     let range = KeyRange::new(&request.key, &request.range_end);
-    let looked_at = plan.looks_at(snapshot.count(range), request.limit);
-    if request.count_only || looked_at <= INLINE_KEYS {
-        let answer = Answer::chosen(&snapshot, &request, header)?;
-        return answer.send(node).await;
+    let scanned = plan.looks_at(snapshot.count(range), request.limit);
+    if request.count_only || scanned <= INLINE_KEYS {
+        let response = UnaryResponse::selected(&snapshot, &request, header)?;
+        return response.send(node).await;
     }
-    let choose = move || Answer::chosen(&snapshot, &request, header);
-    let answer = off_thread(node, choose).await??;
-    answer.send(node).await
+    let choose = move || UnaryResponse::selected(&snapshot, &request, header);
+    let response = on_blocking_thread(node, choose).await??;
+    response.send(node).await
 }
 
-/// Does what takes long where no connection waits for it. It goes on when the request is cancelled, so only so much of
-/// it is done at a time.
-async fn off_thread<T: Send + 'static>(
+/// Runs long work on a blocking thread. It continues when the request is cancelled, so the amount
+/// of concurrent work is limited.
+async fn on_blocking_thread<T: Send + 'static>(
     node: &Node,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
-    let scan = node.admission.scan().await;
+    let scan = node.admission.admit_scan().await;
     let working = tokio::task::spawn_blocking(move || {
         let _until_done = scan;
         work()
     });
     working
         .await
-        .map_err(|e| Status::internal(format!("gathering the answer failed: {e}")))
+        .map_err(|e| Status::internal(format!("reading the range failed: {e}")))
 }
 
-/// Where an answer's keys come from.
+/// The source of a response's keys.
 enum Keys {
-    /// Straight from the index.
+    /// A cursor of the index.
     Index { cursor: Cursor, left: u64 },
-    /// Chosen one by one (a filter, a sort, keys only).
-    Chosen(std::vec::IntoIter<Record>),
+    /// Selected records (by a filter, a sort, or keys only).
+    Selected(std::vec::IntoIter<Record>),
 }
 
 impl Keys {
-    /// Shows the next record to `take`, borrowed from where it is; false when there is none.
+    /// Calls `take` with the next record, borrowed; returns false when there is none.
     fn next(&mut self, take: impl FnOnce(&Record)) -> bool {
         match self {
             Self::Index { cursor, left } => match left.checked_sub(1) {
@@ -87,24 +87,25 @@ impl Keys {
                 }
                 None => false,
             },
-            Self::Chosen(records) => records.next().as_ref().map(take).is_some(),
+            Self::Selected(records) => records.next().as_ref().map(take).is_some(),
         }
     }
 }
 
-/// A unary answer whose size is known and whose keys are not yet read.
-struct Answer {
+/// A unary response whose size is known and whose keys are not yet read.
+struct UnaryResponse {
     header: Vec<u8>,
     keys: Keys,
-    shown: Shown,
+    projection: Projection,
     keys_bytes: u64,
     tail: Vec<u8>,
-    /// What the keys are still to be read from; `None` where they were chosen, and reading them lazily saves nothing.
+    /// The snapshot from which keys are read; `None` for selected records, where reading lazily
+    /// saves nothing.
     unread: Option<Snapshot>,
 }
 
-impl Answer {
-    /// The index's own sequence, cut by the limit.
+impl UnaryResponse {
+    /// Returns the response of a range in key order, up to the limit.
     fn plain(node: &Node, request: &RangeRequest) -> Result<Self, Refusal> {
         let range = KeyRange::new(&request.key, &request.range_end);
         let header = |head| proto::header_field(&node.header(head));
@@ -117,7 +118,7 @@ impl Answer {
                 more: false,
                 count,
             };
-            return Ok(Self::of(header(head), selection, Shown::Everything));
+            return Ok(Self::of(header(head), selection, Projection::Everything));
         }
         let snapshot = node.store.snapshot_at(request.revision)?;
         let header = header(snapshot.head_revision());
@@ -131,12 +132,12 @@ impl Answer {
                     cursor: snapshot.cursor(range),
                     left: totals.count,
                 },
-                shown: Shown::Everything,
+                projection: Projection::Everything,
                 tail: proto::tail_fields(false, totals.count as i64),
                 unread: Some(snapshot),
             });
         }
-        // The next pages will ask for this revision.
+        // The next pages will read this revision.
         node.store.hold(&snapshot);
         let cursor = snapshot.cursor(range);
         let mut ahead = cursor.clone();
@@ -148,23 +149,23 @@ impl Answer {
                 cursor,
                 left: limit,
             },
-            shown: Shown::Everything,
+            projection: Projection::Everything,
             tail: proto::tail_fields(true, totals.count as i64),
             unread: Some(snapshot),
         })
     }
 
-    /// Keys chosen one by one.
-    fn chosen(
+    /// Returns the response of a range with a filter or a sort, or of keys only.
+    fn selected(
         snapshot: &Snapshot,
         request: &RangeRequest,
         header: Vec<u8>,
     ) -> Result<Self, Refusal> {
         let selection = snapshot.select(request)?;
-        Ok(Self::of(header, selection, Shown::of(request)))
+        Ok(Self::of(header, selection, Projection::of(request)))
     }
 
-    fn of(header: Vec<u8>, selection: Selection, shown: Shown) -> Self {
+    fn of(header: Vec<u8>, selection: Selection, projection: Projection) -> Self {
         let Selection {
             records,
             more,
@@ -172,16 +173,16 @@ impl Answer {
         } = selection;
         Self {
             header,
-            keys_bytes: records.iter().map(|r| shown.wire_len(r) as u64).sum(),
-            keys: Keys::Chosen(records.into_iter()),
-            shown,
+            keys_bytes: records.iter().map(|r| projection.wire_len(r) as u64).sum(),
+            keys: Keys::Selected(records.into_iter()),
+            projection,
             tail: proto::tail_fields(more, count),
             unread: None,
         }
     }
 
     async fn send(self, node: &Node) -> Result<ResponseBody, Status> {
-        // The size is checked before any work, also for an incremental answer.
+        // The size is checked before any work, also for an incremental response.
         let prefix = grpc::message_prefix(self.message_bytes())?;
         let total = grpc::PREFIX_BYTES as u64 + self.message_bytes();
         if total <= TARGET_BYTES as u64 {
@@ -195,11 +196,11 @@ impl Answer {
         }
         let admitted = node.admission.admit(total).await;
         let admitted = admitted.map_err(|_| too_many_requests())?;
-        // The room goes along with the message, also with one that nobody waits for any more.
-        let gather = move || (self.into_message(), admitted);
+        // The admission is kept with the message, even when its request was cancelled.
+        let buffer = move || (self.into_message(), admitted);
         let (message, admitted) = match total <= INLINE_BYTES {
-            true => gather(),
-            false => off_thread(node, gather).await?,
+            true => buffer(),
+            false => on_blocking_thread(node, buffer).await?,
         };
         let mut frame = Frame::from(message?);
         frame.hold(Some(admitted));
@@ -217,7 +218,7 @@ impl Answer {
         let mut out = Vec::with_capacity(total);
         out.extend_from_slice(&prefix);
         out.extend_from_slice(&self.header);
-        while self.keys.next(|r| self.shown.put_wire(r, &mut out)) {}
+        while self.keys.next(|r| self.projection.put_wire(r, &mut out)) {}
         out.extend_from_slice(&self.tail);
         debug_assert_eq!(
             out.len(),
@@ -232,13 +233,13 @@ impl Answer {
         let mut frame = FrameBuilder::new(prefix.len() + self.message_bytes() as usize);
         frame.put(&prefix);
         frame.put(&self.header);
-        while self.keys.next(|r| frame.put_shown(r, self.shown)) {}
+        while self.keys.next(|r| frame.put_projected(r, self.projection)) {}
         frame.put(&self.tail);
         frame.finish()
     }
 }
 
-/// One message, sent while it is read.
+/// One message, which is sent while it is being read.
 struct UnarySource {
     frames: FrameBuilder,
     keys: Keys,
@@ -249,15 +250,15 @@ struct UnarySource {
 }
 
 impl UnarySource {
-    fn new(prefix: [u8; grpc::PREFIX_BYTES], answer: Answer, open: OpenList) -> Self {
+    fn new(prefix: [u8; grpc::PREFIX_BYTES], response: UnaryResponse, open: OpenList) -> Self {
         let mut frames = FrameBuilder::new(usize::MAX);
         frames.put(&prefix);
-        frames.put(&answer.header);
+        frames.put(&response.header);
         Self {
             frames,
-            keys: answer.keys,
-            unread_bytes: answer.keys_bytes + answer.tail.len() as u64,
-            tail: answer.tail,
+            keys: response.keys,
+            unread_bytes: response.keys_bytes + response.tail.len() as u64,
+            tail: response.tail,
             _open: open,
         }
     }
@@ -313,17 +314,18 @@ mod tests {
         Node::new(store, &flags.etcd, &flags.common, Vec::new())
     }
 
-    /// A filter that lets nothing through has the smallest answer, and reads every key for it.
+    /// A filter that lets nothing through has the smallest response, and reads every key for it.
     #[test]
-    fn what_looks_at_many_keys_is_not_answered_on_the_connections_thread() {
+    fn a_scan_of_many_keys_runs_on_a_blocking_thread() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(1)
             .build();
-        runtime.expect("a runtime").block_on(long_answers());
+        runtime.expect("a runtime").block_on(long_responses());
     }
 
-    async fn long_answers() {
-        // The only thread for what takes long is taken, so that nothing is answered there before it is looked for.
+    async fn long_responses() {
+        // The only thread for what takes long is taken, so that nothing is answered there before it
+        // is looked for.
         let (release, released) = std::sync::mpsc::channel::<()>();
         let taken = tokio::task::spawn_blocking(move || released.recv());
         let everything = || RangeRequest {
@@ -350,7 +352,10 @@ mod tests {
         let mut answers = Vec::new();
         for request in [&filtered, &sorted, &keys_only] {
             let at_once = range(&few, request.clone()).now_or_never();
-            assert!(at_once.is_some_and(|answer| answer.is_ok()), "{request:?}");
+            assert!(
+                at_once.is_some_and(|response| response.is_ok()),
+                "{request:?}"
+            );
             let mut later = Box::pin(range(&many, request.clone()));
             assert!((&mut later).now_or_never().is_none(), "{request:?}");
             answers.push(later);

@@ -1,20 +1,21 @@
-//! RangeStream (KEP-5966): a list in chunks, each a message of its own.
+//! RangeStream (KEP-5966): a list in chunks, each a gRPC message.
 //!
-//! Layout and chunk sizes are etcd 3.7.1's: intermediate chunks carry only keys; header, `more`
-//! and `count` come with the last one, which may also be the first; an empty result is one message.
-//! The number of keys in a chunk starts at [`FIRST_CHUNK_KEYS`], doubles while chunks stay below
-//! half of the target and halves when one is above twice the target. Three mends:
+//! Layout and chunk sizes are etcd 3.7.1's: intermediate chunks have only keys; the last one, which
+//! may also be the first, has header, `more` and `count`; an empty result is one message. The
+//! number of keys in a chunk starts at [`FIRST_CHUNK_KEYS`], doubles while chunks are below half of
+//! the target, and is halved when one is above twice the target. Three differences correct errors
+//! of etcd:
 //!
-//! - a negative revision is the latest *and pinned*, where etcd's chunks may come from different
-//!   revisions;
-//! - a sort target with order NONE is ignored, where etcd sorts each chunk and then continues
-//!   after the wrong key, losing and repeating keys;
-//! - a chunk is cut at twice the target (at least one object), where etcd's has no cap: its first
-//!   ten 1 MiB objects make one message of 10 MiB.
+//! - A negative revision is the latest one *for all chunks*; etcd's chunks may have different
+//!   revisions.
+//! - A sort target with order NONE is ignored; etcd sorts each chunk and continues after the wrong
+//!   key, so it loses and repeats keys.
+//! - A chunk ends at twice the target (after at least one object); etcd has no limit, so ten
+//!   objects of 1 MiB make a first message of 10 MiB.
 //!
-//! Work is pulled: a frame is filled when HTTP/2 can take it, so a slow reader or a cancelled call
-//! costs nothing more. Frames are filled across chunks, but the first chunk never waits for the
-//! second. Compaction is checked before each chunk.
+//! A frame is filled when HTTP/2 can take it, so a slow reader or a cancelled call costs no further
+//! work. Frames are filled across chunks, but the first chunk never waits for the second.
+//! Compaction is checked before each chunk.
 
 use bytes::Bytes;
 use etcd_api::error::Refusal;
@@ -22,7 +23,7 @@ use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResponse};
 use memory::open_lists::OpenList;
 use store::range::Plan;
-use store::{Cursor, Shown, Snapshot};
+use store::{Cursor, Projection, Snapshot};
 use tonic::Status;
 use wire::body::FrameSource;
 use wire::{grpc, proto};
@@ -33,7 +34,7 @@ use super::frames::{Frame, FrameBuilder, PutRecord, RecordPiece, ResponseBody};
 /// Keys in the first chunk.
 const FIRST_CHUNK_KEYS: u64 = 10;
 
-/// Opens the stream.
+/// Serves one RangeStream.
 ///
 /// # Errors
 /// Before any message: the request checks of etcd's RangeStream in its order, then Compacted or
@@ -63,33 +64,33 @@ pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody,
     )))
 }
 
-/// Chunks of one list, produced as they are sent.
+/// Produces the chunks of one list while they are sent.
 ///
-/// A chunk's length goes out before its keys, so a second cursor walks ahead and adds it up; sizes
-/// stand in the index's leaves, and no record is touched for it.
+/// A chunk's length is sent before its keys, so a second cursor runs ahead and sums it. Sizes are
+/// in the index's leaves, so this reads no record.
 struct ChunkSource {
     snapshot: Snapshot,
-    /// The next key to size up.
+    /// The next key to size.
     ahead: Cursor,
     /// The next key to send.
     cursor: Cursor,
     range_end: Bytes,
     /// Encoded header field of the last chunk.
     header: Vec<u8>,
-    shown: Shown,
+    projection: Projection,
     sizing: ChunkSizing,
-    /// Keys that the request still wants; `u64::MAX` without a limit.
+    /// Keys left of the request's limit; `u64::MAX` without a limit.
     wanted: u64,
-    /// Keys in all chunks begun so far.
+    /// Keys of all chunks started so far.
     begun: u64,
-    /// Keys of the present chunk that are still to send.
+    /// Unsent keys of the current chunk.
     chunk: u64,
     /// Encoded fields that end the last chunk.
     tail: Vec<u8>,
-    /// Whether the present chunk is the last.
+    /// Whether the current chunk is the last.
     last: bool,
-    /// Whether the first frame is out.
-    under_way: bool,
+    /// Whether the first frame was sent.
+    started: bool,
     frames: FrameBuilder,
     _open: OpenList,
 }
@@ -102,7 +103,7 @@ impl ChunkSource {
             cursor,
             range_end: request.range_end.clone(),
             header: proto::header_field(&node.header(snapshot.head_revision())),
-            shown: Shown::of(request),
+            projection: Projection::of(request),
             sizing: ChunkSizing::new(node.max_request_bytes),
             wanted: u64::try_from(request.limit)
                 .ok()
@@ -112,14 +113,14 @@ impl ChunkSource {
             chunk: 0,
             tail: Vec::new(),
             last: false,
-            under_way: false,
+            started: false,
             frames: FrameBuilder::new(usize::MAX),
             _open: snapshot.open_list(),
             snapshot,
         }
     }
 
-    /// Sizes up the next chunk and writes what stands before its keys.
+    /// Sizes the next chunk and writes the bytes before its keys.
     fn begin_chunk(&mut self) -> Result<(), Status> {
         self.snapshot.check()?;
         let most_keys = self.sizing.keys.min(self.wanted);
@@ -130,8 +131,8 @@ impl ChunkSource {
             let Some(next) = self.ahead.peek() else {
                 break;
             };
-            let len = self.shown.wire_len(next);
-            if keys > 0 && bytes + len > self.sizing.most_bytes() {
+            let len = self.projection.wire_len(next);
+            if keys > 0 && bytes + len > self.sizing.max_bytes() {
                 cut = true;
                 break;
             }
@@ -165,13 +166,13 @@ impl ChunkSource {
         Ok(())
     }
 
-    /// Appends the keys of the present chunk, as far as the frame has room.
+    /// Appends keys of the current chunk until the frame is full.
     fn send_keys(&mut self) {
         while self.chunk > 0 && !self.frames.is_full() {
             let Some(record) = self.cursor.next_ref() else {
                 unreachable!("the chunk was counted on the same snapshot");
             };
-            self.frames.put_shown(record, self.shown);
+            self.frames.put_projected(record, self.projection);
             self.chunk -= 1;
         }
         if self.chunk == 0 {
@@ -184,20 +185,20 @@ impl FrameSource<RecordPiece> for ChunkSource {
     fn next_frame(&mut self) -> Result<Option<Frame>, Status> {
         while !self.frames.is_full() {
             if self.chunk == 0 {
-                // The first chunk leaves at once; later ones share frames.
-                if self.last || (!self.under_way && !self.frames.is_empty()) {
+                // The first chunk is sent at once; later ones share frames.
+                if self.last || (!self.started && !self.frames.is_empty()) {
                     break;
                 }
                 match self.begin_chunk() {
                     Ok(()) => {}
-                    // What was begun leaves whole; the next call meets the error again.
+                    // Sends the collected bytes first; the next call returns the error.
                     Err(_) if !self.frames.is_empty() => break,
                     Err(status) => return Err(status),
                 }
             }
             self.send_keys();
         }
-        self.under_way = true;
+        self.started = true;
         if self.frames.is_empty() {
             return Ok(None);
         }
@@ -219,14 +220,15 @@ impl ChunkSizing {
         }
     }
 
-    /// Bytes at which a chunk is cut.
-    fn most_bytes(&self) -> usize {
+    /// Returns the maximum size of a chunk, bytes.
+    fn max_bytes(&self) -> usize {
         self.target_bytes.saturating_mul(2)
     }
 
-    /// Learns from a chunk of `bytes` (keys and header, encoded) that was `cut` or not.
+    /// Adapts to a chunk of `bytes` (encoded keys and header), which was `cut` at the maximum or
+    /// not.
     fn adapt(&mut self, bytes: usize, cut: bool) {
-        if cut || bytes > self.most_bytes() {
+        if cut || bytes > self.max_bytes() {
             self.keys = (self.keys / 2).max(1);
         } else if bytes < self.target_bytes / 2 {
             self.keys = self.keys.saturating_mul(2);
@@ -244,7 +246,7 @@ mod tests {
         let mut left = keys;
         let mut out = Vec::new();
         while left > 0 {
-            let by_bytes = (sizing.most_bytes() / object_bytes).max(1) as u64;
+            let by_bytes = (sizing.max_bytes() / object_bytes).max(1) as u64;
             let wanted = sizing.keys.min(left);
             let chunk = wanted.min(by_bytes);
             out.push(chunk);
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ramp_is_etcds() {
+    fn the_ramp_equals_etcds() {
         let small = chunks(130, 100_000);
         assert_eq!(
             &small[..11],

@@ -1,4 +1,4 @@
-//! Starting and stopping the etcd tier.
+//! Starts and stops the etcd tier.
 
 use std::sync::Arc;
 
@@ -10,7 +10,9 @@ use etcd_api::proto::etcdserverpb::watch_server::WatchServer;
 use etcd_api::proto::health::health_server::HealthServer;
 use listen::flags::CommonFlags;
 use listen::tasks::{TaskEnded, Tasks};
-use listen::{Bound, Door, LimitCollector, Limits, ListenError, ServerTls, Workers};
+use listen::{
+    BoundListener, ConnectionClass, LimitCollector, Limits, ListenError, ServerTls, Workers,
+};
 use memory::metrics;
 use store::Store;
 use tonic::service::Routes;
@@ -25,13 +27,13 @@ use super::service::EtcdService;
 use super::watch::WatchService;
 use super::{GRPC_OVERHEAD_BYTES, Node, background};
 
-/// Why the tier did not start.
+/// Why the tier could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address, a URL or a certificate.
+    /// An invalid address, URL or certificate.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A flag's value.
+    /// An invalid value of a flag.
     #[error("{flag}: {reason}")]
     Flag {
         /// The flag.
@@ -39,7 +41,7 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The system refused a thread.
+    /// The system could not create a thread.
     #[error("cannot start worker threads: {0}")]
     Threads(#[from] std::io::Error),
 }
@@ -47,11 +49,11 @@ pub enum StartError {
 /// A running etcd tier. Dropping it stops accepting and closes every connection.
 #[derive(Debug)]
 pub struct EtcdTier {
-    /// Client URLs with their real ports.
+    /// Client URLs with their actual ports.
     pub urls: Vec<String>,
-    /// The node behind them.
+    /// The node that they serve.
     pub node: Arc<Node>,
-    /// Accept loops and the store's clockwork.
+    /// Accept loops, lease expiry and compaction.
     tasks: Tasks,
 }
 
@@ -59,7 +61,7 @@ impl EtcdTier {
     /// Binds every URL, then serves.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running.
+    /// [`StartError`]; nothing keeps running.
     pub async fn start(flags: &EtcdFlags, common: &CommonFlags) -> Result<Self, StartError> {
         let tls = Arc::new(ServerTls::new(flags.tls_files()));
         let retention = background::retention(flags).map_err(|reason| StartError::Flag {
@@ -98,32 +100,40 @@ impl EtcdTier {
         }
         for listener in bound {
             let name = format!("the listener on {}", listener.url);
-            let accepting = listener.accept(workers.clone(), service.clone(), Door::Clients);
+            let accepting =
+                listener.accept(workers.clone(), service.clone(), ConnectionClass::Clients);
             tasks.spawn(name, accepting);
         }
         for listener in metrics_bound {
             let name = format!("the listener on {}", listener.url);
-            let accepting = listener.accept(workers.clone(), service.plain_only(), Door::Metrics);
+            let accepting = listener.accept(
+                workers.clone(),
+                service.without_grpc(),
+                ConnectionClass::Metrics,
+            );
             tasks.spawn(name, accepting);
         }
         Ok(Self { urls, node, tasks })
     }
 
-    /// Waits until something has ended that the tier needs; for ever while all is well.
+    /// Waits until a task of the tier ends, which does not happen in normal operation.
     pub async fn ended(&mut self) -> TaskEnded {
         self.tasks.ended().await
     }
 }
 
-async fn bind_all(urls: &[String], tls: &Arc<ServerTls>) -> Result<Vec<Bound>, ListenError> {
+async fn bind_all(
+    urls: &[String],
+    tls: &Arc<ServerTls>,
+) -> Result<Vec<BoundListener>, ListenError> {
     let mut bound = Vec::with_capacity(urls.len());
     for url in urls {
-        bound.push(Bound::bind(url, tls).await?);
+        bound.push(BoundListener::bind(url, tls).await?);
     }
     Ok(bound)
 }
 
-/// Every service but KV.
+/// Returns the routes of every service except KV.
 fn routes(node: &Arc<Node>) -> Routes {
     let most = node.max_request_bytes + GRPC_OVERHEAD_BYTES;
     macro_rules! limited {

@@ -1,5 +1,5 @@
-//! What answers a connection of the etcd tier: KV by our own path, the other services by tonic's
-//! routes, and plain HTTP beside them.
+//! Dispatches the requests of the etcd tier: KV to [`kv`], the other services to tonic's routes,
+//! and plain HTTP to [`super::http`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,17 +12,17 @@ use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::Service;
-use wire::first_byte_metric::FirstWrites;
+use wire::first_byte_metric::FirstByteMetric;
 use wire::grpc::{self, error_response};
 
-use super::busy::too_many_requests;
 use super::frames::{Frame, ResponseBody};
+use super::overload::too_many_requests;
 use super::{Node, http as plain_http, kv};
 
-/// The service that is answered here; [`kv::Method`] knows its methods.
+/// The service of [`kv`]; [`kv::Method`] has its methods.
 const KV: &str = "etcdserverpb.KV";
 
-/// gRPC services behind tonic's routes, with their methods, as etcd 3.7.1 has them.
+/// gRPC services of tonic's routes, with the methods of etcd 3.7.1.
 const ROUTED: &[(&str, &[&str])] = &[
     ("etcdserverpb.Watch", &["Watch"]),
     (
@@ -87,22 +87,22 @@ const ROUTED: &[(&str, &[&str])] = &[
 #[derive(Clone)]
 pub struct EtcdService {
     shared: Arc<Shared>,
-    /// Whether gRPC is answered at all.
+    /// Whether gRPC is served.
     grpc: bool,
-    /// Whether what lies below `/debug` is.
+    /// Whether paths below `/debug` are served.
     debug: bool,
 }
 
-/// What every request needs.
+/// The state that requests share.
 struct Shared {
     node: Arc<Node>,
     routes: Routes,
     registry: Arc<Registry>,
-    first_writes: FirstWrites,
+    first_writes: FirstByteMetric,
 }
 
 impl EtcdService {
-    /// Serves `node`; `routes` hold every service but KV.
+    /// Returns a service of `node`; `routes` has every service except KV.
     pub fn new(node: Arc<Node>, routes: Routes, mut registry: Registry) -> Self {
         registry.register_collector(Box::new(super::metrics::StoreCollector::new(node.clone())));
         registry.register_collector(node.admission.collector());
@@ -110,7 +110,7 @@ impl EtcdService {
             shared: Arc::new(Shared {
                 node,
                 routes,
-                first_writes: FirstWrites::register(&mut registry),
+                first_writes: FirstByteMetric::register(&mut registry),
                 registry: Arc::new(registry),
             }),
             grpc: true,
@@ -118,7 +118,7 @@ impl EtcdService {
         }
     }
 
-    /// The same with what lies below `/debug`.
+    /// Returns the service with paths below `/debug`.
     pub fn with_debug_endpoints(self) -> Self {
         Self {
             debug: true,
@@ -126,8 +126,8 @@ impl EtcdService {
         }
     }
 
-    /// The same without gRPC, for `--listen-metrics-urls`.
-    pub fn plain_only(&self) -> Self {
+    /// Returns the service without gRPC, for `--listen-metrics-urls`.
+    pub fn without_grpc(&self) -> Self {
         Self {
             grpc: false,
             ..self.clone()
@@ -139,7 +139,7 @@ impl Handler for EtcdService {
     type Data = Frame;
     type Body = ResponseBody;
 
-    /// gRPC has no use for it, and etcd's server sends none.
+    /// gRPC does not use it, and etcd's server sends none.
     const DATE_HEADER: bool = false;
 
     const HEADER_LIST_BYTES: u32 = 16 * 1024 * 1024;
@@ -174,7 +174,7 @@ impl Handler for EtcdService {
             match dispatch(node, &request) {
                 Ok(Call::Kv(method)) => {
                     let mut response = kv::serve(node, method, request.into_body()).await;
-                    let timed = || first_writes.stopwatch(began);
+                    let timed = || first_writes.start_timer(began);
                     response.body_mut().time_first_write(timed);
                     response
                 }
@@ -185,7 +185,7 @@ impl Handler for EtcdService {
     }
 }
 
-/// Who answers a call.
+/// The handler of a call.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     Kv(kv::Method),
@@ -200,7 +200,7 @@ fn is_grpc<B>(request: &Request<B>) -> bool {
             .is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Finds who answers, with grpc-go's texts for calls that nobody does.
+/// Returns the handler of a call; unknown ones get grpc-go's errors.
 fn dispatch<B>(node: &Node, request: &Request<B>) -> Result<Call, Status> {
     if let Some(version) = request.headers().get("client-api-version")
         && std::str::from_utf8(version.as_bytes()).is_err()
@@ -232,10 +232,10 @@ async fn routed(mut routes: Routes, request: Request<Incoming>) -> Response<Resp
         Ok(response) => response,
         Err(never) => match never {},
     };
-    // Headers alone are a refusal.
+    // A status in the headers is an error.
     match Status::from_header_map(response.headers()) {
         Some(status) if status.code() == Code::OutOfRange => {
-            error_response(&grpc::as_grpc_go_says(status))
+            error_response(&grpc::into_grpc_go_status(status))
         }
         _ => response.map(ResponseBody::tonic),
     }

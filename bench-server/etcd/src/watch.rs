@@ -1,8 +1,8 @@
-//! The Watch service: a client's stream of requests beside the store's stream of notices.
+//! The Watch service: connects a client's requests with the store's notices.
 //!
-//! One object is both directions: whenever it is polled it first takes what the client asks, then
-//! answers with what the store's queue holds, in that queue's order. There is no task and no
-//! channel in between, so a client that does not read stops the reading of its log, too.
+//! One object serves both directions: each poll first handles the client's requests, then returns
+//! the next notice of the store's queue. There is no task and no channel in between, so a client
+//! that does not read also stops the reading of the log for it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -28,8 +28,8 @@ use wire::grpc;
 
 use super::{GRPC_OVERHEAD_BYTES, Node};
 
-/// Requests taken in a row before answers get their turn.
-const REQUESTS_IN_A_ROW: usize = 128;
+/// Most requests that are handled before a response is sent.
+const MAX_REQUESTS_PER_POLL: usize = 128;
 
 /// The Watch service of one node.
 #[derive(Debug, Clone)]
@@ -37,44 +37,44 @@ pub struct WatchService(pub Arc<Node>);
 
 #[tonic::async_trait]
 impl Watch for WatchService {
-    type WatchStream = Answers<Streaming<WatchRequest>>;
+    type WatchStream = WatchResponses<Streaming<WatchRequest>>;
 
     async fn watch(
         &self,
         request: Request<Streaming<WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        Ok(Response::new(Answers::new(
+        Ok(Response::new(WatchResponses::new(
             self.0.clone(),
             request.into_inner(),
         )))
     }
 }
 
-/// What a client is answered. Lives until the client goes away: the end of its requests alone does
-/// not end it.
-pub struct Answers<R> {
+/// The stream of responses. It ends when the client disconnects; the end of its requests does not
+/// end it.
+pub struct WatchResponses<R> {
     node: Arc<Node>,
     requests: Option<R>,
     watchers: WatchStream,
-    /// Pieces of a large answer that are still to be sent.
-    pieces: VecDeque<WatchResponse>,
-    /// Next progress by time; set while a watcher wants it.
+    /// Unsent fragments of a large response.
+    fragments: VecDeque<WatchResponse>,
+    /// Timer of the next periodic progress; set while a watcher wants it.
     progress: Option<Pin<Box<Sleep>>>,
 }
 
-impl<R> Answers<R> {
-    /// Serves the watchers that `requests` ask for.
+impl<R> WatchResponses<R> {
+    /// Returns the responses to `requests`.
     fn new(node: Arc<Node>, requests: R) -> Self {
         Self {
             watchers: node.store.watch(),
             node,
             requests: Some(requests),
-            pieces: VecDeque::new(),
+            fragments: VecDeque::new(),
             progress: None,
         }
     }
 
-    fn take(&mut self, request: WatchRequest) {
+    fn handle_request(&mut self, request: WatchRequest) {
         match request.request_union {
             Some(RequestUnion::CreateRequest(create)) => {
                 self.watchers.create(spec(create));
@@ -89,14 +89,14 @@ impl<R> Answers<R> {
         }
     }
 
-    /// The interval and up to a tenth of it, so that streams opened together spread out.
+    /// Returns the interval plus up to a tenth, so that streams opened together spread out.
     fn progress_interval(&self) -> Duration {
         let interval = self.node.progress_notify_interval;
         let share = (RandomState::new().hash_one(0) % 1000) as u32;
         interval + interval * share / 10_000
     }
 
-    fn answer(&mut self, notice: Notice) -> WatchResponse {
+    fn response(&mut self, notice: Notice) -> WatchResponse {
         let response = |id, revision| WatchResponse {
             header: Some(self.node.header(revision)),
             watch_id: id,
@@ -135,14 +135,14 @@ impl<R> Answers<R> {
                     return whole;
                 }
                 let limit = self.node.max_request_bytes + GRPC_OVERHEAD_BYTES;
-                self.pieces = fragments(whole, limit);
-                self.pieces.pop_front().expect("at least one piece")
+                self.fragments = split(whole, limit);
+                self.fragments.pop_front().expect("at least one fragment")
             }
         }
     }
 }
 
-/// A request as the store takes it.
+/// Converts a request to the store's type.
 pub fn spec(create: WatchCreateRequest) -> WatchSpec {
     let filtered = |filter: FilterType| create.filters.contains(&(filter as i32));
     WatchSpec {
@@ -158,7 +158,7 @@ pub fn spec(create: WatchCreateRequest) -> WatchSpec {
     }
 }
 
-/// The events as messages; keys and values share the stored bytes.
+/// Returns the events as messages; keys and values share the stored bytes.
 fn events(delivery: &Delivery) -> Vec<Event> {
     let message = |(event, prev): (&store::history::Event, Option<&Record>)| Event {
         r#type: match event.record.is_tombstone() {
@@ -171,37 +171,38 @@ fn events(delivery: &Delivery) -> Vec<Event> {
     delivery.events().map(message).collect()
 }
 
-/// Cuts an answer of `limit` bytes or more into pieces below that, at least one event each.
-fn fragments(mut whole: WatchResponse, limit: usize) -> VecDeque<WatchResponse> {
+/// Splits a response of `limit` bytes or more into fragments below that, with at least one event
+/// each.
+fn split(mut whole: WatchResponse, limit: usize) -> VecDeque<WatchResponse> {
     if whole.events.len() < 2 || whole.encoded_len() < limit {
         return VecDeque::from([whole]);
     }
     let all = std::mem::take(&mut whole.events);
     let overhead = whole.encoded_len() + 2;
-    let mut pieces = VecDeque::new();
-    let (mut piece, mut size) = (Vec::new(), overhead);
+    let mut fragments = VecDeque::new();
+    let (mut fragment_events, mut size) = (Vec::new(), overhead);
     for event in all {
         let len = event.encoded_len();
         let field = 1 + prost::length_delimiter_len(len) + len;
-        if !piece.is_empty() && size + field >= limit {
-            pieces.push_back(WatchResponse {
-                events: std::mem::take(&mut piece),
+        if !fragment_events.is_empty() && size + field >= limit {
+            fragments.push_back(WatchResponse {
+                events: std::mem::take(&mut fragment_events),
                 fragment: true,
                 ..whole.clone()
             });
             size = overhead;
         }
         size += field;
-        piece.push(event);
+        fragment_events.push(event);
     }
-    pieces.push_back(WatchResponse {
-        events: piece,
+    fragments.push_back(WatchResponse {
+        events: fragment_events,
         ..whole
     });
-    pieces
+    fragments
 }
 
-impl<R> Stream for Answers<R>
+impl<R> Stream for WatchResponses<R>
 where
     R: Stream<Item = Result<WatchRequest, Status>> + Unpin,
 {
@@ -209,24 +210,24 @@ where
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if let Some(piece) = this.pieces.pop_front() {
-            return Poll::Ready(Some(Ok(piece)));
+        if let Some(fragment_events) = this.fragments.pop_front() {
+            return Poll::Ready(Some(Ok(fragment_events)));
         }
         let mut taken = 0;
         while let Some(requests) = &mut this.requests {
             match Pin::new(requests).poll_next(context) {
-                Poll::Ready(Some(Ok(request))) => this.take(request),
+                Poll::Ready(Some(Ok(request))) => this.handle_request(request),
                 Poll::Ready(Some(Err(status))) => {
                     return Poll::Ready(Some(Err(match status.code() {
                         Code::Cancelled => Refusal::WatchCanceled.into(),
-                        _ => grpc::as_grpc_go_says(status),
+                        _ => grpc::into_grpc_go_status(status),
                     })));
                 }
                 Poll::Ready(None) => this.requests = None,
                 Poll::Pending => break,
             }
             taken += 1;
-            if taken == REQUESTS_IN_A_ROW {
+            if taken == MAX_REQUESTS_PER_POLL {
                 context.waker().wake_by_ref();
                 break;
             }
@@ -242,7 +243,7 @@ where
         }
         this.watchers
             .poll_next(context)
-            .map(|notice| Some(Ok(this.answer(notice))))
+            .map(|notice| Some(Ok(this.response(notice))))
     }
 }
 
@@ -266,24 +267,36 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_cut_only_when_it_is_large_and_has_several_events() {
-        assert_eq!(fragments(response(&[10, 10]), 1000), [response(&[10, 10])]);
-        assert_eq!(fragments(response(&[5000]), 1000), [response(&[5000])]);
+    fn a_response_is_split_only_when_large_and_with_several_events() {
+        assert_eq!(split(response(&[10, 10]), 1000), [response(&[10, 10])]);
+        assert_eq!(split(response(&[5000]), 1000), [response(&[5000])]);
     }
 
     #[test]
-    fn pieces_are_below_the_limit_in_order_and_only_the_last_is_unmarked() {
+    fn fragments_are_below_the_limit_in_order_and_only_the_last_is_unmarked() {
         let whole = response(&[400, 500, 300, 2000, 10, 10]);
-        let pieces = fragments(whole.clone(), 1000);
-        let sizes: Vec<_> = pieces.iter().map(|piece| piece.events.len()).collect();
+        let fragments = split(whole.clone(), 1000);
+        let sizes: Vec<_> = fragments
+            .iter()
+            .map(|fragment_events| fragment_events.events.len())
+            .collect();
         assert_eq!(sizes, [2, 1, 1, 2], "a large event travels alone");
-        for piece in &pieces {
-            assert!(piece.encoded_len() < 1000 || piece.events.len() == 1);
-            assert_eq!(piece.watch_id, 3);
+        for fragment_events in &fragments {
+            assert!(fragment_events.encoded_len() < 1000 || fragment_events.events.len() == 1);
+            assert_eq!(fragment_events.watch_id, 3);
         }
-        assert!(pieces.iter().rev().skip(1).all(|piece| piece.fragment));
-        assert!(!pieces.back().expect("a last piece").fragment);
-        let joined: Vec<_> = pieces.into_iter().flat_map(|piece| piece.events).collect();
+        assert!(
+            fragments
+                .iter()
+                .rev()
+                .skip(1)
+                .all(|fragment_events| fragment_events.fragment)
+        );
+        assert!(!fragments.back().expect("a last piece").fragment);
+        let joined: Vec<_> = fragments
+            .into_iter()
+            .flat_map(|fragment_events| fragment_events.events)
+            .collect();
         assert_eq!(joined, whole.events);
     }
 }

@@ -1,4 +1,4 @@
-//! A tree from items that come in order: leaves are filled one after the other, nothing is searched or split.
+//! Builds a tree from sorted items: fills one leaf after the other, without searches and splits.
 
 use std::sync::Arc;
 
@@ -7,16 +7,17 @@ use super::leaf::Leaf;
 use super::node::{Child, Node, separator, totals_of};
 use super::{Item, Totals, Tree};
 
-/// Entries of a finished node: some room is left for what comes later, as where a tree grew at its end.
-const FILLED: usize = FANOUT - FANOUT / 8;
+/// Entries of a finished node; the rest is room for later inserts, as in a tree that grew at its
+/// end.
+const BUILD_FILL: usize = FANOUT - FANOUT / 8;
 
 /// Builds a [`Tree`] from items in ascending order. O(1) per item, amortised.
 #[derive(Debug)]
 pub struct Builder<T: Item> {
-    /// The leaf that is being filled, and what separates it from the one before.
+    /// The leaf being filled, and the separator from the one before.
     leaf: Vec<T>,
     low: Arc<[u8]>,
-    /// The branches that are being filled, lowest first.
+    /// The branches being filled, lowest first.
     branches: Vec<Vec<Child<T>>>,
     totals: Totals,
 }
@@ -33,50 +34,51 @@ impl<T: Item> Default for Builder<T> {
 }
 
 impl<T: Item> Builder<T> {
-    /// Appends an item. One whose key is not above all before it comes back, and nothing has changed.
+    /// Appends an item.
     ///
     /// # Errors
-    /// The item that is out of order.
+    /// The item itself, when its key is not above all before; nothing has changed then.
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        // A full leaf is closed when the next item is there, so only the very first finds no last one.
+        // A full leaf is closed when the next item arrives, so only the first item finds no last
+        // one.
         if let Some(last) = self.leaf.last() {
             if last.key() >= item.key() {
                 return Err(item);
             }
-            if self.leaf.len() == FILLED {
+            if self.leaf.len() == BUILD_FILL {
                 let low = separator(last.key(), item.key());
                 self.close_leaf(low);
             }
         }
         if self.leaf.capacity() == 0 {
-            self.leaf.reserve_exact(FILLED);
+            self.leaf.reserve_exact(BUILD_FILL);
         }
         self.totals += Totals::of(&item);
         self.leaf.push(item);
         Ok(())
     }
 
-    /// Items so far.
+    /// Returns the number of items so far.
     pub fn len(&self) -> u64 {
         self.totals.count
     }
 
-    /// Whether there is no item yet.
+    /// Returns whether there is no item yet.
     pub fn is_empty(&self) -> bool {
         self.totals.count == 0
     }
 
-    /// The tree of all items.
+    /// Returns the tree of all items.
     pub fn finish(mut self) -> Tree<T> {
         if self.branches.is_empty() {
             return Tree {
-                root: Arc::new(Node::Leaf(Leaf::of(self.leaf))),
+                root: Arc::new(Node::Leaf(Leaf::new(self.leaf))),
                 totals: self.totals,
             };
         }
         self.close_leaf(Arc::default());
         let mut level = 0;
-        // Every level but the highest is closed into the one above.
+        // Closes every level except the highest into the one above.
         while level + 1 < self.branches.len() {
             self.close_branch(level);
             level += 1;
@@ -95,9 +97,9 @@ impl<T: Item> Builder<T> {
         }
     }
 
-    /// Moves the leaf below its branch; `next` separates it from the leaf behind it.
+    /// Moves the leaf below its branch; `next` is the separator to the next leaf.
     fn close_leaf(&mut self, next: Arc<[u8]>) {
-        let node = Node::Leaf(Leaf::of(std::mem::take(&mut self.leaf)));
+        let node = Node::Leaf(Leaf::new(std::mem::take(&mut self.leaf)));
         let low = std::mem::replace(&mut self.low, next);
         self.add(0, low, node);
     }
@@ -114,12 +116,12 @@ impl<T: Item> Builder<T> {
         if level == self.branches.len() {
             self.branches.push(Vec::new());
         }
-        if self.branches[level].len() == FILLED {
+        if self.branches[level].len() == BUILD_FILL {
             self.close_branch(level);
         }
         let branch = &mut self.branches[level];
         if branch.capacity() == 0 {
-            branch.reserve_exact(FILLED);
+            branch.reserve_exact(BUILD_FILL);
         }
         branch.push(Child {
             low,

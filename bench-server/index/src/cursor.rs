@@ -1,32 +1,31 @@
-//! Walks an interval of a tree that nobody can change any more.
+//! Iterates over an interval of an immutable tree.
 
 use std::sync::Arc;
 
 use super::Item;
 use super::node::{Node, child_of};
 
-/// Leaves that are fetched at a time. They lie anywhere in memory, and what is done with an item in passing is over long before
-/// the next leaf has come; a processor waits for several at once in the time of one, but does not look further ahead than some
-/// hundred instructions, so that it must be asked for them together.
-const FETCHED_TOGETHER: usize = 8;
+/// Leaves that are prefetched together. Leaves are scattered in memory, and processing an item
+/// takes less time than loading the next leaf. A processor loads several leaves in the time of one,
+/// but looks ahead only some hundred instructions, so it needs the loads together.
+const PREFETCHED_LEAVES: usize = 8;
 
 /// The items of an interval of one snapshot, in key order.
 ///
-/// Owns the nodes on its path, so it outlives the tree value that it came from and is sent between
-/// threads; cloning it costs one reference count per level. It knows how many items are left, and
-/// so compares no keys on its way.
+/// Owns the nodes on its path, so it outlives its tree and can be sent to other threads; cloning
+/// costs one reference count per level. It counts the remaining items and so compares no keys.
 #[derive(Debug, Clone)]
 pub struct Cursor<T: Item> {
-    /// Branches from the root down, each with the child that the path takes.
+    /// Branches from the root down, each with the index of the child on the path.
     branches: Vec<(Arc<Node<T>>, usize)>,
     leaf: Arc<Node<T>>,
-    /// Next item in the leaf.
+    /// Index of the next item in the leaf.
     at: usize,
     remaining: u64,
 }
 
 impl<T: Item> Cursor<T> {
-    /// The `remaining` items from `start` on; there must be that many.
+    /// Returns a cursor over the `remaining` items from `start` on, which must exist.
     pub(super) fn new(root: &Arc<Node<T>>, start: &[u8], remaining: u64) -> Self {
         let mut branches = Vec::new();
         let mut node = root.clone();
@@ -50,19 +49,19 @@ impl<T: Item> Cursor<T> {
         }
     }
 
-    /// Items that are left.
+    /// Returns the number of remaining items.
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// The next item without taking it.
+    /// Returns the next item without advancing.
     #[inline]
     pub fn peek(&mut self) -> Option<&T> {
         if self.remaining == 0 {
             return None;
         }
         if self.at == self.leaf_len() {
-            self.next_leaf(Node::fetch);
+            self.next_leaf(Node::prefetch);
         }
         match &*self.leaf {
             Node::Leaf(leaf) => leaf.items().get(self.at),
@@ -70,7 +69,7 @@ impl<T: Item> Cursor<T> {
         }
     }
 
-    /// The next item, borrowed from the tree: no reference count is touched.
+    /// Returns the next item, borrowed from the tree, without changing a reference count.
     #[inline]
     pub fn next_ref(&mut self) -> Option<&T> {
         self.peek()?;
@@ -82,17 +81,19 @@ impl<T: Item> Cursor<T> {
         }
     }
 
-    /// The next items as far as they lie side by side, without taking them; none at the end.
+    /// Returns the next items of the leaf without advancing; none at the end.
     pub fn upcoming(&mut self) -> &[T] {
-        self.rest_of_leaf(Node::fetch).1
+        self.rest_of_leaf(Node::prefetch).1
     }
 
-    /// Their tags, and the items. Of the leaves that follow, the tags are fetched and not the items.
+    /// Returns the next items of the leaf and their tags. Prefetches only the tags of following
+    /// leaves.
     pub fn upcoming_tagged(&mut self) -> (&[T::Tag], &[T]) {
-        self.rest_of_leaf(Node::fetch_tags)
+        self.rest_of_leaf(Node::prefetch_tags)
     }
 
-    /// Tags and items that are left of the leaf, or of the next one. `fetch` is for leaves that will be read.
+    /// Returns the remaining tags and items of the leaf, or of the next one; `fetch` prefetches a
+    /// leaf.
     fn rest_of_leaf(&mut self, fetch: impl Fn(&Node<T>)) -> (&[T::Tag], &[T]) {
         if self.remaining > 0 && self.at == self.leaf_len() {
             self.next_leaf(fetch);
@@ -107,9 +108,9 @@ impl<T: Item> Cursor<T> {
         }
     }
 
-    /// Passes over so many of [`Self::upcoming`], or all of them.
-    pub fn pass(&mut self, items: usize) {
-        // Not into the next leaf: who reads on says what is fetched with that.
+    /// Skips this number of [`Self::upcoming`] items, or all of them.
+    pub fn advance(&mut self, items: usize) {
+        // Stays in this leaf: the next read decides what to prefetch with the next one.
         let here = (self.leaf_len() - self.at) as u64;
         let items = self.remaining.min(here).min(items as u64);
         self.remaining -= items;
@@ -124,18 +125,19 @@ impl<T: Item> Cursor<T> {
         }
     }
 
-    /// Has the processor fetch what is read of the next leaves, where those before have been read.
-    fn fetch_ahead(&self, fetch: impl Fn(&Node<T>)) {
+    /// Prefetches the next leaves once those before have been read.
+    fn prefetch_next(&self, fetch: impl Fn(&Node<T>)) {
         if let Some((branch, at)) = self.branches.last()
             && let Node::Branch(children) = &**branch
-            && at.is_multiple_of(FETCHED_TOGETHER)
+            && at.is_multiple_of(PREFETCHED_LEAVES)
         {
-            let next = children[*at..].iter().take(FETCHED_TOGETHER);
+            let next = children[*at..].iter().take(PREFETCHED_LEAVES);
             next.for_each(|child| fetch(&child.node));
         }
     }
 
-    /// Climbs to the nearest branch with a child to the right, and down its left edge.
+    /// Moves to the next leaf: up to the nearest branch with a child to the right, then down its
+    /// left edge.
     fn next_leaf(&mut self, fetch: impl Fn(&Node<T>)) {
         while let Some((branch, at)) = self.branches.pop() {
             let Node::Branch(children) = &*branch else {
@@ -152,10 +154,10 @@ impl<T: Item> Cursor<T> {
             }
             self.leaf = node;
             self.at = 0;
-            self.fetch_ahead(fetch);
+            self.prefetch_next(fetch);
             return;
         }
-        unreachable!("the remaining count ends the walk before the tree does")
+        unreachable!("the remaining count ends before the tree does")
     }
 }
 

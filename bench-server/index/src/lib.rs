@@ -1,10 +1,10 @@
-//! The index: a persistent B+tree that counts.
+//! The index: a persistent B+tree with counts.
 //!
-//! Nodes are shared by reference count and copied on write, in place where nobody else holds them,
-//! so that a snapshot is one more reference to the root. Every branch knows the number of items
-//! and the sum of their weights below each child, so counting an interval, or adding up its bytes,
-//! costs two descents and no walk. Items live in the leaves; separators own short keys of their
-//! own, so a removed item is never kept alive by the shape of the tree.
+//! Nodes are reference-counted and copied on write, or changed in place when not shared, so a
+//! snapshot is one more reference to the root. Every branch has the number of items and the sum of
+//! their weights below each child, so counting an interval, or summing its bytes, costs two
+//! descents and no iteration. Items are in the leaves; separators own short keys, so the tree never
+//! keeps a removed item alive.
 
 mod build;
 mod cursor;
@@ -25,26 +25,26 @@ pub use cursor::Cursor;
 use leaf::Leaf;
 use node::Node;
 
-/// What the tree holds. Cloning must be cheap: copying a leaf clones its items.
+/// An item of the tree. Cloning must be cheap: copying a leaf clones its items.
 pub trait Item: Clone {
-    /// What a walk may pass items over by. A leaf keeps the tags of its items side by side, so that looking at all of
-    /// them fetches a few lines of memory and no item. `()` where nobody does that: it takes no memory.
+    /// A value by which a scan can skip items. A leaf has the tags of its items in one array, so
+    /// reading all of them loads a few cache lines and no item. `()` takes no memory.
     type Tag: Copy + fmt::Debug;
 
-    /// Bytes that order it; unique in the tree and never changing.
+    /// Returns the sort key; unique in the tree and constant.
     fn key(&self) -> &[u8];
 
-    /// What [`Tree::totals`] adds up; never changing.
+    /// Returns the weight, which [`Tree::totals`] sums; constant.
     fn weight(&self) -> u64;
 
-    /// What [`Cursor::upcoming_tagged`] shows beside the item; never changing.
+    /// Returns the tag, which [`Cursor::upcoming_tagged`] returns with the item; constant.
     fn tag(&self) -> Self::Tag;
 }
 
-/// How many items there are and what they weigh together.
+/// The number of items and the sum of their weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Items.
+    /// Number of items.
     pub count: u64,
     /// Sum of their weights.
     pub weight: u64,
@@ -90,22 +90,22 @@ impl<T: Item> Default for Tree<T> {
 }
 
 impl<T: Item> Tree<T> {
-    /// Items in the tree.
+    /// Returns the number of items.
     pub fn len(&self) -> u64 {
         self.totals.count
     }
 
-    /// Whether there is no item.
+    /// Returns whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.totals.count == 0
     }
 
-    /// Sum of all weights.
+    /// Returns the sum of all weights.
     pub fn weight(&self) -> u64 {
         self.totals.weight
     }
 
-    /// The item with this key. O(log n), no allocation.
+    /// Returns the item with this key. O(log n), no allocation.
     pub fn get(&self, key: &[u8]) -> Option<&T> {
         let mut node = &*self.root;
         loop {
@@ -118,8 +118,8 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    /// Adds an item, or replaces the one with its key, which is returned. O(log n); nodes that a
-    /// snapshot shares are copied, others are changed in place.
+    /// Inserts an item; returns the old one with the same key. O(log n); copies nodes that a
+    /// snapshot shares, changes others in place.
     pub fn insert(&mut self, item: T) -> Option<T> {
         self.totals += Totals::of(&item);
         let old = node::insert(&mut self.root, item);
@@ -137,7 +137,7 @@ impl<T: Item> Tree<T> {
         Some(old)
     }
 
-    /// Number and weight of the items in an interval. O(log n).
+    /// Returns number and weight of the items in an interval. O(log n).
     pub fn totals(&self, range: KeyRange<'_>) -> Totals {
         let to = match range.end() {
             Bound::Unbounded => self.totals,
@@ -154,12 +154,13 @@ impl<T: Item> Tree<T> {
         }
     }
 
-    /// The items of an interval, in key order. O(log n) now, amortised O(1) per item later.
+    /// Returns a cursor over the items of an interval, in key order. O(log n), then amortised O(1)
+    /// per item.
     pub fn cursor(&self, range: KeyRange<'_>) -> Cursor<T> {
         Cursor::new(&self.root, range.start(), self.totals(range).count)
     }
 
-    /// Totals of the items below `key`, or up to and with it when `inclusive`.
+    /// Returns the totals of the items below `key`, including it if `inclusive`.
     fn before(&self, key: &[u8], inclusive: bool) -> Totals {
         let mut totals = Totals::default();
         let mut node = &*self.root;

@@ -1,4 +1,4 @@
-//! Nodes of the tree, and how they are changed, split and joined.
+//! The nodes of the tree: inserting, removing, splitting and merging.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use super::entries::{FANOUT, insert_at};
 use super::leaf::Leaf;
 use super::{Item, Totals};
 
-/// A node that a removal leaves with fewer is joined with a neighbour.
-const SPARSE: usize = FANOUT / 4;
-/// One item in so many is prefetched when a leaf is about to be read: its cache line, and the processor's own
-/// prefetcher, bring those between.
-const FETCHED_STEP: usize = 8;
-/// A cache line: what fetching one byte brings.
+/// A node with fewer entries after a removal is merged with a neighbour.
+const MIN_ENTRIES: usize = FANOUT / 4;
+/// One item of this number is prefetched before a leaf is read: its cache line and the processor's
+/// own prefetcher load those between.
+const PREFETCH_STEP: usize = 8;
+/// Size of a cache line, bytes.
 const LINE_BYTES: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) enum Node<T: Item> {
 
 #[derive(Debug, Clone)]
 pub(super) struct Child<T: Item> {
-    /// Every key below is at least this; every key below the child before is less. Meaningless
+    /// Every key below is at least this; every key below the previous child is less. Undefined
     /// (never read) in a branch's first child.
     pub(super) low: Arc<[u8]>,
     pub(super) totals: Totals,
@@ -40,20 +40,20 @@ impl<T: Item> Node<T> {
         }
     }
 
-    /// Has the processor fetch a leaf's items, without waiting for them.
-    pub(super) fn fetch(&self) {
+    /// Prefetches a leaf's items without waiting for them.
+    pub(super) fn prefetch(&self) {
         if let Self::Leaf(leaf) = self {
-            let some = leaf.items().iter().step_by(FETCHED_STEP);
-            // One sum is fewer instructions than a value that somebody looks at each time.
+            let some = leaf.items().iter().step_by(PREFETCH_STEP);
+            // One sum is fewer instructions than a black box for each item.
             black_box(some.fold(0, |sum, item| sum ^ item.weight()));
         }
     }
 
-    /// The same of the items' tags, for who looks at few items or none.
-    pub(super) fn fetch_tags(&self) {
+    /// Prefetches a leaf's tags, for scans that read few items or none.
+    pub(super) fn prefetch_tags(&self) {
         if let Self::Leaf(leaf) = self {
             let in_a_line = LINE_BYTES / size_of::<T::Tag>().clamp(1, LINE_BYTES);
-            // They are four, of whatever type.
+            // At most a few cache lines for any type.
             leaf.tags().iter().step_by(in_a_line).for_each(|tag| {
                 black_box(*tag);
             });
@@ -61,14 +61,14 @@ impl<T: Item> Node<T> {
     }
 }
 
-/// The child whose interval holds `key`.
+/// Returns the index of the child whose interval contains `key`.
 pub(super) fn child_of<T: Item>(children: &[Child<T>], key: &[u8]) -> usize {
     children[1..].partition_point(|child| &*child.low <= key)
 }
 
 // === insert ===
 
-/// Inserts below `root`, growing the tree by a level when the root splits.
+/// Inserts below `root`; the tree grows by a level when the root splits.
 pub(super) fn insert<T: Item>(root: &mut Arc<Node<T>>, item: T) -> Option<T> {
     let (old, split) = insert_below(root, item);
     if let Some(right) = split {
@@ -109,9 +109,9 @@ fn insert_below<T: Item>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option
     }
 }
 
-/// Where to cut an overfull node. Keys that arrive in order are inserted at the end of a node: cut
-/// near the end then, so that the left half stays full.
-fn cut(len: usize, inserted_at: usize) -> usize {
+/// Returns where to split an overfull node. Keys in ascending order are inserted at the end of a
+/// node; a split near the end then leaves the left half full.
+fn split_point(len: usize, inserted_at: usize) -> usize {
     if inserted_at + 1 == len {
         len - FANOUT / 8
     } else {
@@ -124,25 +124,25 @@ fn split_leaf<T: Item>(leaf: &mut Leaf<T>, inserted_at: usize) -> Option<Child<T
     if len <= FANOUT {
         return None;
     }
-    let right = leaf.split_off(cut(len, inserted_at));
+    let right = leaf.split_off(split_point(len, inserted_at));
     let last = leaf
         .items()
         .last()
-        .expect("a cut leaves items on both sides");
+        .expect("a split leaves items on both sides");
     let low = separator(last.key(), right[0].key());
-    Some(child(low, Node::Leaf(Leaf::of(right))))
+    Some(child(low, Node::Leaf(Leaf::new(right))))
 }
 
 fn split_branch<T: Item>(children: &mut Vec<Child<T>>, inserted_at: usize) -> Option<Child<T>> {
     if children.len() <= FANOUT {
         return None;
     }
-    let right = children.split_off(cut(children.len(), inserted_at));
+    let right = children.split_off(split_point(children.len(), inserted_at));
     children.shrink_to(FANOUT);
     Some(child(right[0].low.clone(), Node::Branch(right)))
 }
 
-/// The shortest key above `left` and not above `right`.
+/// Returns the shortest key above `left` and not above `right`.
 pub(super) fn separator(left: &[u8], right: &[u8]) -> Arc<[u8]> {
     let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
     right[..=common].into()
@@ -156,7 +156,7 @@ fn child<T: Item>(low: Arc<[u8]>, node: Node<T>) -> Child<T> {
     }
 }
 
-/// Totals from the entries of one node.
+/// Returns the totals of the entries of one node.
 pub(super) fn totals_of<T: Item>(node: &Node<T>) -> Totals {
     let mut totals = Totals::default();
     match node {
@@ -171,7 +171,7 @@ pub(super) fn totals_of<T: Item>(node: &Node<T>) -> Totals {
 
 // === remove ===
 
-/// Removes below `root`, dropping levels that have become a single child.
+/// Removes below `root`; drops levels with a single child.
 pub(super) fn remove<T: Item>(root: &mut Arc<Node<T>>, key: &[u8]) -> Option<T> {
     let old = remove_below(root, key);
     while let Node::Branch(children) = &**root {
@@ -191,15 +191,15 @@ fn remove_below<T: Item>(node: &mut Arc<Node<T>>, key: &[u8]) -> Option<T> {
             let child = &mut children[at];
             let old = remove_below(&mut child.node, key)?;
             child.totals -= Totals::of(&old);
-            if child.node.len() < SPARSE && children.len() > 1 {
-                join(children, at.saturating_sub(1));
+            if child.node.len() < MIN_ENTRIES && children.len() > 1 {
+                merge_children(children, at.saturating_sub(1));
             }
             Some(old)
         }
     }
 }
 
-/// Joins the children at `at` and `at + 1`, into two even ones when they do not fit into one.
+/// Merges the children at `at` and `at + 1`, into two even ones when they do not fit into one.
 fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
     let right = children.remove(at + 1);
     let left = &mut children[at];
@@ -213,7 +213,7 @@ fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
             split_leaf(leaf, 0)
         }
         (Node::Branch(items), Node::Branch(mut more)) => {
-            // The first child's own bound may be stale; what it is bounded by was its parent's.
+            // The first child's own bound is undefined; its parent has it.
             more[0].low = right.low;
             items.extend(more);
             split_branch(items, 0)

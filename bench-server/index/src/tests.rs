@@ -10,7 +10,7 @@ use super::*;
 struct Pair(Vec<u8>, u64);
 
 impl Item for Pair {
-    /// The weight, so that what replaces an item has another tag.
+    /// The weight, so that a replaced item gets another tag.
     type Tag = u64;
 
     fn key(&self) -> &[u8] {
@@ -155,7 +155,7 @@ fn by_tags(mut cursor: Cursor<Pair>) -> Vec<Pair> {
             return passed;
         }
         passed.extend_from_slice(&items[..some]);
-        cursor.pass(some);
+        cursor.advance(some);
     }
 }
 

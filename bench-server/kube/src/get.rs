@@ -20,7 +20,7 @@ impl ResourceHandler {
         options: &ListOptions,
     ) -> Result<Object, Status> {
         let key = self.resource.key(namespace, name);
-        let revision = options.revision().map_err(Status::of_a_revision)?;
+        let revision = options.revision().map_err(Status::into_revision_error)?;
         let revision = revision.map(|revision| revision as i64);
         let cache = self.cache.as_ref().filter(|cache| cache.is_ready());
         let object = match (revision, cache) {

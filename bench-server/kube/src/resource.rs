@@ -16,7 +16,7 @@ pub mod representation;
 pub(crate) mod strategy;
 pub(crate) mod table;
 
-use kube_api::custom::custom_to_json;
+use kube_api::custom_resource::custom_resource_to_json;
 use kube_api::schema::{self, Message};
 use kube_api::{ToJsonError, to_json};
 
@@ -254,10 +254,12 @@ impl Resource {
     ) -> Result<(), ToJsonError> {
         match self.message {
             Some(message) => to_json(message, encoded, head, out),
-            None => custom_to_json(encoded, out).map_err(|source| ToJsonError::Malformed {
-                message: self.kind,
-                source,
-            }),
+            None => {
+                custom_resource_to_json(encoded, out).map_err(|source| ToJsonError::Malformed {
+                    message: self.kind,
+                    source,
+                })
+            }
         }
     }
 }

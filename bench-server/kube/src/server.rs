@@ -10,8 +10,8 @@ use etcd_api::kubernetes::KubernetesEtcd;
 use listen::flags::{CommonFlags, parse_duration};
 use listen::tasks::{TaskEnded, Tasks};
 use listen::{
-    Bound, ClientCertificates, Door, LimitCollector, Limits, ListenError, MAX_STREAMS, ServerTls,
-    TlsFiles, TlsFlags, Workers, response_bytes,
+    BoundListener, ClientCertificates, ConnectionClass, LimitCollector, Limits, ListenError,
+    MAX_STREAMS, ServerTls, TlsFiles, TlsFlags, Workers, response_bytes,
 };
 use memory::admission::Admission;
 use memory::metrics;
@@ -198,7 +198,7 @@ impl KubeTier {
         let tls = Arc::new(ServerTls::new(flags.tls_files()));
         let mut bound = Vec::new();
         for url in &flags.listen_kube_urls {
-            bound.push(Bound::bind(url, &tls).await?);
+            bound.push(BoundListener::bind(url, &tls).await?);
         }
         let mut registry = metrics::registry();
         registry.register_collector(Box::new(LimitCollector));
@@ -242,7 +242,8 @@ impl KubeTier {
         let workers = Arc::new(workers);
         for listener in bound {
             let name = format!("the listener on {}", listener.url);
-            let accepting = listener.accept(workers.clone(), service.clone(), Door::Clients);
+            let accepting =
+                listener.accept(workers.clone(), service.clone(), ConnectionClass::Clients);
             tasks.spawn(name, accepting);
         }
         Ok(Self {

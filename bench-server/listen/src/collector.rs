@@ -1,4 +1,4 @@
-//! What connections and streams take and what their limits have refused, for `/metrics`.
+//! Metrics of connections and streams, and of rejections by their limits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::connections;
 use super::counts::COUNTS;
 
-/// Shows the process's counts.
+/// Collects the process's counts.
 #[derive(Debug)]
 pub struct LimitCollector;
 
@@ -33,7 +33,7 @@ impl Collector for LimitCollector {
             e,
             "bench_server_in_flight_bytes",
             "Bytes of responses that were handed to connections and that clients have not taken",
-            in_flight::all_bytes() as i64,
+            in_flight::process_bytes() as i64,
         )?;
         let counters: [(&str, &str, &AtomicU64); 4] = [
             (
@@ -44,7 +44,7 @@ impl Collector for LimitCollector {
             (
                 "bench_server_newcomers_closed",
                 "Connections that had said nothing yet and were closed for newer ones",
-                &COUNTS.newcomers_closed,
+                &COUNTS.pending_evicted,
             ),
             (
                 "bench_server_requests_refused",

@@ -1,11 +1,12 @@
-//! How many connections there may be, and how many of them may keep silent.
+//! Limits the number of connections, and of those that have not sent their first bytes.
 //!
-//! A connection costs a file descriptor. As many are left to clients as the process may have, but for [`RESERVED`] of its own:
-//! etcd's rule. Whoever comes then is closed at once: a peer learns more from that than from a queue, and `accept` never
-//! runs out of descriptors.
+//! A connection costs a file descriptor. Clients may have all descriptors of the process except
+//! [`RESERVED_DESCRIPTORS`], as in etcd. Further connections are closed at once: this tells a peer
+//! more than a queue does, and `accept` never runs out of descriptors.
 //!
-//! A newcomer has not said its first word yet, or is shaking hands. At most [`NEWCOMERS`] are waited for; one more lets the
-//! oldest of them go, so that those who say nothing never keep out those who do.
+//! A pending connection has not sent its first bytes or is in its TLS handshake. At most
+//! [`MAX_PENDING`] may be pending; one more evicts the oldest, so that silent peers never keep out
+//! others.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,37 +20,37 @@ use tokio::sync::oneshot;
 
 use super::counts::COUNTS;
 
-/// Descriptors that are left to the process itself.
-const RESERVED: usize = 150;
+/// File descriptors that are reserved for the process itself.
+const RESERVED_DESCRIPTORS: usize = 150;
 
-/// Connections to `--listen-metrics-urls`, which live on what is reserved.
+/// Connections to `--listen-metrics-urls`, which use reserved descriptors.
 const METRICS_CONNECTIONS: usize = 64;
 
-/// Newcomers that are waited for.
-const NEWCOMERS: usize = 1024;
+/// Most pending connections.
+const MAX_PENDING: usize = 1024;
 
-/// Connections that clients may have, over all listeners of the process.
+/// Most connections of clients, over all listeners of the process.
 static LIMIT: LazyLock<usize> = LazyLock::new(|| {
     usize::try_from(descriptors().unwrap_or(u64::MAX)).map_or(usize::MAX, |most| {
-        // Fewer than a handful would serve nobody.
-        most.saturating_sub(RESERVED).max(8)
+        // At least a few, so that the server stays usable.
+        most.saturating_sub(RESERVED_DESCRIPTORS).max(8)
     })
 });
 
 static METRICS_OPEN: AtomicUsize = AtomicUsize::new(0);
 
-static NEWCOMERS_WAITING: Mutex<Queue> = Mutex::new(Queue {
+static PENDING: Mutex<Queue> = Mutex::new(Queue {
     next: 0,
     waiting: VecDeque::new(),
 });
 
-/// Newcomers in the order in which they came.
+/// Pending connections in the order of their arrival.
 struct Queue {
     next: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueueEntry>,
 }
 
-/// Connections that clients may have.
+/// Returns the most connections that clients may have.
 pub(super) fn limit() -> usize {
     *LIMIT
 }
@@ -58,7 +59,7 @@ fn descriptors() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Lets the process have as many file descriptors as it may ask for, as Go's runtime does for etcd.
+/// Raises the limit of file descriptors to its maximum, as Go's runtime does for etcd.
 pub fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -70,20 +71,20 @@ pub fn raise_descriptor_limit() {
             },
         )
     {
-        tracing::debug!("the limit of file descriptors stays at {current:?}: {error}");
+        tracing::debug!("cannot raise the limit of file descriptors from {current:?}: {error}");
     }
 }
 
-/// Whom a listener lets in.
+/// The class of a listener's connections, each with a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
-    /// Clients, as many as there are descriptors.
+pub enum ConnectionClass {
+    /// Clients, limited by file descriptors.
     Clients,
-    /// Who reads health and metrics, beside the limit of clients.
+    /// Readers of health and metrics, outside the limit of clients.
     Metrics,
 }
 
-impl Door {
+impl ConnectionClass {
     fn open(self) -> &'static AtomicUsize {
         match self {
             Self::Clients => &COUNTS.open,
@@ -91,19 +92,19 @@ impl Door {
         }
     }
 
-    fn most(self) -> usize {
+    fn limit(self) -> usize {
         match self {
             Self::Clients => limit(),
             Self::Metrics => METRICS_CONNECTIONS,
         }
     }
 
-    /// Lets one more connection in, or counts that it was refused.
-    pub(super) fn enter(self) -> Option<Seat> {
+    /// Returns a permit for one more connection, or counts a refused one.
+    pub(super) fn try_acquire(self) -> Option<ConnectionPermit> {
         let open = self.open();
-        // One acceptor for each listener: they may be at it together.
-        if open.fetch_add(1, Ordering::AcqRel) < self.most() {
-            return Some(Seat(self));
+        // Listeners accept concurrently.
+        if open.fetch_add(1, Ordering::AcqRel) < self.limit() {
+            return Some(ConnectionPermit(self));
         }
         open.fetch_sub(1, Ordering::AcqRel);
         COUNTS.refused.fetch_add(1, Ordering::Relaxed);
@@ -111,66 +112,66 @@ impl Door {
     }
 }
 
-/// A connection that counts until this is dropped.
+/// Counts one connection until dropped.
 #[derive(Debug)]
-pub(super) struct Seat(Door);
+pub(super) struct ConnectionPermit(ConnectionClass);
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.open().fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueueEntry {
     number: u64,
-    /// Dropped to let the newcomer go.
+    /// Dropped to evict the connection.
     _stay: oneshot::Sender<()>,
 }
 
-/// A connection that has said nothing yet; it is one no longer when this is dropped.
+/// A pending connection; it is no longer pending when this is dropped.
 #[derive(Debug)]
-pub(super) struct Newcomer {
+pub(super) struct PendingConnection {
     number: u64,
-    dismissed: oneshot::Receiver<()>,
+    evicted: oneshot::Receiver<()>,
 }
 
-impl Newcomer {
-    /// Waits for one more; the oldest is let go where they are too many.
+impl PendingConnection {
+    /// Adds a pending connection; evicts the oldest if there are too many.
     pub(super) fn new() -> Self {
-        let (stay, dismissed) = oneshot::channel();
-        let mut queue = NEWCOMERS_WAITING.lock();
+        let (stay, evicted) = oneshot::channel();
+        let mut queue = PENDING.lock();
         let number = queue.next;
         queue.next += 1;
-        let oldest = match queue.waiting.len() >= NEWCOMERS {
+        let oldest = match queue.waiting.len() >= MAX_PENDING {
             true => queue.waiting.pop_front(),
             false => None,
         };
-        queue.waiting.push_back(Waiting {
+        queue.waiting.push_back(QueueEntry {
             number,
             _stay: stay,
         });
         drop(queue);
         if oldest.is_some() {
-            COUNTS.newcomers_closed.fetch_add(1, Ordering::Relaxed);
+            COUNTS.pending_evicted.fetch_add(1, Ordering::Relaxed);
         }
-        Self { number, dismissed }
+        Self { number, evicted }
     }
 
-    /// Ready when it is to be closed for a newer one.
-    pub(super) fn poll_dismissed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.dismissed).poll(context).map(|_| ())
+    /// Ready when it is evicted by a newer one.
+    pub(super) fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.evicted).poll(context).map(|_| ())
     }
 
-    /// Waits until it is to be closed for a newer one.
-    pub(super) async fn dismissed(&mut self) {
-        std::future::poll_fn(|context| self.poll_dismissed(context)).await;
+    /// Waits until it is evicted by a newer one.
+    pub(super) async fn evicted(&mut self) {
+        std::future::poll_fn(|context| self.poll_evicted(context)).await;
     }
 }
 
-impl Drop for Newcomer {
+impl Drop for PendingConnection {
     fn drop(&mut self) {
-        let mut queue = NEWCOMERS_WAITING.lock();
+        let mut queue = PENDING.lock();
         let place = queue
             .waiting
             .binary_search_by_key(&self.number, |one| one.number);
@@ -186,20 +187,20 @@ mod tests {
 
     use super::*;
 
-    /// The only test of this process that takes newcomers: their number is the process's.
+    /// The only test with pending connections, whose number is global in the process.
     #[test]
-    fn the_oldest_newcomer_makes_room() {
-        let mut all: Vec<_> = (0..NEWCOMERS).map(|_| Newcomer::new()).collect();
+    fn the_oldest_pending_connection_is_evicted() {
+        let mut all: Vec<_> = (0..MAX_PENDING).map(|_| PendingConnection::new()).collect();
         // Other tests may have newcomers of their own; theirs are older.
-        let one_more = Newcomer::new();
-        assert!(all[NEWCOMERS - 1].dismissed().now_or_never().is_none());
+        let one_more = PendingConnection::new();
+        assert!(all[MAX_PENDING - 1].evicted().now_or_never().is_none());
         drop(all.pop());
         drop(one_more);
         let mut newer = Vec::new();
-        while all[0].dismissed().now_or_never().is_none() {
-            newer.push(Newcomer::new());
-            assert!(newer.len() < 2 * NEWCOMERS, "the oldest goes first");
+        while all[0].evicted().now_or_never().is_none() {
+            newer.push(PendingConnection::new());
+            assert!(newer.len() < 2 * MAX_PENDING, "the oldest goes first");
         }
-        assert!(all[NEWCOMERS - 2].dismissed().now_or_never().is_none());
+        assert!(all[MAX_PENDING - 2].evicted().now_or_never().is_none());
     }
 }

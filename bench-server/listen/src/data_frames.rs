@@ -1,35 +1,35 @@
-//! Where in its HTTP/2 frames a connection's output is.
+//! Tracks the position of a connection's output within its HTTP/2 frames.
 
-/// Bytes of a frame's header: length (3), type, flags, stream (4). RFC 9113, section 4.1.
+/// Length of a frame header, bytes: length (3), type, flags, stream (4). RFC 9113, section 4.1.
 const HEADER_BYTES: usize = 9;
 
 /// The type of DATA frames. RFC 9113, section 6.1.
 const DATA: u8 = 0;
 
-/// What is known of a connection's output.
+/// The protocol and position of a connection's output.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum Output {
-    /// Nothing was written.
+    /// Nothing was written yet.
     #[default]
     Unknown,
-    /// HTTP/2: where it is between two frames or within one.
+    /// HTTP/2, with the position between two frames or within one.
     Http2(Position),
-    /// HTTP/1.1, whose responses begin with a letter; HTTP/2's first frame, SETTINGS, begins with a zero.
+    /// HTTP/1.1. Its responses begin with a letter, HTTP/2's first frame, SETTINGS, with a zero.
     Http1,
 }
 
-/// A place in a sequence of HTTP/2 frames.
+/// A position in a sequence of HTTP/2 frames.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Position {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that were seen.
+    /// Bytes of the header that were read.
     seen: usize,
-    /// Bytes of the frame that are still to come, once the header was seen.
+    /// Bytes left of the frame, once the header was read.
     left: usize,
 }
 
 impl Output {
-    /// Goes on behind `bytes`. O(frames that begin in them).
+    /// Advances by `bytes`. O(frames that begin in them).
     pub(super) fn advance(&mut self, bytes: &[u8]) {
         if let Self::Unknown = self
             && let Some(first) = bytes.first()
@@ -44,7 +44,7 @@ impl Output {
         }
     }
 
-    /// Bytes that are still to come of the DATA frame that was begun; 0 at the end of a frame and within any other.
+    /// Returns the bytes left of the current DATA frame; 0 at the end of a frame and within others.
     pub(super) fn left_of_data(&self) -> usize {
         match self {
             Self::Http2(position) if position.header[3] == DATA => position.left,
@@ -52,7 +52,7 @@ impl Output {
         }
     }
 
-    /// Goes on behind `count` bytes of the DATA frame that was begun, at most [`Self::left_of_data`].
+    /// Advances by `count` bytes of the current DATA frame, at most [`Self::left_of_data`].
     pub(super) fn skip_data(&mut self, count: usize) {
         if let Self::Http2(position) = self {
             position.left = position.left.saturating_sub(count);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_data_does_not_depend_on_how_the_bytes_are_cut() {
+    fn the_rest_of_a_data_frame_does_not_depend_on_chunking() {
         let bytes = frames();
         for step in [1, 2, 7, 9, 100, 1000] {
             let mut output = Output::default();

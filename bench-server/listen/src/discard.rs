@@ -1,23 +1,24 @@
-//! The rest of a request that nothing here reads.
+//! Reads the rest of a request that a handler does not use.
 //!
-//! A response that is sent before the request has ended makes hyper reset the HTTP/2 stream, and whatever of
-//! the request comes later is ignored: a body that is longer than its `content-length`, say, would be an error or
-//! not depending on which side is faster.
+//! If a response is sent before the request has ended, hyper resets the HTTP/2 stream and ignores
+//! the rest of the request: a body longer than its `content-length`, for example, would be an error
+//! or not depending on timing.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use http_body::Body;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, TimeLimited};
 use tokio::time::timeout;
 
-/// Bytes that are read at most. What is longer is cut off by the response.
-const MOST_BYTES: usize = 64 * 1024;
+/// Most bytes that are read; the response cuts off longer requests.
+const MAX_BYTES: usize = 64 * 1024;
 
-/// How long the rest may take.
-const WITHIN: Duration = Duration::from_secs(5);
+/// Time allowed for the rest.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads a request's body to its end, within limits, and drops it. Costs nothing where there is none.
+/// Reads a request's body to its end, within limits, and discards it. Costs nothing for an empty
+/// one.
 pub async fn discard<B>(body: B)
 where
     B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
@@ -25,10 +26,10 @@ where
     if body.is_end_stream() {
         return;
     }
-    let mut rest = pin!(Limited::new(body, MOST_BYTES));
-    // A request that breaks off, or goes on for too long, is answered as it is.
+    let mut rest = pin!(TimeLimited::new(body, MAX_BYTES));
+    // The response is the same for a request that breaks off or is too long.
     let read = async { while let Some(Ok(_)) = rest.frame().await {} };
-    timeout(WITHIN, read).await.ok();
+    timeout(TIMEOUT, read).await.ok();
 }
 
 #[cfg(test)]
@@ -46,7 +47,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_is_read_to_its_end_or_to_the_limit() {
-        for (pieces, most) in [(3, 3), (1_000, MOST_BYTES / 1_024 + 1)] {
+        for (pieces, most) in [(3, 3), (1_000, MAX_BYTES / 1_024 + 1)] {
             let read = Cell::new(0);
             let frames = stream::iter(0..pieces).map(|_| {
                 read.set(read.get() + 1);
@@ -64,6 +65,6 @@ mod tests {
             Result<Frame<Bytes>, Infallible>,
         >()))
         .await;
-        assert_eq!(begun.elapsed(), WITHIN);
+        assert_eq!(begun.elapsed(), TIMEOUT);
     }
 }

@@ -1,20 +1,30 @@
 //! Accepting connections, for both tiers: listen URLs, TLS, and worker threads.
 //!
-//! Each worker is a current-thread runtime of its own and connections are handed out in turn:
-//! work stealing between threads costs several microseconds a request, and a connection never
-//! needs to move. HTTP/1.1 and HTTP/2 (prior knowledge or ALPN) are told apart by their first
-//! bytes, on one port.
+//! Each worker is a current-thread runtime, and connections are assigned round-robin: work stealing
+//! between threads costs several microseconds per request, and a connection never needs to move.
+//! HTTP/1.1 and HTTP/2 (prior knowledge or ALPN) share a port and are distinguished by their first
+//! bytes.
+//!
+//! - [`workers`]: worker threads; [`connections`]: the limit of connections; [`limits`]: those of
+//!   streams
+//! - [`tls`], [`tls_reload`], [`handshake_log`]: TLS, with files that may change
+//! - [`write_coalescing`], [`extra_slices`], [`data_frames`]: few system calls for many or large
+//!   writes
+//! - [`protocol_timeout`], [`stalled`], [`time_limit`], [`discard`]: silent, slow and failing
+//!   clients
+//! - [`tasks`]: background tasks of a tier; [`flags`] and [`url`]; [`counts`] and [`collector`]:
+//!   metrics
 
 mod collector;
 mod connections;
 mod counts;
 mod data_frames;
 mod discard;
+mod extra_slices;
 pub mod flags;
 mod handshake_log;
 mod limits;
 mod protocol_timeout;
-mod rope;
 mod stalled;
 pub mod tasks;
 mod time_limit;
@@ -32,11 +42,11 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 
 pub use collector::LimitCollector;
-pub use connections::{Door, raise_descriptor_limit};
+pub use connections::{ConnectionClass, raise_descriptor_limit};
 pub use discard::discard;
+pub use extra_slices::{ExtraSlices, Slices};
 pub use limits::response_bytes;
 pub use limits::{Limits, MAX_STREAMS};
-pub use rope::{NotShown, Slices};
 pub use time_limit::TimeLimit;
 pub use tls::{ClientCertificates, TlsError, TlsFiles, TlsFlags};
 pub use tls_reload::ServerTls;
@@ -45,7 +55,7 @@ pub use workers::Workers;
 #[cfg(any(test, feature = "test-support"))]
 pub use workers::serve_one;
 
-/// What a tier serves: a request in, a response with a body of our own out.
+/// Serves the requests of a tier.
 pub trait Handler: Clone + Send + 'static {
     /// The body's data.
     type Data: Buf + Send + 'static;
@@ -54,19 +64,21 @@ pub trait Handler: Clone + Send + 'static {
         + Send
         + 'static;
 
-    /// Whether HTTP/2 answers carry `date`.
+    /// Whether HTTP/2 responses have `date`.
     const DATE_HEADER: bool = true;
 
-    /// Bytes of a request's HTTP/2 header fields, by RFC 9113's count. Go's servers take a mebibyte; grpc-go's more.
+    /// Limit of a request's HTTP/2 header fields by RFC 9113's count, bytes. Go's servers accept a
+    /// mebibyte, grpc-go more.
     const HEADER_LIST_BYTES: u32 = 1024 * 1024;
 
-    /// Whether answers may have a time limit, which costs every turn of a connection a look at it.
+    /// Whether responses may have a time limit, which is checked at every poll of a connection.
     const TIME_LIMITS: bool = false;
 
-    /// The response to a request for which there is no room; `None` where it is served all the same: health and metrics.
+    /// Returns the response to a request over the limit; `None` for one that is served
+    /// nevertheless, such as health and metrics.
     fn refuse(&self, request: &Request<Incoming>) -> Option<Response<Self::Body>>;
 
-    /// Answers one request with a clone of the handler; dropped when the client goes away.
+    /// Serves one request with a clone of the handler; dropped when the client disconnects.
     fn handle(
         self,
         request: Request<Incoming>,
@@ -76,16 +88,16 @@ pub trait Handler: Clone + Send + 'static {
 /// Why a listener could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The URL is not one that can be listened on.
+    /// The URL is not valid for listening.
     #[error(transparent)]
     Url(#[from] UrlError),
     /// Certificates are missing or unreadable.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The address is taken or not ours.
+    /// The address is in use or not local.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         address: String,
         /// The system's reason.
         source: std::io::Error,
@@ -94,18 +106,18 @@ pub enum ListenError {
 
 /// A bound socket that does not accept yet.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundListener {
     listener: TcpListener,
     tls: Option<Arc<ServerTls>>,
-    /// URL with the real port, as clients reach it.
+    /// URL with the actual port.
     pub url: String,
 }
 
-impl Bound {
+impl BoundListener {
     /// Binds `url`; `https://` needs certificates in `tls`.
     ///
     /// # Errors
-    /// [`ListenError`], with the address and the reason.
+    /// [`ListenError`] with the address and the reason.
     pub async fn bind(url: &str, tls: &Arc<ServerTls>) -> Result<Self, ListenError> {
         let url: ListenUrl = url.parse()?;
         let tls = match url.tls {
@@ -118,7 +130,7 @@ impl Bound {
         Self::at(&url, tls).await
     }
 
-    /// Binds any port of this machine's own address, without TLS.
+    /// Binds any loopback port, without TLS.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -142,23 +154,29 @@ impl Bound {
         })
     }
 
-    /// Accepts for ever whom `door` lets in, handing connections to `workers` in turn, each with a clone of `handler`.
-    /// Dropping the future stops accepting; connections go on until the workers are dropped.
-    pub async fn accept<H: Handler>(self, workers: Arc<Workers<H>>, handler: H, door: Door) {
+    /// Accepts connections of this class without end and assigns them to `workers`, each with a
+    /// clone of `handler`. Dropping the future stops accepting; connections continue until the
+    /// workers are dropped.
+    pub async fn accept<H: Handler>(
+        self,
+        workers: Arc<Workers<H>>,
+        handler: H,
+        class: ConnectionClass,
+    ) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
                     // Dropping the connection closes it.
-                    let Some(seat) = door.enter() else {
+                    let Some(permit) = class.try_acquire() else {
                         continue;
                     };
-                    // Here and not in a worker: reading the files would hold up its other connections.
+                    // Here and not in a worker, where reading files would delay other connections.
                     let acceptor = self.tls.as_ref().and_then(|tls| tls.acceptor());
                     let tls = acceptor.map(|acceptor| (acceptor, peer));
-                    workers.hand_over(stream, tls, seat, handler.clone());
+                    workers.dispatch(stream, tls, permit, handler.clone());
                 }
                 Err(e) => {
-                    // Out of file descriptors, most likely: give others time to close some.
+                    // Most likely out of file descriptors: wait for some to be closed.
                     tracing::warn!("accept on {} failed: {e}", self.url);
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 }

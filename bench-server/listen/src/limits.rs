@@ -1,4 +1,4 @@
-//! What one connection may cost, and the tasks that hold its streams to that.
+//! Limits of a connection, and the executor that applies them to its streams.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,36 +8,38 @@ use memory::admission::quarter_of_memory;
 use memory::in_flight::{self, ConnectionBytes, SMALL_FRAME_BYTES};
 
 use super::flags::CommonFlags;
-use super::stalled::Unstalled;
-use super::time_limit::Limited;
+use super::stalled::StallGuard;
+use super::time_limit::TimeLimited;
 
-/// Streams that a connection may have open by default: what aggregated API servers recommend to each other, and twenty times
-/// what a client of ours opens. A stream that stalls holds a small frame, so that a connection of them holds 8 MiB.
+/// Default limit of open streams per connection, as recommended for aggregated API servers, and
+/// twenty times what our clients open. A stalled stream holds a small frame, so a connection of
+/// them holds 8 MiB.
 pub const MAX_STREAMS: u32 = 1_000;
 
-/// Streams that clients have reset before they were accepted, and that wait to be. A client that cancels what it has seen
-/// the beginning of is never counted; it takes a burst of requests and resets in one read.
+/// Most streams that a client may reset before they are accepted. Cancelling a response that has
+/// begun does not count; only a burst of requests and resets in one read does.
 pub(super) const PENDING_ACCEPT_RESETS: usize = 100;
 
-/// Streams that the server resets for errors of the client's before it closes the connection: h2's default, spelled out
-/// since versions of hyper lost it.
+/// Streams that the server resets for a client's errors before it closes the connection: h2's
+/// default, set explicitly because some versions of hyper dropped it.
 pub(super) const LOCAL_ERROR_RESETS: usize = 1_024;
 
-/// Limits of the connections of one tier.
+/// The limits of one tier's connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Streams that a connection may have open.
+    /// Most open streams of a connection.
     pub max_streams: u32,
-    /// How long a client may take nothing of what waits for it; zero is for ever.
+    /// Time that a client may take nothing of what waits for it; zero is no limit.
     pub stalled_reader: Duration,
-    /// How long a peer may acknowledge nothing, or keep its TCP window shut; zero is as long as the kernel likes.
+    /// Time that a peer may acknowledge nothing, or keep its TCP window closed; zero leaves it to
+    /// the kernel.
     pub tcp_user_timeout: Duration,
-    /// Streams that all connections may have under way, a small frame each.
+    /// Most open streams of all connections, a small frame each.
     pub all_streams: usize,
 }
 
 impl Limits {
-    /// Those of a server for one client that is trusted: a stalled reader is waited for, and memory has no limit.
+    /// Returns limits for a trusted client: no timeout of stalled readers, no limit of memory.
     pub const fn trusting() -> Self {
         Self {
             max_streams: MAX_STREAMS,
@@ -47,10 +49,10 @@ impl Limits {
         }
     }
 
-    /// The limits that the flags ask for.
+    /// Returns the limits that the flags set. Also sets the process's limit of bytes in flight.
     pub fn new(max_streams: u32, common: &CommonFlags) -> Self {
         let bytes = usize::try_from(response_bytes(common)).unwrap_or(usize::MAX);
-        in_flight::limit_all(bytes / 4);
+        in_flight::set_process_limit(bytes / 4);
         Self {
             max_streams,
             stalled_reader: common.stalled_reader_timeout,
@@ -60,7 +62,7 @@ impl Limits {
     }
 }
 
-/// Bytes that responses may hold.
+/// Returns the limit of responses' memory, bytes.
 pub fn response_bytes(common: &CommonFlags) -> u64 {
     match common.response_memory_bytes {
         0 => quarter_of_memory(),
@@ -68,16 +70,16 @@ pub fn response_bytes(common: &CommonFlags) -> u64 {
     }
 }
 
-/// Spawns the streams of one HTTP/2 connection.
+/// Spawns the tasks of one HTTP/2 connection's streams.
 #[derive(Debug, Clone)]
-pub(super) struct Streams {
-    /// Whether responses may have time limits of their own.
+pub(super) struct StreamExecutor {
+    /// Whether responses may have their own time limits.
     pub(super) limited: bool,
     pub(super) stalled_reader: Duration,
     pub(super) bytes: Arc<ConnectionBytes>,
 }
 
-impl<F> hyper::rt::Executor<F> for Streams
+impl<F> hyper::rt::Executor<F> for StreamExecutor
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -85,11 +87,11 @@ where
         let bytes = self.bytes.clone();
         match self.limited {
             true => {
-                let stream = Unstalled::stream(self.stalled_reader, Limited::new(stream));
+                let stream = StallGuard::stream(self.stalled_reader, TimeLimited::new(stream));
                 drop(tokio::spawn(in_flight::scope(bytes, stream)));
             }
             false => {
-                let stream = Unstalled::stream(self.stalled_reader, stream);
+                let stream = StallGuard::stream(self.stalled_reader, stream);
                 drop(tokio::spawn(in_flight::scope(bytes, stream)));
             }
         }

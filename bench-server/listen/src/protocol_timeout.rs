@@ -1,7 +1,7 @@
-//! A client that connects and says nothing is let go.
+//! Closes connections whose client sends nothing.
 //!
-//! hyper has a time limit for the head of an HTTP/1.1 request. Before that it waits for as many bytes as tell
-//! the protocol's version, without any limit, and holds the connection and its buffers for as long.
+//! hyper has a timeout for the headers of an HTTP/1.1 request. Before that it waits without a limit
+//! for the bytes that determine the protocol version, and holds the connection and its buffers.
 
 use std::io;
 use std::pin::Pin;
@@ -11,41 +11,42 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::connections::Newcomer;
+use super::connections::PendingConnection;
 
-/// Bytes that tell the version: those of HTTP/2's preface. No request that is answered is shorter by much.
-const TELLING_BYTES: usize = 24;
+/// Bytes that determine the version: the length of HTTP/2's preface. No valid request is much
+/// shorter.
+const PREFACE_BYTES: usize = 24;
 
-/// A connection whose first bytes must come in time; afterwards it is what it wraps.
+/// A connection whose first bytes must arrive in time; afterwards it only forwards.
 #[derive(Debug)]
-pub(super) struct FirstBytes<S> {
+pub(super) struct ProtocolTimeout<S> {
     stream: S,
-    waiting: Option<Waiting>,
+    waiting: Option<QueueEntry>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueueEntry {
     until: Pin<Box<Sleep>>,
     missing: usize,
-    newcomer: Newcomer,
+    pending: PendingConnection,
 }
 
-impl<S> FirstBytes<S> {
-    /// Gives the peer of `stream` so much time, unless too many others come meanwhile.
-    pub(super) fn within(limit: Duration, newcomer: Newcomer, stream: S) -> Self {
+impl<S> ProtocolTimeout<S> {
+    /// Wraps `stream`, whose peer has the time `limit`, unless `pending` is evicted earlier.
+    pub(super) fn within(limit: Duration, pending: PendingConnection, stream: S) -> Self {
         let until = Box::pin(sleep(limit));
         Self {
             stream,
-            waiting: Some(Waiting {
+            waiting: Some(QueueEntry {
                 until,
-                missing: TELLING_BYTES,
-                newcomer,
+                missing: PREFACE_BYTES,
+                pending,
             }),
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for FirstBytes<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ProtocolTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -58,7 +59,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FirstBytes<S> {
             return read;
         };
         if read.is_pending() {
-            if waiting.newcomer.poll_dismissed(context).is_ready() {
+            if waiting.pending.poll_evicted(context).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }
             let late = waiting.until.as_mut().poll(context);
@@ -72,7 +73,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FirstBytes<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for FirstBytes<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ProtocolTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,9 +1,10 @@
-//! Streams whose client takes nothing are given up.
+//! Aborts streams whose client takes nothing.
 //!
-//! Time alone says nothing: a list may be read slowly, and a watch may have nothing to send for days. A stream is stalled when
-//! something waits for its client and the client takes none of it. Its task is dropped then, with all that it holds, which
-//! resets the stream; the connection goes on. A client that does not even read its connection is the kernel's
-//! to let go (`TCP_USER_TIMEOUT`).
+//! Time alone is no criterion: a list may be read slowly, and a watch may have nothing to send for
+//! days. A stream is stalled when data waits for its client and the client takes none of it. Its
+//! task is dropped then, with everything that it holds, which resets the stream; the connection
+//! continues. The kernel closes the connection of a client that does not read it at all
+//! (`TCP_USER_TIMEOUT`).
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,65 +20,67 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::counts::COUNTS;
 
 thread_local! {
-    /// Streams of this thread's connections whose handlers or responses are not over.
+    /// Open streams of this thread's connections.
     static STREAMS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Streams of this thread whose handlers or responses are not over. No atomic: a connection never leaves its thread.
+/// Returns the number of this thread's open streams. Not atomic: a connection never leaves its
+/// thread.
 pub(super) fn streams_of_thread() -> usize {
     STREAMS.get()
 }
 
-/// Counts a stream of this thread until it is dropped.
+/// Counts a stream of this thread until dropped.
 #[derive(Debug)]
-struct Counted;
+struct StreamCount;
 
-impl Counted {
+impl StreamCount {
     fn new() -> Self {
         STREAMS.set(STREAMS.get() + 1);
         Self
     }
 }
 
-impl Drop for Counted {
+impl Drop for StreamCount {
     fn drop(&mut self) {
         STREAMS.set(STREAMS.get().saturating_sub(1));
     }
 }
 
 pin_project! {
-    /// A sending task that is given up when its client has taken nothing for so long. To be polled in
-    /// [`in_flight::scope`].
+    /// A sending task that is aborted when its client has taken nothing for the time limit. Must be
+    /// polled in [`in_flight::scope`].
     #[derive(Debug)]
-    pub(super) struct Unstalled<F> {
+    pub(super) struct StallGuard<F> {
         #[pin]
         sending: F,
         limit: Duration,
-        // Set while something was waiting at the last look; most tasks never need it.
+        // Set when something waited at the last poll; most tasks never need it.
         wait: Option<Wait>,
-        counted: Option<Counted>,
+        counted: Option<StreamCount>,
     }
 }
 
 #[derive(Debug)]
 struct Wait {
     until: Pin<Box<Sleep>>,
-    /// The client's progress when it began.
+    /// The client's progress at the start of the wait.
     seen: u64,
 }
 
-impl<F> Unstalled<F> {
-    /// Gives up `sending`, a stream of HTTP/2, when nothing of it is taken for `limit`; for a zero limit never.
+impl<F> StallGuard<F> {
+    /// Aborts `sending`, an HTTP/2 stream, when its client takes nothing for `limit`; never for
+    /// zero.
     pub(super) fn stream(limit: Duration, sending: F) -> Self {
         Self {
             sending,
             limit,
             wait: None,
-            counted: Some(Counted::new()),
+            counted: Some(StreamCount::new()),
         }
     }
 
-    /// The same for a connection, which is what sends where it speaks HTTP/1.1.
+    /// Aborts `sending`, a connection, which is the sending task of HTTP/1.1.
     pub(super) fn connection(limit: Duration, sending: F) -> Self {
         Self {
             sending,
@@ -88,8 +91,8 @@ impl<F> Unstalled<F> {
     }
 }
 
-impl<F: Future> Future for Unstalled<F> {
-    /// `None` when it was given up.
+impl<F: Future> Future for StallGuard<F> {
+    /// `None` when it was aborted.
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -100,9 +103,9 @@ impl<F: Future> Future for Unstalled<F> {
         if this.limit.is_zero() {
             return Poll::Pending;
         }
-        // The timer is left as it is while frames come and go: it looks again when it has run out.
+        // The timer is not reset while frames are sent; progress is compared when it has elapsed.
         if this.wait.is_none()
-            && let Some(seen) = in_flight::waits_since()
+            && let Some(seen) = in_flight::client_progress()
         {
             let until = Box::pin(sleep_until(Instant::now() + *this.limit));
             *this.wait = Some(Wait { until, seen });
@@ -111,7 +114,7 @@ impl<F: Future> Future for Unstalled<F> {
             if wait.until.as_mut().poll(context).is_pending() {
                 break;
             }
-            match in_flight::waits_since() {
+            match in_flight::client_progress() {
                 None => *this.wait = None,
                 Some(progress) if progress == wait.seen => {
                     COUNTS.stalled.fetch_add(1, Ordering::Relaxed);

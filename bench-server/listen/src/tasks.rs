@@ -1,7 +1,7 @@
-//! What a tier runs beside its connections, for as long as it serves: accepting, caches, the store's clockwork.
+//! The background tasks of a tier: accepting, caches, leases, compaction.
 //!
-//! None of these tasks ends by itself. Without one that panicked a server would go on answering, and what it answers would
-//! grow old in silence; so a tier tells of it, and the program ends.
+//! None of these tasks ends by itself. If one panicked unnoticed, the server would continue with
+//! ever staler responses; so the tier reports it and the program ends.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub struct Tasks {
     names: HashMap<Id, String>,
 }
 
-/// A task that is gone although its tier goes on.
+/// A task that ended although its tier is running.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{task} {how}")]
 pub struct TaskEnded {
@@ -24,7 +24,7 @@ pub struct TaskEnded {
 }
 
 impl Tasks {
-    /// Starts a task; `name` says what it does, as the beginning of a sentence.
+    /// Starts a task; `name` says what it does, as the subject of a sentence.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -37,7 +37,7 @@ impl Tasks {
         self.names.insert(handle.id(), name.into());
     }
 
-    /// Waits until one of them ends; for ever while all are well. Nothing is lost where the wait is given up.
+    /// Waits until a task ends, which does not happen in normal operation. Cancel safe.
     pub async fn ended(&mut self) -> TaskEnded {
         let Some(ended) = self.running.join_next_with_id().await else {
             return std::future::pending().await;
@@ -54,17 +54,17 @@ impl Tasks {
         };
         let task = self.names.remove(&id);
         TaskEnded {
-            task: task.expect("every task was given a name"),
+            task: task.expect("every task has a name"),
             how,
         }
     }
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let literal = panic.downcast_ref::<&str>().copied();
     let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it does not say why")
+    text.unwrap_or("(no message)")
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_is_gone_is_told_by_name() {
+    async fn an_ended_task_is_reported_by_name() {
         let mut tasks = Tasks::default();
         tasks.spawn("the clockwork", std::future::pending());
         tasks.spawn("a cache", async { panic!("no object {}", 7) });

@@ -1,10 +1,11 @@
-//! Answers that are cut off when they are not taken in time.
+//! Aborts responses that are not sent in time.
 //!
-//! hyper asks a body for its next piece once there is room for it, so a body never hears of a client that has
-//! stopped reading: the limit must be kept by whoever polls the connection. Each HTTP/1.1 connection and each
-//! HTTP/2 stream is a task. The body sets a limit for the task that sends it and lifts it when it is dropped;
-//! a task that is over its limit is dropped itself, with everything that it holds. That closes the
-//! connection, or resets the stream: the client sees that the answer has no end.
+//! hyper polls a body for its next frame only when there is room for it, so a body does not notice
+//! a client that has stopped reading: the task that polls the connection must keep the limit. Each
+//! HTTP/1.1 connection and each HTTP/2 stream is a task. The body sets a limit for the task that
+//! sends it and removes it when dropped; a task over its limit is dropped with everything that it
+//! holds. That closes the connection, or resets the stream, so the client sees that the response is
+//! incomplete.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ tokio::task_local! {
     static TASK: Arc<Task>;
 }
 
-/// What a sending task and its answer share. Both run on one thread, so the lock is never contended.
+/// Shared by a sending task and its response. Both run on one thread, so the lock is never
+/// contended.
 #[derive(Debug, Default)]
 struct Task(Mutex<Limits>);
 
@@ -29,12 +31,12 @@ struct Limits {
     exceeded: bool,
 }
 
-/// The time until which an answer must have been handed to the connection; lifted when dropped.
+/// The time by which a response must have been passed to the connection; removed when dropped.
 #[derive(Debug)]
 pub struct TimeLimit(Arc<Task>);
 
 impl TimeLimit {
-    /// Sets the limit of the answer that the current task is going to send. `None` outside of a connection.
+    /// Sets the limit of the response that the current task will send. `None` outside a connection.
     pub fn set(until: Instant) -> Option<Self> {
         let task = TASK.try_with(Arc::clone).ok()?;
         *task.0.lock() = Limits {
@@ -44,7 +46,7 @@ impl TimeLimit {
         Some(Self(task))
     }
 
-    /// Whether the answer was cut off.
+    /// Returns whether the response was aborted.
     pub fn is_exceeded(&self) -> bool {
         self.0.0.lock().exceeded
     }
@@ -57,18 +59,18 @@ impl Drop for TimeLimit {
 }
 
 pin_project! {
-    /// A sending task that is given up when its answer's limit has passed.
+    /// A sending task that is aborted when its response's limit has passed.
     #[derive(Debug)]
-    pub(super) struct Limited<F> {
+    pub(super) struct TimeLimited<F> {
         #[pin]
         sending: TaskLocalFuture<Arc<Task>, F>,
         task: Arc<Task>,
-        // Made when a limit is first waited for, and used again for those after it.
+        // Created for the first limit and reused for later ones.
         timer: Option<Pin<Box<Sleep>>>,
     }
 }
 
-impl<F: Future> Limited<F> {
+impl<F: Future> TimeLimited<F> {
     pub(super) fn new(sending: F) -> Self {
         let task = Arc::new(Task::default());
         Self {
@@ -79,8 +81,8 @@ impl<F: Future> Limited<F> {
     }
 }
 
-impl<F: Future> Future for Limited<F> {
-    /// `None` when it was given up.
+impl<F: Future> Future for TimeLimited<F> {
+    /// `None` when it was aborted.
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -112,11 +114,11 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_over_its_limit_is_given_up() {
+    async fn a_task_over_its_limit_is_aborted() {
         let started = Instant::now();
         let answer = Arc::new(Mutex::new(None));
         let sent = answer.clone();
-        let ended = Limited::new(async move {
+        let ended = TimeLimited::new(async move {
             *sent.lock() = TimeLimit::set(started + LIMIT);
             std::future::pending::<()>().await;
         });
@@ -126,9 +128,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_over_has_no_limit_and_the_next_has_its_own() {
+    async fn each_response_has_its_own_limit() {
         let started = Instant::now();
-        let ended = Limited::new(async move {
+        let ended = TimeLimited::new(async move {
             let first = TimeLimit::set(started + LIMIT).expect("in a task");
             tokio::time::sleep(LIMIT / 2).await;
             drop(first);

@@ -1,4 +1,5 @@
-//! TLS of accepted connections: the files of a tier, the configuration made of them, and the handshake.
+//! TLS of accepted connections: a tier's files, the server configuration from them, and the
+//! handshake.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +12,13 @@ use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier}
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
-/// Bytes of records that a session may hold: a whole frame of ours, so that it leaves in one write.
+/// Buffer of a session, bytes: room for a whole frame of ours, so that it leaves in one write.
 const SESSION_BYTES: usize = 512 * 1024;
 
-/// Bytes that one read of a socket may bring. The session asks for 4 KiB at a time.
+/// Read buffer of a socket, bytes. The session itself reads 4 KiB at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// The PEM files of a tier's https:// listeners, and what is asked of clients.
+/// The PEM files of a tier's https:// listeners, and the policy for client certificates.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
     /// Server certificate chain.
@@ -26,31 +27,32 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
     /// CA of client certificates.
     pub client_ca: Option<PathBuf>,
-    /// What is asked of clients.
+    /// Policy for client certificates.
     pub clients: ClientCertificates,
     /// The flags that name the files, for messages.
     pub flags: TlsFlags,
 }
 
-/// What a listener asks of its clients. A certificate of another CA is always refused.
+/// A listener's policy for client certificates. A certificate of another CA is always refused,
+/// unless they are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// Nothing.
+    /// Certificates are not requested.
     Ignored,
-    /// A certificate, if the client has one.
+    /// Certificates are optional.
     Requested,
-    /// A certificate.
+    /// Certificates are required.
     Required,
 }
 
-/// Names of the flags that name the files: etcd's or kube-apiserver's.
+/// The flags that name the files: etcd's or kube-apiserver's.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsFlags {
-    /// Of the certificate.
+    /// Flag of the certificate.
     pub cert: &'static str,
-    /// Of the private key.
+    /// Flag of the private key.
     pub key: &'static str,
-    /// Of the CA.
+    /// Flag of the CA.
     pub client_ca: &'static str,
 }
 
@@ -63,18 +65,18 @@ pub enum TlsError {
         /// The flag.
         flag: &'static str,
     },
-    /// A file cannot be read or holds no PEM of the right kind.
+    /// A file cannot be read or lacks PEM of the right kind.
     #[error(transparent)]
     File(#[from] PemError),
-    /// The pieces do not fit together.
+    /// The files do not fit together.
     #[error("TLS settings are not usable: {0}")]
     Settings(String),
 }
 
-/// Shakes hands on an accepted socket.
+/// Makes the handshake on an accepted socket.
 ///
 /// # Errors
-/// Those of the socket, and the peer's and ours of the handshake.
+/// Those of the socket and of the handshake.
 pub(super) async fn accept(
     acceptor: &TlsAcceptor,
     socket: TcpStream,
@@ -84,7 +86,7 @@ pub(super) async fn accept(
     acceptor.accept_with(socket, settings).await
 }
 
-/// What the files hold.
+/// The contents of the files.
 #[derive(PartialEq, Eq)]
 pub(super) struct Contents {
     cert: Vec<u8>,
@@ -106,7 +108,7 @@ impl TlsFiles {
     /// Reads every file.
     ///
     /// # Errors
-    /// [`TlsError`], with the flag or the file.
+    /// [`TlsError`] with the flag or the file.
     pub(super) fn read(&self) -> Result<Contents, TlsError> {
         const WHAT: &str = "certificate";
         let client_ca = self.client_ca.as_deref();
@@ -117,10 +119,10 @@ impl TlsFiles {
         })
     }
 
-    /// A server configuration that offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
+    /// Returns a server configuration that offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
     ///
     /// # Errors
-    /// [`TlsError`], with the flag or the file.
+    /// [`TlsError`] with the flag or the file.
     pub(super) fn server_config(&self, contents: &Contents) -> Result<ServerConfig, TlsError> {
         let chain = pem::certificates_in(&contents.cert, self.cert()?)?;
         let key = pem::private_key_in(&contents.key, self.key()?)?;
@@ -154,7 +156,7 @@ impl TlsFiles {
             .map_err(|e| settings(&e))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         if verified {
-            // A resumed session shows the certificate of the first one: it may have expired since.
+            // A resumed session has the first one's certificate, which may have expired since.
             config.session_storage = Arc::new(NoServerSessionStorage {});
         }
         Ok(config)

@@ -1,8 +1,9 @@
-//! Certificates, keys and CAs that change while the server runs.
+//! Reloads certificates, keys and CAs that change while the server runs.
 //!
-//! The files are read for each accepted connection, as etcd does with certificate and key, and compared by content: a
-//! mounted Secret changes by a symlink, which leaves no trace in the times of its files. What has changed makes a whole
-//! new configuration. With it, sessions begin anew: one that is resumed would skip a new verifier of client certificates.
+//! The files are read for each accepted connection, as etcd does with certificate and key, and
+//! compared by content: a mounted Secret changes by a symlink, which does not change the times of
+//! its files. A change makes a new configuration, without the old one's sessions: a resumed session
+//! would skip a new verifier of client certificates.
 
 use std::sync::Arc;
 
@@ -16,19 +17,19 @@ use tokio_rustls::rustls::ServerConfig;
 
 use super::tls::{Contents, TlsError, TlsFiles};
 
-/// The TLS of a tier's https:// listeners, as its files are now.
+/// The TLS configuration of a tier's https:// listeners, from the current files.
 #[derive(Debug)]
 pub struct ServerTls {
     files: TlsFiles,
-    /// `None` until the first https:// URL asks for it.
+    /// `None` before the first https:// URL.
     loaded: Mutex<Option<Loaded>>,
     reloads: Family<Outcome, Counter>,
 }
 
 struct Loaded {
-    /// What connections are accepted with.
+    /// The current configuration.
     config: Arc<ServerConfig>,
-    /// What was read last, usable or not; the reason when it could not be read.
+    /// The contents read last, usable or not, or why they could not be read.
     seen: Result<Contents, String>,
 }
 
@@ -48,7 +49,7 @@ const SUCCESS: Outcome = Outcome { result: "success" };
 const FAILURE: Outcome = Outcome { result: "failure" };
 
 impl ServerTls {
-    /// The TLS of these files, of which none is read before [`Self::load`].
+    /// Returns the TLS configuration of these files, which [`Self::load`] reads.
     pub fn new(files: TlsFiles) -> Self {
         Self {
             files,
@@ -57,10 +58,10 @@ impl ServerTls {
         }
     }
 
-    /// Shows in `registry` how often the files have changed.
+    /// Registers the counter of reloads.
     pub fn register(&self, registry: &mut Registry) {
         for outcome in [SUCCESS, FAILURE] {
-            // A series that is 0 until something happens, and not absent.
+            // Creates the series, so that it is 0 instead of absent.
             drop(self.reloads.get_or_create(&outcome));
         }
         registry.register(
@@ -70,10 +71,10 @@ impl ServerTls {
         );
     }
 
-    /// Reads the files for the first time, unless that has been done.
+    /// Reads the files, unless they were read before.
     ///
     /// # Errors
-    /// [`TlsError`], with the flag or the file.
+    /// [`TlsError`] with the flag or the file.
     pub fn load(&self) -> Result<(), TlsError> {
         let mut loaded = self.loaded.lock();
         if loaded.is_none() {
@@ -86,8 +87,8 @@ impl ServerTls {
         Ok(())
     }
 
-    /// What the next connection is accepted with: the files as they are now or, where they cannot be used, as they were
-    /// when they last could. `None` before [`Self::load`].
+    /// Returns the acceptor of the next connection, from the current files or, if these are
+    /// unusable, the last usable ones. `None` before [`Self::load`].
     pub fn acceptor(&self) -> Option<TlsAcceptor> {
         let mut loaded = self.loaded.lock();
         let loaded = loaded.as_mut()?;
@@ -95,7 +96,7 @@ impl ServerTls {
         Some(TlsAcceptor::from(loaded.config.clone()))
     }
 
-    /// Takes over what has changed. Each change is logged and counted once.
+    /// Applies changes of the files. Each change is logged and counted once.
     fn refresh(&self, loaded: &mut Loaded) {
         let now = self.files.read().map_err(|error| error.to_string());
         if now == loaded.seen {

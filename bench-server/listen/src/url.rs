@@ -1,11 +1,11 @@
-//! Listen URLs as etcd and kube-apiserver flags write them: `http://HOST:PORT`.
+//! Listen URLs in the format of etcd's flags: `http://HOST:PORT`.
 
 use std::str::FromStr;
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenUrl {
-    /// `https`.
+    /// Whether the scheme is `https`.
     pub tls: bool,
     /// Host name or address, without brackets.
     pub host: String,
@@ -13,7 +13,7 @@ pub struct ListenUrl {
     pub port: u16,
 }
 
-/// A URL that cannot be listened on.
+/// An invalid listen URL.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{url:?} is not a listen URL ({reason}); expected http://HOST:PORT or https://HOST:PORT")]
 pub struct UrlError {
@@ -54,7 +54,7 @@ impl FromStr for ListenUrl {
 }
 
 impl ListenUrl {
-    /// `host:port`, with brackets around an IPv6 address.
+    /// Returns `host:port`, with brackets around an IPv6 address.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -63,7 +63,7 @@ impl ListenUrl {
         }
     }
 
-    /// The URL with the port that was really bound.
+    /// Returns the URL with the port that was bound.
     pub fn with_port(&self, port: u16) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         let url = Self {

@@ -1,4 +1,4 @@
-//! Worker threads: one current-thread runtime each, connections handed out in turn.
+//! Worker threads, each with a current-thread runtime; connections are assigned round-robin.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,37 +17,43 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::Handler;
-use super::connections::{Newcomer, Seat};
+use super::connections::{ConnectionPermit, PendingConnection};
 use super::counts::COUNTS;
-use super::handshake_log::FailedHandshakes;
-use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, Streams};
-use super::protocol_timeout::FirstBytes;
-use super::stalled::{Unstalled, streams_of_thread};
-use super::time_limit::Limited;
+use super::handshake_log::HandshakeLog;
+use super::limits::{LOCAL_ERROR_RESETS, Limits, PENDING_ACCEPT_RESETS, StreamExecutor};
+use super::protocol_timeout::ProtocolTimeout;
+use super::stalled::{StallGuard, streams_of_thread};
+use super::time_limit::TimeLimited;
 use super::tls;
-use super::write_coalescing::gathered;
+use super::write_coalescing::coalescing;
 
-/// Bytes that one stream may have waiting in HTTP/2's send buffer; two frames of ours, so that the
-/// next is ready while one is written.
+/// Limit of HTTP/2's send buffer per stream, bytes: two frames of ours, so that one is ready while
+/// the other is written.
 const SEND_BUFFER_BYTES: usize = 512 * 1024;
 
-/// Window that clients may fill with request bytes, per stream and per connection. Requests are at
-/// most 2 MiB by default, so a whole one fits.
+/// Receive window per stream and per connection, bytes. Requests have at most 2 MiB by default, so
+/// a whole one fits.
 const RECEIVE_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 
-/// How long an HTTP/1.1 connection may wait for its next request: an apiserver's idle timeout. hyper counts
-/// the wait and the reading of the request's head as one.
-const IDLE: Duration = Duration::from_secs(90);
+/// Time that an HTTP/1.1 connection may wait for its next request: an apiserver's idle timeout.
+/// hyper includes the time to read the request's headers.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long a client may take to shake hands, and after that to say which protocol it speaks: an apiserver's time
-/// for the head of a request.
-const FIRST_WORD: Duration = Duration::from_secs(32);
+/// Time allowed for the TLS handshake, and then for the first bytes: an apiserver's timeout for the
+/// headers of a request.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(32);
 
-/// How to shake hands, and with whom.
+/// The TLS acceptor of a connection, and its peer.
 type Tls = (TlsAcceptor, SocketAddr);
 
-/// A connection on its way to a worker, with what answers it.
-type Connection<H> = (std::net::TcpStream, Option<Tls>, Seat, Newcomer, H);
+/// A connection to be served by a worker, with its handler.
+type Connection<H> = (
+    std::net::TcpStream,
+    Option<Tls>,
+    ConnectionPermit,
+    PendingConnection,
+    H,
+);
 
 /// The threads that serve connections. Dropping it ends them and their connections.
 #[derive(Debug)]
@@ -58,22 +64,23 @@ pub struct Workers<H> {
 }
 
 impl<H: Handler> Workers<H> {
-    /// Starts `threads` of them (0: one per core); `gather` says whether small writes are gathered.
+    /// Starts `threads` workers (0: one per core); `coalesce` is whether small writes are
+    /// coalesced.
     ///
     /// # Errors
-    /// The system's, when a thread or a runtime cannot be made.
-    pub fn start(threads: usize, gather: bool, limits: Limits) -> std::io::Result<Self> {
+    /// The system's, when a thread or a runtime cannot be created.
+    pub fn start(threads: usize, coalesce: bool, limits: Limits) -> std::io::Result<Self> {
         let threads = match threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
         let mut queues = Vec::with_capacity(threads);
-        let serving = Serving {
-            gather,
+        let config = WorkerConfig {
+            coalesce,
             limits,
             streams_of_thread: limits.all_streams.div_ceil(threads),
         };
-        let failed = Arc::new(FailedHandshakes::default());
+        let failed = Arc::new(HandshakeLog::default());
         for index in 0..threads {
             let (queue, connections) = mpsc::unbounded_channel();
             let failed = failed.clone();
@@ -82,7 +89,7 @@ impl<H: Handler> Workers<H> {
                 .build()?;
             std::thread::Builder::new()
                 .name(format!("conn-{index}"))
-                .spawn(move || runtime.block_on(serve_queue(connections, serving, failed)))?;
+                .spawn(move || runtime.block_on(serve_queue(connections, config, failed)))?;
             queues.push(queue);
         }
         Ok(Self {
@@ -92,43 +99,44 @@ impl<H: Handler> Workers<H> {
         })
     }
 
-    /// Gives a connection to the next worker, to be answered by `handler`; `tls` is how to shake hands first, and with whom.
-    /// It counts until `seat` is dropped.
-    pub(super) fn hand_over(
+    /// Assigns a connection to the next worker, to be served by `handler` after the handshake of
+    /// `tls`. It counts until `permit` is dropped.
+    pub(super) fn dispatch(
         &self,
         stream: TcpStream,
         tls: Option<(TlsAcceptor, SocketAddr)>,
-        seat: Seat,
+        permit: ConnectionPermit,
         handler: H,
     ) {
-        // Nagle would hold back the last packet of every small response.
+        // Nagle's algorithm would delay the last packet of every small response.
         if let Err(e) = stream.set_nodelay(true) {
             tracing::debug!("connection lost before it was served: {e}");
             return;
         }
-        let_go_of_the_dead(&stream, self.limits.tcp_user_timeout);
+        set_tcp_user_timeout(&stream, self.limits.tcp_user_timeout);
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(e) => {
-                tracing::warn!("cannot hand over a connection: {e}");
+                tracing::warn!("cannot pass a connection to a worker: {e}");
                 return;
             }
         };
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len();
-        let connection = (stream, tls, seat, Newcomer::new(), handler);
+        let connection = (stream, tls, permit, PendingConnection::new(), handler);
         if self.queues[index].send(connection).is_err() {
-            tracing::error!("worker {index} is gone, connection dropped");
+            tracing::error!("worker {index} has ended, connection dropped");
         }
     }
 }
 
-/// Has the kernel close a connection whose peer acknowledges nothing for so long, or keeps its window shut.
-fn let_go_of_the_dead(stream: &TcpStream, timeout: Duration) {
+/// Makes the kernel close a connection whose peer acknowledges nothing, or keeps its window closed,
+/// for this time.
+fn set_tcp_user_timeout(stream: &TcpStream, timeout: Duration) {
     #[cfg(target_os = "linux")]
     if !timeout.is_zero() {
         let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         if let Err(e) = rustix::net::sockopt::set_tcp_user_timeout(stream, milliseconds) {
-            tracing::debug!("TCP_USER_TIMEOUT is not set: {e}");
+            tracing::debug!("cannot set TCP_USER_TIMEOUT: {e}");
         }
     }
     #[cfg(not(target_os = "linux"))]
@@ -137,23 +145,23 @@ fn let_go_of_the_dead(stream: &TcpStream, timeout: Duration) {
 
 /// How a worker serves its connections.
 #[derive(Debug, Clone, Copy)]
-struct Serving {
-    gather: bool,
+struct WorkerConfig {
+    coalesce: bool,
     limits: Limits,
-    /// Streams that may be under way in one worker.
+    /// Most open streams of one worker.
     streams_of_thread: usize,
 }
 
-/// Serves what arrives until the queue's sender is dropped.
+/// Serves connections until the queue's sender is dropped.
 async fn serve_queue<H: Handler>(
     mut queue: mpsc::UnboundedReceiver<Connection<H>>,
-    serving: Serving,
-    failed: Arc<FailedHandshakes>,
+    config: WorkerConfig,
+    failed: Arc<HandshakeLog>,
 ) {
-    while let Some((stream, tls, seat, mut newcomer, handler)) = queue.recv().await {
+    while let Some((stream, tls, permit, mut pending, handler)) = queue.recv().await {
         let failed = failed.clone();
         tokio::spawn(async move {
-            let _seat = seat;
+            let _seat = permit;
             let stream = match TcpStream::from_std(stream) {
                 Ok(stream) => stream,
                 Err(e) => {
@@ -162,21 +170,21 @@ async fn serve_queue<H: Handler>(
                 }
             };
             match tls {
-                None => serve_connection(stream, serving, newcomer, false, handler).await,
+                None => serve_connection(stream, config, pending, false, handler).await,
                 Some((acceptor, peer)) => {
-                    let handshake = timeout(FIRST_WORD, tls::accept(&acceptor, stream));
+                    let handshake = timeout(HANDSHAKE_TIMEOUT, tls::accept(&acceptor, stream));
                     let handshake = tokio::select! {
                         shaken = handshake => shaken,
-                        () = newcomer.dismissed() => return,
+                        () = pending.evicted() => return,
                     };
                     match handshake {
-                        // Above the session, so that what is gathered becomes one record, and not each of its parts.
+                        // Coalesces above the session, so that small writes become one record.
                         Ok(Ok(stream)) => {
                             let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                            serve_connection(stream, serving, newcomer, http2, handler).await;
+                            serve_connection(stream, config, pending, http2, handler).await;
                         }
-                        Ok(Err(e)) => failed.tell(peer, e),
-                        Err(_) => failed.tell(peer, "it took too long"),
+                        Ok(Err(e)) => failed.log(peer, e),
+                        Err(_) => failed.log(peer, "timeout"),
                     }
                 }
             }
@@ -184,20 +192,21 @@ async fn serve_queue<H: Handler>(
     }
 }
 
-/// `http2`: the client has chosen HTTP/2 in the TLS handshake, so that HTTP/1.1 is an error.
+/// Serves one connection. `http2` is whether the client has chosen HTTP/2 in the TLS handshake,
+/// after which HTTP/1.1 is an error.
 async fn serve_connection<H, S>(
     stream: S,
-    serving: Serving,
-    newcomer: Newcomer,
+    config: WorkerConfig,
+    pending: PendingConnection,
     http2: bool,
     handler: H,
 ) where
     H: Handler,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = serving.limits;
+    let limits = config.limits;
     let service = service_fn(move |request| {
-        let refusal = match streams_of_thread() > serving.streams_of_thread {
+        let refusal = match streams_of_thread() > config.streams_of_thread {
             true => handler.refuse(&request),
             false => None,
         };
@@ -211,7 +220,7 @@ async fn serve_connection<H, S>(
         async move { Ok::<_, std::convert::Infallible>(response.await) }
     });
     let bytes = Arc::new(ConnectionBytes::default());
-    let mut builder = auto::Builder::new(Streams {
+    let mut builder = auto::Builder::new(StreamExecutor {
         limited: H::TIME_LIMITS,
         stalled_reader: limits.stalled_reader,
         bytes: bytes.clone(),
@@ -234,27 +243,28 @@ async fn serve_connection<H, S>(
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(IDLE);
-    let (stream, outlet) = gathered(stream, serving.gather);
-    let stream = TokioIo::new(FirstBytes::within(FIRST_WORD, newcomer, stream));
+        .header_read_timeout(IDLE_TIMEOUT);
+    let (stream, writer) = coalescing(stream, config.coalesce);
+    let stream = TokioIo::new(ProtocolTimeout::within(HANDSHAKE_TIMEOUT, pending, stream));
     let connection = builder.serve_connection(stream, service);
-    // Of HTTP/1.1, where the connection's task is what sends.
+    // These limits apply to HTTP/1.1, where the connection's task sends the response.
     let ended = match H::TIME_LIMITS {
         true => {
-            let connection = Unstalled::connection(limits.stalled_reader, Limited::new(connection));
+            let connection =
+                StallGuard::connection(limits.stalled_reader, TimeLimited::new(connection));
             let connection = in_flight::scope(bytes, connection);
-            outlet.after_each_turn(connection).await.flatten()
+            writer.run(connection).await.flatten()
         }
         false => {
-            let connection = Unstalled::connection(limits.stalled_reader, connection);
+            let connection = StallGuard::connection(limits.stalled_reader, connection);
             let connection = in_flight::scope(bytes, connection);
-            outlet.after_each_turn(connection).await
+            writer.run(connection).await
         }
     };
     match ended {
         Some(Ok(())) => {}
         Some(Err(e)) => tracing::debug!("connection ended: {e}"),
-        None => tracing::debug!("connection closed: its client did not read in time"),
+        None => tracing::debug!("connection closed: the client did not read in time"),
     }
 }
 
@@ -269,12 +279,12 @@ where
         stalled_reader: Duration::from_secs(90),
         ..Limits::trusting()
     };
-    let serving = Serving {
-        gather: true,
+    let config = WorkerConfig {
+        coalesce: true,
         limits,
         streams_of_thread: usize::MAX,
     };
-    serve_connection(stream, serving, Newcomer::new(), false, handler).await;
+    serve_connection(stream, config, PendingConnection::new(), false, handler).await;
 }
 
 #[cfg(test)]
@@ -303,33 +313,34 @@ mod tests {
         }
     }
 
-    /// Where hyper decides between the versions of HTTP it once waited for ever.
+    /// hyper has no timeout of its own while it detects the HTTP version.
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_does_not_say_what_it_speaks_is_let_go() {
+    async fn a_peer_that_does_not_send_its_protocol_is_disconnected() {
         for word in [&b""[..], b"PRI * HT", b"G"] {
             let (mut near, far) = tokio::io::duplex(1024);
             let server = tokio::spawn(serve_one(far, Empty));
             near.write_all(word).await.unwrap();
-            let served = timeout(2 * IDLE, server).await;
+            let served = timeout(2 * IDLE_TIMEOUT, server).await;
             assert!(served.is_ok(), "still served after {word:?} and silence");
         }
     }
 
-    /// Only the first word is waited for: between its requests a client may be silent.
+    /// The timeout is only for the first bytes: between requests a client may be silent.
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_has_said_it_may_be_silent() {
+    async fn a_peer_may_be_silent_after_its_first_bytes() {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let server = tokio::spawn(serve_one(far, Empty));
         near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
             .await
             .unwrap();
-        let served = timeout(2 * IDLE, server).await;
+        let served = timeout(2 * IDLE_TIMEOUT, server).await;
         assert!(served.is_err(), "it is still served");
     }
 
-    /// h2 answers one PING or SETTINGS at a time and reads no further before it is written; what is gathered is bounded.
+    /// h2 replies to one PING or SETTINGS at a time and does not read on before the reply is
+    /// written; the coalescing buffer is bounded.
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_floods_and_does_not_read_is_held_back() {
+    async fn a_peer_that_floods_and_does_not_read_is_limited() {
         let ping: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
         let settings: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
         for flood in [ping, settings] {
@@ -346,8 +357,9 @@ mod tests {
                     taken += count;
                 }
             };
-            // Time only passes while nobody can do anything: it takes no more, or it has left.
-            let _held_back = tokio::time::timeout(IDLE, flooding).await;
+            // Paused time advances only when all tasks wait: the server reads no more, or has
+            // closed.
+            let _held_back = tokio::time::timeout(IDLE_TIMEOUT, flooding).await;
             assert!(taken < 1 << 20, "{taken} bytes were taken");
             server.abort();
         }

@@ -1,14 +1,14 @@
-//! A socket that gathers small writes.
+//! Coalesces small writes to a socket.
 //!
-//! h2 flushes after every frame, so a list sent to a client at 16 KiB frames, or a hundred small
-//! responses that are ready at once, cost a system call, a TCP push and perhaps a wake-up each.
-//! Here small writes land in a buffer, which is written out at the end of the connection's turn: when it has
-//! nothing more to do, and before any other task runs. So a response waits for those of its own turn only, which are
-//! copied meanwhile, and never for another connection. Writes of [`PASS_BYTES`] and more pass straight through, after what
-//! waits before them, and take along what is left of their DATA frame and was not shown ([`super::rope`]).
+//! h2 flushes after every frame, so a list sent in frames of 16 KiB, or a hundred small responses
+//! that are ready together, cost a system call, a TCP push and perhaps a wake-up each. Here small
+//! writes go to a buffer, which is written at the end of each poll of the connection's task, before
+//! any other task runs. So a response waits only for others of the same poll, and never for another
+//! connection. Writes of [`DIRECT_WRITE_BYTES`] and more go directly to the socket, after the
+//! buffer, together with the extra slices of their DATA frame ([`super::extra_slices`]).
 //!
-//! The socket may be a TLS session: what is gathered becomes full records, and what the session holds back
-//! is flushed at the end of the turn, too.
+//! The socket may be a TLS session: coalesced writes become full records, and the session is
+//! flushed at the end of the poll, too.
 
 #[cfg(test)]
 mod tests;
@@ -29,80 +29,82 @@ use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep};
 
 use super::data_frames::Output;
-use super::rope::NotShown;
+use super::extra_slices::ExtraSlices;
 
-/// Bytes that may wait; beyond, the writer waits for the socket as it would without gathering.
-const MOST_BYTES: usize = 256 * 1024;
+/// Most bytes that may wait; above, the writer waits for the socket as without coalescing.
+const MAX_BYTES: usize = 256 * 1024;
 
-/// Writes of this size gain nothing from a copy into the buffer.
-const PASS_BYTES: usize = 32 * 1024;
+/// Writes of this size and more are not worth a copy into the buffer, bytes.
+const DIRECT_WRITE_BYTES: usize = 32 * 1024;
 
 thread_local! {
-    /// The buffer of whichever connection's turn it is: one that has grown serves all connections of a thread, and a connection at
-    /// rest holds none. A turn that ends at a full socket keeps it until it is written, and the next connection grows its own.
+    /// The spare buffer, which serves the connection being polled: one buffer that has grown serves
+    /// all connections of a thread, and an idle connection holds none. A poll that ends at a full
+    /// socket keeps the buffer until it is written, and the next connection allocates another.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Slices of one write: those of a frame of 256 KiB whose records are of 4 KiB, with what lies between them. Of more, the
-/// rest takes another write.
-const MOST_SLICES: usize = 132;
+/// Most slices of one write: enough for a frame of 256 KiB with records of 4 KiB and the bytes
+/// between them. Further slices take another write.
+const MAX_SLICES: usize = 132;
 
-/// How long the last bytes of a connection that is gone may wait for a peer that does not read.
-const LINGER: Duration = Duration::from_secs(10);
+/// Time that the last bytes of an ended connection wait for a peer that does not read.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The gathering side of a connection: the socket that its protocol reads and writes.
+/// The socket that a connection's protocol reads and writes; it buffers small writes.
 #[derive(Debug)]
-pub(super) struct Gathered<S> {
+pub(super) struct CoalescingSocket<S> {
     shared: Arc<Mutex<State<S>>>,
 }
 
-/// The side that writes out what was gathered.
+/// Writes out the buffer of a [`CoalescingSocket`].
 #[derive(Debug)]
-pub(super) struct Outlet<S> {
+pub(super) struct CoalescedWriter<S> {
     shared: Arc<Mutex<State<S>>>,
 }
 
-/// Behind a lock that is never contended: one task has both sides.
+/// Shared by both; the lock is never contended, because one task has both.
 #[derive(Debug)]
 struct State<S> {
     socket: S,
     waiting: Vec<u8>,
     /// Bytes of `waiting` that are written.
     written: usize,
-    /// Where the protocol's output is in its frames.
+    /// Position of the protocol's output in its frames.
     output: Output,
-    /// Bytes that were written before the protocol showed them. They are of a DATA frame that h2 has begun to write, and it
-    /// writes nothing else before the end of that frame, nor flushes (its `Encoder::has_capacity`).
-    ahead: usize,
-    /// Whether small writes are gathered at all.
-    gather: bool,
-    /// What the end of a turn ran into; the next write reports it.
+    /// Bytes that were written before the protocol has passed them. They belong to a DATA frame
+    /// that h2 has begun to write; h2 neither writes anything else nor flushes before the end of
+    /// that frame (its `Encoder::has_capacity`).
+    written_ahead: usize,
+    /// Whether small writes are coalesced.
+    coalesce: bool,
+    /// An error at the end of a poll, which the next write returns.
     failed: Option<io::Error>,
 }
 
-/// Gathers small writes to `socket`; without `gather` every write passes. What reads and writes the first must be polled by
-/// [`Outlet::after_each_turn`] of the second, or small writes never leave.
-pub(super) fn gathered<S>(socket: S, gather: bool) -> (Gathered<S>, Outlet<S>) {
+/// Coalesces small writes to `socket`; without `coalesce` every write is direct. The task that uses
+/// the first must run in [`CoalescedWriter::run`] of the second, or small writes are never sent.
+pub(super) fn gathered<S>(socket: S, coalesce: bool) -> (CoalescingSocket<S>, CoalescedWriter<S>) {
     let shared = Arc::new(Mutex::new(State {
         socket,
         waiting: Vec::new(),
         written: 0,
         output: Output::default(),
-        ahead: 0,
-        gather,
+        written_ahead: 0,
+        coalesce,
         failed: None,
     }));
-    let outlet = Outlet {
+    let writer = CoalescedWriter {
         shared: shared.clone(),
     };
-    (Gathered { shared }, outlet)
+    (CoalescingSocket { shared }, writer)
 }
 
-impl<S: AsyncWrite + Unpin> Outlet<S> {
-    /// The connection's task: `connection`, which holds the other side, and after each of its turns what it gathered. Ends when
-    /// the last bytes of an ended connection are written, or nobody has read them for [`LINGER`].
-    pub(super) fn after_each_turn<C: Future>(self, connection: C) -> Turns<S, C> {
-        Turns {
+impl<S: AsyncWrite + Unpin> CoalescedWriter<S> {
+    /// Runs `connection`, which has the socket, and writes out the buffer after each poll. Ends
+    /// when the last bytes of an ended connection are written, or after [`LINGER_TIMEOUT`].
+    pub(super) fn run<C: Future>(self, connection: C) -> CoalescingTask<S, C> {
+        CoalescingTask {
             connection: Some(connection),
             ended: None,
             shared: self.shared,
@@ -112,9 +114,9 @@ impl<S: AsyncWrite + Unpin> Outlet<S> {
 }
 
 pin_project! {
-    /// A connection whose gathered writes leave at the end of each of its turns.
-    pub(super) struct Turns<S, C: Future> {
-        // Dropped as soon as it has ended: what it holds does not linger.
+    /// A connection whose coalesced writes are sent at the end of each poll.
+    pub(super) struct CoalescingTask<S, C: Future> {
+        // Dropped as soon as it has ended, so that it holds nothing while lingering.
         #[pin]
         connection: Option<C>,
         ended: Option<C::Output>,
@@ -123,7 +125,7 @@ pin_project! {
     }
 }
 
-impl<S: AsyncWrite + Unpin, C: Future> Future for Turns<S, C> {
+impl<S: AsyncWrite + Unpin, C: Future> Future for CoalescingTask<S, C> {
     type Output = C::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
@@ -134,14 +136,16 @@ impl<S: AsyncWrite + Unpin, C: Future> Future for Turns<S, C> {
             *this.ended = Some(output);
             this.connection.set(None);
         }
-        // A turn that has used up what tokio lets it do at a time still ends with its writes.
+        // Writes even when the poll has used up tokio's cooperative budget.
         let drain = poll_fn(|cx| this.shared.lock().poll_drain_or_fail(cx));
         let drained = pin!(unconstrained(drain)).poll(cx);
         if this.ended.is_none() {
             return Poll::Pending;
         }
         if drained.is_pending() {
-            let linger = this.linger.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+            let linger = this
+                .linger
+                .get_or_insert_with(|| Box::pin(sleep(LINGER_TIMEOUT)));
             if linger.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -151,7 +155,7 @@ impl<S: AsyncWrite + Unpin, C: Future> Future for Turns<S, C> {
 }
 
 impl<S: AsyncWrite + Unpin> State<S> {
-    /// Writes out what waits; an error is kept for the next write to report.
+    /// Writes out the buffer; keeps an error for the next write.
     fn poll_drain_or_fail(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_drain(cx).map(|drained| {
             if let Err(e) = drained {
@@ -182,36 +186,36 @@ impl<S: AsyncWrite + Unpin> State<S> {
 }
 
 impl<S: AsyncWrite + Unpin> State<S> {
-    /// Takes `bufs`: they are gathered, or written with what of `rest` belongs to the same DATA frame, or wait for room.
-    /// `bytes` is the length of `bufs`.
-    fn poll_take(
+    /// Accepts `bufs`: buffers them, or writes them with the part of `rest` in the same DATA frame,
+    /// or waits for room. `bytes` is the length of `bufs`.
+    fn poll_accept(
         &mut self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
         bytes: usize,
-        rest: Option<NotShown>,
+        rest: Option<ExtraSlices>,
     ) -> Poll<io::Result<usize>> {
         if let Some(e) = self.failed.take() {
             return Poll::Ready(Err(e));
         }
-        if self.ahead > 0 {
-            let count = self.ahead.min(bytes);
-            self.ahead -= count;
+        if self.written_ahead > 0 {
+            let count = self.written_ahead.min(bytes);
+            self.written_ahead -= count;
             return Poll::Ready(Ok(count));
         }
         let mut output = self.output;
         bufs.iter().for_each(|buf| output.advance(buf));
-        // Those of the same DATA frame.
+        // Extra bytes of the same DATA frame.
         let more = match &rest {
             Some(rest) => output.left_of_data().min(rest.bytes()),
             None => 0,
         };
-        let passes = bytes + more >= PASS_BYTES || !self.gather;
+        let is_direct = bytes + more >= DIRECT_WRITE_BYTES || !self.coalesce;
         let waiting = self.waiting.len();
-        if waiting > 0 && (passes || waiting + bytes > MOST_BYTES) {
+        if waiting > 0 && (is_direct || waiting + bytes > MAX_BYTES) {
             ready!(self.poll_drain(cx))?;
         }
-        if !passes {
+        if !is_direct {
             if self.waiting.capacity() == 0 {
                 self.waiting = SPARE.take();
             }
@@ -234,22 +238,23 @@ impl<S: AsyncWrite + Unpin> State<S> {
             }
             return Poll::Ready(Ok(written));
         }
-        self.ahead = written - bytes;
+        self.written_ahead = written - bytes;
         self.output = output;
-        self.output.skip_data(self.ahead);
+        self.output.skip_data(self.written_ahead);
         Poll::Ready(Ok(bytes))
     }
 }
 
-/// Writes `bufs` and at most `most` bytes of `rest` behind them. Returns how many bytes the socket took of all.
+/// Writes `bufs` and at most `most` bytes of `rest` after them. Returns the number of bytes
+/// written.
 fn poll_write_whole<S: AsyncWrite>(
     socket: Pin<&mut S>,
     cx: &mut Context<'_>,
     bufs: &[IoSlice<'_>],
-    rest: &NotShown,
+    rest: &ExtraSlices,
     most: usize,
 ) -> Poll<io::Result<usize>> {
-    let mut all = [IoSlice::new(&[]); MOST_SLICES];
+    let mut all = [IoSlice::new(&[]); MAX_SLICES];
     let mut filled = 0;
     let rest = rest.slices(most).map(IoSlice::new);
     for (slot, slice) in all.iter_mut().zip(bufs.iter().copied().chain(rest)) {
@@ -259,14 +264,14 @@ fn poll_write_whole<S: AsyncWrite>(
     socket.poll_write_vectored(cx, &all[..filled])
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CoalescingSocket<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let bufs = [IoSlice::new(buf)];
-        self.shared.lock().poll_take(cx, &bufs, buf.len(), None)
+        self.shared.lock().poll_accept(cx, &bufs, buf.len(), None)
     }
 
     fn poll_write_vectored(
@@ -275,22 +280,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let bytes = bufs.iter().map(|buf| buf.len()).sum();
-        let rest = NotShown::take_behind(bufs);
-        self.shared.lock().poll_take(cx, bufs, bytes, rest)
+        let rest = ExtraSlices::take_after(bufs);
+        self.shared.lock().poll_accept(cx, bufs, bytes, rest)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.shared.lock().socket.is_write_vectored()
     }
 
-    /// Ready at once where something waits: the end of this turn writes and flushes it.
-    /// Else it flushes what a write that passed left in a TLS session.
+    /// Ready at once if bytes are buffered: the end of this poll writes and flushes them. Otherwise
+    /// flushes the TLS session.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.shared.lock();
         if let Some(e) = state.failed.take() {
             return Poll::Ready(Err(e));
         }
-        debug_assert_eq!(state.ahead, 0, "no flush within a DATA frame");
+        debug_assert_eq!(state.written_ahead, 0, "no flush within a DATA frame");
         if !state.waiting.is_empty() {
             return Poll::Ready(Ok(()));
         }
@@ -304,7 +309,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CoalescingSocket<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,8 +1,9 @@
-//! Room for responses that are gathered as a whole before their first byte is sent.
+//! Limits the memory of responses that are buffered whole before their first byte is sent.
 //!
-//! A few large ones at once would take all of a machine's memory, so that each must get as many bytes as it will hold, and
-//! keeps them until its last byte is handed to its connection. Requests wait for room in the order in which they came, and are
-//! refused when none is free in time. What is encoded while it is sent needs no room: it holds its frames only.
+//! A few large ones at once could use all memory of a machine, so each must be admitted with its
+//! size, and holds that until its last byte is passed to its connection. Requests wait for memory
+//! in the order of their arrival and are rejected after a timeout. Responses that are encoded while
+//! being sent need no admission: they hold only their frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +16,17 @@ use tokio::time::timeout;
 
 use crate::metrics::{counter, gauge};
 
-/// How long a response waits for room: a quarter of a request's minute, as in an apiserver's queues.
-const WAIT: Duration = Duration::from_secs(15);
+/// Time that a response waits for memory: a quarter of a request's minute, as in an apiserver's
+/// queues.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Scans of many keys that run at once for each core; more wait, and a request that its client has cancelled leaves the queue.
+/// Concurrent scans of many keys per core; others wait, and cancelled requests leave the queue.
 const SCANS_PER_CORE: usize = 2;
 
-/// What a permit stands for.
+/// Bytes of one permit.
 const UNIT_BYTES: u64 = 1024;
 
-/// Room of one tier; cheap to clone.
+/// The memory limit of one tier; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Admission(Arc<Shared>);
 
@@ -36,17 +38,17 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// Room that a response has; free again when dropped.
+/// Memory admitted for a response; released when dropped.
 #[derive(Debug)]
 pub struct Admitted(OwnedSemaphorePermit);
 
-/// There was no room in time.
+/// No memory was free in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no room for the response within {} s", WAIT.as_secs())]
+#[error("no room for the response within {} s", WAIT_TIMEOUT.as_secs())]
 pub struct Busy;
 
 impl Admission {
-    /// Room for `bytes` in all.
+    /// Returns a limit of `bytes` for all responses.
     pub fn new(bytes: u64) -> Self {
         let most = (Semaphore::MAX_PERMITS as u64).min(u32::MAX.into());
         let units = (bytes / UNIT_BYTES).clamp(1, most) as u32;
@@ -59,20 +61,20 @@ impl Admission {
         }))
     }
 
-    /// Waits for room for a response of `bytes`. One that is larger than all room takes all of it.
+    /// Waits for memory for a response of `bytes`. One larger than the limit takes all of it.
     ///
     /// # Errors
-    /// [`Busy`] when there is none in time.
+    /// [`Busy`] after the timeout.
     pub async fn admit(&self, bytes: u64) -> Result<Admitted, Busy> {
         let units = bytes.div_ceil(UNIT_BYTES).min(self.0.units.into());
         self.take(units as u32).await
     }
 
-    /// Waits for room for `bytes` more of a response whose size is not known before; it never waits for more than there is
-    /// in all. Two that grow side by side may wait for each other, until one is refused.
+    /// Waits for memory for `bytes` more of a response of unknown size; never for more than the
+    /// limit. Two growing responses may wait for each other, until one is rejected.
     ///
     /// # Errors
-    /// [`Busy`] when there is none in time.
+    /// [`Busy`] after the timeout.
     pub async fn extend(&self, room: &mut Option<Admitted>, bytes: u64) -> Result<(), Busy> {
         let held = room.as_ref().map_or(0, |room| room.0.num_permits());
         let left = u64::from(self.0.units).saturating_sub(held as u64);
@@ -88,7 +90,7 @@ impl Admission {
 
     async fn take(&self, units: u32) -> Result<Admitted, Busy> {
         let shared = &self.0;
-        match timeout(WAIT, shared.room.clone().acquire_many_owned(units)).await {
+        match timeout(WAIT_TIMEOUT, shared.room.clone().acquire_many_owned(units)).await {
             Ok(Ok(permit)) => Ok(Admitted(permit)),
             Ok(Err(_)) => unreachable!("the semaphore is never closed"),
             Err(_) => {
@@ -98,14 +100,14 @@ impl Admission {
         }
     }
 
-    /// Waits for a turn to scan many keys; the scan is to hold what this returns, since it goes on when its request is
-    /// cancelled.
-    pub async fn scan(&self) -> impl Send + 'static + use<> {
+    /// Waits for permission to scan many keys. The scan must hold the returned permit, since it
+    /// continues when its request is cancelled.
+    pub async fn admit_scan(&self) -> impl Send + 'static + use<> {
         let scan = self.0.scans.clone().acquire_owned().await;
         scan.unwrap_or_else(|_| unreachable!("the semaphore is never closed"))
     }
 
-    /// A collector of its metrics.
+    /// Returns a collector of its metrics.
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(AdmissionCollector(self.clone()))
     }
@@ -140,9 +142,10 @@ impl Collector for AdmissionCollector {
     }
 }
 
-/// A quarter of the memory that this process may use: the machine's, or its control group's where that is less.
+/// Returns a quarter of the memory that this process may use: the machine's, or its control group's
+/// if less.
 pub fn quarter_of_memory() -> u64 {
-    /// Where nothing can be read.
+    /// Assumed when the machine's memory is unknown.
     const UNKNOWN: u64 = 4 << 30;
     let machine = std::fs::read_to_string("/proc/meminfo")
         .ok()
@@ -156,7 +159,7 @@ pub fn quarter_of_memory() -> u64 {
     machine.unwrap_or(UNKNOWN).min(group_limit()) / 4
 }
 
-/// The least limit of the process's control group and of those above it; both versions.
+/// Returns the lowest limit of the process's control group and those above it, of cgroup v1 and v2.
 fn group_limit() -> u64 {
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut least = u64::MAX;
@@ -171,7 +174,7 @@ fn group_limit() -> u64 {
             "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             _ => continue,
         };
-        // In a container the path may be the host's; then the root is the container's own group.
+        // In a container the path may be the host's; the root is then the container's own group.
         let path = std::path::Path::new(path.trim_start_matches('/'));
         for group in path.ancestors() {
             let text = std::fs::read_to_string(std::path::Path::new(root).join(group).join(file));
@@ -190,7 +193,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn room_is_given_in_order_and_refused_in_time() {
+    async fn memory_is_admitted_in_order_and_rejected_after_the_timeout() {
         let admission = Admission::new(100 * UNIT_BYTES);
         let first = admission
             .admit(60 * UNIT_BYTES)
@@ -205,7 +208,7 @@ mod tests {
         let large = large.await.expect("all of it is free");
         let begun = Instant::now();
         assert_eq!(behind.await.expect_err("nothing is free"), Busy);
-        assert_eq!(begun.elapsed(), WAIT);
+        assert_eq!(begun.elapsed(), WAIT_TIMEOUT);
         drop(large);
         assert!(admission.admit(100 * UNIT_BYTES).now_or_never().is_some());
     }

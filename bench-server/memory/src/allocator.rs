@@ -1,37 +1,36 @@
-//! The allocator's settings, made by the program itself when it starts.
+//! Configures the allocator when the program starts.
 //!
-//! Resident memory is a headline figure, so freed pages must go back to the system soon after they
-//! are free. jemalloc keeps them for ten seconds by default, and only threads that allocate give
-//! them back. Settings compiled in by cargo's configuration are lost with `cargo install`; those
-//! made here hold however the program was built.
+//! Resident memory is a main metric, so freed pages must be returned to the system soon. jemalloc
+//! keeps them for ten seconds by default, and only allocating threads return them. Settings in
+//! cargo's configuration are lost with `cargo install`; these apply to every build.
 
 use std::fmt;
 
 use tikv_jemalloc_ctl::{Access as _, AsName as _, background_thread};
 
-/// The variable that sets jemalloc's options from outside; where it is set, nothing is changed.
+/// The environment variable with jemalloc's options; if it is set, nothing is changed here.
 pub const VARIABLE: &str = "_RJEM_MALLOC_CONF";
 
-/// How long a freed page may stay, ms. Half of jemalloc's default would still outlast a phase.
+/// Time that a freed page may stay, ms. Half of jemalloc's default would still outlast a phase.
 const DIRTY_DECAY_MS: isize = 1_000;
 
-/// How long a page stays that the kernel may take lazily, ms. 0: it is given back at once, since
-/// the kernel counts such pages as resident until it takes them.
+/// Time that a page in the muzzy state stays, ms. 0 returns it at once, since the kernel counts
+/// muzzy pages as resident until it reclaims them.
 const MUZZY_DECAY_MS: isize = 0;
 
-/// jemalloc's settings as they hold for arenas that begin now.
+/// jemalloc's settings for new arenas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether threads of the allocator's own give pages back.
+    /// Whether background threads return pages.
     pub background_thread: bool,
-    /// How long a freed page may stay, ms; −1 for ever.
+    /// Time that a freed page may stay, ms; −1 for no limit.
     pub dirty_decay_ms: isize,
-    /// How long a page stays that the kernel may take lazily, ms; −1 for ever.
+    /// Time that a muzzy page may stay, ms; −1 for no limit.
     pub muzzy_decay_ms: isize,
 }
 
 impl Settings {
-    /// Reads them back; `None` where another allocator is linked in.
+    /// Reads the settings; `None` with another allocator.
     pub fn read() -> Option<Self> {
         Some(Self {
             background_thread: background_thread::read().ok()?,
@@ -41,7 +40,7 @@ impl Settings {
     }
 }
 
-/// `jemalloc dirty_decay_ms:1000,…`, in the syntax of [`VARIABLE`].
+/// Writes `jemalloc dirty_decay_ms:1000,…`, in the syntax of [`VARIABLE`].
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -52,13 +51,12 @@ impl fmt::Display for Settings {
     }
 }
 
-/// Has jemalloc give freed pages back within about a second, by threads of its own. Call it first
-/// in `main`: it sets the arenas that exist and the default of later ones. Does nothing where
-/// [`VARIABLE`] is set, or another allocator is linked in.
+/// Makes jemalloc return freed pages within about a second, by background threads. Call it first in
+/// `main`: it changes existing arenas and the default of later ones. Does nothing when [`VARIABLE`]
+/// is set, or with another allocator.
 pub fn configure() {
     if std::env::var_os(VARIABLE).is_none() {
-        // Each setting fails alone, and only where jemalloc is not the allocator; `Settings::read`
-        // says what holds.
+        // Fails only when jemalloc is not the allocator; `Settings::read` reads the result.
         apply().ok();
     }
 }
@@ -72,7 +70,7 @@ fn apply() -> Result<(), tikv_jemalloc_ctl::Error> {
         .write(MUZZY_DECAY_MS)?;
     let arenas: u32 = b"arenas.narenas\0"[..].name().read()?;
     for arena in 0..arenas {
-        // An arena that no thread uses yet cannot be set; it begins with the defaults above.
+        // An arena without threads cannot be set; it starts with the defaults above.
         let dirty = format!("arena.{arena}.dirty_decay_ms\0");
         dirty.as_str().name().write(DIRTY_DECAY_MS).ok();
         let muzzy = format!("arena.{arena}.muzzy_decay_ms\0");
@@ -89,7 +87,7 @@ mod tests {
     static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
     #[test]
-    fn settings_hold_for_arenas_that_exist_and_for_later_ones() {
+    fn settings_apply_to_existing_and_later_arenas() {
         let before = Settings::read().expect("jemalloc is this program's allocator");
         assert_ne!(before.dirty_decay_ms, DIRTY_DECAY_MS, "jemalloc's default");
         configure();

@@ -1,16 +1,18 @@
-//! What was handed to a connection and its client has not taken yet.
+//! Counts the frames in flight: passed to a connection and not yet sent to its client.
 //!
-//! hyper asks a body for its next frame while HTTP/2 still holds those before it, and a client that opens no window
-//! leaves them there. Each frame that is worth counting therefore belongs to an [`Exchange`], one stream's requests and
-//! responses, until HTTP/2 drops it. Three limits follow from that:
+//! hyper polls a body for its next frame while HTTP/2 still holds earlier ones, and a client that
+//! opens no window leaves them there. Frames are therefore counted in the [`StreamFrames`] of their
+//! stream until HTTP/2 drops them. Three rules follow:
 //!
-//! - a connection whose frames hold [`CONNECTION_BYTES`], or a process whose frames hold its share of memory, gets frames of
-//!   [`SMALL_FRAME_BYTES`] instead of full ones, one for each stream, so that n stalled streams hold n small frames;
-//! - a stream whose client has taken nothing for a while, although something waits, can be found and reset;
-//! - a list does not end before its frames are gone. HTTP/2 keeps the frames of an ended stream without its task, and nobody
-//!   could reset it any more.
+//! - A connection whose frames hold [`CONNECTION_BYTES`], or a process over its limit, gets frames
+//!   of [`SMALL_FRAME_BYTES`] instead of full ones, one per stream, so that n stalled streams hold
+//!   n small frames.
+//! - A stream whose client has taken nothing for a while, although frames wait, can be found and
+//!   reset.
+//! - A list does not end before its frames are gone: HTTP/2 keeps the frames of an ended stream
+//!   without its task, which could no longer be reset.
 //!
-//! The frames of small responses are not counted: a counter for each would cost more than it protects.
+//! The frames of small responses are not counted: a counter for each would cost more than it saves.
 
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
@@ -24,162 +26,164 @@ use tokio::task::futures::TaskLocalFuture;
 /// Frames below this are not counted.
 pub const COUNTED_FROM_BYTES: usize = 4 * 1024;
 
-/// Frames of a stream whose connection, or whose process, has too much in flight.
+/// Size of frames when the connection or the process is over its limit.
 pub const SMALL_FRAME_BYTES: usize = 8 * 1024;
 
-/// Bytes that one connection may have in flight before its frames become small: five lists with all that
-/// HTTP/2 buffers for each.
+/// Bytes that one connection may have in flight before its frames become small: five lists with
+/// HTTP/2's buffers.
 pub const CONNECTION_BYTES: usize = 4 * 1024 * 1024;
 
-/// A response may end while its client has not taken so many bytes of it.
-const ENDS_BEFORE_BYTES: usize = 64 * 1024;
+/// A response may end while fewer bytes than this are in flight.
+const MAX_AT_END_BYTES: usize = 64 * 1024;
 
-/// Bytes of all connections of the process.
-static ALL: AtomicUsize = AtomicUsize::new(0);
+/// Bytes in flight of all connections of the process.
+static PROCESS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of all connections from which on frames are small; [`limit_all`] sets it.
-static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Limit of [`PROCESS_BYTES`], from which on frames are small; [`set_process_limit`] sets it.
+static PROCESS_LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 tokio::task_local! {
-    static SLOT: Slot;
+    static TASK_SLOT: TaskSlot;
 }
 
-/// Sets how many bytes the frames of all connections may hold before they become small.
-pub fn limit_all(bytes: usize) {
-    MOST.store(bytes, Ordering::Relaxed);
+/// Sets the limit of bytes in flight of all connections, above which frames become small.
+pub fn set_process_limit(bytes: usize) {
+    PROCESS_LIMIT_BYTES.store(bytes, Ordering::Relaxed);
 }
 
-/// Bytes from which on the frames of all connections become small.
-pub fn most_bytes() -> usize {
-    MOST.load(Ordering::Relaxed)
+/// Returns the limit of bytes in flight of all connections.
+pub fn process_limit_bytes() -> usize {
+    PROCESS_LIMIT_BYTES.load(Ordering::Relaxed)
 }
 
-/// Bytes that all connections have in flight.
-pub fn all_bytes() -> usize {
-    ALL.load(Ordering::Relaxed)
+/// Returns the bytes in flight of all connections.
+pub fn process_bytes() -> usize {
+    PROCESS_BYTES.load(Ordering::Relaxed)
 }
 
-/// Bytes that one connection has in flight.
+/// The bytes in flight of one connection.
 #[derive(Debug, Default)]
 pub struct ConnectionBytes(AtomicUsize);
 
-/// What a sending task starts with. Most tasks send one small response, and never make an exchange.
+/// The state of a sending task. Most tasks send one small response, and never allocate a
+/// [`StreamFrames`].
 #[derive(Debug)]
-pub struct Slot {
+pub struct TaskSlot {
     connection: Arc<ConnectionBytes>,
-    exchange: OnceCell<Arc<Exchange>>,
-    /// Whether a frame was handed over that is not counted, and more is to come.
-    small_waits: Cell<bool>,
+    stream: OnceCell<Arc<StreamFrames>>,
+    /// Whether an uncounted frame was passed on, with more to come.
+    has_uncounted: Cell<bool>,
 }
 
-/// One stream's frames in flight, or those of an HTTP/1.1 connection.
+/// The frames in flight of one stream, or of an HTTP/1.1 connection.
 #[derive(Debug)]
-struct Exchange {
+struct StreamFrames {
     connection: Arc<ConnectionBytes>,
     frames: AtomicUsize,
     bytes: AtomicUsize,
-    /// Counts whatever the connection takes.
+    /// Incremented whenever the connection takes something.
     progress: AtomicU64,
-    /// Who waits for the last frame to go.
-    emptied: AtomicWaker,
+    /// Woken when the last frame is gone.
+    empty_waker: AtomicWaker,
 }
 
-/// One frame in flight, until this is dropped.
+/// Counts one frame in flight until dropped.
 #[derive(Debug)]
 pub struct InFlight {
-    exchange: Arc<Exchange>,
+    stream: Arc<StreamFrames>,
     bytes: usize,
 }
 
 impl InFlight {
-    /// Notes that the connection has taken some of it.
+    /// Records that the connection has taken a part of the frame.
     #[inline]
-    pub fn advanced(&self) {
-        self.exchange.progress.fetch_add(1, Ordering::Relaxed);
+    pub fn record_progress(&self) {
+        self.stream.progress.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let exchange = &self.exchange;
-        exchange
-            .connection
-            .0
-            .fetch_sub(self.bytes, Ordering::Relaxed);
-        ALL.fetch_sub(self.bytes, Ordering::Relaxed);
-        exchange.progress.fetch_add(1, Ordering::Relaxed);
-        exchange.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        if exchange.frames.fetch_sub(1, Ordering::AcqRel) == 1 {
-            exchange.emptied.wake();
+        let stream = &self.stream;
+        stream.connection.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        PROCESS_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
+        stream.progress.fetch_add(1, Ordering::Relaxed);
+        stream.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if stream.frames.fetch_sub(1, Ordering::AcqRel) == 1 {
+            stream.empty_waker.wake();
         }
     }
 }
 
 /// Runs `sending` as a task of `connection`, so that its frames are counted.
-pub fn scope<F: Future>(connection: Arc<ConnectionBytes>, sending: F) -> TaskLocalFuture<Slot, F> {
-    let slot = Slot {
+pub fn scope<F: Future>(
+    connection: Arc<ConnectionBytes>,
+    sending: F,
+) -> TaskLocalFuture<TaskSlot, F> {
+    let slot = TaskSlot {
         connection,
-        exchange: OnceCell::new(),
-        small_waits: Cell::new(false),
+        stream: OnceCell::new(),
+        has_uncounted: Cell::new(false),
     };
-    SLOT.scope(slot, sending)
+    TASK_SLOT.scope(slot, sending)
 }
 
-/// Counts a frame of `bytes` that the present task hands over; `None` outside of a connection.
-pub fn begin(bytes: usize) -> Option<InFlight> {
-    SLOT.try_with(|slot| {
-        let exchange = slot.exchange.get_or_init(|| {
-            Arc::new(Exchange {
-                connection: slot.connection.clone(),
-                frames: AtomicUsize::new(0),
-                bytes: AtomicUsize::new(0),
-                progress: AtomicU64::new(0),
-                emptied: AtomicWaker::new(),
-            })
-        });
-        exchange.connection.0.fetch_add(bytes, Ordering::Relaxed);
-        ALL.fetch_add(bytes, Ordering::Relaxed);
-        exchange.bytes.fetch_add(bytes, Ordering::Relaxed);
-        exchange.frames.fetch_add(1, Ordering::AcqRel);
-        InFlight {
-            exchange: exchange.clone(),
-            bytes,
-        }
-    })
-    .ok()
+/// Counts a frame of `bytes` that the current task passes on; `None` outside a connection.
+pub fn count_frame(bytes: usize) -> Option<InFlight> {
+    TASK_SLOT
+        .try_with(|slot| {
+            let stream = slot.stream.get_or_init(|| {
+                Arc::new(StreamFrames {
+                    connection: slot.connection.clone(),
+                    frames: AtomicUsize::new(0),
+                    bytes: AtomicUsize::new(0),
+                    progress: AtomicU64::new(0),
+                    empty_waker: AtomicWaker::new(),
+                })
+            });
+            stream.connection.0.fetch_add(bytes, Ordering::Relaxed);
+            PROCESS_BYTES.fetch_add(bytes, Ordering::Relaxed);
+            stream.bytes.fetch_add(bytes, Ordering::Relaxed);
+            stream.frames.fetch_add(1, Ordering::AcqRel);
+            InFlight {
+                stream: stream.clone(),
+                bytes,
+            }
+        })
+        .ok()
 }
 
-/// Notes that the present task hands over a frame that is not counted, with more behind it.
+/// Records that the current task passes on an uncounted frame, with more to follow.
 #[inline]
-pub fn begin_small() {
-    // Outside of a connection nothing stalls.
-    SLOT.try_with(|slot| slot.small_waits.set(true)).ok();
+pub fn mark_uncounted() {
+    // Outside a connection nothing stalls.
+    TASK_SLOT.try_with(|slot| slot.has_uncounted.set(true)).ok();
 }
 
-/// Whether the present task's connection, or the process, has too much in flight.
+/// Returns whether the current task's connection or the process is over its limit.
 #[inline]
-pub fn is_much() -> bool {
-    let is_much = SLOT.try_with(|slot| {
+pub fn is_over_limit() -> bool {
+    let is_over_limit = TASK_SLOT.try_with(|slot| {
         slot.connection.0.load(Ordering::Relaxed) >= CONNECTION_BYTES
-            || ALL.load(Ordering::Relaxed) >= MOST.load(Ordering::Relaxed)
+            || PROCESS_BYTES.load(Ordering::Relaxed) >= PROCESS_LIMIT_BYTES.load(Ordering::Relaxed)
     });
-    is_much.unwrap_or(false)
+    is_over_limit.unwrap_or(false)
 }
 
-/// Bytes that the present task may fill its next frame to.
+/// Returns the size for the current task's next frame, bytes.
 #[inline]
 pub fn frame_bytes(full: usize) -> usize {
-    match is_much() {
+    match is_over_limit() {
         true => full.min(SMALL_FRAME_BYTES),
         false => full,
     }
 }
 
-/// Whether the present task may end: its client has taken what it handed over, but for few bytes.
+/// Returns whether the current task may end: few of its bytes are in flight.
 pub fn may_end() -> bool {
-    let few = SLOT.try_with(|slot| {
-        let exchange = slot.exchange.get();
-        exchange.is_none_or(|exchange| exchange.bytes.load(Ordering::Acquire) < ENDS_BEFORE_BYTES)
+    let few = TASK_SLOT.try_with(|slot| {
+        let stream = slot.stream.get();
+        stream.is_none_or(|stream| stream.bytes.load(Ordering::Acquire) < MAX_AT_END_BYTES)
     });
     few.unwrap_or(true)
 }
@@ -189,48 +193,51 @@ pub fn poll_may_end(context: &mut Context<'_>) -> Poll<()> {
     poll_until(may_end, context)
 }
 
-/// Waits, where too much is in flight, until nothing of the present task is: then each stream holds one frame.
+/// Waits, over the limit, until the current task has nothing in flight, so that each stream holds
+/// at most one frame.
 #[inline]
-pub fn poll_next(context: &mut Context<'_>) -> Poll<()> {
-    match is_much() {
+pub fn poll_ready(context: &mut Context<'_>) -> Poll<()> {
+    match is_over_limit() {
         true => poll_until(is_empty, context),
         false => Poll::Ready(()),
     }
 }
 
-/// Whether nothing that the present task handed over is in flight.
+/// Returns whether the current task has no counted frame in flight.
 fn is_empty() -> bool {
-    let empty = SLOT.try_with(|slot| {
-        let exchange = slot.exchange.get();
-        exchange.is_none_or(|exchange| exchange.frames.load(Ordering::Acquire) == 0)
+    let empty = TASK_SLOT.try_with(|slot| {
+        let stream = slot.stream.get();
+        stream.is_none_or(|stream| stream.frames.load(Ordering::Acquire) == 0)
     });
     empty.unwrap_or(true)
 }
 
-/// Waits until `holds`, which is so at the latest when the last frame has gone.
+/// Waits until `holds`, which is true at the latest when the last frame is gone.
 fn poll_until(holds: impl Fn() -> bool, context: &mut Context<'_>) -> Poll<()> {
     if holds() {
         return Poll::Ready(());
     }
-    SLOT.try_with(|slot| {
-        if let Some(exchange) = slot.exchange.get() {
-            exchange.emptied.register(context.waker());
-        }
-    })
-    .ok();
+    TASK_SLOT
+        .try_with(|slot| {
+            if let Some(stream) = slot.stream.get() {
+                stream.empty_waker.register(context.waker());
+            }
+        })
+        .ok();
     match holds() {
         true => Poll::Ready(()),
         false => Poll::Pending,
     }
 }
 
-/// How far the client of the present task has come; `None` while nothing waits for it.
-pub fn waits_since() -> Option<u64> {
-    let waits = SLOT.try_with(|slot| match slot.exchange.get() {
-        Some(exchange) if exchange.frames.load(Ordering::Acquire) > 0 => {
-            Some(exchange.progress.load(Ordering::Relaxed))
+/// Returns a counter of the progress of the current task's client; `None` while nothing waits for
+/// it.
+pub fn client_progress() -> Option<u64> {
+    let waits = TASK_SLOT.try_with(|slot| match slot.stream.get() {
+        Some(stream) if stream.frames.load(Ordering::Acquire) > 0 => {
+            Some(stream.progress.load(Ordering::Relaxed))
         }
-        _ => slot.small_waits.get().then_some(0),
+        _ => slot.has_uncounted.get().then_some(0),
     });
     waits.ok().flatten()
 }

@@ -1,10 +1,10 @@
-//! What responses hold in memory: limited, counted, and shown at `/metrics`.
+//! The memory of responses: limits, counters and metrics.
 //!
-//! - [`admission`]: room for responses that are gathered as a whole
-//! - [`in_flight`]: what was handed to a connection and its client has not taken yet
-//! - [`open_lists`]: what lists that are still being sent keep
+//! - [`admission`]: limits responses that are buffered whole
+//! - [`in_flight`]: counts frames passed to connections and not yet sent
+//! - [`open_lists`]: counts lists being sent, and the memory that they keep
 //! - [`allocator`]: the allocator's settings
-//! - [`metrics`]: the registry, and the figures of the process and its allocator
+//! - [`metrics`]: the registry, and metrics of the process and its allocator
 
 pub mod admission;
 pub mod allocator;

@@ -1,4 +1,4 @@
-//! `/metrics` for both tiers: the registry, and the figures of the process and its allocator.
+//! `/metrics` for both tiers: the registry, and metrics of the process and its allocator.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use prometheus_client::registry::{Metric, Registry};
 /// Media type of [`encode`]'s text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A registry that already has the process and allocator figures.
+/// Returns a registry with the metrics of the process and its allocator.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
     registry
 }
 
-/// The registry as OpenMetrics text.
+/// Returns the registry as OpenMetrics text.
 pub fn encode(registry: &Registry) -> String {
     let mut out = String::new();
     match prometheus_client::encoding::text::encode(&mut out, registry) {
@@ -63,19 +63,19 @@ fn one(
     metric.encode(encoder)
 }
 
-/// What the allocator holds, bytes.
+/// The allocator's statistics, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AllocatorFigures {
-    /// Asked for by the program.
+pub struct AllocatorStats {
+    /// Allocated by the program.
     pub allocated: usize,
-    /// In pages that hold at least one allocation.
+    /// In pages with at least one allocation.
     pub active: usize,
-    /// Kept from the system.
+    /// Resident.
     pub resident: usize,
 }
 
-impl AllocatorFigures {
-    /// Read now; `None` when another allocator is linked in.
+impl AllocatorStats {
+    /// Reads the current statistics; `None` with another allocator.
     pub fn read() -> Option<Self> {
         use tikv_jemalloc_ctl::{epoch, stats};
         epoch::advance().ok()?;
@@ -87,22 +87,22 @@ impl AllocatorFigures {
     }
 }
 
-/// Waits until the allocator has given back what it will: its resident bytes did not shrink for
-/// more than its decay time, or five seconds have passed. Idle memory is read after this.
+/// Waits until the allocator has returned freed memory: its resident bytes have not shrunk for more
+/// than its decay time, or five seconds have passed. Idle memory is read after this.
 pub async fn settle() {
-    /// Less is noise, not shrinking. Not a part of the whole: a thousandth of 1.5 GB is more than a list takes.
+    /// Less is noise. Not relative: a thousandth of 1.5 GB is more than a list takes.
     const NOISE_BYTES: usize = 64 * 1024;
     const STEP: Duration = Duration::from_millis(100);
     const STEADY_STEPS: u32 = 12;
-    const MOST_STEPS: u32 = 50;
+    const MAX_STEPS: u32 = 50;
     let mut lowest = usize::MAX;
     let mut steady = 0;
-    for _ in 0..MOST_STEPS {
-        let Some(figures) = AllocatorFigures::read() else {
+    for _ in 0..MAX_STEPS {
+        let Some(stats) = AllocatorStats::read() else {
             return;
         };
-        if figures.resident < lowest.saturating_sub(NOISE_BYTES) {
-            lowest = figures.resident;
+        if stats.resident < lowest.saturating_sub(NOISE_BYTES) {
+            lowest = stats.resident;
             steady = 0;
         } else {
             steady += 1;
@@ -120,24 +120,24 @@ struct ProcessCollector;
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let e = &mut encoder;
-        if let Some(figures) = AllocatorFigures::read() {
+        if let Some(stats) = AllocatorStats::read() {
             gauge(
                 e,
                 "jemalloc_allocated_bytes",
                 "Bytes that the program asked for",
-                figures.allocated as i64,
+                stats.allocated as i64,
             )?;
             gauge(
                 e,
                 "jemalloc_active_bytes",
                 "Bytes in pages that hold an allocation",
-                figures.active as i64,
+                stats.active as i64,
             )?;
             gauge(
                 e,
                 "jemalloc_resident_bytes",
                 "Bytes that the allocator keeps from the system",
-                figures.resident as i64,
+                stats.resident as i64,
             )?;
         }
         let Ok(process) = procfs::process::Process::myself() else {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_figures_are_in_the_text() {
+    fn process_metrics_are_in_the_text() {
         let text = encode(&registry());
         for name in [
             "process_resident_memory_bytes ",

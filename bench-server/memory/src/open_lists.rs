@@ -1,5 +1,6 @@
-//! What lists that are still being sent keep in memory: a list is read from one state, and what later writes replaced in it is
-//! not freed before its last reader is done. Counted for `/metrics`, so that a slow reader can be seen.
+//! Counts lists being sent, and the memory that they keep. A list reads one snapshot; data that
+//! later writes replace is freed only after its last reader. `/metrics` shows it, so that slow
+//! readers are visible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,52 +12,52 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tokio::time::Instant;
 
-/// The lists that are open. Opening and closing one cost a lock and O(log n) of them.
+/// The open lists. Opening and closing one costs a lock and O(log n).
 #[derive(Debug, Default)]
 pub struct OpenLists {
-    /// In the order they were opened.
-    open: Mutex<BTreeMap<u64, Begun>>,
+    /// In the order of opening.
+    open: Mutex<BTreeMap<u64, Opened>>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct Opened {
     at: Instant,
-    /// Bytes that had been replaced at the state that it reads.
+    /// Bytes that had been replaced before its snapshot.
     replaced: u64,
 }
 
-/// One open list; it is over when this is dropped.
+/// An open list; dropping it closes it.
 #[derive(Debug)]
 pub struct OpenList {
     lists: Arc<OpenLists>,
     list: u64,
 }
 
-/// What is open at one moment.
+/// The open lists at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pinned {
-    /// Lists whose last frame was not asked for yet.
+    /// Number of lists whose last frame was not polled.
     pub lists: usize,
-    /// How long the oldest of them is under way.
+    /// Age of the oldest one.
     pub oldest: Duration,
-    /// Bytes that only they keep, at most.
+    /// Upper bound of the bytes that only they keep.
     pub bytes: u64,
 }
 
 impl OpenLists {
-    /// Opens a list of a state at which `replaced` bytes had ever been replaced.
+    /// Opens a list of a snapshot before which `replaced` bytes had been replaced in total.
     pub fn open(self: &Arc<Self>, replaced: u64) -> OpenList {
         let mut open = self.open.lock();
         let list = open.last_key_value().map_or(0, |(last, _)| last + 1);
         let at = Instant::now();
-        open.insert(list, Begun { at, replaced });
+        open.insert(list, Opened { at, replaced });
         OpenList {
             lists: self.clone(),
             list,
         }
     }
 
-    /// What is open, where `freed` of the bytes that were ever replaced would be free without it.
+    /// Returns the open lists; without them, `freed` of the bytes replaced in total would be free.
     /// O(open lists).
     pub fn pinned(&self, freed: u64) -> Pinned {
         let open = self.open.lock();
@@ -78,7 +79,7 @@ impl Drop for OpenList {
     }
 }
 
-/// Encodes what is open from a collector, a line for each set of labels.
+/// Encodes the metrics of open lists from a collector, a line for each set of labels.
 ///
 /// # Errors
 /// The encoder's.
@@ -86,8 +87,8 @@ pub fn encode<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     pinned: &[(L, Pinned)],
 ) -> Result<(), std::fmt::Error> {
-    type Figure = fn(&Pinned) -> f64;
-    let figures: [(&str, &str, Figure); 3] = [
+    type Value = fn(&Pinned) -> f64;
+    let metrics: [(&str, &str, Value); 3] = [
         (
             "bench_server_lists_open",
             "Lists that are being sent",
@@ -104,10 +105,10 @@ pub fn encode<L: EncodeLabelSet>(
             |pinned| pinned.bytes as f64,
         ),
     ];
-    for (name, help, figure) in figures {
+    for (name, help, value_of) in metrics {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, pinned) in pinned {
-            let value = ConstGauge::new(figure(pinned));
+            let value = ConstGauge::new(value_of(pinned));
             prometheus_client::encoding::EncodeMetric::encode(
                 &value,
                 family.encode_family(labels)?,
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_freed_behind_the_oldest_state_is_kept_for_it() {
+    async fn memory_is_kept_for_the_oldest_snapshot() {
         let lists = Arc::new(OpenLists::default());
         assert_eq!(lists.pinned(70), Pinned::default());
         let first = lists.open(100);

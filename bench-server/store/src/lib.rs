@@ -49,7 +49,7 @@ pub use index::Totals;
 use lease::Leases;
 use past_roots::HeldRoots;
 use quota::Alarms;
-pub use record::{Fields, Record, Shown, Value};
+pub use record::{Fields, Projection, Record, Value};
 pub use snapshot::Snapshot;
 pub use txn::check;
 use watch_hub::Hub;

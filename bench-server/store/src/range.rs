@@ -9,7 +9,7 @@ use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse};
 use index::Tree;
 
 use super::Record;
-use super::record::Shown;
+use super::record::Projection;
 use super::snapshot::Snapshot;
 
 /// How a request wants its keys ordered, and how much must be read for it.
@@ -154,7 +154,7 @@ fn sort(records: &mut [Record], plan: Plan) {
     }
 }
 
-impl Shown {
+impl Projection {
     /// What `request` wants of a key. With `keys_only` the value is left out, and so is the lease, except where the
     /// values were needed for sorting: etcd 3.7 answers from its key index otherwise.
     pub fn of(request: &RangeRequest) -> Self {
@@ -169,7 +169,7 @@ impl Shown {
 
 /// The answer as a message, header left to the caller.
 pub(super) fn to_response(selection: Selection, request: &RangeRequest) -> RangeResponse {
-    let shown = Shown::of(request);
+    let shown = Projection::of(request);
     let kvs = selection.records.iter().map(|record| shown.kv(record));
     RangeResponse {
         header: None,

@@ -18,7 +18,7 @@ use etcd_api::proto::mvccpb::KeyValue;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
 use allocation::Storage;
-pub use projection::Shown;
+pub use projection::Projection;
 pub use value::Value;
 
 /// Tag of `RangeResponse.kvs`: field 2, length-delimited.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use etcd_api::client::calls::{CallConnection, Completion, Framing, Rpc};
 use etcd_api::client::config::ClientConfig;
+use etcd_api::client::pipelined::{Completion, Framing, PipelinedConnection, Rpc};
 use etcd_api::error::{Error, Refusal};
 use etcd_api::proto::etcdserverpb::{PutRequest, PutResponse, RangeRequest, RangeResponse};
 use prost::Message;
@@ -13,9 +13,9 @@ use crate::request::{put, range};
 
 cases![on CURRENT; calls_answer_as_tonic_is_answered, calls_fail_as_tonics_do];
 
-async fn connect(t: &Target, framing: Framing) -> CallConnection {
+async fn connect(t: &Target, framing: Framing) -> PipelinedConnection {
     let config = ClientConfig::new(&t.server.url).expect("the server's own URL");
-    let calls = CallConnection::connect_as(framing, &config, None)
+    let calls = PipelinedConnection::connect_as(framing, &config, None)
         .await
         .expect("it accepts");
     assert_eq!(calls.framing(), framing, "nothing here is beyond it");
@@ -25,13 +25,13 @@ async fn connect(t: &Target, framing: Framing) -> CallConnection {
 type Answers = BTreeMap<u64, Result<Vec<u8>, Error>>;
 
 /// Waits for everything that is outstanding.
-async fn answers(calls: &mut CallConnection) -> Answers {
+async fn answers(calls: &mut PipelinedConnection) -> Answers {
     let mut answers = Answers::new();
     while calls.outstanding() > 0 {
         let mut note = |done: Completion<'_>| {
-            answers.insert(done.token, done.answer.map(<[u8]>::to_vec));
+            answers.insert(done.token, done.response.map(<[u8]>::to_vec));
         };
-        calls.turn(&mut note).await.expect("the server lives");
+        calls.drive(&mut note).await.expect("the server lives");
     }
     answers
 }
@@ -42,7 +42,7 @@ fn value(i: u64) -> Vec<u8> {
 }
 
 async fn calls_answer_as_tonic_is_answered(t: Target) {
-    for framing in [Framing::ByHand, Framing::H2] {
+    for framing in [Framing::Minimal, Framing::H2Crate] {
         let mut calls = connect(&t, framing).await;
         let first = t.revision().await;
         for i in 0..200 {
@@ -87,7 +87,7 @@ async fn calls_answer_as_tonic_is_answered(t: Target) {
 }
 
 async fn calls_fail_as_tonics_do(t: Target) {
-    for framing in [Framing::ByHand, Framing::H2] {
+    for framing in [Framing::Minimal, Framing::H2Crate] {
         let mut calls = connect(&t, framing).await;
         calls.send(Rpc::Put, &put("", "v"), 1).expect("alive");
         let future = RangeRequest {

@@ -18,12 +18,12 @@ use etcd_api::proto::etcdserverpb::{
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
-use crate::chance::Chance;
 use crate::differential::masked::Masked;
 use crate::differential::watches::Watches;
 use crate::harness::{Target, cases};
 use crate::peer::{Peer, Server};
 use crate::range_stream;
+use crate::rng::Rng;
 
 mod masked;
 mod watches;
@@ -87,7 +87,7 @@ async fn history(ours: Target, seed: u64) {
         etcd_watches: Watches::open(&etcd, everything).await,
         ours,
         etcd,
-        chance: Chance(seed),
+        rng: Rng(seed),
         step: 0,
         revision: 1,
         compacted: 0,
@@ -108,7 +108,7 @@ struct Both {
     etcd: Target,
     our_watches: Watches,
     etcd_watches: Watches,
-    chance: Chance,
+    rng: Rng,
     step: usize,
     revision: i64,
     compacted: i64,
@@ -117,7 +117,7 @@ struct Both {
 
 impl Both {
     async fn take_step(&mut self) {
-        match self.chance.below(100) {
+        match self.rng.below(100) {
             0..30 => {
                 let request = self.put();
                 let (a, b) = (&self.ours, &self.etcd);
@@ -143,7 +143,7 @@ impl Both {
                 self.compare(&request, answers);
             }
             63..83 => {
-                let ignoring = self.chance.one_in(2);
+                let ignoring = self.rng.one_in(2);
                 let request = self.txn(2, ignoring);
                 let (a, b) = (&self.ours, &self.etcd);
                 let answers = (a.txn(request.clone()).await, b.txn(request.clone()).await);
@@ -185,16 +185,16 @@ impl Both {
     }
 
     fn key(&mut self) -> &'static [u8] {
-        match self.chance.one_in(60) {
+        match self.rng.one_in(60) {
             true => b"",
-            false => self.chance.of(&KEYS),
+            false => self.rng.of(&KEYS),
         }
     }
 
     /// One key, a prefix, everything from a key on, an interval that may be empty or upside down.
     fn interval(&mut self) -> (&'static [u8], &'static [u8]) {
         let key = self.key();
-        match self.chance.below(6) {
+        match self.rng.below(6) {
             0 | 1 => (key, b""),
             2 => (key, b"\0"),
             3 => (b"\0", b"\0"),
@@ -204,53 +204,53 @@ impl Both {
     }
 
     fn lease_id(&mut self) -> i64 {
-        match self.chance.one_in(20) {
+        match self.rng.one_in(20) {
             true => 99,
-            false => self.chance.of(&LEASES),
+            false => self.rng.of(&LEASES),
         }
     }
 
     /// A revision that was, will be, is gone, or never can be.
     fn some_revision(&mut self) -> i64 {
-        match self.chance.below(8) {
+        match self.rng.below(8) {
             0 => -1,
             1 => self.revision + 1,
             2 => self.compacted,
             3 => self.compacted - 1,
-            _ => self.chance.below(self.revision as usize + 1) as i64,
+            _ => self.rng.below(self.revision as usize + 1) as i64,
         }
     }
 
     fn put(&mut self) -> PutRequest {
         let mut put = PutRequest {
             key: self.key().into(),
-            value: self.chance.of(&VALUES).into(),
-            prev_kv: self.chance.one_in(3),
-            ignore_value: self.chance.one_in(15),
-            ignore_lease: self.chance.one_in(15),
+            value: self.rng.of(&VALUES).into(),
+            prev_kv: self.rng.one_in(3),
+            ignore_value: self.rng.one_in(15),
+            ignore_lease: self.rng.one_in(15),
             ..PutRequest::default()
         };
-        if self.chance.one_in(3) {
+        if self.rng.one_in(3) {
             put.lease = self.lease_id();
         }
-        if put.ignore_value && self.chance.below(4) > 0 {
+        if put.ignore_value && self.rng.below(4) > 0 {
             put.value = Default::default();
         }
-        if put.ignore_lease && self.chance.below(4) > 0 {
+        if put.ignore_lease && self.rng.below(4) > 0 {
             put.lease = 0;
         }
         put
     }
 
     fn delete(&mut self) -> DeleteRangeRequest {
-        let (key, range_end) = match self.chance.one_in(3) {
+        let (key, range_end) = match self.rng.one_in(3) {
             true => self.interval(),
             false => (self.key(), &b""[..]),
         };
         DeleteRangeRequest {
             key: key.into(),
             range_end: range_end.into(),
-            prev_kv: self.chance.one_in(2),
+            prev_kv: self.rng.one_in(2),
         }
     }
 
@@ -264,17 +264,17 @@ impl Both {
             SortTarget::Value,
         ];
         let mut range = self.stream();
-        range.sort_order = self.chance.of(&ORDERS).into();
-        range.sort_target = self.chance.of(&TARGETS).into();
-        if self.chance.one_in(4) {
+        range.sort_order = self.rng.of(&ORDERS).into();
+        range.sort_target = self.rng.of(&TARGETS).into();
+        if self.rng.one_in(4) {
             for bound in [
                 &mut range.min_mod_revision,
                 &mut range.max_mod_revision,
                 &mut range.min_create_revision,
                 &mut range.max_create_revision,
             ] {
-                if self.chance.one_in(3) {
-                    *bound = self.chance.below(self.revision as usize + 2) as i64;
+                if self.rng.one_in(3) {
+                    *bound = self.rng.below(self.revision as usize + 2) as i64;
                 }
             }
         }
@@ -287,14 +287,14 @@ impl Both {
         RangeRequest {
             key: key.into(),
             range_end: range_end.into(),
-            limit: self.chance.of(&[0, 0, 0, 1, 2, 5, 100, -1]),
-            revision: match self.chance.one_in(3) {
+            limit: self.rng.of(&[0, 0, 0, 1, 2, 5, 100, -1]),
+            revision: match self.rng.one_in(3) {
                 true => self.some_revision(),
                 false => 0,
             },
-            serializable: self.chance.one_in(4),
-            keys_only: self.chance.one_in(5),
-            count_only: self.chance.one_in(8),
+            serializable: self.rng.one_in(4),
+            keys_only: self.rng.one_in(5),
+            count_only: self.rng.one_in(8),
             ..RangeRequest::default()
         }
     }
@@ -306,37 +306,37 @@ impl Both {
             CompareResult::Less,
             CompareResult::NotEqual,
         ];
-        let (key, range_end) = match self.chance.one_in(4) {
+        let (key, range_end) = match self.rng.one_in(4) {
             true => self.interval(),
             false => (self.key(), &b""[..]),
         };
-        let revision = self.chance.below(self.revision as usize + 1) as i64;
-        let few = self.chance.below(4) as i64;
-        let (target, operand) = match self.chance.below(6) {
+        let revision = self.rng.below(self.revision as usize + 1) as i64;
+        let few = self.rng.below(4) as i64;
+        let (target, operand) = match self.rng.below(6) {
             0 => (CompareTarget::Version, TargetUnion::Version(few)),
             1 => (CompareTarget::Create, TargetUnion::CreateRevision(0)),
             2 => (CompareTarget::Create, TargetUnion::CreateRevision(revision)),
             3 => (CompareTarget::Mod, TargetUnion::ModRevision(revision)),
             4 => (CompareTarget::Lease, TargetUnion::Lease(few)),
             _ => {
-                let value = self.chance.of(&VALUES);
+                let value = self.rng.of(&VALUES);
                 (CompareTarget::Value, TargetUnion::Value(value.into()))
             }
         };
         Compare {
-            result: self.chance.of(&RESULTS).into(),
+            result: self.rng.of(&RESULTS).into(),
             target: target.into(),
             key: key.into(),
             range_end: range_end.into(),
-            target_union: (!self.chance.one_in(40)).then_some(operand),
+            target_union: (!self.rng.one_in(40)).then_some(operand),
         }
     }
 
     fn operations(&mut self, depth: usize, ignoring: bool) -> Vec<RequestOp> {
-        let most = self.chance.below(4);
+        let most = self.rng.below(4);
         let mut operations = Vec::new();
         for _ in 0..most {
-            let request = match self.chance.below(10) {
+            let request = match self.rng.below(10) {
                 0..4 => Request::RequestPut(match ignoring {
                     true => self.put(),
                     false => PutRequest {
@@ -356,7 +356,7 @@ impl Both {
                 _ if depth > 0 => Request::RequestTxn(self.txn(depth - 1, ignoring)),
                 _ => continue,
             };
-            let request = (!self.chance.one_in(80)).then_some(request);
+            let request = (!self.rng.one_in(80)).then_some(request);
             operations.push(RequestOp { request });
         }
         operations
@@ -365,7 +365,7 @@ impl Both {
     /// Either with puts that keep a value or a lease or with deletes from a key on: both in one transaction pass
     /// etcd's checks, and where one undoes what the other needs etcd 3.7.1 ends in a panic.
     fn txn(&mut self, depth: usize, ignoring: bool) -> TxnRequest {
-        let conditions = self.chance.below(3);
+        let conditions = self.rng.below(3);
         TxnRequest {
             compare: (0..conditions).map(|_| self.condition()).collect(),
             success: self.operations(depth, ignoring),
@@ -376,9 +376,9 @@ impl Both {
     async fn lease(&mut self) {
         let id = self.lease_id();
         let (mut a, mut b) = (self.ours.lease(), self.etcd.lease());
-        match self.chance.below(5) {
+        match self.rng.below(5) {
             0 | 1 => {
-                let ttl = self.chance.of(&[1_000, 1_001, 1_002, 9_000_000_001]);
+                let ttl = self.rng.of(&[1_000, 1_001, 1_002, 9_000_000_001]);
                 let request = LeaseGrantRequest { ttl, id };
                 let answers = (a.lease_grant(request).await, b.lease_grant(request).await);
                 self.compare(&request, inner(answers));
@@ -394,7 +394,7 @@ impl Both {
                 self.compare(&request, inner(answers));
             }
             _ => {
-                let keys = self.chance.one_in(2);
+                let keys = self.rng.one_in(2);
                 let request = LeaseTimeToLiveRequest { id, keys };
                 let answers = (
                     a.lease_time_to_live(request).await,
@@ -414,17 +414,17 @@ impl Both {
         let (key, range_end) = self.interval();
         let mut create = WatchCreateRequest {
             watch_id: self.watches,
-            prev_kv: self.chance.one_in(2),
-            fragment: self.chance.one_in(4),
+            prev_kv: self.rng.one_in(2),
+            fragment: self.rng.one_in(4),
             ..crate::watch_stream::create(key, range_end)
         };
-        if self.chance.below(3) > 0 {
-            create.start_revision = match self.chance.one_in(6) {
+        if self.rng.below(3) > 0 {
+            create.start_revision = match self.rng.one_in(6) {
                 true => self.revision + 3,
-                false => self.chance.below(self.revision as usize + 1) as i64,
+                false => self.rng.below(self.revision as usize + 1) as i64,
             };
         }
-        match self.chance.below(5) {
+        match self.rng.below(5) {
             0 => create.filters = vec![FilterType::Noput.into()],
             1 => create.filters = vec![FilterType::Nodelete.into()],
             _ => {}
@@ -455,9 +455,9 @@ impl Both {
 
     async fn compact(&mut self) {
         self.look_at_watches().await;
-        let to = match self.chance.one_in(3) {
+        let to = match self.rng.one_in(3) {
             true => self.some_revision(),
-            false => self.compacted + self.chance.below(30) as i64,
+            false => self.compacted + self.rng.below(30) as i64,
         };
         let ours = self.ours.compact(to, true).await;
         let etcd = self.etcd.compact(to, true).await;

@@ -11,7 +11,6 @@
 
 mod benchmark_tool;
 mod calls;
-mod chance;
 #[allow(dead_code, reason = "the tests of TLS use more of it")]
 #[path = "../tls/client.rs"]
 mod client;
@@ -32,6 +31,7 @@ mod peer;
 mod range;
 mod range_stream;
 mod request;
+mod rng;
 mod tls;
 mod txn;
 mod txn_compare;

@@ -1,25 +1,25 @@
-//! Consistent lists from the cache: what they cost storage, proven by counting.
+//! Consistent lists from the cache: counts the requests that they cost storage.
 
 use http::Method;
 use serde_json::json;
 
-use crate::stage::{ALL, Backend, Stage, cases};
+use crate::harness::{ALL, Backend, TestCluster, cases};
 
-/// Too old to report progress when asked.
+/// An etcd that does not support progress requests.
 const OLD: &[Backend] = &[Backend::Etcd34];
 
 cases! {
     a_consistent_list_reads_the_revision_and_no_objects on ALL;
     without_waiters_no_progress_is_requested on ALL;
-    an_old_etcd_answers_consistent_lists_itself on OLD;
+    without_progress_requests_storage_serves_consistent_lists on OLD;
 }
 
 const LISTS: &str = "apiserver_storage_list_total";
 
-async fn a_consistent_list_reads_the_revision_and_no_objects(stage: Stage) {
-    stage.config_map("ns", "a").await;
+async fn a_consistent_list_reads_the_revision_and_no_objects(cluster: TestCluster) {
+    cluster.config_map("ns", "a").await;
     let count = async |name: &str, label: &str| {
-        stage
+        cluster
             .metric(name, &["resource=\"configmaps\"", label])
             .await
     };
@@ -29,13 +29,16 @@ async fn a_consistent_list_reads_the_revision_and_no_objects(stage: Stage) {
         count(LISTS, "storage=\"etcd\"").await,
     );
     for _ in 0..10 {
-        stage.get("/api/v1/configmaps").await.ok();
+        cluster.get("/api/v1/configmaps").await.ok();
     }
     assert_eq!(count("bench_revision_reads_total", "").await - reads, 10.0);
     assert_eq!(count(LISTS, "watchcache").await - cached, 10.0);
     assert_eq!(count(LISTS, "storage=\"etcd\"").await, stored);
     for _ in 0..10 {
-        stage.get("/api/v1/configmaps?resourceVersion=0").await.ok();
+        cluster
+            .get("/api/v1/configmaps?resourceVersion=0")
+            .await
+            .ok();
     }
     assert_eq!(
         count("bench_revision_reads_total", "").await - reads,
@@ -44,48 +47,51 @@ async fn a_consistent_list_reads_the_revision_and_no_objects(stage: Stage) {
     );
 }
 
-/// Check 10, and the other half of it: whoever waits asks.
-async fn without_waiters_no_progress_is_requested(stage: Stage) {
+/// A cache requests progress only while a read waits for a revision.
+async fn without_waiters_no_progress_is_requested(cluster: TestCluster) {
     let asked = async || {
-        stage
+        cluster
             .metric(
                 "bench_progress_requests_total",
                 &["resource=\"configmaps\""],
             )
             .await
     };
-    stage.get("/api/v1/configmaps").await.ok();
+    cluster.get("/api/v1/configmaps").await.ok();
     let before = asked().await;
     for i in 0..20 {
         let object = json!({"metadata": {"name": format!("s-{i}")}});
-        stage
+        cluster
             .post("/api/v1/namespaces/ns/secrets", &object)
             .await
             .ok();
-        stage.get("/api/v1/configmaps?resourceVersion=0").await.ok();
+        cluster
+            .get("/api/v1/configmaps?resourceVersion=0")
+            .await
+            .ok();
     }
     assert_eq!(asked().await, before, "nobody waited");
     // Storage moved on without this resource: only progress can tell its cache so.
-    let list = stage.get("/api/v1/configmaps").await.ok();
+    let list = cluster.get("/api/v1/configmaps").await.ok();
     assert!(
         asked().await > before || list.revision() > 20,
         "somebody waited"
     );
 }
 
-async fn an_old_etcd_answers_consistent_lists_itself(stage: Stage) {
-    stage.config_map("ns", "a").await;
+async fn without_progress_requests_storage_serves_consistent_lists(cluster: TestCluster) {
+    cluster.config_map("ns", "a").await;
     let from = async |storage: &str| {
-        stage
+        cluster
             .metric(LISTS, &["resource=\"configmaps\"", storage])
             .await
     };
     let (etcd, cache) = (from("storage=\"etcd\"").await, from("watchcache").await);
-    let names = stage.get("/api/v1/configmaps").await.ok().names();
+    let names = cluster.get("/api/v1/configmaps").await.ok().names();
     assert_eq!(names, ["ns/a"]);
     assert_eq!(from("storage=\"etcd\"").await - etcd, 1.0);
     assert_eq!(from("watchcache").await, cache);
-    stage
+    cluster
         .request(Method::GET, "/api/v1/configmaps?resourceVersion=0", "", "")
         .await
         .ok();

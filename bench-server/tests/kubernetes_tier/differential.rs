@@ -1,5 +1,5 @@
-//! Requests by chance, answered by a tier with a watch cache and by one without, over the same etcd: at the same
-//! revision, each answer must be the same bytes.
+//! Random requests to a tier with a watch cache and to one without, over the same etcd: at the same revision,
+//! both must return the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use http::Method;
 use kube_api::protobuf::find_bytes;
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
+use crate::harness::{APART, TestCluster, Tier, cases};
 use crate::http::{Reply, send};
-use crate::stage::{APART, Stage, Tier, cases};
+use crate::rng::Rng;
 
 cases! {
     lists_are_the_same_from_cache_and_from_etcd on APART with ["--feature-gates=CacheIndex=false"];
@@ -18,12 +18,12 @@ cases! {
     watches_are_the_same_from_cache_and_from_etcd on APART;
 }
 
-/// Names the run; another one asks other questions.
+/// Seed of the random requests.
 const SEED: u64 = 0x5eed_0005;
 const LISTS: usize = 300;
 const WATCHES: usize = 40;
 const CHANGES: usize = 80;
-/// Pages that a list is followed for.
+/// Most pages that are read of a list.
 const PAGES: usize = 40;
 
 const PODS: &str = "pods";
@@ -38,15 +38,15 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// Both tiers, and the revisions that their storage has had.
 struct Pair {
-    stage: Stage,
+    cluster: TestCluster,
     uncached: Tier,
     revisions: Vec<i64>,
 }
 
-fn labels(chance: &mut Chance) -> Value {
-    let mut labels = json!({"app": format!("app-{}", chance.below(4))});
-    if chance.below(3) > 0 {
-        labels["tier"] = chance.of(&["front", "back"]).into();
+fn labels(rng: &mut Rng) -> Value {
+    let mut labels = json!({"app": format!("app-{}", rng.below(4))});
+    if rng.below(3) > 0 {
+        labels["tier"] = rng.of(&["front", "back"]).into();
     }
     labels
 }
@@ -59,66 +59,66 @@ fn collection(kind: (&str, &str), namespace: &str) -> String {
     }
 }
 
-fn object(kind: (&str, &str), name: &str, chance: &mut Chance) -> Value {
-    let mut object = json!({"metadata": {"name": name, "labels": labels(chance)}});
+fn object(kind: (&str, &str), name: &str, rng: &mut Rng) -> Value {
+    let mut object = json!({"metadata": {"name": name, "labels": labels(rng)}});
     match kind.0 {
         PODS => {
-            let node = format!("node-{}", chance.below(3));
+            let node = format!("node-{}", rng.below(3));
             object["spec"] = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
         }
-        "configmaps" => object["data"] = json!({"text": "x<&>\u{2028}".repeat(chance.below(9))}),
+        "configmaps" => object["data"] = json!({"text": "x<&>\u{2028}".repeat(rng.below(9))}),
         "widgets" => {
             object["apiVersion"] = "bench.example.com/v1".into();
             object["kind"] = "Widget".into();
-            object["spec"] = json!({"size": chance.below(100)});
+            object["spec"] = json!({"size": rng.below(100)});
         }
-        _ => object["spec"] = json!({"unschedulable": chance.one_in(2)}),
+        _ => object["spec"] = json!({"unschedulable": rng.one_in(2)}),
     }
     object
 }
 
 impl Pair {
-    /// Objects with a history: made, changed and deleted by chance while both tiers run.
-    async fn start(stage: Stage, chance: &mut Chance) -> Self {
-        let uncached = stage.another_with(&["--watch-cache=false"]).await;
+    /// Starts both tiers, and randomly creates, changes and deletes objects while they run.
+    async fn start(cluster: TestCluster, rng: &mut Rng) -> Self {
+        let uncached = cluster.another_with(&["--watch-cache=false"]).await;
         let mut there = BTreeSet::new();
         let mut revisions = Vec::new();
         for step in 0..CHANGES + 40 {
-            let kind = chance.of(&KINDS);
-            let path = collection(kind, chance.of(&NAMESPACES));
-            let name = format!("o-{:02}", chance.below(12));
+            let kind = rng.of(&KINDS);
+            let path = collection(kind, rng.of(&NAMESPACES));
+            let name = format!("o-{:02}", rng.below(12));
             let one = format!("{path}/{name}");
             let reply = if !there.contains(&one) {
                 there.insert(one);
-                stage.post(&path, &object(kind, &name, chance)).await
+                cluster.post(&path, &object(kind, &name, rng)).await
             } else if step % 4 == 0 {
                 there.remove(&one);
-                stage.delete(&one).await
+                cluster.delete(&one).await
             } else {
-                let patch = json!({"metadata": {"labels": labels(chance)}});
-                stage.patch(&one, &patch).await
+                let patch = json!({"metadata": {"labels": labels(rng)}});
+                cluster.patch(&one, &patch).await
             };
             reply.ok();
             let path = "/api/v1/namespaces?limit=1";
-            revisions.push(stage.get(path).await.ok().revision());
+            revisions.push(cluster.get(path).await.ok().revision());
         }
         // Every cache of the tier that has some is brought to where storage is.
         for kind in KINDS {
-            stage.get(&collection(kind, "")).await.ok();
+            cluster.get(&collection(kind, "")).await.ok();
         }
         Self {
-            stage,
+            cluster,
             uncached,
             revisions,
         }
     }
 
-    /// Asks both; answers what the one with a cache says, after comparing.
+    /// Sends the request to both and compares; returns the response of the tier with a cache.
     async fn ask(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
         // A table has ages, which may turn between two requests.
         let attempts = if headers[0].1 == TABLE { 5 } else { 1 };
         for attempt in 1..=attempts {
-            let cached = send(&self.stage.url, Method::GET, path, headers, "").await;
+            let cached = send(&self.cluster.url, Method::GET, path, headers, "").await;
             let stored = send(&self.uncached.url, Method::GET, path, headers, "").await;
             let same = (cached.code, &cached.body) == (stored.code, &stored.body)
                 && cached.headers.get("content-type") == stored.headers.get("content-type");
@@ -138,8 +138,8 @@ impl Pair {
     }
 }
 
-fn accept(chance: &mut Chance) -> &'static str {
-    chance.of(&[
+fn accept(rng: &mut Rng) -> &'static str {
+    rng.of(&[
         "",
         "application/json",
         "application/vnd.kubernetes.protobuf",
@@ -151,8 +151,8 @@ fn accept(chance: &mut Chance) -> &'static str {
     ])
 }
 
-fn selectors(kind: (&str, &str), chance: &mut Chance) -> String {
-    let labels = chance.of(&[
+fn selectors(kind: (&str, &str), rng: &mut Rng) -> String {
+    let labels = rng.of(&[
         "",
         "",
         "",
@@ -165,7 +165,7 @@ fn selectors(kind: (&str, &str), chance: &mut Chance) -> String {
         "a%20b",
     ]);
     let fields = match kind.0 {
-        PODS => chance.of(&[
+        PODS => rng.of(&[
             "",
             "",
             "spec.nodeName%3Dnode-1",
@@ -175,14 +175,14 @@ fn selectors(kind: (&str, &str), chance: &mut Chance) -> String {
             "metadata.namespace%3Da,metadata.name%3Do-04",
             "spec.unknown%3D1",
         ]),
-        "nodes" => chance.of(&["", "spec.unschedulable%3Dtrue", "metadata.name%3Do-01"]),
-        _ => chance.of(&["", "", "metadata.name%3Do-02", "metadata.namespace%3Da-b"]),
+        "nodes" => rng.of(&["", "spec.unschedulable%3Dtrue", "metadata.name%3Do-01"]),
+        _ => rng.of(&["", "", "metadata.name%3Do-02", "metadata.namespace%3Da-b"]),
     };
     format!("&labelSelector={labels}&fieldSelector={fields}")
 }
 
-async fn lists_are_the_same_from_cache_and_from_etcd(stage: Stage) {
-    let (whole, continued, refused) = ask_for_lists(stage, &[0, 0, 1, 2, 3, 7, 500]).await;
+async fn lists_are_the_same_from_cache_and_from_etcd(cluster: TestCluster) {
+    let (whole, continued, refused) = ask_for_lists(cluster, &[0, 0, 1, 2, 3, 7, 500]).await;
     // The questions are worth asking.
     assert!(
         whole > LISTS / 3 && continued > LISTS / 3 && refused > LISTS / 10,
@@ -190,29 +190,29 @@ async fn lists_are_the_same_from_cache_and_from_etcd(stage: Stage) {
     );
 }
 
-/// Whole lists only: who knows by an index that a page is the last one gives no token for an empty one.
-async fn lists_by_index_are_the_same_as_from_etcd(stage: Stage) {
-    let (whole, ..) = ask_for_lists(stage, &[0]).await;
+/// Whole lists only: with an index, the last page of a list has no token for an empty next one.
+async fn lists_by_index_are_the_same_as_from_etcd(cluster: TestCluster) {
+    let (whole, ..) = ask_for_lists(cluster, &[0]).await;
     assert!(whole > LISTS / 3, "{whole} lists");
 }
 
-/// Answers how many lists there were, how many further pages and how many refusals. What is not asked:
-/// resourceVersion 0 with a limit, which a cache ignores, and revisions ahead, which a cache waits for.
-async fn ask_for_lists(stage: Stage, limits: &[usize]) -> (usize, usize, usize) {
-    let mut chance = Chance(SEED);
-    let pair = Pair::start(stage, &mut chance).await;
+/// Returns the number of lists, of further pages and of errors. Excluded are resourceVersion 0 with a limit,
+/// which a cache ignores, and future revisions, for which a cache waits.
+async fn ask_for_lists(cluster: TestCluster, limits: &[usize]) -> (usize, usize, usize) {
+    let mut rng = Rng(SEED);
+    let pair = Pair::start(cluster, &mut rng).await;
     let (mut whole, mut continued, mut refused) = (0, 0, 0);
     for _ in 0..LISTS {
-        let kind = chance.of(&KINDS);
-        let path = collection(kind, chance.of(&["", "", "a", "a-b", "none"]));
-        let revision = match chance.below(4) {
+        let kind = rng.of(&KINDS);
+        let path = collection(kind, rng.of(&["", "", "a", "a-b", "none"]));
+        let revision = match rng.below(4) {
             0 => "0".to_owned(),
             1 => String::new(),
-            _ => chance.of(&pair.revisions).to_string(),
+            _ => rng.of(&pair.revisions).to_string(),
         };
         let matched = match &*revision {
-            "" => chance.of(&["", "", "", "", "", "Exact"]),
-            _ => chance.of(&[
+            "" => rng.of(&["", "", "", "", "", "Exact"]),
+            _ => rng.of(&[
                 "",
                 "",
                 "",
@@ -225,11 +225,11 @@ async fn ask_for_lists(stage: Stage, limits: &[usize]) -> (usize, usize, usize) 
         };
         let limit = match &*revision {
             "0" => 0,
-            _ => chance.of(limits),
+            _ => rng.of(limits),
         };
-        let selectors = selectors(kind, &mut chance);
-        let pretty = chance.of(&["", "", "&pretty=true"]);
-        let headers = [("accept", accept(&mut chance))];
+        let selectors = selectors(kind, &mut rng);
+        let pretty = rng.of(&["", "", "&pretty=true"]);
+        let headers = [("accept", accept(&mut rng))];
         let query = format!("limit={limit}{selectors}{pretty}");
         let options = format!("resourceVersion={revision}&resourceVersionMatch={matched}");
         let mut page = pair
@@ -252,7 +252,7 @@ async fn ask_for_lists(stage: Stage, limits: &[usize]) -> (usize, usize, usize) 
     (whole, continued, refused)
 }
 
-/// The token of a page; empty without, and for what is no list.
+/// Returns the token of a page; empty without one, and for other responses.
 fn token(page: &Reply) -> String {
     if page.code != 200 {
         return String::new();
@@ -267,25 +267,25 @@ fn token(page: &Reply) -> String {
     }
 }
 
-/// What is not asked: bookmarks of a watch that did not begin with the state, which say how far the cache is.
-async fn watches_are_the_same_from_cache_and_from_etcd(stage: Stage) {
-    let mut chance = Chance(SEED);
-    let pair = Pair::start(stage, &mut chance).await;
+/// Excluded are bookmarks of a watch without initial events, which depend on the progress of the cache.
+async fn watches_are_the_same_from_cache_and_from_etcd(cluster: TestCluster) {
+    let mut rng = Rng(SEED);
+    let pair = Pair::start(cluster, &mut rng).await;
     let by_list =
         "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut questions = Vec::new();
     for _ in 0..WATCHES {
-        let kind = chance.of(&KINDS);
-        let path = collection(kind, chance.of(&["", "", "a", "a-b"]));
-        let start = match chance.below(4) {
+        let kind = rng.of(&KINDS);
+        let path = collection(kind, rng.of(&["", "", "a", "a-b"]));
+        let start = match rng.below(4) {
             0 => by_list.to_owned(),
             1 => "resourceVersion=0".to_owned(),
-            _ => format!("resourceVersion={}", chance.of(&pair.revisions)),
+            _ => format!("resourceVersion={}", rng.of(&pair.revisions)),
         };
-        let selectors = selectors(kind, &mut chance);
+        let selectors = selectors(kind, &mut rng);
         let query = format!("watch=1&timeoutSeconds=6&{start}{selectors}");
         // Ages would have to be asked for again, and a watch is not over at once.
-        let accept = match accept(&mut chance) {
+        let accept = match accept(&mut rng) {
             TABLE => "application/json",
             other => other,
         };

@@ -1,17 +1,17 @@
-//! What is refused, and how: code, reason, details and headers, as the reference's tables of errors have them.
+//! Errors: code, reason, details and headers, as an apiserver returns them.
 
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::harness::{ONE, TestCluster, cases};
 use crate::http::{Events, Reply, send};
-use crate::stage::{ONE, Stage, cases};
 
 cases! {
     options_that_exclude_each_other_name_their_fields on ONE;
-    what_cannot_be_read_is_a_bad_request on ONE;
+    an_invalid_value_is_a_bad_request on ONE;
     urls_methods_and_media_types on ONE;
-    a_request_ends_when_its_time_is_over on ONE;
-    a_watch_is_refused_before_it_begins_or_by_an_event on ONE;
+    a_request_ends_at_its_deadline on ONE;
+    a_watch_is_rejected_before_it_begins_or_by_an_event on ONE;
 }
 
 const PODS: &str = "/api/v1/namespaces/ns/pods";
@@ -21,8 +21,8 @@ fn message(reply: &Reply) -> String {
     status["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// 422: which fields, and whether they are forbidden or not supported.
-async fn options_that_exclude_each_other_name_their_fields(stage: Stage) {
+/// 422 names the fields, and whether they are forbidden or unsupported.
+async fn options_that_exclude_each_other_name_their_fields(cluster: TestCluster) {
     let (forbidden, unsupported) = ("FieldValueForbidden", "FieldValueNotSupported");
     let version_match = "resourceVersionMatch";
     for (query, reason, field) in [
@@ -60,7 +60,7 @@ async fn options_that_exclude_each_other_name_their_fields(stage: Stage) {
             version_match,
         ),
     ] {
-        let reply = stage.get(&format!("{PODS}?{query}")).await;
+        let reply = cluster.get(&format!("{PODS}?{query}")).await;
         assert_eq!(reply.failure(), (422, "Invalid".to_owned()), "{query}");
         let text = message(&reply);
         let begin = "ListOptions.meta.k8s.io \"\" is invalid: ";
@@ -80,8 +80,8 @@ async fn options_that_exclude_each_other_name_their_fields(stage: Stage) {
     }
 }
 
-/// 400, each with a text that names what is wrong.
-async fn what_cannot_be_read_is_a_bad_request(stage: Stage) {
+/// 400, with a text that names the invalid value.
+async fn an_invalid_value_is_a_bad_request(cluster: TestCluster) {
     for (query, text) in [
         ("limit=x", "x"),
         ("limit=1.5", "1.5"),
@@ -105,7 +105,7 @@ async fn what_cannot_be_read_is_a_bad_request(stage: Stage) {
     ] {
         let path = format!("{PODS}?{query}");
         let headers = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
-        let reply = send(&stage.url, Method::GET, &path, &headers, "").await;
+        let reply = send(&cluster.url, Method::GET, &path, &headers, "").await;
         assert_eq!(reply.failure(), (400, "BadRequest".to_owned()), "{query}");
         assert!(
             message(&reply).contains(text),
@@ -115,14 +115,14 @@ async fn what_cannot_be_read_is_a_bad_request(stage: Stage) {
     }
     // A kind that knows only the fields that all know says which.
     let path = "/api/v1/namespaces/ns/configmaps?fieldSelector=data%3Dx";
-    let reply = stage.get(path).await;
+    let reply = cluster.get(path).await;
     assert_eq!(reply.failure().0, 400);
     assert_eq!(
         message(&reply),
         "\"data\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
     );
     let path = "/api/v1/watch/namespaces/ns/pods/a?fieldSelector=metadata.name%3Db";
-    let reply = stage.get(path).await;
+    let reply = cluster.get(path).await;
     assert_eq!(
         (reply.failure().0, message(&reply)),
         (
@@ -132,7 +132,7 @@ async fn what_cannot_be_read_is_a_bad_request(stage: Stage) {
     );
 }
 
-async fn urls_methods_and_media_types(stage: Stage) {
+async fn urls_methods_and_media_types(cluster: TestCluster) {
     // Below a version that is served a Status says that there is nothing.
     for path in [
         "/api/v1/services",
@@ -141,12 +141,12 @@ async fn urls_methods_and_media_types(stage: Stage) {
         "/api/v1/namespaces/ns/pods/a/log/b",
         "/api/v1/namespaces/ns/configmaps/a/status",
     ] {
-        let reply = stage.get(path).await;
+        let reply = cluster.get(path).await;
         assert_eq!(reply.failure(), (404, "NotFound".to_owned()), "{path}");
         assert_eq!(reply.json()["details"], json!({}), "{path}");
     }
     for path in ["/apis/apps/v1/deployments", "/nothing"] {
-        let reply = stage.get(path).await;
+        let reply = cluster.get(path).await;
         assert_eq!(reply.code, 404, "{path}");
         assert_eq!(&reply.body[..], b"404 page not found\n", "{path}");
         assert!(
@@ -157,13 +157,13 @@ async fn urls_methods_and_media_types(stage: Stage) {
             "{path}"
         );
     }
-    let missing = stage.get(&format!("{PODS}/none")).await;
+    let missing = cluster.get(&format!("{PODS}/none")).await;
     assert_eq!(missing.failure(), (404, "NotFound".to_owned()));
     assert_eq!(message(&missing), "pods \"none\" not found");
     let details = json!({"name": "none", "kind": "pods"});
     assert_eq!(missing.json()["details"], details);
     let lease = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/none";
-    let missing = stage.get(lease).await;
+    let missing = cluster.get(lease).await;
     let details = json!({"name": "none", "group": "coordination.k8s.io", "kind": "leases"});
     assert_eq!(missing.json()["details"], details);
     assert_eq!(
@@ -178,7 +178,7 @@ async fn urls_methods_and_media_types(stage: Stage) {
         (Method::POST, "/api/v1/pods"),
         (Method::OPTIONS, PODS),
     ] {
-        let reply = stage
+        let reply = cluster
             .request(method.clone(), path, "application/json", "{}")
             .await;
         let expected = (405, "MethodNotAllowed".to_owned());
@@ -190,7 +190,7 @@ async fn urls_methods_and_media_types(stage: Stage) {
         "text/html",
         "application/json;as=Table;v=v9;g=meta.k8s.io",
     ] {
-        let reply = send(&stage.url, Method::GET, PODS, &[("accept", accept)], "").await;
+        let reply = send(&cluster.url, Method::GET, PODS, &[("accept", accept)], "").await;
         assert_eq!(
             reply.failure(),
             (406, "NotAcceptable".to_owned()),
@@ -198,7 +198,7 @@ async fn urls_methods_and_media_types(stage: Stage) {
         );
         assert!(message(&reply).contains("application/json"), "{accept}");
     }
-    let refused = stage
+    let refused = cluster
         .request(
             Method::POST,
             PODS,
@@ -209,13 +209,13 @@ async fn urls_methods_and_media_types(stage: Stage) {
     assert_eq!(refused.failure(), (415, "UnsupportedMediaType".to_owned()));
 }
 
-/// 504 by the request's own deadline, while it waits for a revision that does not come.
-async fn a_request_ends_when_its_time_is_over(stage: Stage) {
-    let now = stage.config_map("ns", "a").await;
+/// 504 at the request's own deadline, while it waits for a revision that is not reached.
+async fn a_request_ends_at_its_deadline(cluster: TestCluster) {
+    let now = cluster.config_map("ns", "a").await;
     let path = "/api/v1/namespaces/ns/configmaps";
     let future = format!("resourceVersion={}", now + 1000);
     for path in [path.to_owned(), format!("{path}/a")] {
-        let reply = stage.get(&format!("{path}?{future}&timeout=300ms")).await;
+        let reply = cluster.get(&format!("{path}?{future}&timeout=300ms")).await;
         assert_eq!(reply.failure(), (504, "Timeout".to_owned()), "{path}");
         assert_eq!(
             message(&reply),
@@ -226,11 +226,11 @@ async fn a_request_ends_when_its_time_is_over(stage: Stage) {
     }
 }
 
-async fn a_watch_is_refused_before_it_begins_or_by_an_event(stage: Stage) {
-    let now = stage.config_map("ns", "a").await;
+async fn a_watch_is_rejected_before_it_begins_or_by_an_event(cluster: TestCluster) {
+    let now = cluster.config_map("ns", "a").await;
     let path = "/api/v1/namespaces/ns/configmaps?watch=1";
     // Upstream hands this error on without a reason.
-    let reply = stage.get(&format!("{path}&resourceVersion=x")).await;
+    let reply = cluster.get(&format!("{path}&resourceVersion=x")).await;
     assert_eq!(reply.failure(), (500, String::new()));
     assert!(reply.json().get("reason").is_none(), "{}", reply.json());
 
@@ -238,7 +238,7 @@ async fn a_watch_is_refused_before_it_begins_or_by_an_event(stage: Stage) {
         "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let ahead = now + 1000;
     let path = format!("{path}&{by_list}&resourceVersion={ahead}");
-    let mut events = Events::open(&stage.url, &path).await;
+    let mut events = Events::open(&cluster.url, &path).await;
     assert_eq!(events.code, 200);
     let event = events.next().await.expect("an event");
     let status = &event["object"];

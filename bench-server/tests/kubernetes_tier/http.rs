@@ -1,4 +1,4 @@
-//! A plain HTTP client: one connection for each request, nothing between the test and the wire.
+//! A plain HTTP client with one connection per request.
 
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -22,14 +22,14 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error}: {}", self.body.escape_ascii()))
     }
 
-    /// The response, which must be a success.
+    /// Returns the response, which must be a success.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert!(self.code.is_success(), "{}", self.body.escape_ascii());
         self
     }
 
-    /// Code and reason of a failure.
+    /// Returns code and reason of an error.
     #[track_caller]
     pub(crate) fn failure(&self) -> (u16, String) {
         let status = self.json();
@@ -41,7 +41,7 @@ impl Reply {
         )
     }
 
-    /// `NAMESPACE/NAME` of each item of a list.
+    /// Returns `NAMESPACE/NAME` of each item of a list.
     #[track_caller]
     pub(crate) fn names(&self) -> Vec<String> {
         let list = self.json();
@@ -58,7 +58,7 @@ impl Reply {
             .collect()
     }
 
-    /// `metadata.resourceVersion`.
+    /// Returns `metadata.resourceVersion`.
     #[track_caller]
     pub(crate) fn revision(&self) -> i64 {
         let body = self.json();
@@ -67,7 +67,7 @@ impl Reply {
         number.unwrap_or_else(|| panic!("no resourceVersion: {body}"))
     }
 
-    /// `metadata.continue`; empty when there is none.
+    /// Returns `metadata.continue`; empty without one.
     #[track_caller]
     pub(crate) fn token(&self) -> String {
         let body = self.json();
@@ -141,7 +141,7 @@ impl Events {
         }
     }
 
-    /// The next event; `None` after an orderly end.
+    /// Returns the next event, or `None` after an orderly end.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
@@ -155,7 +155,7 @@ impl Events {
         }
     }
 
-    /// The next `count` events.
+    /// Returns the next `count` events.
     pub(crate) async fn take(&mut self, count: usize) -> Vec<Value> {
         let mut events = Vec::new();
         while events.len() < count {
@@ -166,7 +166,7 @@ impl Events {
     }
 }
 
-/// `TYPE NAME` of an event.
+/// Returns `TYPE NAME` of an event.
 pub(crate) fn brief(event: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, name) = (&event["type"], &event["object"]["metadata"]["name"]);
@@ -175,7 +175,7 @@ pub(crate) fn brief(event: &Value) -> String {
         .to_owned()
 }
 
-/// The revision of an event's object.
+/// Returns the revision of an event's object.
 pub(crate) fn revision_of(event: &Value) -> i64 {
     let text = event["object"]["metadata"]["resourceVersion"].as_str();
     text.and_then(|text| text.parse().ok())

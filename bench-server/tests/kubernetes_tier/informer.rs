@@ -1,5 +1,5 @@
-//! Informers of client-go, what nearly every controller watches with, against the tier: both media types, each
-//! by a list and by a watch that begins with the state.
+//! client-go's informers, which nearly every controller uses, against the tier: both media types, each with a
+//! list and with a watch with initial events.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,16 +10,16 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::stage::{ALL, APART, Stage, cases, program};
+use crate::harness::{ALL, APART, TestCluster, cases, program};
 
 pub(crate) const INFORMER: (&str, &str) = ("INFORMER_BIN", "informer");
 
 cases! {
     it_syncs_and_follows on ALL, needs INFORMER;
-    it_outlives_a_restart_and_a_compaction on APART, needs INFORMER;
+    it_recovers_from_a_restart_and_a_compaction on APART, needs INFORMER;
 }
 
-/// How long a change may take; client-go waits a while before it asks again a server that was gone.
+/// Time allowed for a change, including client-go's backoff after a server was unreachable.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running informer; killed when dropped.
@@ -30,7 +30,7 @@ pub(crate) struct Informer {
 }
 
 impl Informer {
-    /// One of the server at `url`; `files` are a CA, or a CA, a certificate and its key.
+    /// Starts an informer of the server at `url`; `files` are a CA, or a CA, a certificate and its key.
     pub(crate) fn start(url: &str, media: &str, by_watch: bool, files: &[&Path]) -> Self {
         let mut child = Command::new(program(INFORMER.0, INFORMER.1))
             .args([url, media, "ns"])
@@ -59,15 +59,15 @@ impl Informer {
     }
 }
 
-/// One of each kind.
-fn all(stage: &Stage) -> Vec<Informer> {
+/// Starts one informer of each kind.
+fn all(cluster: &TestCluster) -> Vec<Informer> {
     let kinds = [
         ("json", false),
         ("json", true),
         ("protobuf", false),
         ("protobuf", true),
     ];
-    let start = |(media, by_watch)| Informer::start(&stage.url, media, by_watch, &[]);
+    let start = |(media, by_watch)| Informer::start(&cluster.url, media, by_watch, &[]);
     kinds.map(start).into()
 }
 
@@ -79,37 +79,37 @@ async fn all_say(informers: &mut [Informer], expected: &str) {
 
 const PATH: &str = "/api/v1/namespaces/ns/configmaps";
 
-async fn it_syncs_and_follows(stage: Stage) {
+async fn it_syncs_and_follows(cluster: TestCluster) {
     for name in ["b", "a"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
-    stage.config_map("other", "elsewhere").await;
+    cluster.config_map("other", "elsewhere").await;
     // By a list it takes any state: let the cache have this one.
-    stage.get(PATH).await.ok();
-    let mut informers = all(&stage);
+    cluster.get(PATH).await.ok();
+    let mut informers = all(&cluster);
     all_say(&mut informers, "synced a b").await;
-    stage.config_map("ns", "c").await;
+    cluster.config_map("ns", "c").await;
     all_say(&mut informers, "add c").await;
     let patch = json!({"data": {"k": "2"}});
-    stage.patch(&format!("{PATH}/a"), &patch).await.ok();
+    cluster.patch(&format!("{PATH}/a"), &patch).await.ok();
     all_say(&mut informers, "update a").await;
-    stage.delete(&format!("{PATH}/b")).await.ok();
+    cluster.delete(&format!("{PATH}/b")).await.ok();
     all_say(&mut informers, "delete b").await;
 }
 
-async fn it_outlives_a_restart_and_a_compaction(mut stage: Stage) {
+async fn it_recovers_from_a_restart_and_a_compaction(mut cluster: TestCluster) {
     for name in ["a", "b"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
-    stage.get(PATH).await.ok();
-    let mut informers = all(&stage);
+    cluster.get(PATH).await.ok();
+    let mut informers = all(&cluster);
     all_say(&mut informers, "synced a b").await;
-    stage.restart().await;
-    stage.config_map("ns", "c").await;
+    cluster.restart().await;
+    cluster.config_map("ns", "c").await;
     all_say(&mut informers, "add c").await;
     // While the tier is down, an object goes, and history with it: only a new list can tell.
-    let storage = stage.storage().await;
-    stage.stop_tier();
+    let storage = cluster.storage().await;
+    cluster.stop_tier();
     let key = b"/registry/configmaps/ns/a";
     let stored = storage.get(key, Default::default()).await.expect("read");
     let revision = stored.kv.expect("stored").mod_revision;
@@ -117,8 +117,8 @@ async fn it_outlives_a_restart_and_a_compaction(mut stage: Stage) {
     assert!(deleted.await.expect("answered").succeeded);
     let now = storage.current_revision(key).await.expect("read");
     storage.compact(now).await.expect("compacts");
-    stage.start_tier().await;
+    cluster.start_tier().await;
     all_say(&mut informers, "delete a").await;
-    stage.config_map("ns", "d").await;
+    cluster.config_map("ns", "d").await;
     all_say(&mut informers, "add d").await;
 }

@@ -1,26 +1,27 @@
-//! Several tiers in front of one etcd, as a cluster has several apiservers.
+//! Several tiers in front of one etcd, like several apiservers of a cluster.
 
 use std::time::{Duration, Instant};
 
-use crate::stage::{APART, Stage, cases};
+use crate::harness::{APART, TestCluster, cases};
 
 cases! {
-    what_is_written_through_one_is_read_through_the_other on APART;
-    a_token_is_good_everywhere_and_after_restarts on APART;
+    an_object_written_by_one_is_listed_by_the_other on APART;
+    a_token_is_valid_at_every_instance_and_after_restarts on APART;
 }
 
 const PATH: &str = "/api/v1/configmaps";
 
-/// Check 9: no other traffic on the resource, so that only a progress request can tell the second cache.
-async fn what_is_written_through_one_is_read_through_the_other(stage: Stage) {
-    let other = stage.another().await;
+/// A consistent list of one tier has what another one wrote. There is no other traffic on the resource, so
+/// only a progress request can bring the second cache up to date.
+async fn an_object_written_by_one_is_listed_by_the_other(cluster: TestCluster) {
+    let other = cluster.another().await;
     let mut slowest = Duration::ZERO;
     for i in 0..20 {
         let name = format!("cm-{i:02}");
         let (writer, reader) = if i % 2 == 0 {
-            (&stage.tier, &other)
+            (&cluster.tier, &other)
         } else {
-            (&other, &stage.tier)
+            (&other, &cluster.tier)
         };
         let revision = writer.config_map("ns", &name).await;
         let started = Instant::now();
@@ -33,22 +34,22 @@ async fn what_is_written_through_one_is_read_through_the_other(stage: Stage) {
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
 }
 
-async fn a_token_is_good_everywhere_and_after_restarts(mut stage: Stage) {
+async fn a_token_is_valid_at_every_instance_and_after_restarts(mut cluster: TestCluster) {
     for i in 0..9 {
-        stage.config_map("ns", &format!("cm-{i}")).await;
+        cluster.config_map("ns", &format!("cm-{i}")).await;
     }
-    let mut other = stage.another().await;
-    let page = stage.get(&format!("{PATH}?limit=3")).await.ok();
-    stage.config_map("ns", "later").await;
+    let mut other = cluster.another().await;
+    let page = cluster.get(&format!("{PATH}?limit=3")).await.ok();
+    cluster.config_map("ns", "later").await;
     let next = other
         .get(&format!("{PATH}?limit=3&continue={}", page.token()))
         .await
         .ok();
     assert_eq!(next.names(), ["ns/cm-3", "ns/cm-4", "ns/cm-5"]);
     assert_eq!(next.revision(), page.revision());
-    stage.restart().await;
-    other = stage.another().await;
-    for tier in [&stage.tier, &other] {
+    cluster.restart().await;
+    other = cluster.another().await;
+    for tier in [&cluster.tier, &other] {
         let last = tier
             .get(&format!("{PATH}?limit=3&continue={}", next.token()))
             .await

@@ -1,4 +1,4 @@
-//! kubectl 1.37 against the tier, over plain HTTP and without any configuration (check 18).
+//! kubectl 1.37 against the tier, over plain HTTP and without configuration.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,43 +9,43 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
+use crate::harness::{ALL, ONE, TestCluster, cases, program};
 use crate::shards::{encoded, equal_shards};
-use crate::stage::{ALL, ONE, Stage, cases, program};
 
 pub(crate) const KUBECTL: (&str, &str) = ("KUBECTL_BIN", "kubectl");
 
 cases! {
     get_in_chunks_and_formats on ALL, needs KUBECTL;
-    printed_columns_are_an_apiservers on ALL, needs KUBECTL;
+    printed_columns_are_those_of_an_apiserver on ALL, needs KUBECTL;
     watched_columns_and_formats on ONE, needs KUBECTL;
     apply_create_patch_and_delete on ALL, needs KUBECTL;
     get_and_watch on ALL, needs KUBECTL;
     wait_for_a_condition_and_a_deletion on ONE, needs KUBECTL;
-    refusals_are_told on ONE, needs KUBECTL;
+    errors_are_printed on ONE, needs KUBECTL;
     other_kinds_and_groups on ONE, needs KUBECTL;
-    explain_knows_the_fields on ONE, needs KUBECTL;
+    explain_prints_the_fields on ONE, needs KUBECTL;
     raw_gets_a_shard on ALL, needs KUBECTL;
 }
 
-/// How long one command may take.
+/// Time allowed for a command.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// kubectl with a cache of its own, since discovery is kept on disk for hours.
+/// kubectl with its own cache, since it keeps discovery on disk for hours.
 struct Kubectl<'s> {
-    stage: &'s Stage,
+    cluster: &'s TestCluster,
     home: TempDir,
 }
 
 impl<'s> Kubectl<'s> {
-    fn new(stage: &'s Stage) -> Self {
+    fn new(cluster: &'s TestCluster) -> Self {
         let home = tempfile::tempdir().expect("a temporary folder");
-        Self { stage, home }
+        Self { cluster, home }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program(KUBECTL.0, KUBECTL.1));
         command
-            .arg(format!("--server={}", self.stage.url))
+            .arg(format!("--server={}", self.cluster.url))
             .arg("--namespace=ns")
             .args(arguments)
             .env_clear()
@@ -78,7 +78,7 @@ impl<'s> Kubectl<'s> {
         )
     }
 
-    /// Standard output of a command that must succeed without a word on standard error.
+    /// Returns the standard output of a command that must succeed with an empty standard error.
     async fn ok(&self, arguments: &[&str], input: &str) -> String {
         let (success, out, err) = self.run(arguments, input).await;
         // Its library may note the end of a watch that it has cancelled itself, by chance.
@@ -87,7 +87,7 @@ impl<'s> Kubectl<'s> {
         out
     }
 
-    /// Standard error of a command that must fail.
+    /// Returns the standard error of a command that must fail.
     async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let (success, out, err) = self.run(arguments, input).await;
         assert!(!success, "kubectl {arguments:?} succeeded: {out}");
@@ -107,16 +107,16 @@ fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim_end).collect()
 }
 
-async fn get_in_chunks_and_formats(stage: Stage) {
+async fn get_in_chunks_and_formats(cluster: TestCluster) {
     for i in 0..12 {
         let name = format!("p-{i:02}");
-        stage
+        cluster
             .post("/api/v1/namespaces/ns/pods", &pod(&name, "i:1"))
             .await
             .ok();
     }
-    stage.config_map("other", "elsewhere").await;
-    let kubectl = Kubectl::new(&stage);
+    cluster.config_map("other", "elsewhere").await;
+    let kubectl = Kubectl::new(&cluster);
     let names: Vec<String> = (0..12).map(|i| format!("pod/p-{i:02}")).collect();
     for chunks in ["500", "5", "1", "0"] {
         let size = format!("--chunk-size={chunks}");
@@ -206,7 +206,7 @@ async fn get_in_chunks_and_formats(stage: Stage) {
     );
 }
 
-/// The columns of a printed line, which two spaces or more keep apart.
+/// Returns the columns of a printed line, which are separated by two or more spaces.
 fn columns(line: &str) -> Vec<&str> {
     let parts = line.split("  ").map(str::trim);
     parts.filter(|part| !part.is_empty()).collect()
@@ -232,12 +232,12 @@ async fn prints(kubectl: &Kubectl<'_>, arguments: &[&str], expected: &[&[&str]])
     assert_eq!(printed, expected, "kubectl {arguments:?}\n{out}");
 }
 
-async fn printed_columns_are_an_apiservers(stage: Stage) {
+async fn printed_columns_are_those_of_an_apiserver(cluster: TestCluster) {
     let mut running = pod("web", "i:1");
     running["spec"]["containers"] =
         json!([{"name": "a", "image": "i:1"}, {"name": "b", "image": "i:2"}]);
     running["spec"]["readinessGates"] = json!([{"conditionType": "gate"}]);
-    stage
+    cluster
         .post("/api/v1/namespaces/ns/pods", &running)
         .await
         .ok();
@@ -252,11 +252,11 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
                 "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
         ],
     }});
-    stage
+    cluster
         .patch("/api/v1/namespaces/ns/pods/web/status", &status)
         .await
         .ok();
-    let kubectl = Kubectl::new(&stage);
+    let kubectl = Kubectl::new(&cluster);
     let narrow: &[&str] = &["NAME", "READY", "STATUS", "RESTARTS", "AGE"];
     let row = ["web", "1/2", "CrashLoopBackOff", "2", "AGE"];
     prints(&kubectl, &["get", "pods"], &[narrow, &row]).await;
@@ -300,7 +300,7 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
                 "kubeProxyVersion": "", "operatingSystem": "", "architecture": ""},
         },
     });
-    stage.post("/api/v1/nodes", &node).await.ok();
+    cluster.post("/api/v1/nodes", &node).await.ok();
     let narrow: &[&str] = &["NAME", "STATUS", "ROLES", "AGE", "VERSION"];
     let row = [
         "node-1",
@@ -338,7 +338,7 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
         "reason": "Started", "message": "Started container a", "type": "Normal", "count": 3,
         "source": {"component": "kubelet", "host": "node-1"},
     });
-    stage
+    cluster
         .post("/api/v1/namespaces/ns/events", &event)
         .await
         .ok();
@@ -389,7 +389,7 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
 
     let maps = "/api/v1/namespaces/ns/configmaps";
     let map = json!({"metadata": {"name": "m"}, "data": {"a": "1", "b": "2"}, "binaryData": {"c": "AA=="}});
-    stage.post(maps, &map).await.ok();
+    cluster.post(maps, &map).await.ok();
     prints(
         &kubectl,
         &["get", "configmaps"],
@@ -397,7 +397,7 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
     )
     .await;
     let secret = json!({"metadata": {"name": "s"}, "type": "Opaque", "data": {"a": "AA=="}});
-    stage
+    cluster
         .post("/api/v1/namespaces/ns/secrets", &secret)
         .await
         .ok();
@@ -410,7 +410,7 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
         ],
     )
     .await;
-    stage
+    cluster
         .post("/api/v1/namespaces", &json!({"metadata": {"name": "ns"}}))
         .await
         .ok();
@@ -421,7 +421,7 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
     )
     .await;
     let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
-    stage
+    cluster
         .post("/apis/coordination.k8s.io/v1/namespaces/ns/leases", &lease)
         .await
         .ok();
@@ -433,7 +433,7 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
     .await;
     let widget =
         json!({"apiVersion": "bench.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
-    stage
+    cluster
         .post("/apis/bench.example.com/v1/namespaces/ns/widgets", &widget)
         .await
         .ok();
@@ -454,13 +454,13 @@ async fn printed_columns_are_an_apiservers(stage: Stage) {
     .await;
 }
 
-async fn watched_columns_and_formats(stage: Stage) {
+async fn watched_columns_and_formats(cluster: TestCluster) {
     let pods = "/api/v1/namespaces/ns/pods";
-    stage.post(pods, &pod("web", "i:1")).await.ok();
-    let kubectl = Kubectl::new(&stage);
+    cluster.post(pods, &pod("web", "i:1")).await.ok();
+    let kubectl = Kubectl::new(&cluster);
     let change = async |phase: &str| {
         let status = json!({"status": {"phase": phase}});
-        stage.patch(&format!("{pods}/web/status"), &status).await
+        cluster.patch(&format!("{pods}/web/status"), &status).await
     };
     for (format, first, then) in [
         (
@@ -511,8 +511,8 @@ async fn watched_columns_and_formats(stage: Stage) {
     }
 }
 
-async fn apply_create_patch_and_delete(stage: Stage) {
-    let kubectl = Kubectl::new(&stage);
+async fn apply_create_patch_and_delete(cluster: TestCluster) {
+    let kubectl = Kubectl::new(&cluster);
     let manifest = |image: &str| pod("web", image).to_string();
     let apply = ["apply", "-f", "-"];
     assert_eq!(
@@ -582,7 +582,7 @@ async fn apply_create_patch_and_delete(stage: Stage) {
     );
     assert_eq!(kubectl.ok(&["get", "pods", "-o", "name"], "").await, "");
     for name in ["a", "b"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
     assert_eq!(
         kubectl
@@ -593,7 +593,7 @@ async fn apply_create_patch_and_delete(stage: Stage) {
         2
     );
     assert!(
-        stage
+        cluster
             .get("/api/v1/configmaps")
             .await
             .ok()
@@ -602,12 +602,12 @@ async fn apply_create_patch_and_delete(stage: Stage) {
     );
 }
 
-async fn get_and_watch(stage: Stage) {
-    stage
+async fn get_and_watch(cluster: TestCluster) {
+    cluster
         .post("/api/v1/namespaces/ns/pods", &pod("first", "i:1"))
         .await
         .ok();
-    let kubectl = Kubectl::new(&stage);
+    let kubectl = Kubectl::new(&cluster);
     let mut watching = kubectl
         .command(&["get", "pods", "-w", "--no-headers"])
         .spawn()
@@ -626,12 +626,12 @@ async fn get_and_watch(stage: Stage) {
             .collect::<Vec<_>>()
     };
     assert_eq!(columns(&next().await)[0], "first");
-    stage
+    cluster
         .post("/api/v1/namespaces/ns/pods", &pod("second", "i:1"))
         .await
         .ok();
     assert_eq!(columns(&next().await)[0], "second");
-    stage
+    cluster
         .patch(
             "/api/v1/namespaces/ns/pods/second/status",
             &json!({"status": {"phase": "Running"}}),
@@ -642,17 +642,17 @@ async fn get_and_watch(stage: Stage) {
     watching.kill().await.expect("it runs");
 }
 
-async fn wait_for_a_condition_and_a_deletion(stage: Stage) {
-    stage
+async fn wait_for_a_condition_and_a_deletion(cluster: TestCluster) {
+    cluster
         .post("/api/v1/namespaces/ns/pods", &pod("web", "i:1"))
         .await
         .ok();
-    let kubectl = Kubectl::new(&stage);
+    let kubectl = Kubectl::new(&cluster);
     let ready = ["wait", "pod/web", "--for=condition=Ready", "--timeout=15s"];
     let later = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        stage
+        cluster
             .patch("/api/v1/namespaces/ns/pods/web/status", &status)
             .await
             .ok();
@@ -662,19 +662,19 @@ async fn wait_for_a_condition_and_a_deletion(stage: Stage) {
     let gone = ["wait", "pod/web", "--for=delete", "--timeout=15s"];
     let later = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        stage.delete("/api/v1/namespaces/ns/pods/web").await.ok();
+        cluster.delete("/api/v1/namespaces/ns/pods/web").await.ok();
     };
     tokio::join!(kubectl.ok(&gone, ""), later);
 }
 
-async fn refusals_are_told(stage: Stage) {
-    let kubectl = Kubectl::new(&stage);
+async fn errors_are_printed(cluster: TestCluster) {
+    let kubectl = Kubectl::new(&cluster);
     let nowhere = kubectl.fails(&["get", "pod", "none"], "").await;
     assert_eq!(
         nowhere,
         "Error from server (NotFound): namespaces \"ns\" not found\n"
     );
-    stage
+    cluster
         .post("/api/v1/namespaces", &json!({"metadata": {"name": "ns"}}))
         .await
         .ok();
@@ -707,13 +707,13 @@ async fn refusals_are_told(stage: Stage) {
         apply.contains("Server-side apply not available on the server"),
         "{apply}"
     );
-    stage.config_map("ns", "a").await;
+    cluster.config_map("ns", "a").await;
     let taken = kubectl.fails(&["create", "configmap", "a"], "").await;
     assert!(taken.contains("configmaps \"a\" already exists"), "{taken}");
 }
 
-async fn other_kinds_and_groups(stage: Stage) {
-    let kubectl = Kubectl::new(&stage);
+async fn other_kinds_and_groups(cluster: TestCluster) {
+    let kubectl = Kubectl::new(&cluster);
     kubectl.ok(&["create", "namespace", "made"], "").await;
     kubectl
         .ok(
@@ -771,17 +771,17 @@ async fn other_kinds_and_groups(stage: Stage) {
     );
 }
 
-async fn explain_knows_the_fields(stage: Stage) {
-    let kubectl = Kubectl::new(&stage);
+async fn explain_prints_the_fields(cluster: TestCluster) {
+    let kubectl = Kubectl::new(&cluster);
     let fields = kubectl.ok(&["explain", "pod.spec.containers"], "").await;
     assert!(fields.contains("imagePullPolicy"), "{fields}");
 }
 
-async fn raw_gets_a_shard(stage: Stage) {
+async fn raw_gets_a_shard(cluster: TestCluster) {
     for i in 0..20 {
-        stage.config_map("ns", &format!("cm-{i:02}")).await;
+        cluster.config_map("ns", &format!("cm-{i:02}")).await;
     }
-    let kubectl = Kubectl::new(&stage);
+    let kubectl = Kubectl::new(&cluster);
     let mut names = Vec::new();
     for shard in equal_shards(ShardKey::Uid, 3) {
         let path = format!(

@@ -1,4 +1,4 @@
-//! What a LIST answers: order, the table of resourceVersion and limit, revisions ahead, exact bytes.
+//! Responses to LIST: order, resourceVersion and limit, future revisions, exact bytes.
 
 use std::time::Instant;
 
@@ -6,31 +6,31 @@ use http::Method;
 use prost::Message;
 use serde_json::Value;
 
+use crate::harness::{ALL, ONE, TestCluster, cases};
 use crate::http::send;
-use crate::stage::{ALL, ONE, Stage, cases};
 
 cases! {
     namespaces_are_ordered_as_parts_of_the_storage_key on ALL;
     revision_zero_ignores_the_limit on ALL;
     an_exact_revision_never_changes on ALL;
-    a_revision_ahead_is_waited_for_and_refused on ALL;
+    a_future_revision_is_waited_for_and_then_rejected on ALL;
     a_json_list_is_its_objects_byte_for_byte on ALL;
     a_protobuf_list_is_read_by_a_stock_library on ALL;
-    discovery_and_health_answer on ONE;
+    discovery_and_health_are_served on ONE;
 }
 
 const PATH: &str = "/api/v1/configmaps";
 
-/// Check 1 of the reference.
-async fn namespaces_are_ordered_as_parts_of_the_storage_key(stage: Stage) {
+/// A list is in the order of storage keys, `NAMESPACE/NAME`, where `-` sorts before `/`.
+async fn namespaces_are_ordered_as_parts_of_the_storage_key(cluster: TestCluster) {
     for namespace in ["a", "a-b", "a.b"] {
-        stage.config_map(namespace, "x").await;
+        cluster.config_map(namespace, "x").await;
     }
     for query in ["", "?resourceVersion=0", "?limit=5"] {
-        let names = stage.get(&format!("{PATH}{query}")).await.ok().names();
+        let names = cluster.get(&format!("{PATH}{query}")).await.ok().names();
         assert_eq!(names, ["a-b/x", "a.b/x", "a/x"], "{query}");
     }
-    let one = stage
+    let one = cluster
         .get("/api/v1/namespaces/a/configmaps")
         .await
         .ok()
@@ -38,18 +38,18 @@ async fn namespaces_are_ordered_as_parts_of_the_storage_key(stage: Stage) {
     assert_eq!(one, ["a/x"], "`a-b` is no part of namespace `a`");
 }
 
-/// Check 7.
-async fn revision_zero_ignores_the_limit(stage: Stage) {
+/// `resourceVersion=0` with a limit returns the whole list from the cache, without a token.
+async fn revision_zero_ignores_the_limit(cluster: TestCluster) {
     for name in ["a", "b", "c"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
     // The cache may lag; a consistent list makes it catch up.
-    stage.get(PATH).await.ok();
+    cluster.get(PATH).await.ok();
     for query in [
         "limit=2&resourceVersion=0",
         "limit=1&resourceVersion=0&resourceVersionMatch=NotOlderThan",
     ] {
-        let list = stage.get(&format!("{PATH}?{query}")).await.ok();
+        let list = cluster.get(&format!("{PATH}?{query}")).await.ok();
         assert_eq!(
             (list.names().len(), list.token()),
             (3, String::new()),
@@ -58,29 +58,29 @@ async fn revision_zero_ignores_the_limit(stage: Stage) {
     }
 }
 
-/// What is exact stays as it is.
-async fn an_exact_revision_never_changes(stage: Stage) {
-    let now = stage.config_map("ns", "a").await;
+/// A list at an exact revision is the same after later writes.
+async fn an_exact_revision_never_changes(cluster: TestCluster) {
+    let now = cluster.config_map("ns", "a").await;
     let path = format!("{PATH}?resourceVersion={now}&resourceVersionMatch=Exact");
-    let before = stage.get(&path).await.ok();
-    stage.config_map("ns", "b").await;
-    stage
+    let before = cluster.get(&path).await.ok();
+    cluster.config_map("ns", "b").await;
+    cluster
         .delete("/api/v1/namespaces/ns/configmaps/a")
         .await
         .ok();
-    assert_eq!(stage.get(&path).await.ok().body, before.body);
+    assert_eq!(cluster.get(&path).await.ok().body, before.body);
 }
 
-/// Check 8, the LIST half.
-async fn a_revision_ahead_is_waited_for_and_refused(stage: Stage) {
-    let now = stage.config_map("ns", "a").await;
+/// A list at a future revision waits, then fails with 504 and `ResourceVersionTooLarge`.
+async fn a_future_revision_is_waited_for_and_then_rejected(cluster: TestCluster) {
+    let now = cluster.config_map("ns", "a").await;
     let ahead = now + 1000;
     for query in [
         format!("resourceVersion={ahead}"),
         format!("resourceVersion={ahead}&resourceVersionMatch=Exact"),
     ] {
         let started = Instant::now();
-        let reply = stage.get(&format!("{PATH}?{query}")).await;
+        let reply = cluster.get(&format!("{PATH}?{query}")).await;
         let took = started.elapsed().as_secs_f64();
         assert_eq!(reply.failure(), (504, "Timeout".to_owned()), "{query}");
         assert!((2.5..6.0).contains(&took), "{query} took {took} s");
@@ -101,17 +101,17 @@ async fn a_revision_ahead_is_waited_for_and_refused(stage: Stage) {
     }
 }
 
-/// Check 16, JSON: a GET's encoder writes whole objects, and knows nothing of lists.
-async fn a_json_list_is_its_objects_byte_for_byte(stage: Stage) {
+/// Items of a JSON list equal the objects of GETs, which another encoder writes.
+async fn a_json_list_is_its_objects_byte_for_byte(cluster: TestCluster) {
     let mut expected = Vec::new();
     for name in ["a", "b<&>\u{2028}", "c"] {
         let name_in_url = name.split('<').next().unwrap_or_default();
         let object = serde_json::json!({"metadata": {"name": name_in_url}, "data": {"text": name}});
-        stage
+        cluster
             .post("/api/v1/namespaces/ns/configmaps", &object)
             .await
             .ok();
-        let one = stage
+        let one = cluster
             .get(&format!("/api/v1/namespaces/ns/configmaps/{name_in_url}"))
             .await
             .ok();
@@ -122,7 +122,7 @@ async fn a_json_list_is_its_objects_byte_for_byte(stage: Stage) {
             text.strip_prefix(head).expect(head).trim_end()
         ));
     }
-    let list = stage.get(PATH).await.ok();
+    let list = cluster.get(PATH).await.ok();
     let whole = format!(
         "{{\"kind\":\"ConfigMapList\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{}\"}},\"items\":[{}]}}\n",
         list.revision(),
@@ -177,16 +177,22 @@ struct ObjectMeta {
     resource_version: String,
 }
 
-/// Check 16, protobuf.
-async fn a_protobuf_list_is_read_by_a_stock_library(stage: Stage) {
+/// A protobuf list is decoded by prost from the published field numbers.
+async fn a_protobuf_list_is_read_by_a_stock_library(cluster: TestCluster) {
     let mut revisions = Vec::new();
     for name in ["a", "b"] {
-        revisions.push(stage.config_map("ns", name).await.to_string());
+        revisions.push(cluster.config_map("ns", name).await.to_string());
     }
     let media_type = "application/vnd.kubernetes.protobuf";
-    let reply = send(&stage.url, Method::GET, PATH, &[("accept", media_type)], "")
-        .await
-        .ok();
+    let reply = send(
+        &cluster.url,
+        Method::GET,
+        PATH,
+        &[("accept", media_type)],
+        "",
+    )
+    .await
+    .ok();
     assert_eq!(reply.headers["content-type"], media_type);
     let envelope = reply.body.strip_prefix(b"k8s\0").expect("the magic");
     let envelope = Unknown::decode(envelope).expect("an envelope");
@@ -214,11 +220,11 @@ async fn a_protobuf_list_is_read_by_a_stock_library(stage: Stage) {
     assert!(list_revision >= revisions[1].parse().expect("a number"));
 }
 
-async fn discovery_and_health_answer(stage: Stage) {
+async fn discovery_and_health_are_served(cluster: TestCluster) {
     for path in ["/healthz", "/livez", "/readyz"] {
-        assert_eq!(&stage.get(path).await.ok().body[..], b"ok", "{path}");
+        assert_eq!(&cluster.get(path).await.ok().body[..], b"ok", "{path}");
     }
-    let verbose = stage.get("/readyz?verbose").await.ok().body;
+    let verbose = cluster.get("/readyz?verbose").await.ok().body;
     assert!(
         verbose.ends_with(b"readyz check passed\n"),
         "{}",
@@ -234,14 +240,20 @@ async fn discovery_and_health_answer(stage: Stage) {
         "/openapi/v3",
         "/openapi/v3/api/v1",
     ] {
-        let document = stage.get(path).await.ok();
+        let document = cluster.get(path).await.ok();
         assert!(document.json().is_object(), "{path}");
     }
     let accept =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-    let groups = send(&stage.url, Method::GET, "/apis", &[("accept", accept)], "")
-        .await
-        .ok();
+    let groups = send(
+        &cluster.url,
+        Method::GET,
+        "/apis",
+        &[("accept", accept)],
+        "",
+    )
+    .await
+    .ok();
     assert_eq!(
         groups.headers["content-type"],
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -253,7 +265,7 @@ async fn discovery_and_health_answer(stage: Stage) {
         .map(|group| group["metadata"]["name"].clone())
         .collect();
     assert!(names.contains(&"coordination.k8s.io".into()), "{names:?}");
-    let missing = stage.get("/apis/apps/v1/deployments").await;
+    let missing = cluster.get("/apis/apps/v1/deployments").await;
     assert_eq!(
         (missing.code.as_u16(), &missing.body[..]),
         (404, &b"404 page not found\n"[..])

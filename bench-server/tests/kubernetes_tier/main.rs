@@ -1,16 +1,15 @@
-//! The Kubernetes tier from outside, over each backend, by raw HTTP and by clients that are not ours.
+//! Tests of the Kubernetes tier over each backend, by raw HTTP and by third-party clients.
 //!
-//! Every case gets servers of its own. A new case goes into the file of its subject and into the list at
+//! Every case gets its own servers. A new case goes into the file of its subject and into the list at
 //! that file's end. Backends: `embedded` (one process), `bench` (our etcd tier), `etcd` (3.7.1, `ETCD_BIN`)
 //! and `etcd34` (too old to report progress, `ETCD34_BIN`).
 //! `cargo test -p bench-server --test kubernetes_tier -- etcd::paging` runs one file's cases on one backend.
 
-mod bad_luck;
-#[path = "../conformance/chance.rs"]
-mod chance;
 mod consistency;
 mod differential;
 mod errors;
+mod faults;
+mod harness;
 mod http;
 #[allow(dead_code, reason = "the tests of TLS use more of it")]
 #[path = "../tls/identity.rs"]
@@ -24,8 +23,9 @@ mod paging;
 #[path = "../conformance/peer.rs"]
 mod peer;
 mod proxy;
+#[path = "../conformance/rng.rs"]
+mod rng;
 mod shards;
-mod stage;
 mod table;
 mod tls;
 mod watches;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         table::cases(),
         errors::cases(),
         paging::cases(),
-        bad_luck::cases(),
+        faults::cases(),
         differential::cases(),
         consistency::cases(),
         watches::cases(),
@@ -53,5 +53,5 @@ fn main() -> ExitCode {
         informer::cases(),
         tls::cases(),
     ];
-    stage::run_all(&cases.concat())
+    harness::run_all(&cases.concat())
 }

@@ -1,33 +1,33 @@
-//! Lists in pages: every object once, one revision for all, and what becomes of a token.
+//! Lists in pages: every object once, one revision for all pages, and the life of a token.
 
 use etcd_api::kubernetes::KubernetesEtcd;
 use kube_api::ContinueToken;
 use serde_json::json;
 
-use crate::stage::{ALL, ONE, Stage, cases};
+use crate::harness::{ALL, ONE, TestCluster, cases};
 
 cases! {
     pages_of_any_size_make_the_whole_list on ALL;
     writes_between_pages_are_not_seen on ALL;
     a_compacted_token_gives_a_new_one on ALL with ["--watch-cache=false"];
-    bad_tokens_are_refused on ONE;
+    invalid_tokens_are_rejected on ONE;
 }
 
 const PATH: &str = "/api/v1/configmaps";
 const OBJECTS: usize = 20;
 
-async fn fill(stage: &Stage) {
+async fn fill(cluster: &TestCluster) {
     for i in 0..OBJECTS {
         let path = format!("/api/v1/namespaces/ns-{}/configmaps", i % 3);
         let object = json!({"metadata": {"name": format!("cm-{i:02}"), "labels": {"half": (i % 2).to_string()}}});
-        stage.post(&path, &object).await.ok();
+        cluster.post(&path, &object).await.ok();
     }
 }
 
-/// Check 2.
-async fn pages_of_any_size_make_the_whole_list(stage: Stage) {
-    fill(&stage).await;
-    let whole = stage.get(PATH).await.ok();
+/// Pages of any size have every object once, in order, at the revision of the first page.
+async fn pages_of_any_size_make_the_whole_list(cluster: TestCluster) {
+    fill(&cluster).await;
+    let whole = cluster.get(PATH).await.ok();
     for selector in ["", "&labelSelector=half%3D0"] {
         for limit in [1, 7, OBJECTS, OBJECTS + 1] {
             let (mut names, mut revisions, mut token) = (Vec::new(), Vec::new(), String::new());
@@ -37,7 +37,7 @@ async fn pages_of_any_size_make_the_whole_list(stage: Stage) {
                 } else {
                     format!("&continue={token}")
                 };
-                let page = stage
+                let page = cluster
                     .get(&format!("{PATH}?limit={limit}{selector}{from}"))
                     .await
                     .ok();
@@ -76,23 +76,23 @@ async fn pages_of_any_size_make_the_whole_list(stage: Stage) {
     }
 }
 
-/// Check 3.
-async fn writes_between_pages_are_not_seen(stage: Stage) {
-    fill(&stage).await;
-    let first = stage.get(&format!("{PATH}?limit=5")).await.ok();
-    stage.config_map("ns-2", "zz").await;
-    stage
+/// Later pages are read at the revision of the first one, whatever was written between.
+async fn writes_between_pages_are_not_seen(cluster: TestCluster) {
+    fill(&cluster).await;
+    let first = cluster.get(&format!("{PATH}?limit=5")).await.ok();
+    cluster.config_map("ns-2", "zz").await;
+    cluster
         .delete("/api/v1/namespaces/ns-2/configmaps/cm-17")
         .await
         .ok();
-    stage
+    cluster
         .patch(
             "/api/v1/namespaces/ns-2/configmaps/cm-14",
             &json!({"data": {"new": "1"}}),
         )
         .await
         .ok();
-    let rest = stage
+    let rest = cluster
         .get(&format!("{PATH}?continue={}", first.token()))
         .await
         .ok();
@@ -103,20 +103,26 @@ async fn writes_between_pages_are_not_seen(stage: Stage) {
     assert!(!String::from_utf8_lossy(&rest.body).contains("\"new\""));
 }
 
-/// Check 4. Without a cache, whose snapshots live until it asks what was compacted.
-async fn a_compacted_token_gives_a_new_one(stage: Stage) {
-    fill(&stage).await;
-    let first = stage.get(&format!("{PATH}?limit=5")).await.ok();
-    let now = stage.config_map("ns-9", "later").await;
-    stage.storage().await.compact(now).await.expect("compacts");
-    let expired = stage
+/// A token whose revision is compacted fails with 410 and a new token for the rest at the latest revision.
+/// Without a cache, whose snapshots live until it reads the compacted revision.
+async fn a_compacted_token_gives_a_new_one(cluster: TestCluster) {
+    fill(&cluster).await;
+    let first = cluster.get(&format!("{PATH}?limit=5")).await.ok();
+    let now = cluster.config_map("ns-9", "later").await;
+    cluster
+        .storage()
+        .await
+        .compact(now)
+        .await
+        .expect("compacts");
+    let expired = cluster
         .get(&format!("{PATH}?limit=5&continue={}", first.token()))
         .await;
     assert_eq!(expired.failure(), (410, "Expired".to_owned()));
     let token = ContinueToken::decode(&expired.token()).expect("a token");
     let before = ContinueToken::decode(&first.token()).expect("a token");
     assert_eq!((token.resource_version, token.start), (-1, before.start));
-    let rest = stage
+    let rest = cluster
         .get(&format!("{PATH}?limit=5&continue={}", expired.token()))
         .await
         .ok();
@@ -137,13 +143,13 @@ async fn a_compacted_token_gives_a_new_one(stage: Stage) {
         "{PATH}?resourceVersion={}&resourceVersionMatch=Exact",
         first.revision()
     );
-    let gone = stage.get(&exact).await;
+    let gone = cluster.get(&exact).await;
     assert_eq!(gone.failure(), (410, "Expired".to_owned()));
     assert_eq!(gone.token(), "", "an exact list has no rest");
 }
 
-/// Check 5.
-async fn bad_tokens_are_refused(stage: Stage) {
+/// An undecodable token, or one with a path outside the list, is a bad request.
+async fn invalid_tokens_are_rejected(cluster: TestCluster) {
     use base64::Engine as _;
     let encode = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
     let token = |version: &str, rv: &str, start: &str| {
@@ -166,7 +172,9 @@ async fn bad_tokens_are_refused(stage: Stage) {
         token(v1, "\\\"5\\\"", "a"),
     ];
     for token in bad {
-        let reply = stage.get(&format!("{PATH}?limit=1&continue={token}")).await;
+        let reply = cluster
+            .get(&format!("{PATH}?limit=1&continue={token}"))
+            .await;
         assert_eq!(reply.failure(), (400, "BadRequest".to_owned()), "{token}");
         let message = reply.json()["message"]
             .as_str()
@@ -176,7 +184,9 @@ async fn bad_tokens_are_refused(stage: Stage) {
     }
     // More than a float can hold: it survives, and is a revision that storage does not have.
     let large = token(v1, "9007199254740993", "node-17\\u0000");
-    let reply = stage.get(&format!("{PATH}?limit=1&continue={large}")).await;
+    let reply = cluster
+        .get(&format!("{PATH}?limit=1&continue={large}"))
+        .await;
     assert_eq!(reply.code, 504, "{}", reply.body.escape_ascii());
     assert!(
         reply.json()["message"]

@@ -1,4 +1,4 @@
-//! A relay between a tier and its etcd that can be cut: storage is then out of reach, and lives on.
+//! A relay between a tier and its etcd that can be cut, which makes storage unreachable while it runs on.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long cutting may take.
+/// Time allowed for cutting.
 const CUT_WITHIN: Duration = Duration::from_secs(20);
 
 /// A running relay; ends when dropped.
@@ -20,7 +20,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Relays to the server at `url`, on a thread of its own: a test blocks its thread while a tier starts.
+    /// Starts a relay to the server at `url` on its own thread, because a test blocks its thread while a tier
+    /// starts.
     pub(crate) fn start(url: &str) -> Self {
         let to = url.strip_prefix("http://").expect("a plain URL");
         let to: SocketAddr = to.parse().expect("an address");
@@ -46,7 +47,7 @@ impl Proxy {
         }
     }
 
-    /// Ends every connection and refuses new ones; returns when it has.
+    /// Closes every connection and refuses new ones; returns when done.
     pub(crate) fn cut(&self) {
         self.open.send_replace(false);
         let done = self.is_cut.recv_timeout(CUT_WITHIN);

@@ -1,5 +1,5 @@
-//! Shards of lists and watches (KEP-5866, check 17): together they are the whole, each alone is a part that
-//! says which.
+//! Shards of lists and watches (KEP-5866): together they have every object once, and each list returns its
+//! canonical selector.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -7,8 +7,8 @@ use std::num::NonZeroU32;
 use kube_api::{ShardKey, ShardSelector};
 use serde_json::{Value, json};
 
+use crate::harness::{ALL, ONE, TestCluster, cases};
 use crate::http::{Events, brief, revision_of};
-use crate::stage::{ALL, ONE, Stage, cases};
 
 cases! {
     shards_cover_each_object_once on ALL;
@@ -16,13 +16,13 @@ cases! {
     shards_by_hashing_cover_each_object_once on ONE with ["--feature-gates=ShardIndex=false"];
     watches_of_shards_cover_each_event_once on ALL;
     a_collection_is_deleted_shard_by_shard on ALL;
-    bad_selectors_are_refused on ALL;
-    without_its_gate_it_is_ignored on ONE with ["--feature-gates=ShardedListAndWatch=false"];
+    invalid_selectors_are_rejected on ALL;
+    without_its_feature_gate_the_selector_is_ignored on ONE with ["--feature-gates=ShardedListAndWatch=false"];
 }
 
 const PATH: &str = "/api/v1/configmaps";
 const OBJECTS: usize = 40;
-/// How far the watches of a test go: a page is small, and so is what is written.
+/// Limits of a test's watches: pages and writes are small.
 const WATCH: &str =
     "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 
@@ -36,18 +36,18 @@ pub(crate) fn encoded(selector: &str) -> String {
     form_urlencoded::byte_serialize(selector.as_bytes()).collect()
 }
 
-async fn fill(stage: &Stage) {
+async fn fill(cluster: &TestCluster) {
     for i in 0..OBJECTS {
         // Names that differ at their beginning, as hashes of namespaces are to be spread.
         let namespace = format!("{}-ns", ["a", "bb", "c", "dd"][i % 4]);
         let object = json!({"metadata": {"name": format!("cm-{i:02}"), "labels": {"half": (i % 2).to_string()}}});
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        stage.post(&path, &object).await.ok();
+        cluster.post(&path, &object).await.ok();
     }
 }
 
-async fn shards_cover_each_object_once(stage: Stage) {
-    fill(&stage).await;
+async fn shards_cover_each_object_once(cluster: TestCluster) {
+    fill(&cluster).await;
     let mut written = 0;
     for (key, shards) in [
         (ShardKey::Uid, 3),
@@ -60,7 +60,7 @@ async fn shards_cover_each_object_once(stage: Stage) {
             ("", "&labelSelector=half%3D1"),
         ] {
             let path = format!("/api/v1{scope}/configmaps");
-            let whole = stage.get(&format!("{path}?{selector}")).await.ok();
+            let whole = cluster.get(&format!("{path}?{selector}")).await.ok();
             let (revision, mut union) = (whole.revision(), Vec::new());
             for shard in equal_shards(key, shards) {
                 let mut query = format!("resourceVersion={revision}&resourceVersionMatch=Exact");
@@ -68,7 +68,7 @@ async fn shards_cover_each_object_once(stage: Stage) {
                 for page in 0.. {
                     assert!(page <= OBJECTS, "paging ends");
                     let query_here = format!("{query}{selector}&limit=4&shardSelector={shown}");
-                    let reply = stage.get(&format!("{path}?{query_here}")).await.ok();
+                    let reply = cluster.get(&format!("{path}?{query_here}")).await.ok();
                     let meta = reply.json()["metadata"].clone();
                     assert_eq!(meta["shardInfo"], json!({"selector": shard}));
                     assert!(meta.get("remainingItemCount").is_none(), "{meta}");
@@ -81,7 +81,9 @@ async fn shards_cover_each_object_once(stage: Stage) {
                     assert!(names.is_sorted() && names.len() <= 4, "{names:?}");
                     union.extend(names);
                     // Which later pages must not show.
-                    stage.config_map("c-ns", &format!("later-{written}")).await;
+                    cluster
+                        .config_map("c-ns", &format!("later-{written}"))
+                        .await;
                     written += 1;
                     match reply.token() {
                         token if token.is_empty() => break,
@@ -100,23 +102,23 @@ async fn shards_cover_each_object_once(stage: Stage) {
     }
 }
 
-async fn shards_without_a_cache_cover_each_object_once(stage: Stage) {
-    shards_cover_each_object_once(stage).await;
+async fn shards_without_a_cache_cover_each_object_once(cluster: TestCluster) {
+    shards_cover_each_object_once(cluster).await;
 }
 
-async fn shards_by_hashing_cover_each_object_once(stage: Stage) {
-    shards_cover_each_object_once(stage).await;
+async fn shards_by_hashing_cover_each_object_once(cluster: TestCluster) {
+    shards_cover_each_object_once(cluster).await;
 }
 
-/// The initial events of all shards are the state, and what happens then comes to one of them each, a re-created
-/// object under its new uid.
-async fn watches_of_shards_cover_each_event_once(stage: Stage) {
-    fill(&stage).await;
+/// The initial events of all shards are the state, and each later event is sent to one of them, that of a
+/// recreated object by its new uid.
+async fn watches_of_shards_cover_each_event_once(cluster: TestCluster) {
+    fill(&cluster).await;
     for key in ShardKey::ALL {
         let mut watches = Vec::new();
         for shard in equal_shards(key, 4) {
             let path = format!("{PATH}?{WATCH}&shardSelector={}", encoded(&shard));
-            let events = Events::open(&stage.url, &path).await;
+            let events = Events::open(&cluster.url, &path).await;
             assert_eq!(events.code, 200);
             watches.push((shard, events));
         }
@@ -131,7 +133,7 @@ async fn watches_of_shards_cover_each_event_once(stage: Stage) {
                 seen.push(brief(&event));
             }
         }
-        let whole = stage.get(PATH).await.ok();
+        let whole = cluster.get(PATH).await.ok();
         seen.sort();
         let name =
             |name: &String| format!("ADDED {}", name.split('/').next_back().unwrap_or_default());
@@ -142,18 +144,18 @@ async fn watches_of_shards_cover_each_event_once(stage: Stage) {
         let object = "/api/v1/namespaces/bb-ns/configmaps/again";
         let mut last = 0;
         for round in 0..6 {
-            stage.config_map("bb-ns", "again").await;
+            cluster.config_map("bb-ns", "again").await;
             let change = json!({"data": {"k": round.to_string()}});
-            stage.patch(object, &change).await.ok();
-            stage.delete(object).await.ok();
-            last = stage
+            cluster.patch(object, &change).await.ok();
+            cluster.delete(object).await.ok();
+            last = cluster
                 .config_map("a-ns", &format!("{key:?}-{round}").to_lowercase())
                 .await;
         }
         // A mark in every shard that all of this came before: the same object, until each has seen one.
         let mut told = Vec::new();
         let unsharded = format!("{PATH}?watch=true&resourceVersion={}", whole.revision());
-        let mut events = Events::open(&stage.url, &unsharded).await;
+        let mut events = Events::open(&cluster.url, &unsharded).await;
         loop {
             let event = events.next().await.expect("it goes on");
             let revision = revision_of(&event);
@@ -188,27 +190,27 @@ fn belongs(shard: &str, event: &Value) -> bool {
     shard.selects(shard.key().hash(field("uid"), field("namespace")))
 }
 
-async fn a_collection_is_deleted_shard_by_shard(stage: Stage) {
-    fill(&stage).await;
-    let mut left = stage.get(PATH).await.ok().names().len();
+async fn a_collection_is_deleted_shard_by_shard(cluster: TestCluster) {
+    fill(&cluster).await;
+    let mut left = cluster.get(PATH).await.ok().names().len();
     for shard in equal_shards(ShardKey::Uid, 2) {
         for namespace in ["a", "bb", "c", "dd"] {
             let path = format!(
                 "/api/v1/namespaces/{namespace}-ns/configmaps?shardSelector={}",
                 encoded(&shard)
             );
-            let members = stage.get(&path).await.ok().names().len();
-            stage.delete(&path).await.ok();
+            let members = cluster.get(&path).await.ok().names().len();
+            cluster.delete(&path).await.ok();
             left -= members;
-            let now = stage.get(PATH).await.ok().names();
+            let now = cluster.get(PATH).await.ok().names();
             assert_eq!(now.len(), left, "only those of the shard");
         }
     }
     assert_eq!(left, 0);
 }
 
-/// Whoever serves: a failure without a reason, as upstream has it, on lists and watches alike.
-async fn bad_selectors_are_refused(stage: Stage) {
+/// With and without a cache, lists and watches fail without a reason, as upstream.
+async fn invalid_selectors_are_rejected(cluster: TestCluster) {
     let range =
         |field: &str, start: &str, end: &str| format!("shardRange({field}, {start}, {end})");
     let (uid, zero, half) = (
@@ -288,7 +290,7 @@ async fn bad_selectors_are_refused(stage: Stage) {
     ] {
         for how in ["", "limit=1&", "watch=true&"] {
             let path = format!("{PATH}?{how}shardSelector={}", encoded(&selector));
-            let refused = stage.get(&path).await;
+            let refused = cluster.get(&path).await;
             assert_eq!(refused.failure(), (500, String::new()), "{path}");
             let message = &refused.json()["message"];
             assert_eq!(*message, format!("invalid shard selector: {why}"), "{path}");
@@ -296,18 +298,21 @@ async fn bad_selectors_are_refused(stage: Stage) {
     }
 }
 
-async fn without_its_gate_it_is_ignored(stage: Stage) {
-    fill(&stage).await;
+async fn without_its_feature_gate_the_selector_is_ignored(cluster: TestCluster) {
+    fill(&cluster).await;
     let shard = encoded(&equal_shards(ShardKey::Uid, 2)[0]);
     for selector in [&*shard, "nonsense"] {
         let path = format!("{PATH}?limit=30&shardSelector={selector}");
-        let list = stage.get(&path).await.ok();
+        let list = cluster.get(&path).await.ok();
         assert_eq!(list.names().len(), 30);
         let meta = list.json()["metadata"].clone();
         assert_eq!(meta["remainingItemCount"], OBJECTS - 30);
         assert!(meta.get("shardInfo").is_none(), "{meta}");
     }
-    let mut events =
-        Events::open(&stage.url, &format!("{PATH}?{WATCH}&shardSelector={shard}")).await;
+    let mut events = Events::open(
+        &cluster.url,
+        &format!("{PATH}?{WATCH}&shardSelector={shard}"),
+    )
+    .await;
     assert_eq!(events.take(OBJECTS + 1).await[OBJECTS]["type"], "BOOKMARK");
 }

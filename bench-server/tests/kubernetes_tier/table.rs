@@ -1,9 +1,9 @@
-//! Check 6: the reference's table of resourceVersion × resourceVersionMatch × continue × limit, row by row, with
-//! what answers it, by default and with each mechanism switched off.
+//! Each combination of resourceVersion, resourceVersionMatch, continue and limit, as an apiserver defines it:
+//! the result, and whether the cache or storage serves it, by default and with each mechanism disabled.
 
 use kube_api::ContinueToken;
 
-use crate::stage::{ALL, Stage, cases};
+use crate::harness::{ALL, TestCluster, cases};
 
 cases! {
     by_default on ALL;
@@ -16,7 +16,7 @@ cases! {
 
 const PATH: &str = "/api/v1/configmaps";
 
-/// The mechanisms that a row may need to be answered by the cache.
+/// The mechanism that a combination needs to be served from the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Cache,
@@ -24,12 +24,12 @@ enum Needs {
     Snapshots,
 }
 
-/// What a list is expected to be.
+/// The expected result of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// Code and reason.
     Refused(u16, &'static str),
-    /// As it is now, or as it was: this many objects, and whether a token for more comes with them.
+    /// The current or the past state: the number of objects, and whether there is a token.
     Now(usize, bool),
     Then(usize, bool),
 }
@@ -37,8 +37,8 @@ enum Expected {
 use Expected::{Now, Refused, Then};
 use Needs::{Cache, ConsistentReads, Snapshots};
 
-/// A row: the query, the mechanism that has the cache answer it, and the answer. Where storage answers
-/// instead, the answer is the same, but for resourceVersion 0, with which a cache knows no limit.
+/// A combination: the query, the mechanism by which the cache serves it, and the result. Storage returns the
+/// same result, except for resourceVersion 0, for which a cache ignores the limit.
 struct Row {
     query: String,
     needs: Needs,
@@ -58,7 +58,8 @@ fn row(query: impl Into<String>, needs: Needs, expected: Expected) -> Row {
 const INVALID: Expected = Refused(422, "Invalid");
 const BAD: Expected = Refused(400, "BadRequest");
 
-/// `then` had three objects, of which `token` leads to the last two; now there are four.
+/// At revision `then` there were three objects, of which `token` continues with the last two; now there are
+/// four.
 fn rows(then: i64, token: &str) -> Vec<Row> {
     let rest = ContinueToken {
         resource_version: -1,
@@ -142,31 +143,33 @@ fn rows(then: i64, token: &str) -> Vec<Row> {
     rows
 }
 
-async fn served(stage: &Stage, storage: &str) -> f64 {
+async fn served(cluster: &TestCluster, storage: &str) -> f64 {
     let labels = ["resource=\"configmaps\"", storage];
-    stage.metric("apiserver_storage_list_total", &labels).await
+    cluster
+        .metric("apiserver_storage_list_total", &labels)
+        .await
 }
 
-async fn every_row(stage: Stage, has: fn(Needs) -> bool) {
+async fn every_row(cluster: TestCluster, has: fn(Needs) -> bool) {
     for name in ["a", "b", "c"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
-    let first = stage.get(&format!("{PATH}?limit=1")).await.ok();
+    let first = cluster.get(&format!("{PATH}?limit=1")).await.ok();
     let (then, token) = (first.revision(), first.token());
-    let now = stage.config_map("ns", "d").await;
+    let now = cluster.config_map("ns", "d").await;
     // A cache that need not be current may lag; it has to be current here.
     let current = format!("{PATH}?resourceVersion={now}");
-    stage.get(&current).await.ok();
+    cluster.get(&current).await.ok();
     for row in rows(then, &token) {
         let query = &row.query;
         let before = (
-            served(&stage, "storage=\"watchcache\"").await,
-            served(&stage, "storage=\"etcd\"").await,
+            served(&cluster, "storage=\"watchcache\"").await,
+            served(&cluster, "storage=\"etcd\"").await,
         );
-        let reply = stage.get(&format!("{PATH}?{query}")).await;
+        let reply = cluster.get(&format!("{PATH}?{query}")).await;
         let answered = (
-            served(&stage, "storage=\"watchcache\"").await - before.0,
-            served(&stage, "storage=\"etcd\"").await - before.1,
+            served(&cluster, "storage=\"watchcache\"").await - before.0,
+            served(&cluster, "storage=\"etcd\"").await - before.1,
         );
         let expected = match has(row.needs) {
             true => row.expected,
@@ -195,25 +198,25 @@ async fn every_row(stage: Stage, has: fn(Needs) -> bool) {
     }
 }
 
-async fn by_default(stage: Stage) {
-    every_row(stage, |_| true).await;
+async fn by_default(cluster: TestCluster) {
+    every_row(cluster, |_| true).await;
 }
 
-async fn without_snapshots(stage: Stage) {
-    every_row(stage, |needs| needs != Snapshots).await;
+async fn without_snapshots(cluster: TestCluster) {
+    every_row(cluster, |needs| needs != Snapshots).await;
 }
 
-async fn without_consistent_reads(stage: Stage) {
-    every_row(stage, |needs| needs != ConsistentReads).await;
+async fn without_consistent_reads(cluster: TestCluster) {
+    every_row(cluster, |needs| needs != ConsistentReads).await;
 }
 
-async fn without_a_cache(stage: Stage) {
-    every_row(stage, |_| false).await;
+async fn without_a_cache(cluster: TestCluster) {
+    every_row(cluster, |_| false).await;
 }
 
-async fn one_name_is_one_key(stage: Stage) {
-    let then = stage.config_map("ns", "a").await;
-    let now = stage.config_map("ns", "b").await;
+async fn one_name_is_one_key(cluster: TestCluster) {
+    let then = cluster.config_map("ns", "a").await;
+    let now = cluster.config_map("ns", "b").await;
     let path = "/api/v1/namespaces/ns/configmaps?fieldSelector=metadata.name%3Db";
     for (query, storage, objects) in [
         (String::new(), "watchcache", 1),
@@ -242,20 +245,20 @@ async fn one_name_is_one_key(stage: Stage) {
             0,
         ),
     ] {
-        let before = served(&stage, storage).await;
-        let list = stage.get(&format!("{path}{query}")).await.ok();
+        let before = served(&cluster, storage).await;
+        let list = cluster.get(&format!("{path}{query}")).await.ok();
         assert_eq!(
             (list.names().len(), list.token()),
             (objects, String::new()),
             "{query}"
         );
-        assert_eq!(served(&stage, storage).await - before, 1.0, "{query}");
+        assert_eq!(served(&cluster, storage).await - before, 1.0, "{query}");
     }
 }
 
-async fn one_object_comes_from_storage_unless_a_revision_is_named(stage: Stage) {
-    let now = stage.config_map("ns", "a").await;
-    stage
+async fn one_object_comes_from_storage_unless_a_revision_is_named(cluster: TestCluster) {
+    let now = cluster.config_map("ns", "a").await;
+    cluster
         .get(&format!("{PATH}?resourceVersion={now}"))
         .await
         .ok();
@@ -267,11 +270,11 @@ async fn one_object_comes_from_storage_unless_a_revision_is_named(stage: Stage) 
     ] {
         let labels = ["resource=\"configmaps\"", "operation=\"get\""];
         let count = "etcd_request_duration_seconds_count";
-        let before = stage.metric(count, &labels).await;
-        let object = stage.get(&format!("{path}{query}")).await.ok();
+        let before = cluster.metric(count, &labels).await;
+        let object = cluster.get(&format!("{path}{query}")).await.ok();
         assert_eq!(object.revision(), now, "{query}");
         assert_eq!(
-            stage.metric(count, &labels).await - before,
+            cluster.metric(count, &labels).await - before,
             reads,
             "{query}"
         );

@@ -1,4 +1,4 @@
-//! Clients that are not ours over HTTPS: kubectl, and informers of client-go.
+//! Third-party clients over HTTPS: kubectl, and client-go's informers.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::process::Command;
 
+use crate::harness::{BENCH, TestCluster, Tier, cases, program};
 use crate::identity::{Ca, Identity};
 use crate::informer::{INFORMER, Informer};
 use crate::kubectl::KUBECTL;
-use crate::stage::{BENCH, Stage, Tier, cases, program};
 
 cases! {
     kubectl_by_certificate on BENCH, needs KUBECTL;
     informers_follow on BENCH, needs INFORMER;
 }
 
-/// How long one command may take.
+/// Time allowed for a command.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Who serves and who asks.
+/// Certificates of server and client.
 struct Identities {
     serving: Ca,
     server: Identity,
@@ -41,8 +41,8 @@ impl Identities {
         }
     }
 
-    /// A tier that listens on HTTPS beside HTTP, over the stage's etcd.
-    async fn tier(&self, stage: &Stage) -> Tier {
+    /// Starts a tier that listens on HTTPS and HTTP, over the cluster's etcd.
+    async fn tier(&self, cluster: &TestCluster) -> Tier {
         let flags = [
             "--listen-kube-urls=https://127.0.0.1:0".to_owned(),
             format!("--tls-cert-file={}", self.server.cert().display()),
@@ -50,13 +50,13 @@ impl Identities {
             format!("--client-ca-file={}", self.own_ca.cert().display()),
         ];
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let tier = stage.another_with(&flags).await;
+        let tier = cluster.another_with(&flags).await;
         assert!(tier.other_url.starts_with("https://"), "{}", tier.other_url);
         tier
     }
 }
 
-/// Whether the command succeeded, and all that it said.
+/// Returns whether the command succeeded, and its output.
 async fn kubectl(
     tier: &Tier,
     ca: Option<&Path>,
@@ -98,9 +98,9 @@ async fn kubectl(
     )
 }
 
-async fn kubectl_by_certificate(stage: Stage) {
+async fn kubectl_by_certificate(cluster: TestCluster) {
     let all = Identities::new();
-    let tier = all.tier(&stage).await;
+    let tier = all.tier(&cluster).await;
     let ca = all.serving.cert();
     let create = ["create", "configmap", "made", "--from-literal=k=v"];
     let (done, said) = kubectl(&tier, Some(&ca), Some(&all.own), &create).await;
@@ -117,9 +117,9 @@ async fn kubectl_by_certificate(stage: Stage) {
     }
 }
 
-async fn informers_follow(stage: Stage) {
+async fn informers_follow(cluster: TestCluster) {
     let all = Identities::new();
-    let tier = all.tier(&stage).await;
+    let tier = all.tier(&cluster).await;
     tier.config_map("ns", "a").await;
     let path = "/api/v1/namespaces/ns/configmaps";
     tier.get(path).await.ok();

@@ -1,19 +1,19 @@
-//! What a WATCH sends: types, order, bookmarks, initial events, errors and ends.
+//! Events of WATCH: types, order, bookmarks, initial events, errors and ends.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::harness::{ALL, ONE, TestCluster, cases};
 use crate::http::{Events, brief, revision_of};
-use crate::stage::{ALL, ONE, Stage, cases};
 
 cases! {
     a_selector_turns_changes_into_arrivals_and_departures on ALL;
     a_revision_before_the_cache_is_too_old on ALL;
-    a_revision_ahead_is_waited_for_in_silence on ONE;
+    a_future_revision_is_waited_for_without_events on ONE;
     initial_events_end_with_one_annotated_bookmark on ALL;
-    a_bookmark_before_the_end_is_where_to_go_on on ALL;
-    bad_options_are_refused on ONE;
+    a_watch_continues_from_the_bookmark_before_its_end on ALL;
+    invalid_options_are_rejected on ONE;
 }
 
 const PATH: &str = "/api/v1/namespaces/ns/configmaps";
@@ -24,33 +24,37 @@ fn end_of_initial_events(event: &Value) -> bool {
     event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
 }
 
-/// Check 11: the four rows of the reference's table 3.4.
-async fn a_selector_turns_changes_into_arrivals_and_departures(stage: Stage) {
-    let start = stage.config_map("ns", "other").await;
+/// By whether the object matched before and after a change, the event is ADDED, MODIFIED, DELETED or none.
+async fn a_selector_turns_changes_into_arrivals_and_departures(cluster: TestCluster) {
+    let start = cluster.config_map("ns", "other").await;
     let path = format!("{PATH}?watch=true&labelSelector=in%3Dyes&resourceVersion={start}");
-    let mut events = Events::open(&stage.url, &path).await;
+    let mut events = Events::open(&cluster.url, &path).await;
     assert_eq!(events.code, 200);
     let object = format!("{PATH}/x");
-    stage.config_map("ns", "x").await;
+    cluster.config_map("ns", "x").await;
     let label = async |value: Value| {
-        stage
+        cluster
             .patch(&object, &json!({"metadata": {"labels": {"in": value}}}))
             .await
             .ok()
     };
     label("yes".into()).await;
-    stage
+    cluster
         .patch(&object, &json!({"data": {"k": "2"}}))
         .await
         .ok();
     let left = label("no".into()).await.revision();
-    stage
+    cluster
         .patch(&object, &json!({"data": {"k": "3"}}))
         .await
         .ok();
     label("yes".into()).await;
-    stage.delete(&object).await.ok();
-    let now = stage.get(&format!("{PATH}?limit=1")).await.ok().revision();
+    cluster.delete(&object).await.ok();
+    let now = cluster
+        .get(&format!("{PATH}?limit=1"))
+        .await
+        .ok()
+        .revision();
     let seen = events.take(5).await;
     let briefs: Vec<_> = seen.iter().map(brief).collect();
     assert_eq!(
@@ -74,15 +78,15 @@ async fn a_selector_turns_changes_into_arrivals_and_departures(stage: Stage) {
     );
 }
 
-/// Check 12, with the revision of the cache's list as its oldest.
-async fn a_revision_before_the_cache_is_too_old(mut stage: Stage) {
-    let old = stage.config_map("ns", "a").await;
-    stage.config_map("ns", "b").await;
-    if stage.backend != crate::stage::Backend::Embedded {
+/// A watch from before the cache's initial list fails with 410.
+async fn a_revision_before_the_cache_is_too_old(mut cluster: TestCluster) {
+    let old = cluster.config_map("ns", "a").await;
+    cluster.config_map("ns", "b").await;
+    if cluster.backend != crate::harness::Backend::Embedded {
         // A new cache knows nothing from before its list.
-        stage.restart().await;
+        cluster.restart().await;
         let mut events = Events::open(
-            &stage.url,
+            &cluster.url,
             &format!("{PATH}?watch=true&resourceVersion={old}"),
         )
         .await;
@@ -106,24 +110,24 @@ async fn a_revision_before_the_cache_is_too_old(mut stage: Stage) {
         );
         assert_eq!(events.next().await, None);
     }
-    let list = stage.get(PATH).await.ok().revision();
+    let list = cluster.get(PATH).await.ok().revision();
     let mut events = Events::open(
-        &stage.url,
+        &cluster.url,
         &format!("{PATH}?watch=true&resourceVersion={list}"),
     )
     .await;
-    stage.config_map("ns", "c").await;
+    cluster.config_map("ns", "c").await;
     assert_eq!(brief(&events.next().await.expect("an event")), "ADDED c");
 }
 
-/// Check 8, the WATCH half.
-async fn a_revision_ahead_is_waited_for_in_silence(stage: Stage) {
-    let now = stage.config_map("ns", "a").await;
+/// A watch from a future revision sends nothing until that revision.
+async fn a_future_revision_is_waited_for_without_events(cluster: TestCluster) {
+    let now = cluster.config_map("ns", "a").await;
     let path = format!("{PATH}?watch=true&resourceVersion={}", now + 2);
-    let mut events = Events::open(&stage.url, &path).await;
+    let mut events = Events::open(&cluster.url, &path).await;
     assert_eq!(events.code, 200);
     for name in ["b", "c", "d"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
     assert_eq!(
         brief(&events.next().await.expect("an event")),
@@ -132,18 +136,18 @@ async fn a_revision_ahead_is_waited_for_in_silence(stage: Stage) {
     );
 }
 
-/// Check 13.
-async fn initial_events_end_with_one_annotated_bookmark(stage: Stage) {
+/// `sendInitialEvents` sends the state, then one bookmark annotated as the end of the initial events.
+async fn initial_events_end_with_one_annotated_bookmark(cluster: TestCluster) {
     for name in ["c", "a", "b"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
-    stage
+    cluster
         .patch(&format!("{PATH}/a"), &json!({"data": {"k": "2"}}))
         .await
         .ok();
     for revision in ["", "&resourceVersion=0", "&resourceVersion="] {
-        stage.get(PATH).await.ok();
-        let mut events = Events::open(&stage.url, &format!("{PATH}?{BY_LIST}{revision}")).await;
+        cluster.get(PATH).await.ok();
+        let mut events = Events::open(&cluster.url, &format!("{PATH}?{BY_LIST}{revision}")).await;
         let seen = events.take(4).await;
         let briefs: Vec<_> = seen.iter().map(brief).collect();
         assert_eq!(briefs, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK"]);
@@ -152,12 +156,12 @@ async fn initial_events_end_with_one_annotated_bookmark(stage: Stage) {
         let newest = seen[..3].iter().map(revision_of).max();
         assert!(Some(revision_of(bookmark)) >= newest);
         assert_eq!(bookmark["object"]["kind"], "ConfigMap");
-        let added = stage
+        let added = cluster
             .config_map("ns", &format!("later{}", revision.len()))
             .await;
         let live = events.next().await.expect("an event");
         assert_eq!(revision_of(&live), added, "{live}");
-        stage
+        cluster
             .delete(&format!("{PATH}/later{}", revision.len()))
             .await
             .ok();
@@ -165,21 +169,21 @@ async fn initial_events_end_with_one_annotated_bookmark(stage: Stage) {
     // Without bookmarks the initial events come without an end.
     let path =
         format!("{PATH}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
-    let mut events = Events::open(&stage.url, &path).await;
+    let mut events = Events::open(&cluster.url, &path).await;
     events.take(3).await;
-    stage.config_map("ns", "z").await;
+    cluster.config_map("ns", "z").await;
     assert_eq!(brief(&events.next().await.expect("an event")), "ADDED z");
 }
 
-/// Check 14.
-async fn a_bookmark_before_the_end_is_where_to_go_on(stage: Stage) {
-    let start = stage.config_map("ns", "a").await;
+/// Shortly before its timeout a watch sends a bookmark, from which the next watch continues.
+async fn a_watch_continues_from_the_bookmark_before_its_end(cluster: TestCluster) {
+    let start = cluster.config_map("ns", "a").await;
     let path = format!(
         "{PATH}?watch=true&allowWatchBookmarks=true&timeoutSeconds=4&resourceVersion={start}"
     );
     let opened = Instant::now();
-    let mut events = Events::open(&stage.url, &path).await;
-    stage.config_map("ns", "b").await;
+    let mut events = Events::open(&cluster.url, &path).await;
+    cluster.config_map("ns", "b").await;
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
         seen.push(event);
@@ -203,9 +207,9 @@ async fn a_bookmark_before_the_end_is_where_to_go_on(stage: Stage) {
     assert!(!end_of_initial_events(last));
     let bookmark = revision_of(last);
     assert!(bookmark >= revision_of(&seen[0]));
-    stage.config_map("ns", "c").await;
+    cluster.config_map("ns", "c").await;
     let mut events = Events::open(
-        &stage.url,
+        &cluster.url,
         &format!("{PATH}?watch=true&resourceVersion={bookmark}"),
     )
     .await;
@@ -216,7 +220,7 @@ async fn a_bookmark_before_the_end_is_where_to_go_on(stage: Stage) {
     );
 }
 
-async fn bad_options_are_refused(stage: Stage) {
+async fn invalid_options_are_rejected(cluster: TestCluster) {
     for (query, code) in [
         ("resourceVersionMatch=NotOlderThan", 422),
         ("sendInitialEvents=true", 422),
@@ -231,7 +235,7 @@ async fn bad_options_are_refused(stage: Stage) {
         ("labelSelector=%3D%3D", 400),
         ("fieldSelector=spec.nothing%3D1", 400),
     ] {
-        let reply = stage.get(&format!("{PATH}?watch=1&{query}")).await;
+        let reply = cluster.get(&format!("{PATH}?watch=1&{query}")).await;
         assert_eq!(reply.failure().0, code, "{query}");
     }
 }

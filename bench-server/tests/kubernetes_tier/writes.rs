@@ -1,26 +1,26 @@
-//! POST, PUT, PATCH and DELETE: what the server sets, and each refusal by its code and reason.
+//! POST, PUT, PATCH and DELETE: the fields that the server sets, and each error with code and reason.
 
 use etcd_api::kubernetes::{GetOptions, KubernetesEtcd};
 use http::Method;
 use kube_api::envelope;
 use serde_json::{Value, json};
 
+use crate::harness::{ALL, ONE, TestCluster, cases};
 use crate::http::{Reply, send};
-use crate::stage::{ALL, ONE, Stage, cases};
 
 cases! {
-    the_server_sets_what_is_its_to_set on ALL;
-    an_update_replaces_only_what_the_client_saw on ALL;
+    the_server_sets_its_fields on ALL;
+    an_update_needs_the_revision_that_the_client_read on ALL;
     each_patch_type_changes_the_object on ONE;
     finalizers_keep_a_deleted_object on ONE;
     preconditions_protect_from_deletion on ONE;
     a_collection_is_deleted_by_selector on ALL;
     a_dry_run_changes_nothing on ONE;
-    both_wires_store_the_same on ONE;
+    json_and_protobuf_store_the_same on ONE;
     concurrent_patches_are_all_kept on ALL;
-    every_refusal_has_its_code on ONE;
-    a_namespace_takes_its_objects_with_it on ONE;
-    a_custom_resource_keeps_fields_that_nobody_knows on ALL;
+    every_error_has_its_code on ONE;
+    deleting_a_namespace_deletes_its_objects on ONE;
+    a_custom_resource_keeps_unknown_fields on ALL;
     events_expire_by_a_lease on ALL;
 }
 
@@ -32,10 +32,10 @@ fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
 }
 
-async fn the_server_sets_what_is_its_to_set(stage: Stage) {
+async fn the_server_sets_its_fields(cluster: TestCluster) {
     let mut sent = pod("");
     sent["metadata"] = json!({"generateName": "web-", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "labels": {"a": "b"}});
-    let reply = stage.post(PODS, &sent).await.ok();
+    let reply = cluster.post(PODS, &sent).await.ok();
     assert_eq!(reply.code, 201);
     let made = reply.json();
     let metadata = &made["metadata"];
@@ -54,10 +54,10 @@ async fn the_server_sets_what_is_its_to_set(stage: Stage) {
         (&json!(1), &json!("Pending"))
     );
     let path = format!("{PODS}/{}", text("name"));
-    let read = stage.get(&path).await.ok();
+    let read = cluster.get(&path).await.ok();
     assert_eq!(read.body, reply.body, "what was answered is what is read");
 
-    let storage = stage.storage().await;
+    let storage = cluster.storage().await;
     let key = format!("/registry/pods/ns/{}", text("name"));
     let kv = storage
         .get(key.as_bytes(), GetOptions::default())
@@ -75,9 +75,9 @@ async fn the_server_sets_what_is_its_to_set(stage: Stage) {
     );
 
     let image = json!({"spec": {"containers": [{"name": "c", "image": "i:2"}]}});
-    let changed = stage.patch(&path, &image).await.ok().json();
+    let changed = cluster.patch(&path, &image).await.ok().json();
     assert_eq!(changed["metadata"]["generation"], 2);
-    let relabelled = stage
+    let relabelled = cluster
         .patch(
             &path,
             &json!({"metadata": {"labels": {"c": "d"}, "uid": null}}),
@@ -91,7 +91,7 @@ async fn the_server_sets_what_is_its_to_set(stage: Stage) {
     );
     assert_eq!(relabelled["metadata"]["uid"], metadata["uid"]);
     let status = json!({"status": {"phase": "Running"}, "spec": {"nodeName": "n"}});
-    let main = stage
+    let main = cluster
         .patch(&path, &json!({"status": {"phase": "Running"}}))
         .await
         .ok()
@@ -100,7 +100,7 @@ async fn the_server_sets_what_is_its_to_set(stage: Stage) {
         main["status"]["phase"], "Pending",
         "the status has a URL of its own"
     );
-    let running = stage
+    let running = cluster
         .patch(&format!("{path}/status"), &status)
         .await
         .ok()
@@ -113,16 +113,20 @@ async fn the_server_sets_what_is_its_to_set(stage: Stage) {
     );
 }
 
-async fn an_update_replaces_only_what_the_client_saw(stage: Stage) {
-    let first = stage.config_map("ns", "a").await;
+async fn an_update_needs_the_revision_that_the_client_read(cluster: TestCluster) {
+    let first = cluster.config_map("ns", "a").await;
     let path = format!("{CONFIG_MAPS}/a");
     let object = |version: Option<i64>| {
         let version = version.map(|version| version.to_string());
         json!({"metadata": {"name": "a", "resourceVersion": version}, "data": {"k": "new"}})
     };
-    let second = stage.put(&path, &object(Some(first))).await.ok().revision();
+    let second = cluster
+        .put(&path, &object(Some(first)))
+        .await
+        .ok()
+        .revision();
     assert!(second > first);
-    let late = stage.put(&path, &object(Some(first))).await;
+    let late = cluster.put(&path, &object(Some(first))).await;
     assert_eq!(late.failure(), (409, "Conflict".to_owned()));
     let text = "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again";
     assert_eq!(late.json()["message"], text);
@@ -130,14 +134,14 @@ async fn an_update_replaces_only_what_the_client_saw(stage: Stage) {
         late.json()["details"],
         json!({"name": "a", "kind": "configmaps"})
     );
-    let same = stage.put(&path, &object(None)).await.ok();
+    let same = cluster.put(&path, &object(None)).await.ok();
     assert_eq!(
         same.revision(),
         second,
         "what changes nothing is not written"
     );
     assert_eq!(
-        stage
+        cluster
             .put(
                 &format!("{CONFIG_MAPS}/b"),
                 &json!({"metadata": {"name": "b"}})
@@ -149,13 +153,13 @@ async fn an_update_replaces_only_what_the_client_saw(stage: Stage) {
 
     let leases = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
     let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me", "renewTime": "2026-01-31T09:05:00.123456Z"}});
-    let made = stage.put(&format!("{leases}/l"), &lease).await.ok();
+    let made = cluster.put(&format!("{leases}/l"), &lease).await.ok();
     assert_eq!(made.code, 201, "a lease that is put is made");
     assert_eq!(
         made.json()["spec"]["renewTime"],
         "2026-01-31T09:05:00.123456Z"
     );
-    let blind = stage.put(&format!("{leases}/l"), &lease).await;
+    let blind = cluster.put(&format!("{leases}/l"), &lease).await;
     assert_eq!(
         blind.failure(),
         (422, "Invalid".to_owned()),
@@ -163,11 +167,11 @@ async fn an_update_replaces_only_what_the_client_saw(stage: Stage) {
     );
 }
 
-async fn each_patch_type_changes_the_object(stage: Stage) {
-    stage.post(PODS, &pod("a")).await.ok();
+async fn each_patch_type_changes_the_object(cluster: TestCluster) {
+    cluster.post(PODS, &pod("a")).await.ok();
     let path = format!("{PODS}/a");
     let patch = async |media_type: &str, body: Value| {
-        stage
+        cluster
             .request(Method::PATCH, &path, media_type, body.to_string())
             .await
     };
@@ -217,35 +221,35 @@ async fn each_patch_type_changes_the_object(stage: Stage) {
     }
 }
 
-async fn finalizers_keep_a_deleted_object(stage: Stage) {
+async fn finalizers_keep_a_deleted_object(cluster: TestCluster) {
     let object = json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}});
-    stage.post(CONFIG_MAPS, &object).await.ok();
+    cluster.post(CONFIG_MAPS, &object).await.ok();
     let path = format!("{CONFIG_MAPS}/a");
-    let marked = stage.delete(&path).await.ok();
+    let marked = cluster.delete(&path).await.ok();
     assert!(marked.json()["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(
-        stage.delete(&path).await.ok().revision(),
+        cluster.delete(&path).await.ok().revision(),
         marked.revision(),
         "once is enough"
     );
-    stage
+    cluster
         .patch(&path, &json!({"metadata": {"finalizers": null}}))
         .await
         .ok();
     assert_eq!(
-        stage.get(&path).await.failure(),
+        cluster.get(&path).await.failure(),
         (404, "NotFound".to_owned())
     );
 }
 
-async fn preconditions_protect_from_deletion(stage: Stage) {
-    let revision = stage.config_map("ns", "a").await;
+async fn preconditions_protect_from_deletion(cluster: TestCluster) {
+    let revision = cluster.config_map("ns", "a").await;
     let path = format!("{CONFIG_MAPS}/a");
-    let uid = stage.get(&path).await.ok().json()["metadata"]["uid"].clone();
+    let uid = cluster.get(&path).await.ok().json()["metadata"]["uid"].clone();
     let delete = async |preconditions: Value| {
         let body =
             json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions});
-        stage
+        cluster
             .request(Method::DELETE, &path, "application/json", body.to_string())
             .await
     };
@@ -266,9 +270,9 @@ async fn preconditions_protect_from_deletion(stage: Stage) {
     );
 }
 
-async fn a_collection_is_deleted_by_selector(stage: Stage) {
+async fn a_collection_is_deleted_by_selector(cluster: TestCluster) {
     for (name, half) in [("a", "0"), ("b", "1"), ("c", "0")] {
-        stage
+        cluster
             .post(
                 CONFIG_MAPS,
                 &json!({"metadata": {"name": name, "labels": {"half": half}}}),
@@ -276,8 +280,8 @@ async fn a_collection_is_deleted_by_selector(stage: Stage) {
             .await
             .ok();
     }
-    stage.config_map("other", "a").await;
-    let deleted = stage
+    cluster.config_map("other", "a").await;
+    let deleted = cluster
         .delete(&format!("{CONFIG_MAPS}?labelSelector=half%3D0"))
         .await
         .ok();
@@ -287,17 +291,17 @@ async fn a_collection_is_deleted_by_selector(stage: Stage) {
         "the answer is what was selected"
     );
     assert_eq!(
-        stage.get("/api/v1/configmaps").await.ok().names(),
+        cluster.get("/api/v1/configmaps").await.ok().names(),
         ["ns/b", "other/a"]
     );
     assert_eq!(
-        stage.delete("/api/v1/configmaps").await.failure(),
+        cluster.delete("/api/v1/configmaps").await.failure(),
         (405, "MethodNotAllowed".to_owned())
     );
 }
 
-async fn a_dry_run_changes_nothing(stage: Stage) {
-    let made = stage
+async fn a_dry_run_changes_nothing(cluster: TestCluster) {
+    let made = cluster
         .post(
             &format!("{CONFIG_MAPS}?dryRun=All"),
             &json!({"metadata": {"name": "a"}}),
@@ -311,9 +315,9 @@ async fn a_dry_run_changes_nothing(stage: Stage) {
         ),
         (201, None)
     );
-    assert_eq!(stage.get(&format!("{CONFIG_MAPS}/a")).await.code, 404);
-    let revision = stage.config_map("ns", "a").await;
-    let taken = stage
+    assert_eq!(cluster.get(&format!("{CONFIG_MAPS}/a")).await.code, 404);
+    let revision = cluster.config_map("ns", "a").await;
+    let taken = cluster
         .post(
             &format!("{CONFIG_MAPS}?dryRun=All"),
             &json!({"metadata": {"name": "a"}}),
@@ -322,21 +326,25 @@ async fn a_dry_run_changes_nothing(stage: Stage) {
     assert_eq!(taken.failure(), (409, "AlreadyExists".to_owned()));
     let path = format!("{CONFIG_MAPS}/a?dryRun=All");
     assert_eq!(
-        stage
+        cluster
             .patch(&path, &json!({"data": {"x": "y"}}))
             .await
             .ok()
             .json()["data"]["x"],
         "y"
     );
-    stage.delete(&path).await.ok();
+    cluster.delete(&path).await.ok();
     assert_eq!(
-        stage.get(&format!("{CONFIG_MAPS}/a")).await.ok().revision(),
+        cluster
+            .get(&format!("{CONFIG_MAPS}/a"))
+            .await
+            .ok()
+            .revision(),
         revision
     );
 }
 
-async fn both_wires_store_the_same(stage: Stage) {
+async fn json_and_protobuf_store_the_same(cluster: TestCluster) {
     let media_type = envelope::MEDIA_TYPE;
     let mut raw = Vec::new();
     kube_api::from_json(
@@ -347,18 +355,18 @@ async fn both_wires_store_the_same(stage: Stage) {
     .expect("a pod");
     let headers = [("content-type", media_type), ("accept", media_type)];
     let body = envelope::seal("v1", "Pod", &raw);
-    let reply = send(&stage.url, Method::POST, PODS, &headers, body).await;
+    let reply = send(&cluster.url, Method::POST, PODS, &headers, body).await;
     assert_eq!(reply.code, 201, "{}", reply.body.escape_ascii());
     assert_eq!(
         envelope::type_meta(&reply.body),
         Ok((&b"v1"[..], &b"Pod"[..]))
     );
-    stage.post(PODS, &pod("by-json")).await.ok();
+    cluster.post(PODS, &pod("by-json")).await.ok();
     let spec =
-        async |name: &str| stage.get(&format!("{PODS}/{name}")).await.ok().json()["spec"].clone();
+        async |name: &str| cluster.get(&format!("{PODS}/{name}")).await.ok().json()["spec"].clone();
     assert_eq!(spec("by-protobuf").await, spec("by-json").await);
     let cut = send(
-        &stage.url,
+        &cluster.url,
         Method::POST,
         PODS,
         &headers,
@@ -368,18 +376,18 @@ async fn both_wires_store_the_same(stage: Stage) {
     assert_eq!(cut.code, 400, "{}", cut.body.escape_ascii());
 }
 
-async fn concurrent_patches_are_all_kept(stage: Stage) {
-    stage.config_map("ns", "a").await;
+async fn concurrent_patches_are_all_kept(cluster: TestCluster) {
+    cluster.config_map("ns", "a").await;
     let path = format!("{CONFIG_MAPS}/a");
     let patches = (0..10).map(|i| {
-        let (stage, path) = (&stage, &path);
+        let (cluster, path) = (&cluster, &path);
         async move {
             let key = format!("k{i}");
-            stage.patch(path, &json!({"data": {key: "v"}})).await.ok();
+            cluster.patch(path, &json!({"data": {key: "v"}})).await.ok();
         }
     });
     futures::future::join_all(patches).await;
-    let data = stage.get(&path).await.ok().json()["data"].clone();
+    let data = cluster.get(&path).await.ok().json()["data"].clone();
     assert_eq!(
         data.as_object().map(serde_json::Map::len),
         Some(11),
@@ -387,8 +395,8 @@ async fn concurrent_patches_are_all_kept(stage: Stage) {
     );
 }
 
-async fn every_refusal_has_its_code(stage: Stage) {
-    stage.config_map("ns", "there").await;
+async fn every_error_has_its_code(cluster: TestCluster) {
+    cluster.config_map("ns", "there").await;
     let named = |name: &str| json!({"metadata": {"name": name}});
     let check = |reply: Reply, code: u16, reason: &str, about: &str| {
         assert_eq!(reply.failure(), (code, reason.to_owned()), "{about}");
@@ -426,7 +434,7 @@ async fn every_refusal_has_its_code(stage: Stage) {
         ),
     ] {
         check(
-            stage.post(CONFIG_MAPS, &object).await,
+            cluster.post(CONFIG_MAPS, &object).await,
             code,
             reason,
             &object.to_string(),
@@ -434,7 +442,7 @@ async fn every_refusal_has_its_code(stage: Stage) {
     }
     let unknown = json!({"metadata": {"name": "x"}, "extra": 1});
     check(
-        stage
+        cluster
             .post(&format!("{CONFIG_MAPS}?fieldValidation=Strict"), &unknown)
             .await,
         400,
@@ -442,26 +450,26 @@ async fn every_refusal_has_its_code(stage: Stage) {
         "strict",
     );
     check(
-        stage
+        cluster
             .post(&format!("{CONFIG_MAPS}?dryRun=Some"), &unknown)
             .await,
         422,
         "Invalid",
         "dryRun",
     );
-    let warned = stage.post(CONFIG_MAPS, &unknown).await.ok();
+    let warned = cluster.post(CONFIG_MAPS, &unknown).await.ok();
     assert_eq!(
         warned.headers["warning"],
         "299 - \"unknown field \\\"extra\\\"\""
     );
     let large = json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(4 << 20)}});
     check(
-        stage.post(CONFIG_MAPS, &large).await,
+        cluster.post(CONFIG_MAPS, &large).await,
         413,
         "RequestEntityTooLarge",
         "4 MiB",
     );
-    let form = stage
+    let form = cluster
         .request(
             Method::POST,
             CONFIG_MAPS,
@@ -471,7 +479,7 @@ async fn every_refusal_has_its_code(stage: Stage) {
         .await;
     check(form, 415, "UnsupportedMediaType", "a form");
     check(
-        stage
+        cluster
             .request(
                 Method::POST,
                 CONFIG_MAPS,
@@ -485,13 +493,13 @@ async fn every_refusal_has_its_code(stage: Stage) {
     );
     let path = format!("{CONFIG_MAPS}/there");
     check(
-        stage.put(&path, &named("other")).await,
+        cluster.put(&path, &named("other")).await,
         400,
         "BadRequest",
         "another name",
     );
     check(
-        stage
+        cluster
             .put(
                 &path,
                 &json!({"metadata": {"name": "there", "uid": "other"}}),
@@ -502,7 +510,7 @@ async fn every_refusal_has_its_code(stage: Stage) {
         "another uid",
     );
     check(
-        stage
+        cluster
             .patch(&format!("{CONFIG_MAPS}/none"), &json!({}))
             .await,
         404,
@@ -510,46 +518,46 @@ async fn every_refusal_has_its_code(stage: Stage) {
         "patch of none",
     );
     check(
-        stage.post(&path, &named("there")).await,
+        cluster.post(&path, &named("there")).await,
         405,
         "MethodNotAllowed",
         "POST of an object",
     );
     check(
-        stage.put(CONFIG_MAPS, &named("x")).await,
+        cluster.put(CONFIG_MAPS, &named("x")).await,
         405,
         "MethodNotAllowed",
         "PUT of a collection",
     );
 }
 
-async fn a_namespace_takes_its_objects_with_it(stage: Stage) {
-    stage
+async fn deleting_a_namespace_deletes_its_objects(cluster: TestCluster) {
+    cluster
         .post("/api/v1/namespaces", &json!({"metadata": {"name": "ns"}}))
         .await
         .ok();
-    stage.config_map("ns", "a").await;
-    stage.post(PODS, &pod("p")).await.ok();
-    stage.config_map("ns-2", "a").await;
-    stage.delete("/api/v1/namespaces/ns").await.ok();
+    cluster.config_map("ns", "a").await;
+    cluster.post(PODS, &pod("p")).await.ok();
+    cluster.config_map("ns-2", "a").await;
+    cluster.delete("/api/v1/namespaces/ns").await.ok();
     assert_eq!(
-        stage.get("/api/v1/configmaps").await.ok().names(),
+        cluster.get("/api/v1/configmaps").await.ok().names(),
         ["ns-2/a"]
     );
-    assert!(stage.get("/api/v1/pods").await.ok().names().is_empty());
-    let invalid = stage
+    assert!(cluster.get("/api/v1/pods").await.ok().names().is_empty());
+    let invalid = cluster
         .post("/api/v1/namespaces", &json!({"metadata": {"name": "a.b"}}))
         .await;
     assert_eq!(invalid.failure(), (422, "Invalid".to_owned()));
 }
 
-async fn a_custom_resource_keeps_fields_that_nobody_knows(stage: Stage) {
+async fn a_custom_resource_keeps_unknown_fields(cluster: TestCluster) {
     let widget = json!({"apiVersion": "bench.example.com/v1", "kind": "Widget", "metadata": {"name": "w", "labels": {"a": "b"}}, "spec": {"any": [1, {"thing": null}]}});
-    let made = stage.post(WIDGETS, &widget).await.ok();
+    let made = cluster.post(WIDGETS, &widget).await.ok();
     assert_eq!(made.json()["spec"], widget["spec"]);
-    let read = stage.get(&format!("{WIDGETS}/w")).await.ok();
+    let read = cluster.get(&format!("{WIDGETS}/w")).await.ok();
     assert_eq!(read.json(), made.json());
-    let changed = stage
+    let changed = cluster
         .patch(&format!("{WIDGETS}/w"), &json!({"spec": {"any": 2}}))
         .await
         .ok()
@@ -559,14 +567,14 @@ async fn a_custom_resource_keeps_fields_that_nobody_knows(stage: Stage) {
         (&json!(2), &json!(2))
     );
     assert_eq!(
-        stage
+        cluster
             .get(&format!("{WIDGETS}?labelSelector=a%3Db"))
             .await
             .ok()
             .names(),
         ["ns/w"]
     );
-    let strategic = stage
+    let strategic = cluster
         .request(
             Method::PATCH,
             &format!("{WIDGETS}/w"),
@@ -578,7 +586,7 @@ async fn a_custom_resource_keeps_fields_that_nobody_knows(stage: Stage) {
         strategic.failure(),
         (415, "UnsupportedMediaType".to_owned())
     );
-    let storage = stage.storage().await;
+    let storage = cluster.storage().await;
     let key = b"/registry/bench.example.com/widgets/ns/w";
     let value = storage
         .get(key, GetOptions::default())
@@ -589,17 +597,17 @@ async fn a_custom_resource_keeps_fields_that_nobody_knows(stage: Stage) {
         .value;
     let stored: Value = serde_json::from_slice(&value).expect("stored as JSON");
     assert_eq!(stored["metadata"].get("resourceVersion"), None);
-    stage.delete(&format!("{WIDGETS}/w")).await.ok();
-    assert!(stage.get(WIDGETS).await.ok().names().is_empty());
+    cluster.delete(&format!("{WIDGETS}/w")).await.ok();
+    assert!(cluster.get(WIDGETS).await.ok().names().is_empty());
 }
 
-async fn events_expire_by_a_lease(stage: Stage) {
+async fn events_expire_by_a_lease(cluster: TestCluster) {
     let path = "/api/v1/namespaces/ns/events";
     for name in ["a", "b"] {
         let event = json!({"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": "p"}, "reason": "Seen"});
-        stage.post(path, &event).await.ok();
+        cluster.post(path, &event).await.ok();
     }
-    let storage = stage.storage().await;
+    let storage = cluster.storage().await;
     let mut leases = Vec::new();
     for name in ["a", "b"] {
         let key = format!("/registry/events/ns/{name}");
@@ -611,7 +619,7 @@ async fn events_expire_by_a_lease(stage: Stage) {
         leases.push(kv.expect("stored").lease);
     }
     assert!(leases[0] != 0 && leases[0] == leases[1], "{leases:?}");
-    let of_pod = stage
+    let of_pod = cluster
         .get(&format!(
             "{path}?fieldSelector=involvedObject.name%3Dp,reason%3DSeen"
         ))

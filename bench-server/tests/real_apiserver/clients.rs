@@ -5,8 +5,8 @@ use std::process::Stdio;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::exam::{Exam, cases};
-use crate::stage::program;
+use crate::case::{CaseContext, cases};
+use crate::harness::program;
 
 cases! {
     kubectl_prints_the_same everywhere;
@@ -31,7 +31,7 @@ async fn kubectl(url: &str, home: &TempDir, arguments: &[&str]) -> String {
     String::from_utf8(text).expect("text").replace(url, "URL")
 }
 
-async fn kubectl_prints_the_same(exam: &Exam<'_>) {
+async fn kubectl_prints_the_same(context: &CaseContext<'_>) {
     let folder = || tempfile::tempdir().expect("a temporary folder");
     let (real_home, our_home) = (folder(), folder());
     for command in [
@@ -72,8 +72,8 @@ async fn kubectl_prints_the_same(exam: &Exam<'_>) {
         let (mut theirs, mut our) = (String::new(), String::new());
         for _ in 0..ATTEMPTS {
             (theirs, our) = futures::join!(
-                kubectl(&exam.world.real.url, &real_home, &arguments),
-                kubectl(&exam.world.ours.url, &our_home, &arguments)
+                kubectl(&context.world.real.url, &real_home, &arguments),
+                kubectl(&context.world.ours.url, &our_home, &arguments)
             );
             if theirs == our {
                 break;
@@ -82,7 +82,7 @@ async fn kubectl_prints_the_same(exam: &Exam<'_>) {
         if theirs != our {
             let differing = theirs.lines().zip(our.lines()).find(|(a, b)| a != b);
             let lines = (theirs.lines().count(), our.lines().count());
-            exam.finding(format!(
+            context.finding(format!(
                 "kubectl {command}: {lines:?} lines\n    {differing:?}"
             ));
         }

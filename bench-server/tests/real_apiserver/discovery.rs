@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use crate::case::{CaseContext, cases};
 use crate::compare::{Answer, Question, differences};
-use crate::exam::{Exam, cases};
 
 cases! {
     groups_versions_and_resources once;
@@ -47,7 +47,7 @@ fn within(real: &Value, ours: &Value) -> Value {
     }
 }
 
-async fn compare(exam: &Exam<'_>, path: &str, accept: &str) {
+async fn compare(context: &CaseContext<'_>, path: &str, accept: &str) {
     let headers = [("accept", accept)];
     let question = Question {
         method: &::http::Method::GET,
@@ -55,8 +55,8 @@ async fn compare(exam: &Exam<'_>, path: &str, accept: &str) {
         headers: &headers,
         body: "",
     };
-    let mut real = crate::exam::put(&exam.world.real.url, question).await;
-    let ours = crate::exam::put(&exam.world.ours.url, question).await;
+    let mut real = crate::case::put(&context.world.real.url, question).await;
+    let ours = crate::case::put(&context.world.ours.url, question).await;
     if real.code == 200 && ours.code == 200 {
         real.body = within(&real.json(), &ours.json()).to_string().into();
         // Their fields may come in another order than a map's.
@@ -65,10 +65,10 @@ async fn compare(exam: &Exam<'_>, path: &str, accept: &str) {
             return;
         }
     }
-    exam.compare(question, &real, &ours);
+    context.compare(question, &real, &ours);
 }
 
-async fn groups_versions_and_resources(exam: &Exam<'_>) {
+async fn groups_versions_and_resources(context: &CaseContext<'_>) {
     for path in [
         "/api",
         "/api/",
@@ -82,20 +82,20 @@ async fn groups_versions_and_resources(exam: &Exam<'_>) {
         "/apis/nothing.example.com",
         "/apis/nothing.example.com/v1",
     ] {
-        compare(exam, path, "application/json").await;
-        compare(exam, path, "").await;
+        compare(context, path, "application/json").await;
+        compare(context, path, "").await;
     }
 }
 
-async fn aggregated_documents(exam: &Exam<'_>) {
+async fn aggregated_documents(context: &CaseContext<'_>) {
     for path in ["/api", "/apis"] {
-        compare(exam, path, AGGREGATED).await;
-        compare(exam, path, &format!("{AGGREGATED},application/json")).await;
-        compare(exam, path, &format!("application/json,{AGGREGATED}")).await;
+        compare(context, path, AGGREGATED).await;
+        compare(context, path, &format!("{AGGREGATED},application/json")).await;
+        compare(context, path, &format!("application/json,{AGGREGATED}")).await;
     }
 }
 
-async fn health_and_version(exam: &Exam<'_>) {
+async fn health_and_version(context: &CaseContext<'_>) {
     for path in [
         "/healthz",
         "/livez",
@@ -104,7 +104,7 @@ async fn health_and_version(exam: &Exam<'_>) {
         "/readyz/ping",
         "/readyz/none",
     ] {
-        exam.get(path, &[]).await;
+        context.get(path, &[]).await;
     }
-    compare(exam, "/version", "").await;
+    compare(context, "/version", "").await;
 }

@@ -3,9 +3,9 @@
 use ::http::Method;
 use base64::Engine as _;
 
+use crate::case::{CaseContext, cases};
 use crate::compare::Question;
 use crate::data::WIDGETS;
-use crate::exam::{Exam, cases};
 
 cases! {
     options_of_lists once;
@@ -18,7 +18,7 @@ cases! {
 
 const PODS: &str = "/api/v1/namespaces/a/pods";
 
-async fn options_of_lists(exam: &Exam<'_>) {
+async fn options_of_lists(context: &CaseContext<'_>) {
     for query in [
         "resourceVersionMatch=Exact",
         "resourceVersionMatch=NotOlderThan",
@@ -64,12 +64,14 @@ async fn options_of_lists(exam: &Exam<'_>) {
         "limit=1&labelSelector=a%20b&fieldSelector=x",
         "includeObject=All",
     ] {
-        exam.get(&format!("{PODS}?{query}"), &[]).await;
-        exam.get(&format!("{WIDGETS}/widgets?{query}"), &[]).await;
+        context.get(&format!("{PODS}?{query}"), &[]).await;
+        context
+            .get(&format!("{WIDGETS}/widgets?{query}"), &[])
+            .await;
     }
 }
 
-async fn options_of_watches(exam: &Exam<'_>) {
+async fn options_of_watches(context: &CaseContext<'_>) {
     for query in [
         "resourceVersionMatch=NotOlderThan",
         "resourceVersionMatch=Exact&resourceVersion=1",
@@ -84,22 +86,24 @@ async fn options_of_watches(exam: &Exam<'_>) {
         "fieldSelector=x",
         "fieldSelector=spec.unknown%3D1",
     ] {
-        exam.get(&format!("{PODS}?watch=1&{query}"), &[]).await;
-        exam.get(&format!("/api/v1/configmaps?watch=true&{query}"), &[])
+        context.get(&format!("{PODS}?watch=1&{query}"), &[]).await;
+        context
+            .get(&format!("/api/v1/configmaps?watch=true&{query}"), &[])
             .await;
-        exam.get(&format!("{WIDGETS}/widgets?watch=1&{query}"), &[])
+        context
+            .get(&format!("{WIDGETS}/widgets?watch=1&{query}"), &[])
             .await;
     }
 }
 
-async fn tokens_that_cannot_be_read(exam: &Exam<'_>) {
+async fn tokens_that_cannot_be_read(context: &CaseContext<'_>) {
     let sealed = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
     let token = |version: &str, revision: &str, start: &str| {
         sealed(&format!(
             "{{\"v\":\"{version}\",\"rv\":{revision},\"start\":\"{start}\"}}"
         ))
     };
-    let now = exam
+    let now = context
         .world
         .data
         .revisions
@@ -107,7 +111,7 @@ async fn tokens_that_cannot_be_read(exam: &Exam<'_>) {
         .expect("revisions")
         .to_string();
     let v1 = "meta.k8s.io/v1";
-    let early = exam.world.data.revisions[2].to_string();
+    let early = context.world.data.revisions[2].to_string();
     let good = token(v1, &now, "pod-003\\u0000");
     for bad in [
         "x".to_owned(),
@@ -133,28 +137,32 @@ async fn tokens_that_cannot_be_read(exam: &Exam<'_>) {
         token(v1, "-1", "pod-050\\u0000"),
         good.clone(),
     ] {
-        exam.get(&format!("{PODS}?limit=2&continue={bad}"), &[])
+        context
+            .get(&format!("{PODS}?limit=2&continue={bad}"), &[])
             .await;
-        exam.get(&format!("{PODS}?continue={bad}&resourceVersion=0"), &[])
+        context
+            .get(&format!("{PODS}?continue={bad}&resourceVersion=0"), &[])
             .await;
-        exam.get(
-            &format!("{PODS}?continue={bad}&fieldSelector=metadata.name%3Dpod-004"),
-            &[],
-        )
-        .await;
+        context
+            .get(
+                &format!("{PODS}?continue={bad}&fieldSelector=metadata.name%3Dpod-004"),
+                &[],
+            )
+            .await;
     }
     for version in ["1", &now, "x"] {
-        exam.get(
-            &format!("{PODS}?limit=2&continue={good}&resourceVersion={version}"),
-            &[],
-        )
-        .await;
+        context
+            .get(
+                &format!("{PODS}?limit=2&continue={good}&resourceVersion={version}"),
+                &[],
+            )
+            .await;
     }
 }
 
 /// Each of them waits for three seconds.
-async fn revisions_ahead_of_storage(exam: &Exam<'_>) {
-    let ahead = exam.world.data.revisions.last().expect("revisions") + 1_000_000;
+async fn revisions_ahead_of_storage(context: &CaseContext<'_>) {
+    let ahead = context.world.data.revisions.last().expect("revisions") + 1_000_000;
     let version = format!("resourceVersion={ahead}");
     let by_list =
         "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -170,11 +178,11 @@ async fn revisions_ahead_of_storage(exam: &Exam<'_>) {
         format!("{PODS}?{version}&fieldSelector=metadata.name%3Dpod-004"),
         format!("{WIDGETS}/widgets?{version}"),
     ];
-    let asked = asked.iter().map(|path| exam.get(path, &[]));
+    let asked = asked.iter().map(|path| context.get(path, &[]));
     futures::future::join_all(asked).await;
 }
 
-async fn urls_and_methods(exam: &Exam<'_>) {
+async fn urls_and_methods(context: &CaseContext<'_>) {
     for path in [
         "/api/v2/pods",
         "/api/v1/nothing",
@@ -196,7 +204,7 @@ async fn urls_and_methods(exam: &Exam<'_>) {
         "/api/v1/namespaces/a/pods/pod%2D001",
         "/api/v1/namespaces/a/configmaps/map-01/status",
     ] {
-        exam.get(path, &[]).await;
+        context.get(path, &[]).await;
     }
     let methods = [
         Method::GET,
@@ -226,31 +234,33 @@ async fn urls_and_methods(exam: &Exam<'_>) {
                     body: "{",
                 };
                 if safe {
-                    exam.ask(question).await;
+                    context.ask(question).await;
                 }
             }
         }
     }
     for path in ["/api/v1/namespaces/a/pods", "/api/v1/nodes"] {
         for method in [&Method::PUT, &Method::PATCH] {
-            exam.ask(Question {
-                method,
-                path,
-                headers: &json,
-                body: "{}",
-            })
-            .await;
+            context
+                .ask(Question {
+                    method,
+                    path,
+                    headers: &json,
+                    body: "{}",
+                })
+                .await;
         }
     }
 }
 
-async fn deadlines(exam: &Exam<'_>) {
-    let ahead = exam.world.data.revisions.last().expect("revisions") + 1_000_000;
+async fn deadlines(context: &CaseContext<'_>) {
+    let ahead = context.world.data.revisions.last().expect("revisions") + 1_000_000;
     for path in [PODS.to_owned(), format!("{PODS}/pod-004")] {
-        exam.get(
-            &format!("{path}?resourceVersion={ahead}&timeout=300ms"),
-            &[],
-        )
-        .await;
+        context
+            .get(
+                &format!("{path}?resourceVersion={ahead}&timeout=300ms"),
+                &[],
+            )
+            .await;
     }
 }

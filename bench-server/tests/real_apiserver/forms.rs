@@ -1,7 +1,7 @@
 //! Forms of an answer: tables, partial objects, protobuf, indented and compressed, of lists and of single objects.
 
+use crate::case::{CaseContext, cases};
 use crate::data::{LEASES, WIDGETS};
-use crate::exam::{Exam, cases};
 use crate::lists::collections;
 
 cases! {
@@ -28,7 +28,7 @@ const FORMS: [&str; 9] = [
     "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
 ];
 
-async fn every_kind_in_every_form(exam: &Exam<'_>) {
+async fn every_kind_in_every_form(context: &CaseContext<'_>) {
     let one = [
         "/api/v1/namespaces/a/pods/pod-008".to_owned(),
         "/api/v1/namespaces/a/configmaps/map-02".to_owned(),
@@ -40,19 +40,20 @@ async fn every_kind_in_every_form(exam: &Exam<'_>) {
     for path in collections().iter().chain(&one) {
         for form in FORMS {
             for query in ["", "?pretty=true", "?pretty=false"] {
-                exam.get(&format!("{path}{query}"), &[("accept", form)])
+                context
+                    .get(&format!("{path}{query}"), &[("accept", form)])
                     .await;
             }
         }
         for include in ["None", "Metadata", "Object", "", "All"] {
             let path = format!("{path}?includeObject={include}");
-            exam.get(&path, &[("accept", TABLE)]).await;
-            exam.get(&path, &[]).await;
+            context.get(&path, &[("accept", TABLE)]).await;
+            context.get(&path, &[]).await;
         }
     }
 }
 
-async fn pages_in_every_form(exam: &Exam<'_>) {
+async fn pages_in_every_form(context: &CaseContext<'_>) {
     for form in FORMS {
         for query in [
             "limit=3",
@@ -62,20 +63,21 @@ async fn pages_in_every_form(exam: &Exam<'_>) {
         ] {
             for collection in ["/api/v1/pods", &format!("{WIDGETS}/widgets")] {
                 let accept = [("accept", form)];
-                exam.get(&format!("{collection}?{query}"), &accept).await;
-                let token = exam
+                context.get(&format!("{collection}?{query}"), &accept).await;
+                let token = context
                     .get(&format!("{collection}?limit=2"), &[])
                     .await
                     .ok()
                     .token();
-                exam.get(&format!("{collection}?{query}&continue={token}"), &accept)
+                context
+                    .get(&format!("{collection}?{query}&continue={token}"), &accept)
                     .await;
             }
         }
     }
 }
 
-async fn what_a_client_accepts(exam: &Exam<'_>) {
+async fn what_a_client_accepts(context: &CaseContext<'_>) {
     for accept in [
         "",
         "*/*",
@@ -104,7 +106,7 @@ async fn what_a_client_accepts(exam: &Exam<'_>) {
             "/api/v1/nodes/none",
             &format!("{WIDGETS}/namespaces/a/widgets"),
         ] {
-            exam.get(path, &[("accept", accept)]).await;
+            context.get(path, &[("accept", accept)]).await;
         }
     }
     for agent in ["curl/8.0", "Mozilla/5.0", "Wget/1", "kubectl"] {
@@ -113,14 +115,15 @@ async fn what_a_client_accepts(exam: &Exam<'_>) {
             "/api/v1/nodes",
             "/api/v1/nodes/none",
         ] {
-            exam.get(path, &[("user-agent", agent)]).await;
-            exam.get(&format!("{path}?pretty=0"), &[("user-agent", agent)])
+            context.get(path, &[("user-agent", agent)]).await;
+            context
+                .get(&format!("{path}?pretty=0"), &[("user-agent", agent)])
                 .await;
         }
     }
 }
 
-async fn compression(exam: &Exam<'_>) {
+async fn compression(context: &CaseContext<'_>) {
     for accept in [
         "gzip",
         "gzip, deflate, br",
@@ -137,9 +140,9 @@ async fn compression(exam: &Exam<'_>) {
             "/api/v1/nodes",
             "/api/v1/nodes/none",
         ] {
-            exam.get(path, &headers).await;
-            exam.get(path, &[headers[0], ("accept", PROTOBUF)]).await;
-            exam.get(path, &[headers[0], ("accept", TABLE)]).await;
+            context.get(path, &headers).await;
+            context.get(path, &[headers[0], ("accept", PROTOBUF)]).await;
+            context.get(path, &[headers[0], ("accept", TABLE)]).await;
         }
     }
 }

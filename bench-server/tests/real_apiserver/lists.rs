@@ -5,9 +5,9 @@ use ::http::Method;
 use base64::Engine as _;
 use etcd_api::kubernetes::KubernetesEtcd;
 
+use crate::case::{CaseContext, cases, put};
 use crate::compare::Question;
 use crate::data::{LEASES, NAMESPACES, WIDGETS};
-use crate::exam::{Exam, cases, put};
 
 cases! {
     every_collection_as_a_whole everywhere;
@@ -44,18 +44,18 @@ fn inside(collection: &str, namespace: &str) -> String {
     }
 }
 
-async fn every_collection_as_a_whole(exam: &Exam<'_>) {
+async fn every_collection_as_a_whole(context: &CaseContext<'_>) {
     for collection in collections() {
-        exam.get(&collection, &[]).await.ok();
+        context.get(&collection, &[]).await.ok();
         for namespace in NAMESPACES.iter().chain(&["none"]) {
-            exam.get(&inside(&collection, namespace), &[]).await.ok();
+            context.get(&inside(&collection, namespace), &[]).await.ok();
         }
     }
 }
 
 /// Its caches are filled by lists of what a real server wrote, and not by watching it.
-async fn a_tier_that_starts_later_lists_the_same(exam: &Exam<'_>) {
-    let later = exam.world.ours.another().await;
+async fn a_tier_that_starts_later_lists_the_same(context: &CaseContext<'_>) {
+    let later = context.world.ours.another().await;
     for path in collections() {
         for accept in ["application/json", "application/vnd.kubernetes.protobuf"] {
             let question = Question {
@@ -64,14 +64,14 @@ async fn a_tier_that_starts_later_lists_the_same(exam: &Exam<'_>) {
                 headers: &[("accept", accept)],
                 body: "",
             };
-            let real = put(&exam.world.real.url, question).await;
-            exam.compare(question, &real, &put(&later.url, question).await);
+            let real = put(&context.world.real.url, question).await;
+            context.compare(question, &real, &put(&later.url, question).await);
         }
     }
 }
 
-async fn every_row_of_the_table(exam: &Exam<'_>) {
-    let revisions = &exam.world.data.revisions;
+async fn every_row_of_the_table(context: &CaseContext<'_>) {
+    let revisions = &context.world.data.revisions;
     let (early, late) = (revisions[2], revisions[revisions.len() - 2]);
     let versions = [
         String::new(),
@@ -85,7 +85,7 @@ async fn every_row_of_the_table(exam: &Exam<'_>) {
         "/api/v1/nodes",
         &format!("{WIDGETS}/widgets"),
     ] {
-        let token = exam
+        let token = context
             .get(&format!("{collection}?limit=2"), &[])
             .await
             .ok()
@@ -97,7 +97,7 @@ async fn every_row_of_the_table(exam: &Exam<'_>) {
                         let query = format!(
                             "resourceVersion={version}&resourceVersionMatch={matched}&limit={limit}&continue={token}"
                         );
-                        exam.get(&format!("{collection}?{query}"), &[]).await;
+                        context.get(&format!("{collection}?{query}"), &[]).await;
                     }
                 }
             }
@@ -106,7 +106,7 @@ async fn every_row_of_the_table(exam: &Exam<'_>) {
 }
 
 /// Each server's tokens are followed on both.
-async fn pages_to_the_end_by_each_others_tokens(exam: &Exam<'_>) {
+async fn pages_to_the_end_by_each_others_tokens(context: &CaseContext<'_>) {
     let selectors = [
         "",
         "&labelSelector=app%3Dapp-1",
@@ -117,16 +117,19 @@ async fn pages_to_the_end_by_each_others_tokens(exam: &Exam<'_>) {
         for limit in [1, 7, 64, 500] {
             for selector in selectors {
                 let query = format!("limit={limit}{selector}");
-                let mut page = exam.get(&format!("{collection}?{query}"), &[]).await.ok();
+                let mut page = context
+                    .get(&format!("{collection}?{query}"), &[])
+                    .await
+                    .ok();
                 for turn in 0..40 {
                     let token = page.token();
                     if token.is_empty() {
                         break;
                     }
                     let next = format!("{collection}?continue={token}&{query}");
-                    page = exam.get(&next, &[]).await;
+                    page = context.get(&next, &[]).await;
                     if turn % 2 == 1 {
-                        page = exam.world.ours.get(&next).await;
+                        page = context.world.ours.get(&next).await;
                     }
                 }
             }
@@ -134,7 +137,7 @@ async fn pages_to_the_end_by_each_others_tokens(exam: &Exam<'_>) {
     }
 }
 
-async fn label_selectors(exam: &Exam<'_>) {
+async fn label_selectors(context: &CaseContext<'_>) {
     for selector in [
         "app%3Dapp-1",
         "app%3D%3Dapp-1,tier!%3Dfront",
@@ -162,18 +165,20 @@ async fn label_selectors(exam: &Exam<'_>) {
         "app%3D%22app-1%22",
     ] {
         for collection in ["/api/v1/pods", "/api/v1/namespaces/a/configmaps"] {
-            exam.get(&format!("{collection}?labelSelector={selector}"), &[])
+            context
+                .get(&format!("{collection}?labelSelector={selector}"), &[])
                 .await;
-            exam.get(
-                &format!("{collection}?labelSelector={selector}&resourceVersion=0"),
-                &[],
-            )
-            .await;
+            context
+                .get(
+                    &format!("{collection}?labelSelector={selector}&resourceVersion=0"),
+                    &[],
+                )
+                .await;
         }
     }
 }
 
-async fn field_selectors(exam: &Exam<'_>) {
+async fn field_selectors(context: &CaseContext<'_>) {
     for selector in [
         "metadata.name%3Dpod-004",
         "metadata.name!%3Dpod-004",
@@ -215,17 +220,19 @@ async fn field_selectors(exam: &Exam<'_>) {
         "holder%3Dx",
     ] {
         for collection in collections() {
-            exam.get(&format!("{collection}?fieldSelector={selector}"), &[])
+            context
+                .get(&format!("{collection}?fieldSelector={selector}"), &[])
                 .await;
             let one = inside(&collection, "a");
-            exam.get(&format!("{one}?fieldSelector={selector}&limit=1"), &[])
+            context
+                .get(&format!("{one}?fieldSelector={selector}&limit=1"), &[])
                 .await;
         }
     }
 }
 
-async fn one_object(exam: &Exam<'_>) {
-    let now = exam.world.data.revisions.last().expect("revisions");
+async fn one_object(context: &CaseContext<'_>) {
+    let now = context.world.data.revisions.last().expect("revisions");
     for (collection, name) in [
         ("/api/v1/namespaces/a/pods", "pod-004"),
         ("/api/v1/namespaces/a/pods", "pod-005"),
@@ -248,20 +255,24 @@ async fn one_object(exam: &Exam<'_>) {
             "?limit=1&continue=x",
             "?pretty=1",
         ] {
-            exam.get(&format!("{collection}/{name}{query}"), &[]).await;
-            exam.get(&format!("{collection}/none{query}"), &[]).await;
+            context
+                .get(&format!("{collection}/{name}{query}"), &[])
+                .await;
+            context.get(&format!("{collection}/none{query}"), &[]).await;
         }
-        exam.get(&format!("{collection}/{name}/status"), &[]).await;
+        context
+            .get(&format!("{collection}/{name}/status"), &[])
+            .await;
     }
 }
 
 /// Revision 2 is from before any cache; a token and an exact list of it are refused by storage.
-async fn compacted_revisions(exam: &Exam<'_>) {
-    let storage = exam.world.ours.storage().await;
-    let before = exam.world.data.revisions[0] - 100;
+async fn compacted_revisions(context: &CaseContext<'_>) {
+    let storage = context.world.ours.storage().await;
+    let before = context.world.data.revisions[0] - 100;
     storage.compact(before).await.expect("storage compacts");
     // Whose cache has no state from before.
-    let later = exam.world.ours.another().await;
+    let later = context.world.ours.another().await;
     let token = |revision: i64, start: &str| {
         let text =
             format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{revision},\"start\":\"{start}\\u0000\"}}");
@@ -283,8 +294,8 @@ async fn compacted_revisions(exam: &Exam<'_>) {
                 headers: &[],
                 body: "",
             };
-            let real = put(&exam.world.real.url, question).await;
-            exam.compare(question, &real, &put(&later.url, question).await);
+            let real = put(&context.world.real.url, question).await;
+            context.compare(question, &real, &put(&later.url, question).await);
         }
     }
 }

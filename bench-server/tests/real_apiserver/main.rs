@@ -1,20 +1,29 @@
-//! The Kubernetes tier beside a real kube-apiserver over the same etcd: the same requests, and answers that must be the
-//! same but for what `known` lists with its reasons.
+//! Compares the Kubernetes tier with a real kube-apiserver over the same etcd: the same requests must
+//! return the same responses, except for the differences in `known`, which has their reasons.
 //!
-//! Every case asks through its `Exam`, which gathers what differs. A new case goes into the file of its subject and into
-//! the list at that file's end; a difference that is meant goes into `known.rs` and into `docs/apiserver-differences.md`.
-//! The servers start once for each etcd: `bench` (our tier) and `etcd` (3.7.1).
-//! `scripts/oracle kube-apiserver` builds the peer, which takes long, so that nothing here runs unless it is named:
+//! Each case sends requests through its `CaseContext`, which collects differences. A new case goes into
+//! the file of its subject and into the list at that file's end; an intended difference goes into
+//! `known.rs` and `docs/apiserver-differences.md`. The servers start once for each etcd: `bench` (our
+//! tier) and `etcd` (3.7.1). `scripts/oracle kube-apiserver` builds the peer, which takes long; without
+//! it these tests are ignored:
 //! `cargo test -p bench-server --test real_apiserver -- bench::lists`.
 
 mod apiserver;
+mod case;
 mod clients;
 mod compare;
 mod data;
 mod discovery;
 mod errors;
-mod exam;
 mod forms;
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "the tier's own cases use more of it"
+)]
+#[path = "../kubernetes_tier/harness.rs"]
+mod harness;
 #[allow(dead_code, reason = "the tier's own cases use more of it")]
 #[path = "../kubernetes_tier/http.rs"]
 mod http;
@@ -27,14 +36,6 @@ mod peer;
 #[allow(dead_code, reason = "the tier's own cases use more of it")]
 #[path = "../kubernetes_tier/proxy.rs"]
 mod proxy;
-#[allow(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "the tier's own cases use more of it"
-)]
-#[path = "../kubernetes_tier/stage.rs"]
-mod stage;
 mod tls;
 mod watches;
 mod writes;
@@ -55,5 +56,5 @@ fn main() -> ExitCode {
         writes::cases(),
         options::cases(),
     ];
-    exam::run_all(&cases.concat())
+    case::run_all(&cases.concat())
 }

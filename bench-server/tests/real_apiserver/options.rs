@@ -3,7 +3,7 @@
 use ::http::Method;
 use serde_json::{Value, json};
 
-use crate::exam::{Exam, cases};
+use crate::case::{CaseContext, cases};
 use crate::writes::{JSON, LEASES, MAPS, MERGE, OPERATIONS, PODS, SECRETS, Steps, WIDGETS, pod};
 
 cases! {
@@ -12,8 +12,8 @@ cases! {
     values_are_stored_the_same once;
 }
 
-async fn deletions_are_asked_for_the_same(exam: &Exam<'_>) {
-    let mut steps = Steps::begin(exam).await;
+async fn deletions_are_asked_for_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
     let one = format!("{MAPS}/o");
     steps
         .post(
@@ -53,8 +53,8 @@ async fn deletions_are_asked_for_the_same(exam: &Exam<'_>) {
     }
 }
 
-async fn writes_go_where_they_may_the_same(exam: &Exam<'_>) {
-    let mut steps = Steps::begin(exam).await;
+async fn writes_go_where_they_may_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
     steps
         .get(&format!("{MAPS}/none?limit=abc&timeoutSeconds=x"))
         .await;
@@ -117,8 +117,8 @@ async fn writes_go_where_they_may_the_same(exam: &Exam<'_>) {
     steps.delete(&one, &json!({"gracePeriodSeconds": 0})).await;
 }
 
-async fn values_are_stored_the_same(exam: &Exam<'_>) {
-    let mut steps = Steps::begin(exam).await;
+async fn values_are_stored_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
     for (i, cpu) in [
         "0.5", "100.0350", "1e3", "0.0001", "1000m", "1.5k", "+1", "1.", ".5",
     ]

@@ -2,8 +2,8 @@
 
 use futures::future::join_all;
 
+use crate::case::{CaseContext, cases};
 use crate::data::{LEASES, WIDGETS};
-use crate::exam::{Exam, cases};
 
 cases! {
     from_revisions everywhere;
@@ -17,9 +17,13 @@ const BY_LIST: &str =
     "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 const NOT_BY_LIST: &str = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
 
-async fn ask(exam: &Exam<'_>, questions: &[(String, Vec<(&str, &str)>)]) {
+async fn ask(context: &CaseContext<'_>, questions: &[(String, Vec<(&str, &str)>)]) {
     for some in questions.chunks(12) {
-        join_all(some.iter().map(|(path, headers)| exam.get(path, headers))).await;
+        join_all(
+            some.iter()
+                .map(|(path, headers)| context.get(path, headers)),
+        )
+        .await;
     }
 }
 
@@ -33,8 +37,8 @@ fn watched() -> [String; 5] {
     ]
 }
 
-async fn from_revisions(exam: &Exam<'_>) {
-    let revisions = &exam.world.data.revisions;
+async fn from_revisions(context: &CaseContext<'_>) {
+    let revisions = &context.world.data.revisions;
     let mut questions = Vec::new();
     for path in watched() {
         for i in [0, 3, 15, revisions.len() - 1] {
@@ -43,11 +47,11 @@ async fn from_revisions(exam: &Exam<'_>) {
             questions.push((format!("{path}?{query}&{NOT_BY_LIST}"), Vec::new()));
         }
     }
-    ask(exam, &questions).await;
+    ask(context, &questions).await;
 }
 
-async fn from_the_state(exam: &Exam<'_>) {
-    let late = exam.world.data.revisions[20];
+async fn from_the_state(context: &CaseContext<'_>) {
+    let late = context.world.data.revisions[20];
     let mut questions = Vec::new();
     for path in watched() {
         for query in [
@@ -69,11 +73,11 @@ async fn from_the_state(exam: &Exam<'_>) {
             ));
         }
     }
-    ask(exam, &questions).await;
+    ask(context, &questions).await;
 }
 
-async fn filtered(exam: &Exam<'_>) {
-    let first = exam.world.data.revisions[0];
+async fn filtered(context: &CaseContext<'_>) {
+    let first = context.world.data.revisions[0];
     let mut questions = Vec::new();
     for selector in [
         "labelSelector=app%3Dapp-1",
@@ -92,11 +96,11 @@ async fn filtered(exam: &Exam<'_>) {
             }
         }
     }
-    ask(exam, &questions).await;
+    ask(context, &questions).await;
 }
 
-async fn in_every_form(exam: &Exam<'_>) {
-    let first = exam.world.data.revisions[0];
+async fn in_every_form(context: &CaseContext<'_>) {
+    let first = context.world.data.revisions[0];
     let mut questions = Vec::new();
     for accept in [
         "application/json;stream=watch",
@@ -131,11 +135,11 @@ async fn in_every_form(exam: &Exam<'_>) {
             }
         }
     }
-    ask(exam, &questions).await;
+    ask(context, &questions).await;
 }
 
-async fn of_the_old_path(exam: &Exam<'_>) {
-    let first = exam.world.data.revisions[0];
+async fn of_the_old_path(context: &CaseContext<'_>) {
+    let first = context.world.data.revisions[0];
     let paths = [
         "pods",
         "namespaces/a/pods",
@@ -155,5 +159,5 @@ async fn of_the_old_path(exam: &Exam<'_>) {
             })
         })
         .collect();
-    ask(exam, &questions).await;
+    ask(context, &questions).await;
 }

@@ -6,8 +6,8 @@
 use ::http::Method;
 use serde_json::{Value, json};
 
+use crate::case::{CaseContext, cases, put};
 use crate::compare::Question;
-use crate::exam::{Exam, cases, put};
 use crate::http::Reply;
 
 cases! {
@@ -30,12 +30,12 @@ pub(crate) const OPERATIONS: &str = "application/json-patch+json";
 /// Both namespaces, and the steps taken in them. `NS` in a path or a body is the namespace, `RV` the resourceVersion of
 /// the last answer that had one, and `UID` its uid.
 pub(crate) struct Steps<'e> {
-    exam: &'e Exam<'e>,
+    context: &'e CaseContext<'e>,
     last: [(String, String); 2],
 }
 
 impl<'e> Steps<'e> {
-    pub(crate) async fn begin(exam: &'e Exam<'e>) -> Self {
+    pub(crate) async fn begin(context: &'e CaseContext<'e>) -> Self {
         for name in [THEIRS, OURS] {
             let object = json!({"metadata": {"name": name}}).to_string();
             let question = Question {
@@ -44,11 +44,11 @@ impl<'e> Steps<'e> {
                 headers: &[("content-type", JSON)],
                 body: &object,
             };
-            let reply = put(&exam.world.real.url, question).await;
+            let reply = put(&context.world.real.url, question).await;
             assert!(matches!(reply.code.as_u16(), 201 | 409), "{reply:?}");
         }
         Self {
-            exam,
+            context,
             last: Default::default(),
         }
     }
@@ -66,8 +66,8 @@ impl<'e> Steps<'e> {
             other => other.to_string(),
         };
         let sides = [
-            (&self.exam.world.real.url, THEIRS),
-            (&self.exam.world.ours.url, OURS),
+            (&self.context.world.real.url, THEIRS),
+            (&self.context.world.ours.url, OURS),
         ];
         let mut replies = Vec::new();
         for (side, (url, namespace)) in sides.into_iter().enumerate() {
@@ -108,7 +108,7 @@ impl<'e> Steps<'e> {
             headers: &[("content-type", media_type)],
             body: &body,
         };
-        self.exam
+        self.context
             .compare(question, &level(&replies[0]), &level(&replies[1]));
     }
 
@@ -204,8 +204,8 @@ pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{NS}/le
 const EVENTS: &str = "/api/v1/namespaces/{NS}/events";
 pub(crate) const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/{NS}/widgets";
 
-async fn objects_live_and_die_the_same(exam: &Exam<'_>) {
-    let mut steps = Steps::begin(exam).await;
+async fn objects_live_and_die_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
     let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m", "labels": {"a": "b"}}, "data": {"k": "v"}});
     let secret = json!({"metadata": {"name": "m"}, "stringData": {"k": "v"}});
     let lease = json!({"metadata": {"name": "m"}, "spec": {"holderIdentity": "h", "leaseDurationSeconds": 10, "renewTime": "2026-01-02T03:04:05.000006Z"}});
@@ -299,8 +299,8 @@ async fn objects_live_and_die_the_same(exam: &Exam<'_>) {
         .await;
 }
 
-async fn refusals_are_the_same(exam: &Exam<'_>) {
-    let mut steps = Steps::begin(exam).await;
+async fn refusals_are_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
     for body in [
         json!("{"),
         json!(""),
@@ -410,8 +410,8 @@ async fn refusals_are_the_same(exam: &Exam<'_>) {
         .await;
 }
 
-async fn patches_do_the_same(exam: &Exam<'_>) {
-    let mut steps = Steps::begin(exam).await;
+async fn patches_do_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
     steps.post(PODS, &pod("p")).await;
     let one = format!("{PODS}/p");
     for patch in [
@@ -477,8 +477,8 @@ async fn patches_do_the_same(exam: &Exam<'_>) {
     steps.delete(&one, &json!({"gracePeriodSeconds": 0})).await;
 }
 
-async fn collections_are_deleted_the_same(exam: &Exam<'_>) {
-    let mut steps = Steps::begin(exam).await;
+async fn collections_are_deleted_the_same(context: &CaseContext<'_>) {
+    let mut steps = Steps::begin(context).await;
     for i in 0..6 {
         let object = json!({"metadata": {"name": format!("d-{i}"), "labels": {"odd": (i % 2).to_string()}}, "data": {"k": "v"}});
         steps.post(MAPS, &object).await;
@@ -525,9 +525,9 @@ async fn collections_are_deleted_the_same(exam: &Exam<'_>) {
 }
 
 /// An object that ours wrote is the real server's too, and the other way round, at once.
-async fn what_one_writes_the_other_reads(exam: &Exam<'_>) {
-    let _steps = Steps::begin(exam).await;
-    let (real, ours) = (&exam.world.real.url, &exam.world.ours.url);
+async fn what_one_writes_the_other_reads(context: &CaseContext<'_>) {
+    let _steps = Steps::begin(context).await;
+    let (real, ours) = (&context.world.real.url, &context.world.ours.url);
     let maps = MAPS.replace("{NS}", OURS);
     for turn in 0..20_u32 {
         let (writer, reader) = if turn.is_multiple_of(2) {
@@ -553,13 +553,14 @@ async fn what_one_writes_the_other_reads(exam: &Exam<'_>) {
         };
         let seen = put(reader, read).await.ok();
         if seen.revision() < revision || !seen.names().contains(&format!("{OURS}/w-{turn:02}")) {
-            exam.finding(format!(
+            context.finding(format!(
                 "a list of revision {} lacks what was written at {revision}",
                 seen.revision()
             ));
         }
-        exam.get(&format!("{maps}/w-{turn:02}"), &[]).await.ok();
-        exam.get(&maps, &[("accept", "application/vnd.kubernetes.protobuf")])
+        context.get(&format!("{maps}/w-{turn:02}"), &[]).await.ok();
+        context
+            .get(&maps, &[("accept", "application/vnd.kubernetes.protobuf")])
             .await
             .ok();
     }

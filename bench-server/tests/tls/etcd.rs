@@ -4,10 +4,10 @@ use bench_server::etcd::server::EtcdTier;
 use bench_server::flags::Flags;
 use clap::Parser;
 use etcd_api::client::Client;
-use etcd_api::client::calls::{CallConnection, Completion, Rpc, put_answer};
 use etcd_api::client::config::ClientConfig;
+use etcd_api::client::list_validator::Object;
+use etcd_api::client::pipelined::{Completion, PipelinedConnection, Rpc, parse_put_response};
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
-use etcd_api::client::walk::Object;
 use etcd_api::error::Error;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 
@@ -47,7 +47,9 @@ async fn what_is_put_over_tls_is_listed_over_tls() {
     let identity = Identity::new();
     let (_tier, config) = serving(&identity, &[]).await;
     let value = |i: usize| vec![i as u8; SIZES[i % SIZES.len()]];
-    let mut calls = CallConnection::connect(&config, None).await.expect("TLS");
+    let mut calls = PipelinedConnection::connect(&config, None)
+        .await
+        .expect("TLS");
     for i in 0..OBJECTS {
         let put = PutRequest {
             key: format!("/{i:04}").into(),
@@ -59,11 +61,11 @@ async fn what_is_put_over_tls_is_listed_over_tls() {
     let mut done = 0;
     while calls.outstanding() > 0 {
         let mut note = |call: Completion<'_>| {
-            let message = call.answer.expect("a put");
-            assert!(put_answer(message).is_some_and(|revision| revision > 1));
+            let message = call.response.expect("a put");
+            assert!(parse_put_response(message).is_some_and(|revision| revision > 1));
             done += 1;
         };
-        calls.turn(&mut note).await.expect("it lives");
+        calls.drive(&mut note).await.expect("it lives");
     }
     assert_eq!(done, OBJECTS);
 
@@ -74,7 +76,7 @@ async fn what_is_put_over_tls_is_listed_over_tls() {
             assert!(object.value == value(seen), "object {seen}");
             seen += 1;
         };
-        let walked = lists.walk(rpc, &every_key(), &mut visit, || {}).await;
+        let walked = lists.validate(rpc, &every_key(), &mut visit, || {}).await;
         assert_eq!(walked.expect("a whole list").objects, OBJECTS as u64);
     }
 
@@ -110,7 +112,7 @@ async fn where_clients_need_a_certificate_only_the_right_one_is_let_in() {
             // With TLS 1.3 a client learns that it is refused when it first reads.
             let answered = async {
                 let lists = RawConnection::connect(&config, None).await?;
-                lists.drain(ListRpc::Range, &every_key()).await
+                lists.read_unchecked(ListRpc::Range, &every_key()).await
             };
             assert_eq!(answered.await.is_ok(), welcome, "{demand:?}");
         }

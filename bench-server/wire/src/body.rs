@@ -1,4 +1,4 @@
-//! Response bodies: one type for everything a listener answers, so that one service can serve it.
+//! Response bodies: one type for all responses of a listener, so that one service can serve them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,36 +9,36 @@ use http_body::{Body, Frame as HttpFrame, SizeHint};
 use memory::in_flight;
 use tonic::Status;
 
-use super::first_byte_metric::Stopwatch;
-use super::frame::{Frame, Shared};
-use super::part::SharedPart;
+use super::buffer_slice::SharedSlice;
+use super::first_byte_metric::FirstByteTimer;
+use super::frame::{Frame, SharedBytes};
 use super::trailers::trailers;
 
-/// A list that is produced while it is sent. Pulled only when the connection can take more, so a
-/// slow reader holds back the work, and dropped when the client cancels.
-pub trait FrameSource<S = SharedPart>: Send {
-    /// The next frame, `None` when the message or stream is complete.
+/// Produces a list while it is sent. It is polled only when the connection can take more, so a slow
+/// reader delays the work, and dropped when the client cancels.
+pub trait FrameSource<S = SharedSlice>: Send {
+    /// Returns the next frame, or `None` when the message or stream is complete.
     ///
     /// # Errors
-    /// Ends the call with this status after what was already sent.
+    /// The status that ends the call after the frames already sent.
     fn next_frame(&mut self) -> Result<Option<Frame<S>>, Status>;
 }
 
-/// What a listener answers with.
-pub struct ResponseBody<S = SharedPart>(Kind<S>);
+/// The body of a listener's responses.
+pub struct ResponseBody<S = SharedSlice>(Kind<S>);
 
 enum Kind<S> {
-    /// No data and no trailers: an error told in the headers, or an empty HTTP answer.
+    /// No data and no trailers: an error in the headers, or an empty HTTP response.
     Empty,
     /// A whole HTTP body.
     Full(Option<Bytes>),
     /// One gRPC message, then its trailers.
     Unary(Option<Frame<S>>),
-    /// gRPC messages as they are produced, then trailers; the first is timed.
-    Pulled(Box<dyn FrameSource<S>>, Option<Stopwatch>),
+    /// gRPC messages as they are produced, then trailers; the first write is timed.
+    Pulled(Box<dyn FrameSource<S>>, Option<FirstByteTimer>),
     /// Plain bytes as they are produced, this many in all.
     Plain(Box<dyn FrameSource<S>>, u64),
-    /// Trailers are due.
+    /// Only trailers are left.
     Trailers(HeaderMap),
     /// From one of tonic's services.
     Tonic(tonic::body::Body),
@@ -50,46 +50,47 @@ impl<S> std::fmt::Debug for ResponseBody<S> {
     }
 }
 
-impl<S: Shared> ResponseBody<S> {
-    /// No data, no trailers.
+impl<S: SharedBytes> ResponseBody<S> {
+    /// Returns a body without data and trailers.
     pub fn empty() -> Self {
         Self(Kind::Empty)
     }
 
-    /// A whole HTTP body.
+    /// Returns a whole HTTP body.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Self(Kind::Full(Some(bytes.into())))
     }
 
-    /// One gRPC message (prefix included) and an OK status.
+    /// Returns a body of one gRPC message (prefix included) and an OK status.
     pub fn unary(message: Frame<S>) -> Self {
         Self(Kind::Unary(Some(message)))
     }
 
-    /// gRPC messages from `source`, then OK or the error it ended with.
+    /// Returns a body of gRPC messages from `source`, then OK or its error.
     pub fn pulled(source: impl FrameSource<S> + 'static) -> Self {
         Self(Kind::Pulled(Box::new(source), None))
     }
 
-    /// `len` bytes from `source` as a plain HTTP body; an error resets the stream.
+    /// Returns a plain HTTP body of `len` bytes from `source`; an error resets the stream.
     pub fn plain(source: impl FrameSource<S> + 'static, len: u64) -> Self {
         Self(Kind::Plain(Box::new(source), len))
     }
 
-    /// Has the first write of a list's body stop the watch that `stopwatch` makes; other bodies are not timed.
-    pub fn time_first_write(&mut self, stopwatch: impl FnOnce() -> Stopwatch) {
+    /// Stops the timer that `timer` returns at the first write of a list's body; other bodies are
+    /// not timed.
+    pub fn time_first_write(&mut self, timer: impl FnOnce() -> FirstByteTimer) {
         if let Kind::Pulled(_, slot) = &mut self.0 {
-            *slot = Some(stopwatch());
+            *slot = Some(timer());
         }
     }
 
-    /// What one of tonic's services answered.
+    /// Returns the body of one of tonic's services.
     pub fn tonic(body: tonic::body::Body) -> Self {
         Self(Kind::Tonic(body))
     }
 }
 
-impl<S: Shared> Body for ResponseBody<S> {
+impl<S: SharedBytes> Body for ResponseBody<S> {
     type Data = Frame<S>;
     type Error = Status;
 
@@ -99,7 +100,7 @@ impl<S: Shared> Body for ResponseBody<S> {
     ) -> Poll<Option<Result<HttpFrame<Frame<S>>, Status>>> {
         let kind = &mut self.0;
         if let Kind::Pulled(..) | Kind::Plain(..) | Kind::Tonic(_) = kind {
-            ready!(in_flight::poll_next(cx));
+            ready!(in_flight::poll_ready(cx));
         }
         let next = match kind {
             Kind::Empty => None,
@@ -109,17 +110,17 @@ impl<S: Shared> Body for ResponseBody<S> {
                 *kind = Kind::Trailers(trailers(Ok(())));
                 match frame {
                     Some(frame) if frame.remaining() < in_flight::COUNTED_FROM_BYTES => {
-                        in_flight::begin_small();
+                        in_flight::mark_uncounted();
                         return Poll::Ready(Some(Ok(HttpFrame::data(frame))));
                     }
                     Some(frame) => Some(Ok(HttpFrame::data(frame))),
                     None => return self.poll_frame(cx),
                 }
             }
-            Kind::Pulled(source, stopwatch) => match source.next_frame() {
+            Kind::Pulled(source, timer) => match source.next_frame() {
                 Ok(Some(mut frame)) => {
-                    if let Some(stopwatch) = stopwatch.take() {
-                        frame.time_first_write(stopwatch);
+                    if let Some(timer) = timer.take() {
+                        frame.time_first_write(timer);
                     }
                     Some(Ok(HttpFrame::data(frame)))
                 }

@@ -1,25 +1,26 @@
-//! How long a list waits for its first bytes, as the server sees it.
+//! The time from a request to the first bytes of its list, measured in the server.
 //!
-//! The watch stops when HTTP/2 has handed the first bytes down. Without TLS a first write of 32 KiB or more (any list of
-//! that size) goes to the socket there and then. A smaller one is in the gathering buffer, which is written as soon as the
-//! connection's task yields; with TLS it is in the session. What those add is not in the figure.
+//! The timer stops when HTTP/2 passes the first bytes on. Without TLS a first write of 32 KiB or
+//! more (any list of that size) goes to the socket immediately. A smaller one is in the coalescing
+//! buffer, which is written as soon as the connection's task yields; with TLS it is in the session.
+//! The time in these buffers is not included.
 
 use std::time::Instant;
 
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Upper bounds of the histogram, seconds: the goals for first chunks are 2 and 5 ms.
+/// Upper bounds of the histogram's buckets, seconds: the goals for first chunks are 2 and 5 ms.
 const BUCKETS: [f64; 12] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5,
 ];
 
-/// The histogram of all lists of a tier; cheap to clone.
+/// The histogram of a tier's lists; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct FirstWrites(Histogram);
+pub struct FirstByteMetric(Histogram);
 
-impl FirstWrites {
-    /// A histogram that `registry` shows.
+impl FirstByteMetric {
+    /// Registers the histogram.
     pub fn register(registry: &mut Registry) -> Self {
         let histogram = Histogram::new(BUCKETS);
         registry.register(
@@ -30,23 +31,23 @@ impl FirstWrites {
         Self(histogram)
     }
 
-    /// A stopwatch that runs since `began`.
-    pub fn stopwatch(&self, began: Instant) -> Stopwatch {
-        Stopwatch {
+    /// Returns a timer that started at `began`.
+    pub fn start_timer(&self, began: Instant) -> FirstByteTimer {
+        FirstByteTimer {
             began,
             histogram: self.0.clone(),
         }
     }
 }
 
-/// Runs from the head of one request. Dropping it counts nothing: that list was cancelled before.
+/// Measures from the headers of one request. Dropping it records nothing: the list was cancelled.
 #[derive(Debug)]
-pub struct Stopwatch {
+pub struct FirstByteTimer {
     began: Instant,
     histogram: Histogram,
 }
 
-impl Stopwatch {
+impl FirstByteTimer {
     pub(super) fn stop(self) {
         self.histogram.observe(self.began.elapsed().as_secs_f64());
     }

@@ -1,12 +1,12 @@
-//! The body's data type: a rope of stored records and copied runs, written with one `writev`.
+//! The body's data type: references to stored records and copied bytes, written with one `writev`.
 //!
-//! HTTP/2 costs per frame, not per byte, so objects are gathered into frames of exactly
-//! [`TARGET_BYTES`]: a frame of a few bytes more would be split by HTTP/2 into a large and a tiny
-//! one, and cost twice. Within a frame, records below [`COPY_BELOW_BYTES`] are copied into runs,
-//! since many small slices cost more than the copy; larger ones are pointed at where the store
-//! keeps them; one that straddles two frames is in both. HTTP/2 shows 16 slices at a time; those
-//! beyond leave in the same write by `listen/src/rope.rs`.
-//! Measured in `docs/performance.md`.
+//! HTTP/2's cost is per frame, not per byte, so objects are collected into frames of exactly
+//! [`TARGET_BYTES`]: HTTP/2 would split a slightly larger frame into a large and a tiny one, for
+//! twice the cost. Within a frame, records below [`COPY_BELOW_BYTES`] are copied, since many small
+//! slices cost more than the copy; larger ones are referenced where the store keeps them. A record
+//! that straddles two frames is referenced by both. HTTP/2 exposes 16 slices at a time;
+//! `listen/src/extra_slices.rs` adds the others to the same write. Measured in
+//! `docs/performance.md`.
 
 #[cfg(test)]
 mod tests;
@@ -17,49 +17,50 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use listen::{NotShown, Slices};
+use listen::{ExtraSlices, Slices};
 use memory::admission::Admitted;
 use memory::in_flight::{self, InFlight};
 
 use super::buffer_pool::Run;
-use super::first_byte_metric::Stopwatch;
-use super::part::{Part, SharedPart};
+use super::buffer_slice::{BufferSlice, SharedSlice};
+use super::first_byte_metric::FirstByteTimer;
 pub use super::sizes::{COPY_BELOW_BYTES, TARGET_BYTES};
 
-/// What a frame points at where somebody keeps it. Clones are cheap and show the same bytes; the bytes never change.
-pub trait Shared: AsRef<[u8]> + Clone + fmt::Debug + Send + Sync + Unpin + 'static {}
+/// Bytes that a frame references where they are stored. Clones are cheap and have the same bytes,
+/// which never change.
+pub trait SharedBytes: AsRef<[u8]> + Clone + fmt::Debug + Send + Sync + Unpin + 'static {}
 
-impl<T: AsRef<[u8]> + Clone + fmt::Debug + Send + Sync + Unpin + 'static> Shared for T {}
+impl<T: AsRef<[u8]> + Clone + fmt::Debug + Send + Sync + Unpin + 'static> SharedBytes for T {}
 
-/// A run of bytes that a frame holds.
+/// Consecutive bytes of a frame.
 #[derive(Debug, Clone)]
 enum Piece<S> {
-    /// Copied or made for this response.
-    Run(Bytes),
-    /// Where it is kept.
+    /// Copied or generated for this response.
+    Owned(Bytes),
+    /// Referenced where they are stored.
     Shared(S),
 }
 
-impl<S: Shared> Piece<S> {
+impl<S: SharedBytes> Piece<S> {
     fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Run(bytes) => bytes,
+            Self::CopyBuffer(bytes) => bytes,
             Self::Shared(shared) => shared.as_ref(),
         }
     }
 }
 
-/// The pieces of a frame; they stay until the frame is dropped.
+/// The pieces of a frame, which stay until the frame is dropped.
 #[derive(Debug)]
 enum Pieces<S> {
     None,
     /// Small responses: no allocation.
     One(Piece<S>),
-    /// Shared with what writes them.
-    Many(Arc<List<S>>),
+    /// Shared with the write of extra slices.
+    Many(Arc<PieceList<S>>),
 }
 
-impl<S: Shared> Pieces<S> {
+impl<S: SharedBytes> Pieces<S> {
     fn as_slice(&self) -> &[Piece<S>] {
         match self {
             Self::None => &[],
@@ -69,31 +70,32 @@ impl<S: Shared> Pieces<S> {
     }
 }
 
-/// Two pieces and more.
+/// Two or more pieces.
 #[derive(Debug)]
-struct List<S>(Vec<Piece<S>>);
+struct PieceList<S>(Vec<Piece<S>>);
 
-impl<S: Shared> Slices for List<S> {
+impl<S: SharedBytes> Slices for PieceList<S> {
     fn slice(&self, number: usize) -> Option<&[u8]> {
         self.0.get(number).map(Piece::as_slice)
     }
 }
 
-/// One DATA frame's worth of a response body, which points at what an `S` shows. Dropping it frees the copied runs only.
+/// The content of one DATA frame of a response body, with references to stored bytes (`S`).
+/// Dropping it frees only the copied bytes.
 #[derive(Debug)]
-pub struct Frame<S = SharedPart> {
+pub struct Frame<S = SharedSlice> {
     pieces: Pieces<S>,
-    /// The piece that is read next.
+    /// Index of the piece that is read next.
     next: usize,
-    /// Bytes of that piece that are already consumed, or belong to the frame before.
+    /// Bytes of that piece that are consumed or belong to the frame before.
     consumed: usize,
-    /// Bytes left; those of the last piece beyond them belong to the next frame.
+    /// Bytes left; further bytes of the last piece belong to the next frame.
     remaining: usize,
-    /// Waits for the first byte to be handed down.
-    stopwatch: Option<Stopwatch>,
-    /// Counts it among what its client has not taken.
+    /// Stops when the first byte is passed on.
+    timer: Option<FirstByteTimer>,
+    /// Counts the frame as in flight.
     in_flight: Option<InFlight>,
-    /// Room for a response that was gathered as a whole.
+    /// The admission of a response that was buffered whole.
     admitted: Option<Admitted>,
 }
 
@@ -104,7 +106,7 @@ impl<S> Frame<S> {
             next: 0,
             consumed,
             remaining,
-            stopwatch: None,
+            timer: None,
             in_flight: None,
             admitted: None,
         }
@@ -117,10 +119,11 @@ impl<S> Default for Frame<S> {
     }
 }
 
-impl<S: Shared> Frame<S> {
-    /// Counts the frame until its connection has taken it. Called as the frame is handed over.
+impl<S: SharedBytes> Frame<S> {
+    /// Counts the frame as in flight until its connection has sent it. Call it when the frame is
+    /// passed on.
     pub fn count_in_flight(&mut self) {
-        self.in_flight = in_flight::begin(self.remaining);
+        self.in_flight = in_flight::count_frame(self.remaining);
     }
 
     /// Keeps `admitted` until the connection has taken the frame.
@@ -128,13 +131,13 @@ impl<S: Shared> Frame<S> {
         self.admitted = admitted;
     }
 
-    /// Stops `stopwatch` when HTTP/2 hands down the frame's first byte.
-    pub(super) fn time_first_write(&mut self, stopwatch: Stopwatch) {
-        self.stopwatch = Some(stopwatch);
+    /// Stops `timer` when HTTP/2 passes the frame's first byte on.
+    pub(super) fn time_first_write(&mut self, timer: FirstByteTimer) {
+        self.timer = Some(timer);
     }
 
-    /// The pieces that are not consumed.
-    fn left(&self) -> &[Piece<S>] {
+    /// Returns the pieces that are not consumed.
+    fn unread_pieces(&self) -> &[Piece<S>] {
         self.pieces.as_slice().get(self.next..).unwrap_or_default()
     }
 }
@@ -142,17 +145,17 @@ impl<S: Shared> Frame<S> {
 impl<S> From<Bytes> for Frame<S> {
     fn from(bytes: Bytes) -> Self {
         let remaining = bytes.len();
-        Self::new(Pieces::One(Piece::Run(bytes)), 0, remaining)
+        Self::new(Pieces::One(Piece::Owned(bytes)), 0, remaining)
     }
 }
 
-impl<S: Shared> Buf for Frame<S> {
+impl<S: SharedBytes> Buf for Frame<S> {
     fn remaining(&self) -> usize {
         self.remaining
     }
 
     fn chunk(&self) -> &[u8] {
-        match self.left().first() {
+        match self.unread_pieces().first() {
             Some(piece) => {
                 let rest = &piece.as_slice()[self.consumed..];
                 &rest[..rest.len().min(self.remaining)]
@@ -165,7 +168,7 @@ impl<S: Shared> Buf for Frame<S> {
         let mut skip = self.consumed;
         let mut left = self.remaining;
         let mut filled = 0;
-        for (slot, piece) in dst.iter_mut().zip(self.left()) {
+        for (slot, piece) in dst.iter_mut().zip(self.unread_pieces()) {
             let slice = &piece.as_slice()[skip..];
             let slice = &slice[..slice.len().min(left)];
             *slot = IoSlice::new(slice);
@@ -177,9 +180,9 @@ impl<S: Shared> Buf for Frame<S> {
             && let Some(last) = dst[..filled].last()
             && let Pieces::Many(pieces) = &self.pieces
         {
-            NotShown::behind(last, pieces.clone(), self.next + filled, left).remember();
+            ExtraSlices::after(last, pieces.clone(), self.next + filled, left).publish();
         } else {
-            NotShown::forget();
+            ExtraSlices::clear();
         }
         filled
     }
@@ -190,14 +193,14 @@ impl<S: Shared> Buf for Frame<S> {
             "cannot advance {count} bytes, {} remain",
             self.remaining
         );
-        if let Some(stopwatch) = self.stopwatch.take_if(|_| count > 0) {
-            stopwatch.stop();
+        if let Some(timer) = self.timer.take_if(|_| count > 0) {
+            timer.stop();
         }
         if let Some(in_flight) = &self.in_flight {
-            in_flight.advanced();
+            in_flight.record_progress();
         }
         self.remaining -= count;
-        while let Some(piece) = self.left().first() {
+        while let Some(piece) = self.unread_pieces().first() {
             let left = piece.as_slice().len() - self.consumed;
             if count < left {
                 self.consumed += count;
@@ -210,39 +213,39 @@ impl<S: Shared> Buf for Frame<S> {
     }
 }
 
-/// Gathers header bytes and records into frames.
+/// Collects bytes and records into frames.
 #[derive(Debug)]
-pub struct FrameBuilder<S = SharedPart> {
+pub struct FrameBuilder<S = SharedSlice> {
     pieces: VecDeque<Piece<S>>,
     /// Bytes of the first piece that belong to the frame before.
     consumed: usize,
-    /// Bytes gathered.
+    /// Bytes collected.
     len: usize,
-    run: Run,
-    /// What is encoded for this response, on its way into the run.
+    copies: CopyBuffer,
+    /// A buffer for [`Self::put_encoded`], reused.
     encoded: Vec<u8>,
-    /// Bytes that all runs together may come to hold.
+    /// Expected size of all copied bytes.
     expected: usize,
     /// Bytes of a full frame.
     full: usize,
-    /// Bytes that this frame is filled to: fewer where the client does not take what it has.
+    /// Size of this frame: smaller when the client reads slowly.
     target: usize,
 }
 
-impl<S: Shared> FrameBuilder<S> {
-    /// Nothing gathered yet. `expected_bytes` is the size of the whole answer, so that a short one
-    /// does not take a whole frame's memory.
+impl<S: SharedBytes> FrameBuilder<S> {
+    /// Returns an empty builder. `expected_bytes` is the size of the whole response, so that a
+    /// short one does not take the memory of a whole frame.
     pub fn new(expected_bytes: usize) -> Self {
         Self::with_target(expected_bytes, TARGET_BYTES)
     }
 
-    /// The same for frames of `target` bytes instead of [`TARGET_BYTES`].
+    /// Returns an empty builder for frames of `target` bytes instead of [`TARGET_BYTES`].
     fn with_target(expected_bytes: usize, target: usize) -> Self {
         Self {
             pieces: VecDeque::new(),
             consumed: 0,
             len: 0,
-            run: Run::default(),
+            copies: CopyBuffer::default(),
             encoded: Vec::new(),
             expected: expected_bytes,
             full: target,
@@ -250,28 +253,28 @@ impl<S: Shared> FrameBuilder<S> {
         }
     }
 
-    /// Bytes gathered so far.
+    /// Returns the number of bytes collected so far.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing was gathered.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether a whole frame is there.
+    /// Returns whether there are enough bytes for a whole frame.
     pub fn is_full(&self) -> bool {
         self.len >= self.target
     }
 
-    /// Appends bytes that were made for this response.
+    /// Appends copied bytes.
     pub fn put(&mut self, bytes: &[u8]) {
-        self.run.put(bytes, self.expected, self.target);
+        self.copies.put(bytes, self.expected, self.target);
         self.len += bytes.len();
     }
 
-    /// Appends what `encode` appends to a buffer, which is used again.
+    /// Appends what `encode` writes to a reused buffer.
     pub fn put_encoded(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let mut encoded = std::mem::take(&mut self.encoded);
         encoded.clear();
@@ -280,8 +283,8 @@ impl<S: Shared> FrameBuilder<S> {
         self.encoded = encoded;
     }
 
-    /// Appends what is kept in `pieces`: copied when they are small together; when they are large, each that is not empty
-    /// is pointed at by what `share` makes of its number.
+    /// Appends stored `pieces`: copies them when they are small together; otherwise references each
+    /// non-empty one by what `share` returns for its number.
     #[inline]
     pub fn put_pieces<const N: usize>(&mut self, pieces: [&[u8]; N], share: impl Fn(usize) -> S) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -289,7 +292,7 @@ impl<S: Shared> FrameBuilder<S> {
             pieces.into_iter().for_each(|piece| self.put(piece));
             return;
         }
-        self.close_run();
+        self.close_copies();
         self.len += len;
         for (number, piece) in pieces.into_iter().enumerate() {
             if !piece.is_empty() {
@@ -300,38 +303,39 @@ impl<S: Shared> FrameBuilder<S> {
         }
     }
 
-    /// Appends a buffer that is shared, not copied.
+    /// Appends a buffer: copied when small, referenced when large.
     pub fn put_shared(&mut self, bytes: Bytes) {
         if bytes.len() < COPY_BELOW_BYTES {
             self.put(&bytes);
         } else {
-            self.close_run();
+            self.close_copies();
             self.len += bytes.len();
-            self.pieces.push_back(Piece::Run(bytes));
+            self.pieces.push_back(Piece::Owned(bytes));
         }
     }
 
-    /// A frame of exactly the target's size when that much is there, else all there is; what is
-    /// beyond stays for the next one.
+    /// Returns a frame of exactly the target size, or of all bytes when there are fewer. The rest
+    /// stays for the next one.
     pub fn take_frame(&mut self) -> Frame<S> {
-        self.close_run();
-        let frame = self.cut(self.target);
+        self.close_copies();
+        let frame = self.split_frame(self.target);
         self.target = in_flight::frame_bytes(self.full);
         frame
     }
 
-    /// All that is there as one frame, ready to send.
+    /// Returns all bytes as one frame.
     pub fn finish(mut self) -> Frame<S> {
-        self.close_run();
-        self.cut(usize::MAX)
+        self.close_copies();
+        self.split_frame(usize::MAX)
     }
 
-    /// Makes a frame of the first `most` bytes. A piece that straddles the cut is shared with the next frame.
-    fn cut(&mut self, most: usize) -> Frame<S> {
+    /// Splits off a frame of the first `most` bytes. A piece that straddles the end is shared with
+    /// the next frame.
+    fn split_frame(&mut self, most: usize) -> Frame<S> {
         let remaining = self.len.min(most);
         let consumed = self.consumed;
         let mut whole = 0;
-        // Where the cut lies in the first piece that the frame does not have all of.
+        // The offset of the end in the first piece that is not whole in the frame.
         let mut straddled = consumed + remaining;
         while let Some(piece) = self.pieces.get(whole) {
             let len = piece.as_slice().len();
@@ -353,24 +357,24 @@ impl<S: Shared> FrameBuilder<S> {
             (1, None) => self.pieces.pop_front().map_or(Pieces::None, Pieces::One),
             (_, shared) => {
                 let pieces = self.pieces.drain(..whole).chain(shared);
-                Pieces::Many(Arc::new(List(pieces.collect())))
+                Pieces::Many(Arc::new(PieceList(pieces.collect())))
             }
         };
         Frame::new(pieces, consumed, remaining)
     }
 
-    fn close_run(&mut self) {
-        if self.run.is_empty() {
+    fn close_copies(&mut self) {
+        if self.copies.is_empty() {
             return;
         }
-        let run = std::mem::take(&mut self.run);
-        self.pieces.push_back(Piece::Run(run.freeze()));
+        let copies = std::mem::take(&mut self.copies);
+        self.pieces.push_back(Piece::Owned(copies.freeze()));
     }
 }
 
 impl FrameBuilder {
-    /// Appends a part of a buffer: copied when small, pointed at when large.
-    pub fn put_part(&mut self, part: Part<'_>) {
-        self.put_pieces([&part], |_| part.share());
+    /// Appends a slice of a buffer: copied when small, referenced when large.
+    pub fn put_slice(&mut self, slice: BufferSlice<'_>) {
+        self.put_pieces([&slice], |_| slice.share());
     }
 }

@@ -1,7 +1,7 @@
-//! gRPC by hand for the measured calls: message prefix, request decoding, responses.
+//! gRPC framing for the measured calls: message prefix, request decoding, responses.
 //!
-//! Source: the gRPC over HTTP/2 protocol description; size texts are grpc-go's, which etcd's
-//! clients know.
+//! Follows the gRPC over HTTP/2 protocol description; texts of size errors are grpc-go's, which
+//! etcd's clients match.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
@@ -10,7 +10,7 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use super::body::ResponseBody;
-use super::frame::{Frame, Shared};
+use super::frame::{Frame, SharedBytes};
 use super::trailers::trailers;
 
 /// Bytes of the prefix of every message: a compression flag and a big-endian length.
@@ -19,7 +19,7 @@ pub const PREFIX_BYTES: usize = 5;
 /// Largest message that etcd's server sends (Go's MaxInt32), bytes.
 pub const MAX_SEND_BYTES: u64 = i32::MAX as u64;
 
-/// The prefix of an uncompressed message of `len` bytes.
+/// Returns the prefix of an uncompressed message of `len` bytes.
 ///
 /// # Errors
 /// `ResourceExhausted` above [`MAX_SEND_BYTES`], with grpc-go's text.
@@ -37,14 +37,14 @@ pub fn message_prefix(len: u64) -> Result<[u8; PREFIX_BYTES], Status> {
 /// Reads the single message of a unary (or server-streaming) request.
 ///
 /// # Errors
-/// `ResourceExhausted` above `limit_bytes` with grpc-go's text, as soon as the message's prefix tells;
-/// `Unimplemented` for a compressed message, `Internal` for a broken one.
+/// `ResourceExhausted` above `limit_bytes` with grpc-go's text, as soon as the prefix is read;
+/// `Unimplemented` for a compressed message, `Internal` for a malformed one.
 pub async fn read_message<B>(mut body: B, limit_bytes: usize) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let mut whole = Gathered::default();
+    let mut whole = MessageBuffer::default();
     let mut announced = None;
     while !body.is_end_stream() {
         let Some(frame) = body.frame().await else {
@@ -78,7 +78,7 @@ where
     Ok(whole.into_bytes().slice(PREFIX_BYTES..))
 }
 
-/// How long the message is that `bytes` begin with; `None` when that is not told yet.
+/// Returns the length of the message at the start of `bytes`; `None` before the prefix is complete.
 fn message_bytes(bytes: &[u8], limit_bytes: usize) -> Result<Option<usize>, Status> {
     let Some((prefix, _)) = bytes.split_first_chunk::<PREFIX_BYTES>() else {
         return Ok(None);
@@ -101,8 +101,8 @@ fn too_large(len: usize, limit_bytes: usize) -> Status {
     ))
 }
 
-/// A refusal of tonic's in the code and the words that grpc-go has for it: a message that is too large.
-pub fn as_grpc_go_says(status: Status) -> Status {
+/// Converts tonic's error for a message that is too large to grpc-go's code and text.
+pub fn into_grpc_go_status(status: Status) -> Status {
     if status.code() != Code::OutOfRange {
         return status;
     }
@@ -116,15 +116,15 @@ pub fn as_grpc_go_says(status: Status) -> Status {
     }
 }
 
-/// A body as it comes in. Most requests are one DATA frame, which is taken as it is.
+/// The received part of a body. Most requests are one DATA frame, which is not copied.
 #[derive(Default)]
-struct Gathered {
+struct MessageBuffer {
     first: Bytes,
     more: BytesMut,
 }
 
-impl Gathered {
-    /// Appends a frame; `expected` is how much there will be in all, if that is known.
+impl MessageBuffer {
+    /// Appends a frame; `expected` is the total size, if known.
     fn push(&mut self, data: Bytes, expected: usize) {
         if self.bytes().is_empty() {
             self.first = data;
@@ -157,12 +157,12 @@ impl Gathered {
 /// Decodes a request message.
 ///
 /// # Errors
-/// `Internal` with the decoder's text, as grpc servers answer.
+/// `Internal` with the decoder's text, as gRPC servers return.
 pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
     M::decode(bytes).map_err(|e| Status::internal(format!("cannot decode request: {e}")))
 }
 
-/// One message as a frame: prefix and encoding in one exact allocation.
+/// Returns a message as a frame: prefix and encoding in one exact allocation.
 ///
 /// # Errors
 /// As [`message_prefix`].
@@ -176,7 +176,7 @@ pub fn message_frame<S>(message: &impl Message) -> Result<Frame<S>, Status> {
     Ok(out.freeze().into())
 }
 
-/// A response with `body` and the headers of a gRPC answer.
+/// Returns a response with `body` and the headers of gRPC.
 pub fn response<S>(body: ResponseBody<S>) -> Response<ResponseBody<S>> {
     let mut response = Response::new(body);
     response.headers_mut().insert(
@@ -186,8 +186,8 @@ pub fn response<S>(body: ResponseBody<S>) -> Response<ResponseBody<S>> {
     response
 }
 
-/// A response that is an error from the start: trailers only.
-pub fn error_response<S: Shared>(status: &Status) -> Response<ResponseBody<S>> {
+/// Returns an error response: trailers only.
+pub fn error_response<S: SharedBytes>(status: &Status) -> Response<ResponseBody<S>> {
     let mut response = response(ResponseBody::empty());
     response.headers_mut().extend(trailers(Err(status)));
     response
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_read_whole_and_bad_framing_is_told() {
+    async fn a_request_is_read_whole_and_malformed_framing_is_an_error() {
         let ok = read_message(framed(0, 3, b"abc"), 10).await.unwrap();
         assert_eq!(&ok[..], b"abc");
         for (body, code, text) in [
@@ -244,9 +244,10 @@ mod tests {
         }
     }
 
-    /// Everything that follows was once gathered first, up to twice the limit, and then said to be as long as that.
+    /// Everything that follows was once gathered first, up to twice the limit, and then said to be
+    /// as long as that.
     #[tokio::test]
-    async fn a_message_that_is_too_large_is_refused_by_its_prefix() {
+    async fn a_message_that_is_too_large_is_rejected_by_its_prefix() {
         let frames = [
             &[0, 0][..],
             &[0x98, 0x96, 0x88],
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_above_two_gib_is_refused_in_grpc_gos_words() {
+    fn a_message_above_two_gib_has_grpc_gos_error() {
         let status = message_prefix(1 << 31).unwrap_err();
         assert_eq!(
             status.message(),

@@ -1,21 +1,20 @@
-//! Bytes on their way out: pre-encoded records gathered into frames, and bodies that hand the
-//! frames to HTTP/2 one at a time.
+//! Response bodies: collects pre-encoded records into frames, which HTTP/2 polls one at a time.
 //!
-//! - [`frame`]: the body's data type, a rope of stored records and copied runs
-//! - [`part`]: a part of a shared buffer, as a frame points at it
-//! - `sizes`: of frames, and from which on bytes are pointed at
-//! - `buffer_pool`: the buffers that runs are copied into
+//! - [`frame`]: the body's data type: references to stored records, and copied bytes
+//! - [`buffer_slice`]: slices of reference-counted buffers, which frames reference
+//! - `sizes`: the size of frames, and the size from which on records are referenced
+//! - `buffer_pool`: the buffers for copied bytes
 //! - [`proto`]: the few protobuf fields that are written by hand around stored records
-//! - [`first_byte_metric`]: from a request's head to the first write of its list
-//! - [`grpc`]: message prefix, request decoding, responses; `trailers`: how a call ended
-//! - [`body`]: bodies that are pulled frame by frame
+//! - [`first_byte_metric`]: the time from a request to the first write of its list
+//! - [`grpc`]: message prefix, request decoding, responses; `trailers`: the status of a call
+//! - [`body`]: bodies that are produced frame by frame
 
 pub mod body;
 mod buffer_pool;
+pub mod buffer_slice;
 pub mod first_byte_metric;
 pub mod frame;
 pub mod grpc;
-pub mod part;
 pub mod proto;
 mod sizes;
 mod trailers;

@@ -1,8 +1,8 @@
-//! The few protobuf fields that are written by hand around stored records.
+//! Writes by hand the few protobuf fields around stored records.
 //!
 //! Field numbers are etcd's: `RangeResponse { header 1, kvs 2, more 3, count 4 }` and
-//! `RangeStreamResponse { range_response 1 }`. proto3 leaves out zero scalars, and so do we, so
-//! that the bytes equal those of an ordinary encoder (tested against prost).
+//! `RangeStreamResponse { range_response 1 }`. Zero scalars are omitted as in proto3, so that the
+//! bytes equal those of an ordinary encoder (tested against prost).
 
 use etcd_api::proto::etcdserverpb::ResponseHeader;
 use prost::Message;
@@ -17,7 +17,7 @@ const MORE_KEY: u8 = 0x18;
 /// Key of `RangeResponse.count`: field 4, varint.
 const COUNT_KEY: u8 = 0x20;
 
-/// The encoded `header` field of a response.
+/// Returns the encoded `header` field of a response.
 pub fn header_field(header: &ResponseHeader) -> Vec<u8> {
     let mut out = Vec::with_capacity(40);
     out.push(HEADER_KEY);
@@ -28,7 +28,7 @@ pub fn header_field(header: &ResponseHeader) -> Vec<u8> {
     out
 }
 
-/// The encoded `more` and `count` fields, which end a `RangeResponse`.
+/// Returns the encoded `more` and `count` fields, which end a `RangeResponse`.
 pub fn tail_fields(more: bool, count: i64) -> Vec<u8> {
     let mut out = Vec::with_capacity(12);
     if more {
@@ -41,8 +41,8 @@ pub fn tail_fields(more: bool, count: i64) -> Vec<u8> {
     out
 }
 
-/// The key and length that wrap a `RangeResponse` of `inner_bytes` in a `RangeStreamResponse`.
-/// Written even around an empty one, as a present message field is.
+/// Returns key and length that wrap a `RangeResponse` of `inner_bytes` in a `RangeStreamResponse`.
+/// They are written even for an empty one, as for any present message field.
 pub fn range_stream_wrapper(inner_bytes: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + encoded_len_varint(inner_bytes as u64));
     out.push(RANGE_RESPONSE_KEY);

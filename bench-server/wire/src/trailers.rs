@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 use tonic::{Code, Status};
 
-/// The trailers of a call that ended with `status`.
+/// Returns the trailers of a call that ended with `status`.
 pub(super) fn trailers(status: Result<(), &Status>) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(2);
     match status {

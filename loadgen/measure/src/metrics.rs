@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, Uri};
-use kube_api::client::{Connection, KubeAccess, KubeError, Options, whole};
+use kube_api::client::{Connection, KubeAccess, KubeError, Options, read_whole};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -123,7 +123,7 @@ impl MetricsClient {
             .send(method.clone(), path, HeaderMap::new(), Bytes::new());
         let response = sent.await?;
         let status = response.status();
-        let page = whole(response.into_body(), LARGEST_PAGE).await?;
+        let page = read_whole(response.into_body(), LARGEST_PAGE).await?;
         Ok((status, String::from_utf8_lossy(&page).into_owned()))
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use kube_api::client::{Connection, KubeAccess, KubeError, Options, accepted, whole};
+use kube_api::client::{Connection, KubeAccess, KubeError, Options, expect_success, read_whole};
 use tokio::time::timeout;
 
 use crate::metrics::{MetricsText, grown};
@@ -141,8 +141,8 @@ async fn page(connection: &mut Connection) -> Result<MetricsText, KubeError> {
     let answer = connection
         .send(Method::GET, PATH, HeaderMap::new(), Bytes::new())
         .await?;
-    let answer = accepted(Method::GET, PATH, answer).await?;
-    let page = whole(answer.into_body(), LARGEST_PAGE).await?;
+    let answer = expect_success(Method::GET, PATH, answer).await?;
+    let page = read_whole(answer.into_body(), LARGEST_PAGE).await?;
     Ok(MetricsText::new(
         String::from_utf8_lossy(&page).into_owned(),
     ))

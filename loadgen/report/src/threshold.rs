@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use workloads::{BarSpec, Scenario};
+use workloads::{Scenario, ThresholdSpec};
 
 use crate::quantity::Quantity;
 use crate::result::{Bar, Case, OtherTarget, Outcome, Report};
@@ -39,14 +39,14 @@ pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
         named.any(|set| set.seed.is_some())
     };
     scenario
-        .bars
+        .thresholds
         .iter()
         .filter(|spec| is_ours(spec.data_set(scenario)))
         .map(|spec| judged(spec, spec.data_set(scenario), &report.cases))
         .collect()
 }
 
-fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
+fn judged(spec: &ThresholdSpec, data_set: &str, cases: &[Case]) -> Bar {
     let figures = Figures::new(spec, cases);
     let target = figures.targets.first().copied().unwrap_or_default();
     let own = figures.of(target, data_set, &spec.row);
@@ -76,12 +76,12 @@ fn judged(spec: &BarSpec, data_set: &str, cases: &[Case]) -> Bar {
     }
 }
 
-fn limit_of(spec: &BarSpec) -> f64 {
+fn limit_of(spec: &ThresholdSpec) -> f64 {
     spec.at_least.or(spec.at_most).unwrap_or(f64::NAN)
 }
 
 /// Whether a value keeps the limit; `None` where chance decides.
-fn is_met(spec: &BarSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> {
+fn is_met(spec: &ThresholdSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> {
     let limit = limit_of(spec);
     let keeps = |value: f64| {
         if spec.at_least.is_some() {
@@ -99,14 +99,14 @@ fn is_met(spec: &BarSpec, value: f64, likely: Option<[f64; 2]>) -> Option<bool> 
 
 /// Where the figures of one bar are found.
 struct Figures<'a> {
-    spec: &'a BarSpec,
+    spec: &'a ThresholdSpec,
     cases: &'a [Case],
     /// In the order in which they were named.
     targets: Vec<&'a str>,
 }
 
 impl<'a> Figures<'a> {
-    fn new(spec: &'a BarSpec, cases: &'a [Case]) -> Self {
+    fn new(spec: &'a ThresholdSpec, cases: &'a [Case]) -> Self {
         let mut targets = Vec::new();
         for case in cases {
             if !targets.contains(&case.target.as_str()) {
@@ -358,7 +358,7 @@ seed = 1
             case("etcd-3.7.1", "unary", Some(800.0)),
         ];
         let bars: Vec<Bar> = scenario
-            .bars
+            .thresholds
             .iter()
             .map(|bar| judged(bar, "raw", &cases))
             .collect();
@@ -377,7 +377,7 @@ seed = 1
     fn a_median_that_may_lie_on_either_side_decides_nothing() {
         let text = SCENARIO.replace("latency_ms.p50", "checking_ratio.p50");
         let scenario = Scenario::parse(&text, "bars").expect("a scenario");
-        let mut spec = scenario.bars[0].clone();
+        let mut spec = scenario.thresholds[0].clone();
         spec.at_most = Some(1.2);
         let met = |ratios: &[f64]| {
             let mut case = case("bench", "stream", Some(1.0));
@@ -404,7 +404,7 @@ seed = 1
     #[test]
     fn memory_closer_to_its_limit_than_its_counter_can_tell_is_undecided() {
         let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
-        let mut spec = scenario.bars[0].clone();
+        let mut spec = scenario.thresholds[0].clone();
         spec.metric = "server.peak_above_idle".to_owned();
         (spec.at_most, spec.at_least) = (Some(1_048_576.0), None);
         let met = |kib: u64| {
@@ -424,7 +424,7 @@ seed = 1
     fn a_bar_without_its_row_is_neither_met_nor_missed() {
         let scenario = Scenario::parse(SCENARIO, "bars").expect("a scenario");
         let bar = judged(
-            &scenario.bars[1],
+            &scenario.thresholds[1],
             "raw",
             &[case("bench", "stream", Some(1.0))],
         );

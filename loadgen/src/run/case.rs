@@ -27,7 +27,7 @@ use report::result::series::Series;
 use report::result::{self, Case, Outcome, ServerSetup};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Background;
-use workloads::{RowSpec, Scenario, Shape, Strategy, Tier};
+use workloads::{Driver, RowSpec, Scenario, Strategy, Tier};
 
 use super::availability::target;
 use super::plan::Plan;
@@ -187,8 +187,8 @@ impl RowRun<'_> {
             return Err(Early::NotApplicable(reason));
         }
         // What a case of several loads is about are its lists, where it has any.
-        let lists: Vec<Row> = match self.strategy().shape() {
-            Shape::List => vec![row.clone()],
+        let lists: Vec<Row> = match self.strategy().driver() {
+            Driver::List => vec![row.clone()],
             _ => self.lists_of_case(&row).collect(),
         };
         let shown = lists.first().unwrap_or(&row);
@@ -226,21 +226,21 @@ impl RowRun<'_> {
             measured.idle = Some(self.settled(running, measured).await?);
         }
         let loads = self.start_beside(&row, &reach, &verifier).await?;
-        let measured_part = match self.strategy().shape() {
-            Shape::List => self.lists(&row, &reach, verifier, running, measured).await,
-            Shape::Shards => self.shards(&row, &reach, verifier, running, measured).await,
-            Shape::ShardedWatch => {
+        let measured_part = match self.strategy().driver() {
+            Driver::List => self.lists(&row, &reach, verifier, running, measured).await,
+            Driver::Shards => self.shards(&row, &reach, verifier, running, measured).await,
+            Driver::ShardedWatch => {
                 self.sharded_watch(&row, &reach, &verifier, running, measured)
                     .await
             }
-            Shape::Requests => self.requests(&reach, &verifier, running, measured).await,
-            Shape::Delivery => {
+            Driver::Requests => self.requests(&reach, &verifier, running, measured).await,
+            Driver::Delivery => {
                 self.deliveries(&reach, &verifier.root, running, measured)
                     .await
             }
             // A scenario that measures nothing has been refused.
-            Shape::Idle => Ok(()),
-            Shape::Loads => match &self.spec.case {
+            Driver::Idle => Ok(()),
+            Driver::Loads => match &self.spec.case {
                 Some(case) => self.loads(case, &reach, verifier, running, measured).await,
                 None => Err(Early::Failed("a case without loads".to_owned())),
             },
@@ -283,7 +283,7 @@ impl RowRun<'_> {
 
     /// Requests at the same time.
     pub(super) fn clients(&self) -> u32 {
-        if self.strategy().shape() == Shape::Delivery || self.strategy().workers().is_some() {
+        if self.strategy().driver() == Driver::Delivery || self.strategy().workers().is_some() {
             return 1;
         }
         let own = self.spec.clients.map(std::num::NonZeroU32::get);

@@ -349,7 +349,7 @@ fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
 /// Whether every bar is about a number that reports have.
 fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
-        .bars
+        .thresholds
         .iter()
         .find(|bar| !threshold::is_metric(&bar.metric))
     {
@@ -374,7 +374,7 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     scenario.description.clear();
     scenario.repeats = 3;
     scenario.first_chunk_streams = 20;
-    scenario.bars.clear();
+    scenario.thresholds.clear();
     scenario.rows.etcd = vec![Strategy::Unary.into(), Strategy::Stream.into()];
     let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
     let pages = pages.map(|size| Strategy::Paged(size).into());

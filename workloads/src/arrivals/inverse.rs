@@ -1,17 +1,17 @@
-//! Λ and its inverse, of each profile: operations due by a time, and the time at which one is due.
+//! Λ and its inverse for each profile: the operations due by a time, and the time when one is due.
 
 use std::f64::consts::PI;
 use std::time::Duration;
 
 use super::Profile;
 
-/// Halvings of an interval of time: enough for a nanosecond of a year.
-const HALVINGS: u32 = 60;
+/// Steps of the bisection: enough for a nanosecond of a year.
+const BISECTION_STEPS: u32 = 60;
 
-/// Parts of an operation per second in which a constant rate is counted: rates are exact to this.
+/// Resolution of a constant rate: one operation per second is this many units.
 const PARTS: f64 = 1e6;
 
-/// Operations due by `t` seconds.
+/// Returns the operations due by `t` seconds.
 pub(super) fn due_by(profile: &Profile, t: f64) -> f64 {
     match profile {
         Profile::Poisson(rate) | Profile::Constant(rate) => rate * t,
@@ -36,7 +36,7 @@ pub(super) fn due_by(profile: &Profile, t: f64) -> f64 {
             sum
         }
         Profile::Burst { size, every } => {
-            // A burst belongs to the moment at which it starts.
+            // A burst counts from its start on.
             f64::from(*size) * (t / every.as_secs_f64()).ceil()
         }
         Profile::Sine {
@@ -51,7 +51,7 @@ pub(super) fn due_by(profile: &Profile, t: f64) -> f64 {
     }
 }
 
-/// Seconds from the beginning at which operation `x` of a profile is due; `None` for never.
+/// Returns when operation `x` of a profile is due, in seconds from the start; `None` for never.
 pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
     match profile {
         Profile::Poisson(rate) | Profile::Constant(rate) => Some(x / rate),
@@ -61,8 +61,8 @@ pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
             if x > inside {
                 return (*to > 0.0).then(|| within + (x - inside) / to);
             }
-            // The form of the quadratic's root that does not cancel, right for from = to as well;
-            // rounding may take the root's argument below zero at the end of a ramp to 0.
+            // The form of the quadratic's root without cancellation, which also holds for from =
+            // to. At the end of a ramp to 0, rounding may make the root's argument negative.
             let slope = (to - from) / within;
             let root = (from * from + 2.0 * slope * x).max(0.0).sqrt();
             let divisor = from + root;
@@ -77,7 +77,7 @@ pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
             let mut left = x;
             let last = rates.len().checked_sub(1)?;
             for (number, rate) in rates[..last].iter().enumerate() {
-                // What is left of an arrival at the edge goes on in the next step.
+                // The rest of an arrival at the edge of a step belongs to the next step.
                 if left <= rate * each && *rate > 0.0 {
                     return Some(number as f64 * each + left / rate);
                 }
@@ -93,10 +93,10 @@ pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
             amplitude,
             period,
         } => {
-            // Λ lies between the mean's line and that line plus its largest swing.
+            // Λ is between the line of the mean and that line plus the largest deviation.
             let swing = amplitude * period.as_secs_f64() / PI;
             let (mut low, mut high) = (((x - swing) / mean).max(0.0), x / mean);
-            for _ in 0..HALVINGS {
+            for _ in 0..BISECTION_STEPS {
                 let middle = low.midpoint(high);
                 match due_by(profile, middle) < x {
                     true => low = middle,
@@ -108,7 +108,8 @@ pub(super) fn start(profile: &Profile, x: f64) -> Option<f64> {
     }
 }
 
-/// When operation `number` of an evenly spaced profile is due, in whole numbers: no error adds up.
+/// Returns when operation `number` of an evenly spaced profile is due, in integer arithmetic, so
+/// that errors do not accumulate.
 pub(super) fn even_start(profile: &Profile, number: u64) -> Duration {
     const NANOS: u128 = 1_000_000_000;
     let nanos = match profile {

@@ -62,7 +62,8 @@ fn starts_rise_and_are_as_many_as_the_profile_says() {
                 }
             }
             let expected = profile.ordered(7).due_by(MINUTE);
-            // Six standard deviations of a Poisson count; even ones are exact to a burst.
+            // Within six standard deviations of a Poisson count; even arrivals are exact to a
+            // burst.
             let slack = match profile.is_random() {
                 true => 6.0 * expected.sqrt(),
                 false => 7.0,
@@ -90,7 +91,7 @@ fn random_gaps_are_exponential() {
         (deviation / mean - 1.0).abs() < 0.05,
         "{deviation} of {mean}"
     );
-    // Of an exponential distribution 1/e is longer than the mean.
+    // In an exponential distribution a fraction of 1/e is longer than the mean.
     let long = gaps.iter().filter(|gap| **gap > mean).count() as f64 / n;
     assert!((long - (-1.0_f64).exp()).abs() < 0.02, "{long}");
 }
@@ -104,7 +105,7 @@ fn even_lanes_take_turns_and_nothing_adds_up() {
     merged.sort();
     let alone: Vec<Duration> = lane(&profile, 0, 1).take(6_400).collect();
     assert_eq!(merged, alone);
-    // A billion operations on, a gap of 33,333.3 ns has not become one of 33,333.
+    // After a billion operations a gap of 33,333.3 ns has not become one of 33,333.
     let late = inverse::even_start(&profile, 3_000_000_000);
     assert_eq!(late, Duration::from_secs(100_000));
 }
@@ -145,7 +146,7 @@ fn lanes_and_parts_are_independent_and_the_same_every_time() {
     let first = |part, number| Arrivals::new(&profile, 7, part, number, 2).next();
     assert_ne!(first(0, 0), first(0, 1));
     assert_ne!(first(0, 0), first(1, 0));
-    // Made by this code once; another value is another plan.
+    // Golden values of this code; another value is another schedule.
     let starts: Vec<u128> = lane(&profile, 0, 1)
         .take(4)
         .map(|at| at.as_nanos())

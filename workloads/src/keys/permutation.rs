@@ -1,15 +1,15 @@
-//! A permutation of 0..n from a seed, without a table: it scatters ranks over a data set, and two
-//! ranks never meet, as they do in a hash modulo n.
+//! A permutation of 0..n from a seed, without a table. It scatters ranks over a data set without
+//! the collisions of a hash modulo n.
 
 use crate::random::{Stream, generator};
 use rand_xoshiro::rand_core::Rng as _;
 
-/// Rounds of the network; four make a permutation that no pattern of ranks shows through (M. Luby
-/// and C. Rackoff, 1988).
+/// Rounds of the network; four make a pseudorandom permutation (M. Luby and C. Rackoff, 1988).
 const ROUNDS: usize = 4;
 
-/// A Feistel network over the smallest even number of bits that holds n, walked on until it is back
-/// below n ("cycle walking", J. Black and P. Rogaway, CT-RSA 2002): on average less than four steps.
+/// A Feistel network over the smallest even number of bits that represents n, repeated until the
+/// result is below n ("cycle walking", J. Black and P. Rogaway, CT-RSA 2002): less than four steps
+/// on average.
 #[derive(Debug, Clone)]
 pub(super) struct Permutation {
     n: u64,
@@ -29,7 +29,7 @@ impl Permutation {
         }
     }
 
-    /// Where `rank`, below n, goes.
+    /// Returns the image of `rank`, which is below n.
     pub(super) fn of(&self, rank: u64) -> u64 {
         let mut at = rank;
         loop {

@@ -33,7 +33,8 @@ fn ranks_have_zipfs_probabilities_at_any_exponent() {
             let expected = zipf(rank, 1_000, exponent);
             let deviation = (expected * (1.0 - expected) / OPERATIONS as f64).sqrt();
             let is = found[rank as usize - 1];
-            // At a small exponent the most frequent is the luckiest of several alike.
+            // With a small exponent the most frequent of several similar ranks is a matter of
+            // chance.
             assert!(
                 (is - expected).abs() < 6.0 * deviation,
                 "rank {rank} at {exponent}: {is}, expected {expected}"
@@ -96,7 +97,7 @@ fn picks_are_the_same_everywhere() {
         let picker = keys.over(7, 150_000);
         (0..4).map(|n| picker.object_of(n)).collect::<Vec<_>>()
     };
-    // Made by this code once; other values are another plan.
+    // Golden values of this code; other values are another sequence.
     assert_eq!(of(Distribution::Uniform), UNIFORM);
     assert_eq!(of(Distribution::Zipf(0.99)), ZIPF);
 }

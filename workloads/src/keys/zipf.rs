@@ -11,7 +11,7 @@ use crate::random::uniform;
 pub(super) struct Zipf {
     n: f64,
     exponent: f64,
-    /// The integral of h from below rank 1, where rank 1's own mass begins, and up to n + ½.
+    /// The integral of h from the start of rank 1's own mass, and up to n + ½.
     from: f64,
     to: f64,
     /// Ranks this close above their sample are accepted without evaluating h.
@@ -32,7 +32,7 @@ impl Zipf {
         }
     }
 
-    /// A rank from 1 to n.
+    /// Returns a rank from 1 to n.
     pub(super) fn sample(&self, random: &mut impl Rng) -> u64 {
         loop {
             let u = self.to + uniform(random) * (self.from - self.to);
@@ -58,7 +58,7 @@ fn integral(x: f64, q: f64) -> f64 {
     expm1_over((1.0 - q) * log) * log
 }
 
-/// The x whose integral is `y`.
+/// Returns the x whose integral is `y`.
 fn inverse(y: f64, q: f64) -> f64 {
     let t = (y * (1.0 - q)).max(-1.0);
     libm::exp(log1p_over(t) * y)

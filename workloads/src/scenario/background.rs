@@ -1,48 +1,50 @@
-//! Loads that run beside a measured row, from before its first request until after its last: other lists, writers, watchers.
+//! Background loads: lists, writers and watchers that run during the whole measurement of a row.
 
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
 use super::rows::check_rate;
-use crate::strategy::{Shape, Strategy, Tier};
+use crate::strategy::{Driver, Strategy, Tier};
 
-/// One load. A row names it in `beside`.
+/// A background load. Rows name it in `beside`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
     /// Name, unique in its scenario.
     pub name: String,
-    /// Which protocol it speaks.
+    /// The tier that it uses.
     #[serde(default = "etcd")]
     pub tier: Tier,
-    /// What it does: a list strategy lists again and again, `put` and `get` send small requests, `watch` only watches.
+    /// The operation: a list strategy lists repeatedly, `put` and `get` send small requests,
+    /// `watch` only watches.
     pub strategy: Strategy,
-    /// Lists, or small requests, at the same time.
+    /// Concurrent lists or small requests.
     #[serde(default = "one")]
     pub clients: NonZeroU32,
     /// Connections that small requests, or watchers, share.
     #[serde(default = "one")]
     pub connections: NonZeroU32,
-    /// Small requests per second; without it each client sends the next when it has its answer.
+    /// Small requests per second; without it each client sends the next one after its response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Watchers, for `watch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watchers: Option<NonZeroU32>,
-    /// Which keys `put` and `get` are about.
+    /// The keys of `put` and `get`.
     #[serde(default)]
     pub keys: Keys,
 }
 
-/// Which keys small requests of a background are about.
+/// The keys of a background's small requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keys {
-    /// Keys that no list reads (the default).
+    /// Keys outside the listed data (the default).
     #[default]
     Elsewhere,
-    /// The data set's own. They are written as they are, so a list beside it finds the same objects at a later revision.
+    /// Keys of the data set. Values are rewritten unchanged, so a concurrent list finds the same
+    /// objects at a later revision.
     DataSet,
 }
 
@@ -55,13 +57,13 @@ fn one() -> NonZeroU32 {
 }
 
 impl Background {
-    /// Whether it writes the objects that are listed beside it: their revisions move.
+    /// Returns whether it writes the listed objects, which changes their revisions.
     #[must_use]
     pub fn rewrites_data(&self) -> bool {
         self.strategy == Strategy::Put && self.keys == Keys::DataSet
     }
 
-    /// Whether its fields fit each other.
+    /// Checks that the fields fit the strategy.
     pub(super) fn check(&self) -> Result<(), String> {
         let Self {
             name,
@@ -82,22 +84,22 @@ impl Background {
         }
         if strategy.go_client().is_some() {
             return Err(format!(
-                "background `{name}`: `{strategy}` is a program of its own, which only rows start"
+                "background `{name}`: `{strategy}` runs as a separate program, which only rows can start"
             ));
         }
-        let fits = match strategy.shape() {
-            Shape::List => self.rate.is_none() && self.watchers.is_none(),
-            Shape::Requests => {
-                // Nothing is elsewhere to be read.
+        let fits = match strategy.driver() {
+            Driver::List => self.rate.is_none() && self.watchers.is_none(),
+            Driver::Requests => {
+                // There are no objects elsewhere that `get` could read.
                 self.watchers.is_none()
                     && (*strategy == Strategy::Put || self.keys == Keys::DataSet)
             }
-            Shape::Idle => self.rate.is_none() && self.watchers.is_some(),
-            Shape::Delivery | Shape::Shards | Shape::ShardedWatch | Shape::Loads => false,
+            Driver::Idle => self.rate.is_none() && self.watchers.is_some(),
+            Driver::Delivery | Driver::Shards | Driver::ShardedWatch | Driver::Loads => false,
         };
         if !fits {
             return Err(format!(
-                "background `{name}`: `{strategy}` lacks a field, or does not take one of those given"
+                "background `{name}`: `{strategy}` needs another field, or does not take one of the given fields"
             ));
         }
         check_rate(self.rate)

@@ -1,4 +1,4 @@
-//! Cases of several loads: what runs together, for the same time, against one target.
+//! Cases of several loads, which run at the same time against one target.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,84 +11,85 @@ use super::units::duration_text;
 use crate::arrivals::Profile;
 use crate::keys::Distribution;
 use crate::mix::{Mix, MixError, SmallRequest, WrittenMix};
-use crate::strategy::{Shape, Strategy, StrategyError, Tier};
+use crate::strategy::{Driver, Strategy, StrategyError, Tier};
 
-/// Letters of names in scenario files.
+/// Returns whether a name has only characters allowed in scenario files.
 pub(super) fn is_plain(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     !name.is_empty() && name.bytes().all(plain)
 }
 
-/// Loads that run together. Memory, CPU and counters are taken for the case, latencies, rates and
-/// errors for each load; the first measured load's stand for the case where there is room for one.
+/// Loads that run together. Memory, CPU and counters are measured for the case, latencies, rates
+/// and errors for each load; where only one has room, the first measured load represents the case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseSpec {
-    /// Its name, unique in its scenario: the row of the report.
+    /// Name, unique in its scenario; also in reports.
     pub name: String,
-    /// Which tier its lists go to. Small requests and watchers go to the etcd in any case.
+    /// The tier of its lists. Small requests and watchers always use the etcd.
     #[serde(default = "etcd")]
     pub tier: Tier,
-    /// How long it is measured; the scenario's `duration` where it is not said.
+    /// Measured time; the scenario's `duration` by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub duration: Option<Duration>,
-    /// How long its loads run before that, at the same arrivals; 2 s where it is not said.
+    /// Time that its loads run before, with the same arrivals; 2 s by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub warm_up: Option<Duration>,
-    /// Kubernetes tier of our own servers: further flags, as `--watch-cache=false`.
+    /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// What runs; never empty.
+    /// The loads; never empty.
     pub load: Vec<LoadSpec>,
 }
 
-/// One load: an operation, when it is done, by how many clients, and about which keys.
+/// A load: an operation with its arrivals, clients and keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
-    /// Its name, unique in its case.
+    /// Name, unique in its case.
     pub name: String,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// When.
+    /// The arrivals.
     #[serde(default, skip_serializing_if = "Start::is_closed")]
     pub arrivals: Start,
-    /// Closed loop: clients that each wait for their response. Lists in an open loop: how many may be
-    /// under way at the same time; the next waits, and its time runs. Watchers: how many there are.
+    /// Closed loop: clients, each of which waits for its response. Lists in an open loop: the most
+    /// at the same time; the next one waits, and its latency includes the wait. Watchers: their
+    /// number.
     #[serde(default = "one")]
     pub clients: NonZeroU32,
-    /// Connections that small requests or watchers share. A client that lists has its own.
+    /// Connections that small requests or watchers share. Each listing client has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
-    /// Which objects small requests are about; each with the same probability where it is not said.
+    /// The keys of small requests; uniform by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Distribution>,
-    /// When it begins, from the beginning of the measured time.
+    /// Start, relative to the start of the measured time.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub start: Option<Duration>,
-    /// When it ends, likewise; with the case where it is not said.
+    /// End, likewise; the end of the case by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub stop: Option<Duration>,
-    /// False for one that is only there to be in the way.
+    /// False for a background load.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub measured: bool,
-    /// Whether lists are checked object by object. An unchecked one takes less of the CPU that a
+    /// Whether lists are checked object by object. An unchecked list takes less CPU, which the
     /// generator may share with the server.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub checked: bool,
@@ -111,7 +112,7 @@ fn is_yes(is: &bool) -> bool {
     *is
 }
 
-/// What a load does.
+/// The operation of a load.
 ///
 /// In a scenario file: `"put"`, `{ update = 90, create = 5, delete = 5 }`, `{ list = "stream" }`,
 /// `"watch"`.
@@ -122,8 +123,8 @@ pub enum Operation {
     Small(Mix),
     /// Whole lists, by a strategy.
     List(Strategy),
-    /// Watchers of the whole data set; what is timed are deliveries: from the intended start of a
-    /// write of another load to its event at each watcher.
+    /// Watchers of the whole data set. The latency of a delivery is from the intended start of
+    /// another load's write to its event at each watcher.
     Watch,
 }
 
@@ -137,16 +138,16 @@ impl fmt::Display for Operation {
     }
 }
 
-/// An operation that makes no sense.
+/// An invalid operation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OperationError {
-    /// A mix that makes none.
+    /// An invalid mix.
     #[error(transparent)]
     Mix(#[from] MixError),
-    /// A list by no known strategy.
+    /// A list by an unknown strategy.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
-    /// A list among small requests.
+    /// A list in a mix of small requests.
     #[error(
         "`list` stands alone: one list takes as long as many small requests, so it is a load of its own"
     )]
@@ -217,16 +218,16 @@ impl From<Operation> for WrittenOperation {
     }
 }
 
-/// When the operations of a load begin.
+/// The arrivals of a load's operations.
 ///
 /// In a scenario file: `"closed"`, or a [`Profile`], as `{ poisson = 1000 }`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "toml::Value", into = "WrittenStart")]
 pub enum Start {
-    /// Each client begins the next when it has its response (closed loop).
+    /// Each client starts the next operation after its response (closed loop).
     #[default]
     Closed,
-    /// On a schedule, whatever comes back (open loop).
+    /// On a schedule, independent of responses (open loop).
     Open(Profile),
 }
 
@@ -271,31 +272,31 @@ impl TryFrom<toml::Value> for Start {
 }
 
 impl CaseSpec {
-    /// How long it is measured, where the scenario says `duration`.
+    /// Returns the measured time; `duration` is the scenario's.
     #[must_use]
     pub fn lasts(&self, duration: Duration) -> Duration {
         self.duration.unwrap_or(duration)
     }
 
-    /// The load that stands for the case where there is room for one: the first that is measured.
+    /// Returns the load that represents the case: the first measured one.
     #[must_use]
     pub fn headline(&self) -> &LoadSpec {
         let mut measured = self.load.iter().filter(|load| load.measured);
         measured.next().unwrap_or(&self.load[0])
     }
 
-    /// The small requests in it, by all loads.
+    /// Returns the small requests of all loads.
     pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
         self.load.iter().flat_map(LoadSpec::small_requests)
     }
 
-    /// Whether it changes objects of the data set: their revisions move.
+    /// Returns whether it writes objects of the data set, which changes their revisions.
     #[must_use]
     pub fn rewrites_data(&self) -> bool {
         self.small_requests().any(SmallRequest::rewrites_data)
     }
 
-    /// Whether all fits together, where the scenario says `duration`.
+    /// Checks that all fields fit together; `duration` is the scenario's.
     pub(super) fn check(&self, duration: Duration) -> Result<(), String> {
         let Self { name, load, .. } = self;
         if !is_plain(name) {
@@ -329,7 +330,7 @@ impl CaseSpec {
 }
 
 impl LoadSpec {
-    /// The small requests in it.
+    /// Returns the small requests.
     pub fn small_requests(&self) -> impl Iterator<Item = SmallRequest> {
         let mix = match &self.operation {
             Operation::Small(mix) => Some(mix),
@@ -338,7 +339,7 @@ impl LoadSpec {
         mix.into_iter().flat_map(Mix::requests)
     }
 
-    /// From when to when it runs, in a case that lasts `duration`.
+    /// Returns start and end in a case that lasts `duration`.
     #[must_use]
     pub fn window(&self, duration: Duration) -> (Duration, Duration) {
         (
@@ -374,7 +375,7 @@ impl LoadSpec {
                 _ => Ok(()),
             },
             Operation::List(strategy) => {
-                let is_list = strategy.shape() == Shape::List
+                let is_list = strategy.driver() == Driver::List
                     && strategy.runs_on(tier)
                     && strategy.go_client().is_none()
                     && !matches!(strategy, Strategy::NoLists | Strategy::ReadYourWrite);

@@ -1,10 +1,10 @@
-//! Data sets as a scenario describes them.
+//! Specifications of data sets.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of objects a data set holds.
+/// The kind of objects of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -12,44 +12,44 @@ pub enum Kind {
     Pods,
     /// ConfigMaps as an apiserver stores them, of any size.
     ConfigMaps,
-    /// Keys with random bytes, which no apiserver could read.
+    /// Keys with random bytes, which an apiserver cannot decode.
     Raw,
 }
 
 impl Kind {
-    /// Whether the Kubernetes tier can serve these objects.
+    /// Returns whether the Kubernetes tier can serve these objects.
     pub fn is_kubernetes(self) -> bool {
         self != Self::Raw
     }
 }
 
-/// A data set as a scenario describes it: everything that its bytes depend on.
+/// The specification of a data set: everything that its bytes depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSetSpec {
     /// Name in results; unique in its scenario.
     pub name: String,
-    /// What kind of objects.
+    /// Kind of the objects.
     pub kind: Kind,
-    /// How many.
+    /// Number of objects.
     pub objects: NonZeroU64,
-    /// Bytes of each stored value, exact; only for `config-maps` and `raw`.
+    /// Exact size of each stored value, bytes; only for `config-maps` and `raw`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_size: Option<NonZeroU64>,
-    /// Namespaces that the objects are spread over; only for `pods` and `config-maps`.
+    /// Number of namespaces; only for `pods` and `config-maps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<NonZeroU32>,
-    /// Nodes that the pods run on; only for `pods`.
+    /// Number of nodes that the pods run on; only for `pods`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NonZeroU32>,
-    /// Every object is a function of this and its number.
+    /// Seed: every object is a function of the seed and its number.
     pub seed: u64,
 }
 
 // === impl DataSetSpec ===
 
 impl DataSetSpec {
-    /// Whether the fields fit the kind and each other.
+    /// Checks that the fields fit the kind and each other.
     pub(super) fn check(&self) -> Result<(), String> {
         let (size, namespaces, nodes) = match self.kind {
             Kind::Pods => (false, true, true),
@@ -91,7 +91,7 @@ const LARGEST_SIZE: u64 = 1_572_864;
 impl Kind {
     fn smallest_size(self) -> u64 {
         match self {
-            // Metadata and envelope of a ConfigMap whose data is next to nothing.
+            // Metadata and envelope of a ConfigMap with almost no data.
             Self::ConfigMaps => 700,
             Self::Pods | Self::Raw => 1,
         }

@@ -1,6 +1,6 @@
-//! The rows of a scenario: a strategy, and what sets this row apart from others of the same strategy.
+//! The rows of a scenario: cases of one strategy with options.
 //!
-//! In a file a row is a strategy's name, or a table where it has options:
+//! In a file a row is the name of a strategy, or a table with options:
 //! `etcd = ["stream", { strategy = "stream", clients = 5 }]`.
 
 use std::fmt;
@@ -16,9 +16,9 @@ use super::saturate::Saturate;
 use super::units::{ByteSize, duration_text};
 use crate::arrivals::Profile;
 use crate::keys::Distribution;
-use crate::strategy::{Shape, Strategy, Tier};
+use crate::strategy::{Driver, Strategy, Tier};
 
-/// Rows per tier, in the order in which they run.
+/// Rows by tier, in the order in which they run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rows {
@@ -30,18 +30,18 @@ pub struct Rows {
     pub kube: Vec<RowSpec>,
 }
 
-/// How the Kubernetes tier writes what it sends.
+/// The encoding of the Kubernetes tier's responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Media {
-    /// `application/vnd.kubernetes.protobuf`, what the control plane's own clients ask for.
+    /// `application/vnd.kubernetes.protobuf`, which clients of the control plane request.
     #[default]
     Protobuf,
-    /// `application/json`, what everybody else asks for.
+    /// `application/json`, which other clients request.
     Json,
 }
 
-/// Which HTTP a client of the Kubernetes tier speaks.
+/// The HTTP version of a client of the Kubernetes tier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Http {
@@ -52,14 +52,14 @@ pub enum Http {
     H2,
 }
 
-/// What of an object decides to which shard it belongs: the field that a `shardSelector` names (KEP-5866).
+/// The field whose hash determines the shard of an object: the field of `shardSelector` (KEP-5866).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShardKey {
-    /// `object.metadata.uid`: random, so that equal ranges hold about equally many.
+    /// `object.metadata.uid`: random, so that equal ranges have about the same number of objects.
     #[default]
     Uid,
-    /// `object.metadata.namespace`: a namespace is never in two shards.
+    /// `object.metadata.namespace`: a namespace is in one shard only.
     Namespace,
 }
 
@@ -72,131 +72,133 @@ impl From<ShardKey> for kube_api::shard_selector::ShardKey {
     }
 }
 
-/// How the hashes are cut into as many parts as there are workers.
+/// How the hashes are divided among workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShardPlan {
-    /// Equal ranges, whatever is in them.
+    /// Equal ranges, independent of the objects in them.
     #[default]
     Equal,
-    /// Ranges that hold about equally many objects, from the objects' own hashes.
+    /// Ranges with about the same number of objects, computed from the objects' hashes.
     Weighted,
 }
 
-/// What is written while a row watches.
+/// The writes during a row of watches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Writes {
-    /// Objects that are there are changed.
+    /// Objects are changed.
     #[default]
     Changes,
-    /// They are also deleted, and created again with another UID.
+    /// Objects are changed, deleted, and created again with another UID.
     Churn,
-    /// Objects that are there are changed through the Kubernetes API, by merge patches: what writing costs its server is then in
-    /// the row's figures, and `no-watches` has it alone.
+    /// Objects are changed through the Kubernetes API, by merge patches. The row's figures then
+    /// include the server's cost of the writes, which `no-watches` measures alone.
     Patches,
 }
 
-/// How the objects are shared anew when there is a worker more.
+/// How objects are redistributed when a worker is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reshard {
-    /// By the row's `shard_plan`, made for one worker more.
+    /// By the row's `shard_plan` for one more worker.
     Replan,
-    /// Each worker gives the new one what it has above the new mean, and keeps the rest.
+    /// Each worker gives the new one its excess over the new mean and keeps the rest.
     Give,
 }
 
-/// How the lists are read that a row holds against a baseline: as many bytes from one contiguous buffer, interleaved.
+/// How a row's lists are read when they are compared with the interleaved baseline: the same number
+/// of bytes from one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Yardstick {
+pub enum BaselineMode {
     /// Every object is checked.
     Checked,
 }
 
-/// A row: what is measured. `None` takes the scenario's value.
+/// A row. `None` takes the scenario's value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowSpec {
-    /// The way to ask.
+    /// The strategy.
     pub strategy: Strategy,
-    /// Lists, or small requests, at the same time.
+    /// Concurrent lists or small requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<NonZeroU32>,
     /// Connections that the clients of small requests, or the watchers, share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
-    /// Largest HTTP/2 frame that the client accepts; our client's own choice where none is given.
+    /// Largest HTTP/2 frame that the client accepts; the client's default if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<ByteSize>,
-    /// Small requests per second on a schedule (open loop); without one each client waits for its answer (closed loop).
+    /// Small requests per second (open loop); without it each client waits for its response (closed
+    /// loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Small requests on a schedule whose rate changes, or that does not come at random; instead of `rate`.
+    /// Profile of small requests with a variable rate or even arrivals; instead of `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Profile>,
-    /// Small requests: the highest rate that keeps an objective is searched for, instead of one rate.
+    /// Small requests: a search for the highest rate that keeps an objective; instead of `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saturate: Option<Saturate>,
-    /// Which objects small requests are about; any with the same probability where none is given.
+    /// The keys of small requests; uniform by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Distribution>,
-    /// How long small requests are sent.
+    /// Duration of small requests.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub duration: Option<Duration>,
-    /// Watchers that a put must reach.
+    /// Watchers that receive each put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watchers: Option<NonZeroU32>,
     /// Measured whole lists per client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<NonZeroU32>,
-    /// From the start of one round of lists to the start of the next; at once where none is given.
+    /// Time between the starts of rounds of lists; without it the next round starts at once.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub every: Option<Duration>,
-    /// Lists of one client are also held against a baseline of their bytes, where loadgen starts the target. It sets
-    /// the row's other figures apart from none without it, so the row's name is the same.
+    /// Also compares lists of one client with a baseline of their bytes, if loadgen starts the
+    /// target. The row's other figures do not change, so it is not part of the row's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub yardstick: Option<Yardstick>,
-    /// Kubernetes tier: the encoding that is asked for.
+    pub yardstick: Option<BaselineMode>,
+    /// Kubernetes tier: the requested encoding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<Media>,
-    /// Kubernetes tier: whether the client takes gzip.
+    /// Kubernetes tier: whether the client accepts gzip.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gzip: bool,
-    /// Kubernetes tier: which HTTP is spoken.
+    /// Kubernetes tier: HTTP version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
-    /// Kubernetes tier: bytes that a slow client reads in a second.
+    /// Kubernetes tier: bytes that a slow client reads per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_per_s: Option<ByteSize>,
-    /// Sharded strategies: the field whose hash decides.
+    /// Sharded strategies: the hashed field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_key: Option<ShardKey>,
-    /// Sharded strategies: how the hashes are cut.
+    /// Sharded strategies: how the hashes are divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_plan: Option<ShardPlan>,
-    /// Sharded watches: what is written meanwhile, `rate` times a second.
+    /// Sharded watches: the concurrent writes, `rate` per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Writes>,
-    /// Sharded watches: halfway there is a worker more, and the objects are shared anew while writes go on.
+    /// Sharded watches: adds a worker halfway and redistributes objects while writes continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reshard: Option<Reshard>,
-    /// Kubernetes tier of our own servers: further flags, as `--watch-cache=false`.
+    /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// Names of the [`super::Background`] loads that run meanwhile.
+    /// Names of the [`super::Background`] loads that run beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
-    /// The case of several loads that this row stands for; `strategy` is then [`Strategy::Loads`].
+    /// The case of several loads that this row represents; `strategy` is then [`Strategy::Loads`].
     #[serde(skip)]
     pub case: Option<CaseSpec>,
 }
@@ -243,7 +245,8 @@ impl From<Strategy> for RowSpec {
 }
 
 impl RowSpec {
-    /// The name by which bars refer to the row: its strategy and its own options, as `stream/5-clients/beside-lists`.
+    /// Returns the name by which thresholds refer to the row: its strategy and options, as
+    /// `stream/5-clients/beside-lists`.
     #[must_use]
     pub fn name(&self) -> String {
         if let Some(case) = &self.case {
@@ -257,7 +260,7 @@ impl RowSpec {
         name
     }
 
-    /// What its case calls its strategy: the name of a case of several loads.
+    /// Returns the strategy in results: for a case of several loads its name.
     #[must_use]
     pub fn strategy_text(&self) -> String {
         match &self.case {
@@ -266,7 +269,7 @@ impl RowSpec {
         }
     }
 
-    /// When its small requests are sent, where that is on a schedule; `rate` is the scenario's own.
+    /// Returns the profile of small requests in an open loop; `rate` is the scenario's.
     #[must_use]
     pub fn profile(&self, rate: Option<f64>) -> Option<Profile> {
         let steady = || self.rate.or(rate).map(Profile::Poisson);
@@ -288,8 +291,9 @@ impl RowSpec {
         options
     }
 
-    /// What sets a row of the Kubernetes tier apart, word by word: `json`, `gzip`, `h2`, `by-namespace`, `weighted`, `churn`,
-    /// `reshard-give`, `10MiB-per-second`, `every-5s`, `--watch-cache=false`.
+    /// Returns the options of a row of the Kubernetes tier, by word: `json`, `gzip`, `h2`,
+    /// `by-namespace`, `weighted`, `churn`, `reshard-give`, `10MiB-per-second`, `every-5s`,
+    /// `--watch-cache=false`.
     #[must_use]
     pub fn kube_options(&self) -> Vec<String> {
         let mut options = Vec::new();
@@ -319,23 +323,24 @@ impl RowSpec {
         options
     }
 
-    /// Whether the options fit the strategy.
+    /// Checks that the options fit the strategy.
     fn check(&self, tier: Tier) -> Result<(), String> {
-        let shape = self.strategy.shape();
+        let driver = self.strategy.driver();
         let kube = tier == Tier::Kube;
-        // A program of its own connects as its library does.
+        // A separate program connects as its library does.
         let ours = self.strategy.go_client().is_none();
-        let kube_list = kube && shape == Shape::List;
-        let lists = matches!(shape, Shape::List | Shape::Shards);
+        let kube_list = kube && driver == Driver::List;
+        let lists = matches!(driver, Driver::List | Driver::Shards);
         let sharded = self.strategy.workers().is_some();
-        let sharded_watch = shape == Shape::ShardedWatch;
-        let paced = shape == Shape::Requests || sharded_watch;
-        // Nothing else may take the server's time, and of which bytes it would be must be known.
+        let sharded_watch = driver == Driver::ShardedWatch;
+        let paced = driver == Driver::Requests || sharded_watch;
+        // The baseline needs a server without other load, and a known number of bytes.
         let alone = self.clients.is_none() && self.beside.is_empty() && self.every.is_none();
-        let has_bytes = shape == Shape::List
+        let has_bytes = driver == Driver::List
             && ours
             && !matches!(self.strategy, Strategy::NoLists | Strategy::ReadYourWrite);
-        let shares_connections = matches!(shape, Shape::Requests | Shape::Delivery | Shape::Idle);
+        let shares_connections =
+            matches!(driver, Driver::Requests | Driver::Delivery | Driver::Idle);
         let fields = [
             (
                 "clients",
@@ -346,13 +351,13 @@ impl RowSpec {
             (
                 "arrivals",
                 self.arrivals.is_some(),
-                shape == Shape::Requests,
+                driver == Driver::Requests,
             ),
-            ("keys", self.keys.is_some(), shape == Shape::Requests),
+            ("keys", self.keys.is_some(), driver == Driver::Requests),
             (
                 "saturate",
                 self.saturate.is_some(),
-                shape == Shape::Requests,
+                driver == Driver::Requests,
             ),
             ("duration", self.duration.is_some(), paced),
             (
@@ -363,13 +368,13 @@ impl RowSpec {
             (
                 "watchers",
                 self.watchers.is_some(),
-                shape == Shape::Delivery,
+                driver == Driver::Delivery,
             ),
             ("repeats", self.repeats.is_some(), lists || sharded_watch),
-            ("every", self.every.is_some(), shape == Shape::List),
+            ("every", self.every.is_some(), driver == Driver::List),
             ("yardstick", self.yardstick.is_some(), has_bytes && alone),
             ("frame", self.frame.is_some(), !kube && ours),
-            // A worker finds an object's hash in protobuf.
+            // Workers read an object's hash from protobuf.
             (
                 "media",
                 self.media.is_some(),
@@ -392,7 +397,7 @@ impl RowSpec {
                 ));
             }
         }
-        // What HTTP/2 allows a receiver to announce.
+        // The values of SETTINGS_MAX_FRAME_SIZE that HTTP/2 allows.
         if let Some(frame) = self.frame.filter(|f| !(16_384..1 << 24).contains(&f.0)) {
             return Err(format!(
                 "frame of {} bytes: HTTP/2 has 16 KiB to 16 MiB - 1",
@@ -420,12 +425,12 @@ impl RowSpec {
     }
 }
 
-/// Whether a rate can be kept at all.
+/// Checks that a rate is a positive number.
 pub(super) fn check_rate(rate: Option<f64>) -> Result<(), String> {
     match rate {
-        Some(rate) if !(rate.is_finite() && rate > 0.0) => {
-            Err(format!("rate {rate} is not a number of requests a second"))
-        }
+        Some(rate) if !(rate.is_finite() && rate > 0.0) => Err(format!(
+            "rate {rate} is not a positive number of requests per second"
+        )),
         _ => Ok(()),
     }
 }
@@ -433,7 +438,7 @@ pub(super) fn check_rate(rate: Option<f64>) -> Result<(), String> {
 // === impl Rows ===
 
 impl Rows {
-    /// Rows of one tier.
+    /// Returns the rows of one tier.
     pub fn of(&self, tier: Tier) -> &[RowSpec] {
         match tier {
             Tier::Etcd => &self.etcd,
@@ -441,19 +446,19 @@ impl Rows {
         }
     }
 
-    /// Every row with its tier, in the order in which they run.
+    /// Returns every row with its tier, in the order in which they run.
     pub fn all(&self) -> impl Iterator<Item = (Tier, &RowSpec)> {
         [Tier::Etcd, Tier::Kube]
             .into_iter()
             .flat_map(|tier| self.of(tier).iter().map(move |row| (tier, row)))
     }
 
-    /// The same for changing.
+    /// Returns every row, mutable.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut RowSpec> {
         self.etcd.iter_mut().chain(&mut self.kube)
     }
 
-    /// Has these cases, and no others, behind the rows that are none.
+    /// Replaces the rows that represent cases by these cases, after the other rows.
     pub(super) fn set_cases(&mut self, cases: &[CaseSpec]) {
         for (tier, rows) in [(Tier::Etcd, &mut self.etcd), (Tier::Kube, &mut self.kube)] {
             rows.retain(|row| row.case.is_none());
@@ -466,7 +471,8 @@ impl Rows {
         }
     }
 
-    /// Of these strategies, in this order: the rows that are there, and a plain row where none is.
+    /// Returns the rows of these strategies, in this order, or a row without options where there is
+    /// none.
     pub(super) fn only(&self, strategies: &[Strategy]) -> Self {
         let on = |tier| {
             let mut rows = Vec::new();
@@ -486,14 +492,14 @@ impl Rows {
         }
     }
 
-    /// Keeps rows of small requests, each searched for its highest rate instead of at rates of its own.
+    /// Keeps rows of small requests, each with a search for its highest rate.
     pub(super) fn searched(&mut self, saturate: Saturate) {
         for rows in [&mut self.etcd, &mut self.kube] {
-            rows.retain(|row| row.strategy.shape() == Shape::Requests);
+            rows.retain(|row| row.strategy.driver() == Driver::Requests);
             for row in rows {
                 row.rate = None;
                 row.arrivals = None;
-                // The schedule stands for any number of clients.
+                // A schedule does not depend on the number of clients.
                 row.clients = None;
                 row.saturate = Some(saturate);
             }
@@ -521,13 +527,15 @@ impl Rows {
                 if !row.strategy.runs_on(tier) {
                     return Err(format!("the {tier} tier has no strategy `{name}`"));
                 }
-                if row.strategy.shape() == Shape::Idle {
+                if row.strategy.driver() == Driver::Idle {
                     return Err(format!(
                         "`{name}` measures nothing by itself: it is for [[background]]"
                     ));
                 }
                 if row.strategy == Strategy::Loads && row.case.is_none() {
-                    return Err(format!("`{name}` is no row: cases are written as [[case]]"));
+                    return Err(format!(
+                        "`{name}` is not a row: a case of several loads is a [[case]]"
+                    ));
                 }
                 row.check(tier)?;
                 if names.contains(&name) {
@@ -547,7 +555,7 @@ impl Rows {
 
 // === a row in a file ===
 
-/// A row as a file has it: by name where it has no options.
+/// A row in a file: a name, or a table with options.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Written(#[serde(deserialize_with = "name_or_table")] RowSpec);
@@ -564,7 +572,7 @@ mod written {
     }
 
     pub(super) fn serialize<S: Serializer>(rows: &[RowSpec], to: S) -> Result<S::Ok, S::Error> {
-        // A case is written as one.
+        // A case is serialized as [[case]].
         let rows = rows.iter().filter(|row| row.case.is_none());
         let rows = rows.map(|row| match row.strategy {
             strategy if *row == RowSpec::from(strategy) => NameOrTable::Name(strategy),
@@ -585,7 +593,8 @@ fn name_or_table<'de, D: Deserializer<'de>>(from: D) -> Result<RowSpec, D::Error
     from.deserialize_any(NameOrTable)
 }
 
-/// By hand rather than untagged, so that a misspelt name keeps the error that says what was meant.
+/// Deserializes by hand instead of untagged, so that a misspelt name keeps its error with a
+/// suggestion.
 struct NameOrTable;
 
 impl<'de> Visitor<'de> for NameOrTable {

@@ -1,4 +1,4 @@
-//! A search for the highest rate that keeps an objective, in place of one rate.
+//! The search for the highest rate that keeps an objective.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A quantile of the latency, and what it may be at most: `p99=10ms`.
+/// A quantile of the latency and its upper limit: `p99=10ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Objective {
     /// In (0, 1).
     pub quantile: f64,
-    /// The longest time that it may have.
+    /// The upper limit.
     pub at_most: Duration,
 }
 
-/// An objective that cannot be read.
+/// An invalid objective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an objective like `p99=10ms`: a quantile from p1 to p99.99, and a time")]
 pub struct ObjectiveError(String);
 
 impl Objective {
-    /// Samples that a trial must have before its quantile means anything: 10 beyond it.
+    /// Returns the samples that a trial needs for its quantile: 10 beyond it.
     #[must_use]
     pub fn samples(self) -> f64 {
         (10.0 / (1.0 - self.quantile)).round()
@@ -65,29 +65,30 @@ impl From<Objective> for String {
 
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Ten-thousandths are exact in what is read, and 0.999 × 100 is not 99.9.
+        // Rounds to ten-thousandths, because 0.999 × 100 is not 99.9.
         let percent = (self.quantile * 1e6).round() / 1e4;
         let at_most = humantime::format_duration(self.at_most).to_string();
         write!(f, "p{percent}={}", at_most.replace(' ', ""))
     }
 }
 
-/// What is searched for, and how far. A trial at full length lasts as long as the case's `duration`.
+/// A search. A trial of full length lasts as long as the case's `duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturate {
-    /// What every trial must keep.
+    /// The objective.
     pub objective: Objective,
-    /// The first rate, a second.
+    /// The first rate, per second.
     #[serde(default = "first")]
     pub from: f64,
-    /// No higher rate is tried.
+    /// The highest rate, per second.
     #[serde(default = "last")]
     pub to: f64,
-    /// How close the rate that is kept and the one that is not shall come, as a part of the former.
+    /// Largest relative difference between the highest rate that keeps the objective and the lowest
+    /// one that does not.
     #[serde(default = "width")]
     pub width: f64,
-    /// How often the whole search is made, one after the other on the same servers.
+    /// Number of searches, one after the other on the same servers.
     #[serde(default = "searches")]
     pub searches: NonZeroU32,
 }
@@ -109,7 +110,7 @@ fn searches() -> NonZeroU32 {
 }
 
 impl Saturate {
-    /// A search for `objective` with the values that a file need not give.
+    /// Returns a search for `objective` with default values.
     #[must_use]
     pub fn for_objective(objective: Objective) -> Self {
         Self {
@@ -121,7 +122,7 @@ impl Saturate {
         }
     }
 
-    /// Whether it can be searched for in trials of `duration`.
+    /// Checks that trials of `duration` are long enough.
     pub(super) fn check(&self, duration: Duration) -> Result<(), String> {
         let Self {
             objective,
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_cannot_be_made_is_refused_with_the_figures() {
+    fn an_impossible_search_is_rejected_with_the_numbers() {
         let objective = "p99.9=1ms".parse().expect("an objective");
         let saturate = Saturate::for_objective(objective);
         let refused = saturate.check(Duration::from_secs(5)).expect_err("too few");

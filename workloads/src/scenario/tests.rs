@@ -191,9 +191,9 @@ fn rows_have_options_backgrounds_and_bars() {
     assert_eq!(names, expected);
     let servers = scenario.server_cpus.as_ref().map(ToString::to_string);
     assert_eq!(servers.as_deref(), Some("0,2-3"));
-    let bar = &scenario.bars[0];
+    let threshold = &scenario.thresholds[0];
     assert_eq!(
-        (bar.data_set(&scenario), bar.is_of_any_size()),
+        (threshold.data_set(&scenario), threshold.is_of_any_size()),
         ("raw", false)
     );
     let again = Scenario::parse(&scenario.to_toml(), "again").expect("its own output");
@@ -279,18 +279,22 @@ fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
         scenario.rows.of(Tier::Etcd)[0].duration,
         Some(Duration::from_secs(10))
     );
-    assert!(scenario.bars.is_empty());
+    assert!(scenario.thresholds.is_empty());
 
     let mut pods = Scenario::named(DEFAULT).expect("built in");
-    let of_any_size = pods.bars.iter().filter(|bar| bar.is_of_any_size()).count();
-    assert!(0 < of_any_size && of_any_size < pods.bars.len());
-    for (objects, left) in [(150_000, pods.bars.len()), (10_000, of_any_size)] {
+    let of_any_size = pods
+        .thresholds
+        .iter()
+        .filter(|threshold| threshold.is_of_any_size())
+        .count();
+    assert!(0 < of_any_size && of_any_size < pods.thresholds.len());
+    for (objects, left) in [(150_000, pods.thresholds.len()), (10_000, of_any_size)] {
         let overrides = Overrides {
             objects: std::num::NonZeroU64::new(objects),
             ..Overrides::default()
         };
         pods.override_with(&overrides).expect("it fits");
-        assert_eq!(pods.bars.len(), left, "{objects} objects");
+        assert_eq!(pods.thresholds.len(), left, "{objects} objects");
     }
     let overrides = Overrides {
         rate: Some(50.0),

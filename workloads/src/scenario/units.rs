@@ -1,4 +1,4 @@
-//! Sizes and times as scenario files write them: `"16KiB"`, `"5s"`.
+//! Sizes and durations of scenario files: `"16KiB"`, `"5s"`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ const UNITS: [(&str, u32); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 #[serde(try_from = "String", into = "String")]
 pub struct ByteSize(pub u32);
 
-/// A size that cannot be read.
+/// An invalid size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a size like `16KiB` or `1MiB`")]
 pub struct ByteSizeError(String);
@@ -55,7 +55,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// Times as `5s` and `200ms`.
+/// Durations as `5s` and `200ms`.
 pub(super) use humantime_serde as duration_text;
 
 #[cfg(test)]

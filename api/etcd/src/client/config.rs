@@ -1,7 +1,7 @@
 //! How to reach an etcd: endpoints, HTTP/2 settings, TLS files, user.
 //!
-//! The receiver's windows and frame size govern how fast a list can come in, so they are explicit
-//! here and belong into every result (`Http2`).
+//! The receiver's windows and frame size limit the speed of a list, so [`Http2`] states them and
+//! every result records them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use http::Uri;
 use tokio_rustls::rustls;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use super::keep_alive::ANSWER_WITHIN;
+use super::keep_alive::PING_TIMEOUT;
 use crate::error::Error;
 use crate::pem::{PemError, certificates, private_key};
 
-/// The shortest ping interval: etcd answers faster ones with GOAWAY (`too_many_pings`).
+/// The shortest ping interval that etcd tolerates; it closes faster ones with GOAWAY
+/// (`too_many_pings`).
 pub const MIN_KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// etcd's client port, where an endpoint names none.
+/// etcd's client port, the default of endpoints.
 pub(super) const CLIENT_PORT: u16 = 2379;
-/// Where distributions keep their trusted roots, tried in this order for `https` without `--cacert`.
+/// Files of trusted roots by distribution, tried in this order for `https` without `--cacert`.
 const SYSTEM_ROOTS: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -30,8 +31,8 @@ const SYSTEM_ROOTS: [&str; 3] = [
 /// HTTP/2 settings that this client announces, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Http2 {
-    /// Flow-control window of one stream. Default 2 MiB: more buys nothing on loopback; over a
-    /// real network it must cover bandwidth × delay.
+    /// Flow-control window of one stream. Default 2 MiB: more gains nothing on loopback; over a
+    /// network it must cover bandwidth × delay.
     pub stream_window_bytes: u32,
     /// Flow-control window of a connection. Default 8 MiB.
     pub connection_window_bytes: u32,
@@ -93,7 +94,7 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// Everything a [`super::Client`] and a [`super::raw_list::RawConnection`] need to know.
+/// The configuration of a [`super::Client`] and a [`super::raw_list::RawConnection`].
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
     /// `http://HOST:PORT` or `https://HOST:PORT`; all of one cluster.
@@ -104,10 +105,11 @@ pub struct ClientConfig {
     pub max_message_bytes: usize,
     /// TLS files.
     pub tls: TlsFiles,
-    /// Who to authenticate as; nobody by default.
+    /// The user to authenticate as; none by default.
     pub user: Option<User>,
-    /// HTTP/2 pings while a request is in flight, at least [`MIN_KEEP_ALIVE`] apart; none by default. A connection without an
-    /// answer for 10 s is dropped, which fails what is open on it. Those of [`super::calls`] send none.
+    /// Interval of HTTP/2 pings while a request is in flight, at least [`MIN_KEEP_ALIVE`]; none by
+    /// default. A connection without a reply for 10 s is dropped, which fails its open calls.
+    /// Connections of [`super::pipelined`] send none.
     pub keep_alive: Option<Duration>,
     /// Time allowed for one connection attempt. Default 5 s.
     pub connect_timeout: Duration,
@@ -139,10 +141,10 @@ impl ClientConfig {
         })
     }
 
-    /// The tonic endpoint of one URL with every setting applied.
+    /// Returns the tonic endpoint of one URL, fully configured.
     ///
     /// # Errors
-    /// [`Error::Config`] for unreadable TLS files or a ping interval that etcd would punish.
+    /// [`Error::Config`] for unreadable TLS files or a ping interval that etcd does not tolerate.
     pub(super) fn tonic_endpoint(&self, uri: &Uri) -> Result<Endpoint, Error> {
         let mut endpoint = Endpoint::from(uri.clone())
             .connect_timeout(self.connect_timeout)
@@ -154,7 +156,7 @@ impl ClientConfig {
         if let Some(interval) = self.keep_alive_checked()? {
             endpoint = endpoint
                 .http2_keep_alive_interval(interval)
-                .keep_alive_timeout(ANSWER_WITHIN);
+                .keep_alive_timeout(PING_TIMEOUT);
         }
         if is_tls(uri) {
             let mut tls = ClientTlsConfig::new()
@@ -169,7 +171,8 @@ impl ClientConfig {
         Ok(endpoint)
     }
 
-    /// The rustls settings for connections that do not go through tonic; ALPN `h2`, ring.
+    /// Returns the rustls configuration for connections that do not go through tonic; ALPN `h2`,
+    /// ring.
     ///
     /// # Errors
     /// [`Error::Config`] for files that cannot be read or hold no certificate.
@@ -189,8 +192,8 @@ impl ClientConfig {
             )));
         }
         let mut provider = rustls::crypto::ring::default_provider();
-        // What Go's clients ask for first, and so what an etcd's lists are encrypted with in practice; rustls would ask for
-        // AES-256, which takes longer.
+        // The first choice of Go's clients, and so the usual cipher of etcd's lists. rustls prefers
+        // AES-256, which is slower.
         let usual = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
         let suites = &mut provider.cipher_suites;
         suites.sort_by_key(|suite| suite.suite() != usual);
@@ -208,11 +211,11 @@ impl ClientConfig {
         Ok(Arc::new(config))
     }
 
-    /// The ping interval, refused below what etcd tolerates.
+    /// Returns the ping interval, or an error for one below [`MIN_KEEP_ALIVE`].
     pub(super) fn keep_alive_checked(&self) -> Result<Option<Duration>, Error> {
         match self.keep_alive {
             Some(interval) if interval < MIN_KEEP_ALIVE => Err(Error::Config(format!(
-                "keep-alive pings {interval:?} apart; etcd closes connections below {MIN_KEEP_ALIVE:?}"
+                "keep-alive interval {interval:?} is below {MIN_KEEP_ALIVE:?}, where etcd closes the connection"
             ))),
             other => Ok(other),
         }
@@ -226,7 +229,11 @@ impl ClientConfig {
             .iter()
             .map(PathBuf::from)
             .find(|path| path.exists())
-            .ok_or_else(|| Error::Config("https without --cacert, and no system roots".into()))
+            .ok_or_else(|| {
+                Error::Config(
+                    "https needs --cacert: the system's trusted roots were not found".into(),
+                )
+            })
     }
 
     fn identity_paths(&self) -> Result<Option<(&Path, &Path)>, Error> {
@@ -238,19 +245,20 @@ impl ClientConfig {
     }
 }
 
-/// Whether an endpoint speaks TLS.
+/// Returns whether an endpoint uses TLS.
 pub(super) fn is_tls(uri: &Uri) -> bool {
     uri.scheme_str() == Some("https")
 }
 
-/// Host and port to dial: an IPv6 address without its brackets, which neither a socket nor a certificate's name has.
+/// Returns host and port to dial. An IPv6 address loses its brackets, which neither a socket
+/// address nor a certificate's name has.
 pub(super) fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (host.to_owned(), uri.port_u16().unwrap_or(default_port))
 }
 
-/// An error with its causes on one line; tonic's own text is only "transport error".
+/// Returns an error with its causes on one line; tonic's own text is only "transport error".
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -275,7 +283,7 @@ fn parse_endpoint(text: &str) -> Result<Uri, Error> {
     let uri: Uri = full.parse().map_err(|_| bad("not a URL"))?;
     match uri.scheme_str() {
         Some("http" | "https") => {}
-        _ => return Err(bad("only http:// and https:// are spoken")),
+        _ => return Err(bad("the scheme must be http or https")),
     }
     if uri.host().is_none_or(str::is_empty) {
         return Err(bad("no host"));
@@ -317,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_told_without_brackets_and_user() {
+    fn a_host_has_no_brackets_and_no_user() {
         for (url, expected) in [
             ("https://[::1]:6443/api", ("::1", 6443)),
             ("https://[fe80::1]", ("fe80::1", 443)),
@@ -330,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_endpoints_are_named() {
+    fn invalid_endpoints_are_rejected() {
         for bad in ["", " , ", "ftp://a:1", "http://", "http://a b"] {
             assert!(
                 matches!(ClientConfig::new(bad), Err(Error::Config(_))),
@@ -340,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_faster_than_etcd_allows_are_refused() {
+    fn pings_faster_than_etcd_tolerates_are_rejected() {
         let mut config = ClientConfig::new("a:1").expect("valid");
         config.keep_alive = Some(Duration::from_secs(1));
         assert!(config.tonic_endpoint(&config.endpoints[0]).is_err());

@@ -10,19 +10,19 @@ use tokio_rustls::TlsConnector;
 use super::config::{CLIENT_PORT, ClientConfig, chain, host_port, is_tls};
 use crate::error::Error;
 
-/// Bytes that one read of a socket below TLS may bring: eight full records. The session itself asks for 4 KiB at a
+/// Read buffer below a TLS session, bytes: eight full records. The session itself reads 4 KiB at a
 /// time, five system calls a record.
 const TLS_READ_BYTES: usize = 128 * 1024;
 
 /// A connected socket, plain or TLS.
 pub(super) type Socket = Box<dyn ReadWrite>;
 
-/// What a [`Socket`] can do.
+/// The capabilities of a [`Socket`].
 pub(super) trait ReadWrite: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ReadWrite for S {}
 
-/// Why an attempt failed: settings (another endpoint will not help) or network.
+/// Why an attempt to connect failed: configuration (no endpoint will do) or network.
 pub(super) enum Failed {
     Config(Error),
     Network(String),
@@ -34,7 +34,8 @@ impl Failed {
     }
 }
 
-/// Makes a connection with `handshake` to the first endpoint that accepts one, and says which.
+/// Connects to the first endpoint that accepts and runs `handshake` on the socket. Returns the
+/// result and the endpoint.
 ///
 /// # Errors
 /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.
@@ -50,7 +51,7 @@ pub(super) async fn first<T>(
             Ok(Err(Failed::Config(error))) => return Err(error),
             Ok(Err(Failed::Network(reason))) => reason,
             Err(_) => format!(
-                "no answer within {} s",
+                "no response within {} s",
                 config.connect_timeout.as_secs_f64()
             ),
         };

@@ -1,4 +1,4 @@
-//! Pings on connections that do not go through tonic: a peer that is gone is noticed although it says nothing.
+//! HTTP/2 pings on connections that do not go through tonic, to detect a peer that hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use h2::{Ping, PingPong};
 
-/// How long an answer may take, on every connection: an apiserver's timeout.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Time allowed for the reply to a ping: an apiserver's timeout.
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Counts the requests of a connection that are in flight.
+/// The number of requests in flight on a connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight(Arc<AtomicUsize>);
 
-/// One of them, until dropped.
+/// Counts one request until it is dropped.
 #[derive(Debug)]
-pub(super) struct Flight(InFlight);
+pub(super) struct InFlightGuard(InFlight);
 
 impl InFlight {
-    pub(super) fn begin(&self) -> Flight {
+    pub(super) fn begin(&self) -> InFlightGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Flight(self.clone())
+        InFlightGuard(self.clone())
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Pings every `interval` while requests are in flight (etcd closes connections for pings without);
-/// returns why the peer is taken for gone.
+/// Pings every `interval` while requests are in flight (etcd closes connections that ping without).
+/// Returns when the peer counts as lost, with the reason.
 pub(super) async fn pings(
     mut pings: PingPong,
     interval: Duration,
@@ -42,10 +42,10 @@ pub(super) async fn pings(
         if requests.0.load(Ordering::Relaxed) == 0 {
             continue;
         }
-        match tokio::time::timeout(ANSWER_WITHIN, pings.ping(Ping::opaque())).await {
+        match tokio::time::timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await {
             Ok(Ok(_)) => {}
-            Ok(Err(_)) => return "closed under a ping",
-            Err(_) => return "no answer to a ping",
+            Ok(Err(_)) => return "connection closed while a ping was open",
+            Err(_) => return "no reply to a ping",
         }
     }
 }
@@ -62,10 +62,10 @@ mod tests {
     use crate::proto::etcdserverpb::{RangeRequest, WatchRequest};
 
     const INTERVAL: Duration = Duration::from_secs(30);
-    const NOTICED_WITHIN: Duration = INTERVAL.saturating_add(ANSWER_WITHIN.saturating_mul(2));
+    const DETECTED_WITHIN: Duration = INTERVAL.saturating_add(PING_TIMEOUT.saturating_mul(2));
 
-    /// A server that is stopped: the system takes connections for it, and nobody answers.
-    async fn frozen() -> (TcpListener, ClientConfig) {
+    /// A server that hangs: the kernel accepts connections for it, and it sends nothing.
+    async fn hanging_server() -> (TcpListener, ClientConfig) {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a loopback port is free");
         let address = listener.local_addr().expect("it is bound");
@@ -74,27 +74,26 @@ mod tests {
         (listener, config)
     }
 
-    /// Such a watch was once waited for as long as the server was stopped.
     #[tokio::test]
-    async fn a_watch_of_a_server_that_is_stopped_fails() {
-        let (_listener, config) = frozen().await;
+    async fn a_watch_of_a_server_that_hangs_fails() {
+        let (_listener, config) = hanging_server().await;
         let client = Client::connect(config).await.expect("it is taken");
         tokio::time::pause();
         let mut watches = client.watch();
         let watch = watches.watch(tokio_stream::pending::<WatchRequest>());
-        let watch = timeout(NOTICED_WITHIN, watch).await;
-        assert!(watch.expect("it is noticed").is_err());
+        let watch = timeout(DETECTED_WITHIN, watch).await;
+        assert!(watch.expect("the ping timed out").is_err());
     }
 
     #[tokio::test]
-    async fn a_list_of_a_server_that_is_stopped_fails() {
-        let (_listener, config) = frozen().await;
+    async fn a_list_of_a_server_that_hangs_fails() {
+        let (_listener, config) = hanging_server().await;
         let connection = RawConnection::connect(&config, None).await;
         let connection = connection.expect("it is taken");
         tokio::time::pause();
         let request = RangeRequest::default();
         let list = connection.open(ListRpc::Range, &request);
-        let list = timeout(NOTICED_WITHIN, list).await;
-        assert!(list.expect("it is noticed").is_err());
+        let list = timeout(DETECTED_WITHIN, list).await;
+        assert!(list.expect("the ping timed out").is_err());
     }
 }

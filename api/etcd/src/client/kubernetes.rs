@@ -1,8 +1,8 @@
 //! The Kubernetes-etcd interface (KEP-4743) over any etcd endpoint list.
 //!
 //! Requests are those of etcd's `clientv3/kubernetes` package, so a server sees exactly what an
-//! apiserver would send. The streamed list comes from [`super::raw_list`]: its batches point into
-//! the received frames, and only objects that straddle two frames are copied.
+//! apiserver would send. Streamed lists use [`super::raw_list`]: their batches point into the
+//! received frames, and only objects that straddle two frames are copied.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
@@ -14,9 +14,9 @@ use tokio::sync::Mutex;
 use tonic::Code;
 
 use super::Client;
+use super::list_validator::{ListValidator, Object, Visitor};
 use super::raw_list::{ListRpc, RawConnection, RawList};
-use super::walk::{Object, Visitor, Walker};
-use super::watch::Streams;
+use super::watch::WatchStreams;
 use crate::error::Error;
 use crate::kubernetes::{
     DeleteOptions, Features, GetOptions, GetResponse, KubernetesEtcd, ListBatch, ListOptions,
@@ -26,15 +26,17 @@ use crate::proto::etcdserverpb::{
     CompactionRequest, LeaseGrantRequest, RangeRequest, RangeResponse, StatusRequest, TxnRequest,
 };
 
-/// Where kube-apiservers agree on compaction; its value is the revision compacted last.
+/// The key by which kube-apiservers coordinate compaction; its value is the last compacted
+/// revision.
 const COMPACT_REV_KEY: &[u8] = b"compact_rev_key";
 
-/// Whether RangeStream was tried, and how that went.
+/// Whether the endpoint supports RangeStream, as far as was tried.
 const UNTRIED: u8 = 0;
 const SUPPORTED: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 
-/// Storage behind an endpoint list. Cheap to clone; clones share connections and watch streams.
+/// [`KubernetesEtcd`] over an endpoint list. Cheap to clone; clones share connections and watch
+/// streams.
 #[derive(Debug, Clone)]
 pub struct KubernetesClient {
     shared: Arc<Shared>,
@@ -43,29 +45,29 @@ pub struct KubernetesClient {
 #[derive(Debug)]
 struct Shared {
     client: Client,
-    /// The connection for streamed lists, made by the first of them.
+    /// The connection for streamed lists, opened by the first of them.
     lists: Mutex<Option<RawConnection>>,
-    streams: Streams,
+    streams: WatchStreams,
     /// Highest revision known to be compacted.
     compacted: AtomicI64,
     range_stream: AtomicU8,
 }
 
 impl KubernetesClient {
-    /// The interface over a connected client.
+    /// Returns the interface over a connected client.
     pub fn new(client: Client) -> Self {
         Self {
             shared: Arc::new(Shared {
                 client,
                 lists: Mutex::new(None),
-                streams: Streams::default(),
+                streams: WatchStreams::default(),
                 compacted: AtomicI64::new(0),
                 range_stream: AtomicU8::new(UNTRIED),
             }),
         }
     }
 
-    /// The client underneath.
+    /// Returns the client.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }
@@ -88,7 +90,7 @@ impl KubernetesClient {
         Ok(requests::optimistic_response(client.renewing(txn).await?))
     }
 
-    /// Opens a RangeStream on the kept connection, or on a new one when that has gone.
+    /// Opens a RangeStream on the kept connection, or on a new one when that is lost.
     async fn open_list(&self, request: &RangeRequest) -> Result<RawList, Error> {
         let kept = self.shared.lists.lock().await.clone();
         if let Some(connection) = kept {
@@ -96,7 +98,7 @@ impl KubernetesClient {
                 Err(Error::Status {
                     code: Code::Unavailable,
                     message,
-                }) => tracing::debug!("list connection is gone ({message}), making a new one"),
+                }) => tracing::debug!("list connection lost ({message}), opening a new one"),
                 other => return other,
             }
         }
@@ -107,14 +109,14 @@ impl KubernetesClient {
 }
 
 impl Shared {
-    /// Remembers what an attempt at RangeStream taught.
+    /// Records whether a RangeStream was accepted or unimplemented.
     fn note_range_stream<T>(&self, result: &Result<T, Error>) {
-        let learned = match result {
+        let supported = match result {
             Ok(_) => SUPPORTED,
             Err(Error::Unimplemented(_)) => UNSUPPORTED,
             Err(_) => return,
         };
-        self.range_stream.store(learned, Ordering::Relaxed);
+        self.range_stream.store(supported, Ordering::Relaxed);
     }
 }
 
@@ -155,16 +157,16 @@ impl KubernetesEtcd for KubernetesClient {
         if opened.is_err() {
             self.shared.note_range_stream(&opened);
         }
-        let state = Some((opened?, Walker::new(ListRpc::RangeStream)));
+        let state = Some((opened?, ListValidator::new(ListRpc::RangeStream)));
         let shared = Arc::clone(&self.shared);
         let batches = stream::unfold(state, move |state| {
             let shared = Arc::clone(&shared);
             async move {
-                let (mut list, mut walker) = state?;
-                let batch = next_batch(&mut list, &mut walker).await;
+                let (mut list, mut validator) = state?;
+                let batch = next_batch(&mut list, &mut validator).await;
                 shared.note_range_stream(&batch);
                 let goes_on = matches!(batch, Ok(ListBatch::Objects(_)));
-                Some((batch, goes_on.then_some((list, walker))))
+                Some((batch, goes_on.then_some((list, validator))))
             }
         });
         Ok(batches.boxed())
@@ -206,7 +208,7 @@ impl KubernetesEtcd for KubernetesClient {
 
     async fn current_revision(&self, key: &[u8]) -> Result<i64, Error> {
         match self.get(key, GetOptions::default()).await?.revision {
-            0 => Err(Error::Protocol("Range answered without a revision".into())),
+            0 => Err(Error::Protocol("the Range response has no revision".into())),
             revision => Ok(revision),
         }
     }
@@ -230,8 +232,8 @@ impl KubernetesEtcd for KubernetesClient {
         Ok(())
     }
 
-    /// etcd has no call for it: the highest of what this handle compacted itself, what a cancelled
-    /// watch told, and what apiservers wrote into `compact_rev_key`.
+    /// etcd has no RPC for it. Returns the highest of the revisions that this client compacted,
+    /// that a cancelled watch reported, and that apiservers wrote into `compact_rev_key`.
     async fn compacted_revision(&self) -> Result<i64, Error> {
         let agreed = self.get(COMPACT_REV_KEY, GetOptions::default()).await?.kv;
         let agreed = agreed
@@ -297,20 +299,20 @@ fn revision_of(response: &RangeResponse) -> i64 {
 }
 
 /// Reads frames until one completes an object, or the list ends.
-async fn next_batch(list: &mut RawList, walker: &mut Walker) -> Result<ListBatch, Error> {
+async fn next_batch(list: &mut RawList, validator: &mut ListValidator) -> Result<ListBatch, Error> {
     while let Some(frame) = list.data().await? {
-        let mut runs = Runs {
+        let mut records = AdjacentRecords {
             frame: &frame,
             open: None,
-            runs: Vec::new(),
+            slices: Vec::new(),
         };
-        walker.feed(&frame, &mut runs)?;
-        let runs = runs.finish();
-        if !runs.is_empty() {
-            return Ok(ListBatch::Objects(runs));
+        validator.feed(&frame, &mut records)?;
+        let slices = records.finish();
+        if !slices.is_empty() {
+            return Ok(ListBatch::Objects(slices));
         }
     }
-    let summary = walker.finish()?;
+    let summary = validator.finish()?;
     Ok(ListBatch::End {
         revision: summary.revision,
         count: summary.count,
@@ -318,28 +320,28 @@ async fn next_batch(list: &mut RawList, walker: &mut Walker) -> Result<ListBatch
     })
 }
 
-/// Gathers neighbouring records of a frame into runs that point into it.
-struct Runs<'a> {
+/// Joins adjacent records of a frame into slices of it.
+struct AdjacentRecords<'a> {
     frame: &'a Bytes,
-    /// The run being extended, as `start..end` in the frame.
+    /// The slice being extended, as `start..end` in the frame.
     open: Option<(usize, usize)>,
-    runs: Vec<Bytes>,
+    slices: Vec<Bytes>,
 }
 
-impl Runs<'_> {
+impl AdjacentRecords<'_> {
     fn close(&mut self) {
         if let Some((start, end)) = self.open.take() {
-            self.runs.push(self.frame.slice(start..end));
+            self.slices.push(self.frame.slice(start..end));
         }
     }
 
     fn finish(mut self) -> Vec<Bytes> {
         self.close();
-        self.runs
+        self.slices
     }
 }
 
-impl Visitor for Runs<'_> {
+impl Visitor for AdjacentRecords<'_> {
     fn on_object(&mut self, _object: Object<'_>, record: &[u8], offset: Option<usize>) {
         match (offset, self.open.as_mut()) {
             (Some(start), Some((_, end))) if *end == start => *end += record.len(),
@@ -349,7 +351,7 @@ impl Visitor for Runs<'_> {
             }
             (None, _) => {
                 self.close();
-                self.runs.push(Bytes::copy_from_slice(record));
+                self.slices.push(Bytes::copy_from_slice(record));
             }
         }
     }

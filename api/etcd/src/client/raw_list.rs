@@ -1,8 +1,8 @@
-//! Range and RangeStream on bare HTTP/2: DATA frames are handed out as they arrive.
+//! Range and RangeStream on bare HTTP/2: DATA frames are returned as they arrive.
 //!
-//! Nothing is gathered: a frame's flow control is released as it is handed out, so memory stays at
-//! about one stream window whatever the list's size. Dropping a [`RawList`] resets its stream,
-//! which is how a client cancels.
+//! Nothing is buffered: the flow-control window of a frame is released when the frame is returned,
+//! so memory stays at about one stream window whatever the size of the list. Dropping a [`RawList`]
+//! resets its stream, which is how a client cancels.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use tonic::{Code, Status};
 
 use super::config::{ClientConfig, Http2};
 use super::dial::{self, Failed, Socket};
-use super::keep_alive::{self, Flight, InFlight};
+use super::keep_alive::{self, InFlight, InFlightGuard};
+pub use super::list_validator::ListRpc;
+use super::list_validator::{ListSummary, ListValidator, Visitor};
 use super::token::Token;
-pub use super::walk::ListRpc;
-use super::walk::{ListSummary, Visitor, Walker};
 use crate::error::Error;
 use crate::proto::etcdserverpb::RangeRequest;
 
-/// Cancelled streams whose late frames are expected on a connection.
+/// Cancelled streams of a connection whose late frames are accepted.
 const CANCELLED_REMEMBERED: usize = 10_000;
 
 /// One HTTP/2 connection for lists. Cheap to clone; clones share the connection, which closes when
@@ -41,7 +41,8 @@ impl RawConnection {
     /// Connects to the first endpoint that accepts.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS files.
+    /// [`Error::Unreachable`] for the endpoint tried last, [`Error::Config`] for unusable TLS
+    /// files.
     pub async fn connect(config: &ClientConfig, token: Option<HeaderValue>) -> Result<Self, Error> {
         Self::connect_with(config, token.into()).await
     }
@@ -63,17 +64,17 @@ impl RawConnection {
         })
     }
 
-    /// Which endpoint it reached.
+    /// Returns the endpoint that it is connected to.
     pub fn endpoint(&self) -> &Uri {
         &self.endpoint
     }
 
-    /// Sends a request and waits for the response's head.
+    /// Sends a request and waits for the headers of the response.
     ///
     /// # Errors
-    /// The server's status when it answered with one at once (RangeStream before etcd 3.7 is
+    /// The server's status when the response is only that (RangeStream before etcd 3.7 is
     /// [`Error::Unimplemented`]), [`Error::Status`] with `Unavailable` when the connection failed,
-    /// [`Error::Protocol`] when the answer is not gRPC.
+    /// [`Error::Protocol`] when the response is not gRPC.
     pub async fn open(&self, rpc: ListRpc, request: &RangeRequest) -> Result<RawList, Error> {
         let path = match rpc {
             ListRpc::Range => "/etcdserverpb.KV/Range",
@@ -82,20 +83,20 @@ impl RawConnection {
         let mut head = self.request(Method::POST, path)?;
         head.headers_mut()
             .insert("content-type", HeaderValue::from_static("application/grpc"));
-        let flight = self.begin();
+        let in_flight = self.begin();
         let mut send = self.ready().await?;
         let (response, mut body) = send.send_request(head, false).map_err(unavailable)?;
-        // A server that knows no such method may answer and close the stream before it has read the request; then the
-        // answer says more than the failure to send.
+        // A server without the method may respond and close the stream before it has read the
+        // request; then the response says more than the failure to send.
         let sent = body.send_data(encode(request), true);
-        let answered = response.await;
-        let (head, body) = match (answered, sent) {
+        let received = response.await;
+        let (head, body) = match (received, sent) {
             (Ok(response), _) => response.into_parts(),
             (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(unavailable(error)),
         };
         if head.status != StatusCode::OK {
             return Err(Error::Protocol(format!(
-                "HTTP status {} where gRPC answers 200",
+                "HTTP status {} instead of the 200 of a gRPC server",
                 head.status
             )));
         }
@@ -105,17 +106,17 @@ impl RawConnection {
         Ok(RawList {
             status: head.headers,
             body,
-            _flight: flight,
+            _in_flight: in_flight,
         })
     }
 
-    /// Lists and checks, feeding `visitor`; `on_first_object` runs once, as soon as the first
-    /// object has come in whole.
+    /// Lists and validates, calling `visitor` for each object. `on_first_object` is called once, as
+    /// soon as the first object has arrived whole.
     ///
     /// # Errors
     /// As [`RawConnection::open`], and [`Error::Protocol`] for any
-    /// [`WalkError`](super::walk::WalkError).
-    pub async fn walk(
+    /// [`ValidationError`](super::list_validator::ValidationError).
+    pub async fn validate(
         &self,
         rpc: ListRpc,
         request: &RangeRequest,
@@ -123,25 +124,25 @@ impl RawConnection {
         on_first_object: impl FnOnce() + Send,
     ) -> Result<ListSummary, Error> {
         let mut list = self.open(rpc, request).await?;
-        let mut walker = Walker::new(rpc);
+        let mut validator = ListValidator::new(rpc);
         let mut on_first_object = Some(on_first_object);
         while let Some(frame) = list.data().await? {
-            walker.feed(&frame, visitor)?;
-            if walker.so_far().objects > 0
+            validator.feed(&frame, visitor)?;
+            if validator.so_far().objects > 0
                 && let Some(callback) = on_first_object.take()
             {
                 callback();
             }
         }
-        Ok(walker.finish()?)
+        Ok(validator.finish()?)
     }
 
-    /// Lists and only counts bytes: what the transport alone costs. Nothing but the final status
-    /// is checked.
+    /// Lists without validating; checks only the final status. Returns the bytes received. This is
+    /// the cost of the transport alone.
     ///
     /// # Errors
     /// As [`RawConnection::open`].
-    pub async fn drain(&self, rpc: ListRpc, request: &RangeRequest) -> Result<u64, Error> {
+    pub async fn read_unchecked(&self, rpc: ListRpc, request: &RangeRequest) -> Result<u64, Error> {
         let mut list = self.open(rpc, request).await?;
         let mut bytes = 0;
         while let Some(frame) = list.data().await? {
@@ -151,7 +152,7 @@ impl RawConnection {
     }
 
     /// Counts a request as in flight until dropped.
-    pub(super) fn begin(&self) -> Flight {
+    pub(super) fn begin(&self) -> InFlightGuard {
         self.requests.begin()
     }
 
@@ -160,7 +161,7 @@ impl RawConnection {
         self.send.clone().ready().await.map_err(unavailable)
     }
 
-    /// A request's head with what every call carries.
+    /// Returns a request with the headers that every call has.
     pub(super) fn request(&self, method: Method, path: &str) -> Result<Request<()>, Error> {
         let config = |e: http::Error| Error::Config(e.to_string());
         let mut parts = self.endpoint.clone().into_parts();
@@ -180,14 +181,14 @@ impl RawConnection {
 /// A response being received.
 #[derive(Debug)]
 pub struct RawList {
-    /// Headers, kept because a trailers-only answer carries its status there.
+    /// Response headers, kept because a trailers-only response has its status there.
     status: HeaderMap,
     body: RecvStream,
-    _flight: Flight,
+    _in_flight: InFlightGuard,
 }
 
 impl RawList {
-    /// The next DATA frame; `None` once the server ended the call with status OK.
+    /// Returns the next DATA frame, or `None` once the server ended the call with status OK.
     ///
     /// # Errors
     /// The call's status, [`Error::Status`] with `Unavailable` when the connection broke, or
@@ -223,8 +224,9 @@ async fn handshake(
         .initial_connection_window_size(http2.connection_window_bytes)
         .max_frame_size(http2.max_frame_bytes)
         .enable_push(false)
-        // A cancelled list goes on arriving until the server hears of it. h2 remembers only ten such streams, takes frames
-        // of any other for a fault, and after a thousand faults closes the connection: many lists are cancelled here.
+        // Frames of a cancelled list arrive until the server has seen the reset. By default h2
+        // remembers ten such streams, counts frames of others as errors, and closes the connection
+        // after a thousand errors. Here many lists are cancelled.
         .max_concurrent_reset_streams(CANCELLED_REMEMBERED)
         .max_local_error_reset_streams(None)
         .handshake(socket)
@@ -242,19 +244,19 @@ async fn handshake(
             ended = connection => if let Err(error) = ended {
                 tracing::debug!("list connection ended: {error}");
             },
-            // Dropping the connection fails what is open on it.
+            // Dropping the connection fails the calls that are open on it.
             why = gone => tracing::debug!("list connection dropped: {why}"),
         }
     });
     Ok(send)
 }
 
-/// A message with gRPC's five-byte prefix.
+/// Returns the request with gRPC's five-byte prefix.
 fn encode(request: &RangeRequest) -> Bytes {
     let len = request.encoded_len();
     let mut buffer = BytesMut::with_capacity(5 + len);
     buffer.put_u8(0);
-    // Requests are a key interval and flags: far below 4 GiB.
+    // A request is a key interval and flags: far below 4 GiB.
     buffer.put_u32(len as u32);
     buffer.put(request.encode_to_vec().as_slice());
     buffer.freeze()

@@ -1,12 +1,12 @@
-//! The token of an authenticated user, shared by every connection of a client, so that a renewed one
-//! reaches them all.
+//! The token of an authenticated user, shared by all connections of a client: renewing it renews it
+//! for all of them.
 
 use std::sync::Arc;
 
 use http::HeaderValue;
 use parking_lot::RwLock;
 
-/// A token that may be replaced; clones share it.
+/// A replaceable token; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Token(Arc<RwLock<Option<HeaderValue>>>);
 

@@ -1,11 +1,10 @@
 //! Watches over shared streams: one gRPC stream per stream key, any number of watches on it.
 //!
-//! A task per stream owns both directions. It hands each watch its items through a bounded queue,
-//! in the order in which the server sent them, progress included, so progress cannot overtake
-//! events. Watches that share a stream share back-pressure: one that is not read holds up the
-//! others, and a creation on the same stream waits with them; a cache gives its watch a stream key
-//! of its own. Nothing is resumed here: when the stream breaks, every watch on it ends with
-//! [`WatchError::Transport`] and its owner lists again.
+//! A task per stream owns both directions. It delivers to each watch through a bounded queue, in
+//! the order in which the server sent the items, so progress cannot overtake events. Watches that
+//! share a stream share back-pressure: one that is not read delays the others, and also new watches
+//! on the same stream; a cache uses a stream key of its own. Nothing is resumed: when the stream
+//! breaks, every watch on it ends with [`WatchError::Transport`] and its owner lists again.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -26,35 +25,35 @@ use crate::proto::etcdserverpb::{
 use crate::proto::mvccpb::{Event, event::EventType};
 
 /// Items queued per watch before its stream is no longer read.
-const QUEUE: usize = 1024;
-/// The watch id of an answer to a progress request: it concerns every watch of the stream.
+const QUEUE_ITEMS: usize = 1024;
+/// The watch id of the response to a progress request, which concerns every watch of the stream.
 const ALL_WATCHES: i64 = -1;
 
 type Item = Result<WatchItem, WatchError>;
-type Answer = oneshot::Sender<Result<EndpointWatch, WatchError>>;
+type Reply = oneshot::Sender<Result<EndpointWatch, WatchError>>;
 
 /// The open watch streams of one client, by stream key.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(super) struct WatchStreams {
     by_key: Mutex<HashMap<String, mpsc::UnboundedSender<Command>>>,
 }
 
-/// Who waits for a watch, and how the watch will reach its stream. The watch itself is sent: where the one who waited
-/// has gone, it is dropped, and so cancelled.
+/// A watch that the server has not confirmed. The confirmed watch is sent through `reply`; when its
+/// receiver is gone, the watch is dropped and thereby cancelled.
 #[derive(Debug)]
-struct Creation {
-    answer: Answer,
+struct PendingWatch {
+    reply: Reply,
     commands: mpsc::UnboundedSender<Command>,
 }
 
 #[derive(Debug)]
 enum Command {
-    Create(WatchCreateRequest, Creation),
+    Create(WatchCreateRequest, PendingWatch),
     Cancel(i64),
     Progress,
 }
 
-impl Streams {
+impl WatchStreams {
     /// Creates a watch on the stream of `key`, opening the stream when there is none. Returns once
     /// the server confirmed it.
     pub(super) async fn watch(
@@ -63,8 +62,8 @@ impl Streams {
         key: &str,
         request: WatchCreateRequest,
     ) -> Result<Box<dyn Watch>, WatchError> {
-        let (answer, created) = oneshot::channel();
-        self.create(client, key, request, answer);
+        let (reply, created) = oneshot::channel();
+        self.create(client, key, request, reply);
         let watch = created
             .await
             .unwrap_or_else(|_| Err(ended_by(&Status::unavailable("watch stream ended"))))?;
@@ -74,23 +73,23 @@ impl Streams {
     /// Sends a progress request on the stream of `key`; nothing happens when there is none.
     pub(super) fn request_progress(&self, key: &str) {
         if let Some(commands) = self.by_key.lock().get(key) {
-            // A stream that has just ended has nobody who could wait for progress.
+            // A stream that has just ended has no watches that could wait for progress.
             commands.send(Command::Progress).ok();
         }
     }
 
-    /// Hands a creation to the stream of `key`, starting one where none takes it.
-    fn create(&self, client: &Client, key: &str, request: WatchCreateRequest, answer: Answer) {
-        let creation = |request, answer, commands: &mpsc::UnboundedSender<Command>| {
+    /// Sends a creation to the stream of `key`; starts a stream when there is none.
+    fn create(&self, client: &Client, key: &str, request: WatchCreateRequest, reply: Reply) {
+        let creation = |request, reply, commands: &mpsc::UnboundedSender<Command>| {
             let commands = commands.clone();
-            Command::Create(request, Creation { answer, commands })
+            Command::Create(request, PendingWatch { reply, commands })
         };
         let mut by_key = self.by_key.lock();
-        let mut refused = (request, answer);
+        let mut refused = (request, reply);
         if let Some(commands) = by_key.get(key) {
             match commands.send(creation(refused.0, refused.1, commands)) {
                 Err(mpsc::error::SendError(Command::Create(request, creation))) => {
-                    refused = (request, creation.answer);
+                    refused = (request, creation.reply);
                 }
                 _ => return,
             }
@@ -99,11 +98,11 @@ impl Streams {
         let (commands, receiver) = mpsc::unbounded_channel();
         let first = creation(refused.0, refused.1, &commands);
         by_key.insert(key.to_owned(), commands);
-        tokio::spawn(Stream::run(client.clone(), first, receiver));
+        tokio::spawn(StreamTask::run(client.clone(), first, receiver));
     }
 }
 
-/// A watch of an endpoint; dropping it cancels it at the server.
+/// A watch on an endpoint; dropping it cancels it at the server.
 #[derive(Debug)]
 struct EndpointWatch {
     watch_id: i64,
@@ -125,34 +124,34 @@ impl Drop for EndpointWatch {
     }
 }
 
-/// One watch as its stream sees it.
+/// The stream's side of one watch.
 #[derive(Debug)]
 struct Watcher {
     items: mpsc::Sender<Item>,
-    /// Events of a response whose last fragment has not come yet.
+    /// Events of a response whose last fragment has not arrived.
     fragments: Vec<Event>,
 }
 
-/// State of the task behind one stream.
-struct Stream {
+/// The state of the task that serves one stream.
+struct StreamTask {
     requests: mpsc::UnboundedSender<WatchRequest>,
     watchers: HashMap<i64, Watcher>,
-    /// Creations in the order they were sent, which is the order of the server's replies.
-    creating: VecDeque<Creation>,
-    /// Items of the last response that still wait for room in their queue.
+    /// Unconfirmed watches in the order of their requests, which is the order of the confirmations.
+    pending: VecDeque<PendingWatch>,
+    /// Items of the last response that wait for room in a queue.
     undelivered: VecDeque<(mpsc::Sender<Item>, Item)>,
 }
 
-impl Stream {
+impl StreamTask {
     async fn run(client: Client, first: Command, mut commands: mpsc::UnboundedReceiver<Command>) {
         let (requests, outgoing) = mpsc::unbounded_channel();
         let mut stream = Self {
             requests,
             watchers: HashMap::new(),
-            creating: VecDeque::new(),
+            pending: VecDeque::new(),
             undelivered: VecDeque::new(),
         };
-        // Queued before the stream opens: some servers answer the call only after a first message.
+        // Queued before the stream opens: some servers send headers only after a first message.
         stream.on_command(first);
         let outgoing = UnboundedReceiverStream::new(outgoing);
         let status = match client.watch().watch(outgoing).await {
@@ -160,14 +159,14 @@ impl Stream {
             Err(status) => Some(status),
         };
         commands.close();
-        // What ended the last watch may itself still wait to be told.
+        // The item that ended the last watch may be undelivered.
         stream.deliver().await;
         if let Some(status) = status {
             stream.fail(&status, &mut commands).await;
         }
     }
 
-    /// Runs until the stream ends (its status) or nobody watches any more (`None`).
+    /// Serves until the stream ends (returns its status) or has no watches left (`None`).
     async fn serve(
         &mut self,
         mut responses: Streaming<WatchResponse>,
@@ -178,7 +177,7 @@ impl Stream {
             let idle = waiting.is_none();
             tokio::select! {
                 room = reserve(waiting), if !idle => {
-                    // No room ever again: that watch was dropped, and its item with it.
+                    // Without room the watch was dropped, and its item with it.
                     if let (Some((_, item)), Some(room)) = (self.undelivered.pop_front(), room) {
                         room.send(item);
                     }
@@ -193,9 +192,9 @@ impl Stream {
                     None => return None,
                 },
             }
-            if self.watchers.is_empty() && self.creating.is_empty() {
-                // Later creations find the channel closed and open a new stream; what was sent
-                // before this line is still served.
+            if self.watchers.is_empty() && self.pending.is_empty() {
+                // Later creations find the channel closed and open a new stream; commands that were
+                // sent before are still served.
                 commands.close();
             }
         }
@@ -204,7 +203,7 @@ impl Stream {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Create(request, creation) => {
-                self.creating.push_back(creation);
+                self.pending.push_back(creation);
                 self.request(RequestUnion::CreateRequest(request));
             }
             Command::Cancel(watch_id) => {
@@ -250,16 +249,17 @@ impl Stream {
     }
 
     fn on_created(&mut self, response: WatchResponse) {
-        let Some(Creation { answer, commands }) = self.creating.pop_front() else {
+        let Some(PendingWatch { reply, commands }) = self.pending.pop_front() else {
             return;
         };
-        // The caller may have given up waiting: then nobody wants the reason, and the watch cancels itself.
+        // If the caller has stopped waiting, the reason is lost and the dropped watch cancels
+        // itself.
         if response.canceled {
-            answer.send(Err(cancel_error(&response))).ok();
+            reply.send(Err(cancel_error(&response))).ok();
             return;
         }
         let watch_id = response.watch_id;
-        let (sender, items) = mpsc::channel(QUEUE);
+        let (sender, items) = mpsc::channel(QUEUE_ITEMS);
         let watcher = Watcher {
             items: sender,
             fragments: Vec::new(),
@@ -270,7 +270,7 @@ impl Stream {
             items,
             commands,
         };
-        answer.send(Ok(watch)).ok();
+        reply.send(Ok(watch)).ok();
     }
 
     fn on_canceled(&mut self, response: &WatchResponse) {
@@ -288,7 +288,7 @@ impl Stream {
     }
 
     fn request(&self, union: RequestUnion) {
-        // Fails only when the call has ended, which `serve` sees on its own.
+        // Fails only when the call has ended, which `serve` notices itself.
         self.requests
             .send(WatchRequest {
                 request_union: Some(union),
@@ -296,7 +296,7 @@ impl Stream {
             .ok();
     }
 
-    /// Hands out what was received; whoever dropped its watch misses nothing.
+    /// Delivers the received items; those of dropped watches are discarded.
     async fn deliver(&mut self) {
         for (items, item) in self.undelivered.drain(..) {
             items.send(item).await.ok();
@@ -308,8 +308,8 @@ impl Stream {
         while let Ok(command) = commands.try_recv() {
             self.on_command(command);
         }
-        for creation in self.creating.drain(..) {
-            creation.answer.send(Err(ended_by(status))).ok();
+        for creation in self.pending.drain(..) {
+            creation.reply.send(Err(ended_by(status))).ok();
         }
         let ends = self.watchers.into_values().map(|watcher| async move {
             watcher.items.send(Err(ended_by(status))).await.ok();
@@ -318,13 +318,13 @@ impl Stream {
     }
 }
 
-/// Room in a watch's queue; `None` when the watch is gone.
+/// Waits for room in a watch's queue; `None` when the watch was dropped.
 async fn reserve(items: Option<mpsc::Sender<Item>>) -> Option<mpsc::OwnedPermit<Item>> {
     items?.reserve_owned().await.ok()
 }
 
-/// Splits a response's events into whole revisions; etcd never cuts one across responses. An event that cannot be read
-/// ends them with its error.
+/// Groups the events of a response by revision; etcd never splits a revision across responses. A
+/// malformed event ends the items with an error.
 fn by_revision(events: Vec<Event>) -> impl Iterator<Item = Item> {
     let mut broken = None;
     let readable = events
@@ -361,7 +361,7 @@ fn cancel_error(response: &WatchResponse) -> WatchError {
 
 fn ended_by(status: &Status) -> WatchError {
     let status = match status.code() {
-        // An orderly end is still an end: the owner must list again.
+        // The owner must list again after an orderly end, too.
         Code::Ok => Status::unavailable("the server ended the watch stream"),
         _ => status.clone(),
     };
@@ -385,18 +385,18 @@ mod tests {
         }
     }
 
-    /// Between the server's confirmation and the caller's next turn the watch once belonged to nobody: a caller
-    /// that was cancelled then left it on the server for as long as the stream lived.
+    /// A caller may be cancelled between the server's confirmation and its next poll; the watch
+    /// must not stay on the server then.
     #[test]
-    fn a_watch_whose_creator_has_gone_is_cancelled_whenever_that_was() {
+    fn a_watch_whose_creator_was_cancelled_is_cancelled() {
         for gone_before in [true, false] {
             let (requests, _sent) = mpsc::unbounded_channel();
             let (commands, mut received) = mpsc::unbounded_channel();
-            let (answer, created) = oneshot::channel();
-            let mut stream = Stream {
+            let (reply, created) = oneshot::channel();
+            let mut stream = StreamTask {
                 requests,
                 watchers: HashMap::new(),
-                creating: VecDeque::from([Creation { answer, commands }]),
+                pending: VecDeque::from([PendingWatch { reply, commands }]),
                 undelivered: VecDeque::new(),
             };
             let mut created = Some(created);
@@ -418,13 +418,13 @@ mod tests {
 
     #[test]
     fn events_are_joined_by_revision() {
-        let shape: Vec<_> = by_revision(vec![put("a", 5), put("b", 5), put("a", 6)])
+        let revisions: Vec<_> = by_revision(vec![put("a", 5), put("b", 5), put("a", 6)])
             .map(|item| match item {
                 Ok(WatchItem::Revision { revision, events }) => (revision, events.len()),
                 other => panic!("expected whole revisions, got {other:?}"),
             })
             .collect();
-        assert_eq!(shape, [(5, 2), (6, 1)]);
+        assert_eq!(revisions, [(5, 2), (6, 1)]);
     }
 
     #[test]

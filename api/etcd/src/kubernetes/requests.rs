@@ -1,5 +1,5 @@
-//! The etcd requests that the interface comes to, as etcd's own `clientv3/kubernetes` package sends
-//! them. Both implementations build theirs here, so that they ask the same of a store.
+//! The etcd requests of the interface, as etcd's `clientv3/kubernetes` package sends them. Both
+//! implementations build their requests here, so that a store gets the same from both.
 
 use bytes::Bytes;
 
@@ -13,8 +13,8 @@ use crate::proto::etcdserverpb::{
     WatchCreateRequest,
 };
 
-/// The Range of a list: from the continue key, when there is one, to the end of the prefix. An
-/// empty prefix means everything, which etcd spells as the key `\0`.
+/// Returns the Range of a list: from the continue key, if there is one, to the end of the prefix.
+/// An empty prefix selects everything, for which etcd's key is `\0`.
 pub fn list(prefix: &[u8], options: ListOptions) -> RangeRequest {
     RangeRequest {
         key: match options.continue_key {
@@ -28,7 +28,7 @@ pub fn list(prefix: &[u8], options: ListOptions) -> RangeRequest {
     }
 }
 
-/// The compare-and-put of one key.
+/// Returns the compare-and-put of one key.
 pub fn optimistic_put(
     key: &[u8],
     value: Bytes,
@@ -45,7 +45,7 @@ pub fn optimistic_put(
     optimistic(key, expected_revision, put, options.get_on_failure)
 }
 
-/// The compare-and-delete of one key.
+/// Returns the compare-and-delete of one key.
 pub fn optimistic_delete(key: &[u8], expected_revision: i64, options: DeleteOptions) -> TxnRequest {
     let key = Bytes::copy_from_slice(key);
     let delete = Op::RequestDeleteRange(DeleteRangeRequest {
@@ -55,7 +55,7 @@ pub fn optimistic_delete(key: &[u8], expected_revision: i64, options: DeleteOpti
     optimistic(key, expected_revision, delete, options.get_on_failure)
 }
 
-/// What an optimistic write answered.
+/// Reads the response of an optimistic write.
 pub fn optimistic_response(response: TxnResponse) -> OptimisticResponse {
     let read = response.responses.into_iter().next();
     let kv = match read.and_then(|op| op.response) {
@@ -69,7 +69,7 @@ pub fn optimistic_response(response: TxnResponse) -> OptimisticResponse {
     }
 }
 
-/// The watcher of a prefix or of a single key.
+/// Returns the request to watch a prefix or a single key.
 pub fn watch(prefix: &[u8], options: &WatchOptions) -> WatchCreateRequest {
     WatchCreateRequest {
         key: match options.single_key {
@@ -88,8 +88,8 @@ pub fn watch(prefix: &[u8], options: &WatchOptions) -> WatchCreateRequest {
     }
 }
 
-/// `write` when the key's mod revision is `expected_revision`, else a read of the key when
-/// `get_on_failure`.
+/// Returns a transaction that does `write` when the key's mod revision is `expected_revision`, and
+/// otherwise reads the key if `get_on_failure`.
 fn optimistic(key: Bytes, expected_revision: i64, write: Op, get_on_failure: bool) -> TxnRequest {
     let compare = Compare {
         result: CompareResult::Equal.into(),

@@ -1,4 +1,5 @@
-//! Any text as a shard selector: it is refused without a panic, or what is read of it is written as a text that reads the same.
+//! Parses any text as a shard selector: it is rejected without a panic, or the selector is written
+//! as a text that parses to the same selector.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What it takes to be let in by a Kubernetes API: a CA that it is known by, a client certificate, a bearer token.
+//! Credentials of a Kubernetes API: its CA, a client certificate, a bearer token.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::error::KubeError;
 
-/// Credentials and trust for one API; the default is none, over plain HTTP.
+/// Checked credentials of one API; the default is none, over plain HTTP.
 #[derive(Clone, Default)]
 pub struct KubeAccess {
-    /// What TLS is spoken with; `None` where no CA was given, and then only `http://` can be reached.
+    /// TLS configuration; `None` without a CA, which allows only `http://`.
     pub tls: Option<Arc<ClientConfig>>,
     /// `Authorization` header.
     pub authorization: Option<HeaderValue>,
 }
 
-/// Where credentials come from: PEM texts and a token.
+/// Unchecked credentials: PEM texts and a token.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The CA's certificates, PEM.
@@ -31,10 +31,10 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads the files that the command line names.
+    /// Reads credentials from files.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] with the file.
+    /// [`KubeError::Credentials`] naming the file.
     pub fn from_files(
         ca: Option<&PathBuf>,
         identity: Option<(&PathBuf, &PathBuf)>,
@@ -51,10 +51,10 @@ impl Credentials {
         })
     }
 
-    /// Checks them and makes them usable.
+    /// Checks the credentials and prepares them for connections.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] with what cannot be read.
+    /// [`KubeError::Credentials`] naming what is invalid.
     pub fn access(&self) -> Result<KubeAccess, KubeError> {
         let bad = |what: &str, reason: &dyn std::fmt::Display| KubeError::Credentials {
             what: what.to_owned(),
@@ -69,7 +69,7 @@ impl Credentials {
                     roots.add(certificate).map_err(|e| bad("CA", &e))?;
                 }
                 if roots.is_empty() {
-                    return Err(bad("CA", &"no certificate in it"));
+                    return Err(bad("CA", &"it has no certificate"));
                 }
                 let config = ClientConfig::builder_with_provider(Arc::new(
                     rustls::crypto::ring::default_provider(),

@@ -1,4 +1,4 @@
-//! The bytes of an answer: unzipped where they came zipped, and read no faster than a slow reader would.
+//! The body of a response: decompresses gzip, and reads at the pace of a slow reader if wanted.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::error::KubeError;
 
-/// How fast a slow reader reads.
+/// The pace of a slow reader.
 #[derive(Debug)]
 pub struct ReadPace {
     bytes_per_s: u32,
@@ -19,7 +19,7 @@ pub struct ReadPace {
 }
 
 impl ReadPace {
-    /// So many bytes a second, counted from the first.
+    /// Returns a pace of `bytes_per_s`, counted from the first byte.
     #[must_use]
     pub fn new(bytes_per_s: u32) -> Self {
         Self {
@@ -28,29 +28,29 @@ impl ReadPace {
         }
     }
 
-    /// Returns when a reader of this pace would have read `bytes` in all.
-    async fn read(&mut self, bytes: u64) {
+    /// Waits until a reader of this pace would have read `bytes` in all.
+    async fn wait_until_read(&mut self, bytes: u64) {
         let begun = *self.begun.get_or_insert_with(Instant::now);
         let took = Duration::from_secs_f64(bytes as f64 / f64::from(self.bytes_per_s.max(1)));
         sleep_until(begun + took).await;
     }
 }
 
-/// An answer's bytes as they came, all of them.
+/// Reads a whole body, without decompressing it.
 ///
 /// # Errors
-/// [`KubeError::Body`] when it breaks, or is longer than `most` bytes.
-pub async fn whole(incoming: Incoming, most: usize) -> Result<Bytes, KubeError> {
-    let collected = Limited::new(incoming, most).collect().await;
+/// [`KubeError::Body`] when the connection breaks or the body is longer than `max_bytes`.
+pub async fn read_whole(incoming: Incoming, max_bytes: usize) -> Result<Bytes, KubeError> {
+    let collected = Limited::new(incoming, max_bytes).collect().await;
     let collected = collected.map_err(|e| KubeError::Body(e.to_string()))?;
     Ok(collected.to_bytes())
 }
 
-/// A body under way. Dropped, it is cancelled (on HTTP/1.1 with its connection).
+/// A body being received. Dropping it cancels it (on HTTP/1.1 with its connection).
 #[derive(Debug)]
 pub struct Body {
     incoming: Incoming,
-    // A watch is sent as one gzip member for each flush, and they are one text.
+    // A watch has a gzip member for each flush; together they are one text.
     gzip: Option<MultiGzDecoder<Vec<u8>>>,
     pace: Option<ReadPace>,
     wire_bytes: u64,
@@ -66,16 +66,16 @@ impl Body {
         }
     }
 
-    /// Bytes received so far, as they came.
+    /// Returns the bytes received so far, before decompression.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
         self.wire_bytes
     }
 
-    /// The next bytes of the text; `None` at its end.
+    /// Returns the next decompressed bytes, or `None` at the end.
     ///
     /// # Errors
-    /// [`KubeError::CutOff`] when the connection breaks, [`KubeError::Body`] when what came is no gzip.
+    /// [`KubeError::CutOff`] when the connection breaks, [`KubeError::Body`] for invalid gzip.
     pub async fn next(&mut self) -> Result<Option<Bytes>, KubeError> {
         let broken = |e: &dyn std::fmt::Display| KubeError::Body(e.to_string());
         loop {
@@ -96,7 +96,7 @@ impl Body {
             };
             self.wire_bytes += bytes.len() as u64;
             if let Some(pace) = &mut self.pace {
-                pace.read(self.wire_bytes).await;
+                pace.wait_until_read(self.wire_bytes).await;
             }
             let Some(gzip) = &mut self.gzip else {
                 return Ok(Some(bytes));
@@ -109,7 +109,7 @@ impl Body {
         }
     }
 
-    /// Reads to the end and throws away; bytes of the text.
+    /// Reads to the end and discards; returns the number of decompressed bytes.
     ///
     /// # Errors
     /// As [`Self::next`].

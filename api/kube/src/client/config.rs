@@ -1,4 +1,4 @@
-//! `kubeconfig:CONTEXT`: where a cluster is and what it lets us in by, from the file that kubectl reads.
+//! Reads kubeconfig files: the server and the credentials of a context.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::error::KubeError;
 pub struct Context {
     /// URL of the API.
     pub server: String,
-    /// What it lets us in by.
+    /// Credentials of the user.
     pub credentials: Credentials,
 }
 
@@ -79,10 +79,11 @@ struct ContextOf {
 }
 
 impl Context {
-    /// The context of this name (empty: the current one) in the first file of `$KUBECONFIG`, or in `~/.kube/config`.
+    /// Reads the context of this name (empty: the current one) in the first file of `$KUBECONFIG`,
+    /// or in `~/.kube/config`.
     ///
     /// # Errors
-    /// [`KubeError::Credentials`] naming the file and what is missing in it.
+    /// [`KubeError::Credentials`] naming the file and what is missing or unusable in it.
     pub fn named(name: &str) -> Result<Self, KubeError> {
         let listed = std::env::var_os("KUBECONFIG");
         let first = listed.and_then(|list| std::env::split_paths(&list).next());
@@ -92,7 +93,8 @@ impl Context {
         Self::parse(&text, name, &path)
     }
 
-    /// The same of a file's text; `path` is what files in it are relative to.
+    /// Reads the context of this name in the text of the file at `path`; files named in it are
+    /// relative to that path.
     ///
     /// # Errors
     /// As [`Self::named`].
@@ -115,7 +117,7 @@ impl Context {
         let user = file.users.into_iter().find(|u| u.name == context.user);
         let user = user.map(|user| user.user).unwrap_or_default();
         if user.exec.is_some() {
-            let reason = "a user with `exec`: write its token to a file, and use --kube URL --token-file FILE";
+            let reason = "users with `exec` are not supported: write the token to a file, and use --kube URL --token-file FILE";
             return Err(bad(path, &reason));
         }
         let pem = |data: Option<String>, file: Option<PathBuf>| match (data, file) {

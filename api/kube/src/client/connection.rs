@@ -1,4 +1,4 @@
-//! One connection to a Kubernetes API, opened when first needed and again when it was lost.
+//! One connection to a Kubernetes API, opened when needed and again when lost.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::access::KubeAccess;
-use super::body::{Body, ReadPace, whole};
+use super::body::{Body, ReadPace, read_whole};
 use super::error::KubeError;
 
-/// What an error body is read to, and what of it is shown.
+/// Limits of an error body: bytes that are read, and characters that are shown.
 const ERROR_BYTES: usize = 64 << 10;
 const SHOWN_CHARS: usize = 300;
-/// HTTP/2 receive windows; a slow reader's is small, or the window would read for it.
+/// HTTP/2 receive windows, bytes; a slow reader's is small, or the window would read ahead of it.
 const WINDOW_BYTES: u32 = 8 << 20;
 const SLOW_WINDOW_BYTES: u32 = 256 << 10;
 const MAX_FRAME_BYTES: u32 = 256 << 10;
-/// Cancelled streams whose late frames are expected on an HTTP/2 connection. h2 remembers ten by
-/// default, takes a frame of any other for a fault, and closes the connection after a thousand
-/// faults.
+/// Cancelled streams of an HTTP/2 connection whose late frames are accepted. By default h2
+/// remembers ten, counts frames of others as errors, and closes the connection after a thousand
+/// errors.
 const CANCELLED_REMEMBERED: usize = 10_000;
 
-/// Which HTTP a client speaks.
+/// The HTTP version of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HttpVersion {
     /// HTTP/1.1.
@@ -39,18 +39,18 @@ pub enum HttpVersion {
     H2,
 }
 
-/// How a client speaks and reads.
+/// How a client sends requests and reads responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Which HTTP.
+    /// HTTP version.
     pub http: HttpVersion,
-    /// Whether it takes gzip.
+    /// Whether it accepts gzip.
     pub gzip: bool,
-    /// Bytes that it reads in a second, where it is slow.
+    /// Bytes that it reads per second; `None` for no limit.
     pub read_per_s: Option<u32>,
 }
 
-/// A connection and what it takes to open it again.
+/// A connection with everything needed to open it again.
 #[derive(Debug)]
 pub struct Connection {
     host: String,
@@ -68,7 +68,7 @@ enum Sender {
 }
 
 impl Connection {
-    /// A connection to the API at `url`. Opens nothing yet.
+    /// Returns a connection to the API at `url`, not yet open.
     ///
     /// # Errors
     /// [`KubeError::Url`] when it is not `http[s]://HOST[:PORT]`, or `https://` without a CA.
@@ -82,7 +82,7 @@ impl Connection {
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") if access.tls.is_some() => true,
-            Some("https") => return Err(bad("needs the CA that it is known by (--cacert)")),
+            Some("https") => return Err(bad("needs --cacert, the CA of the API")),
             _ => return Err(bad("is neither http:// nor https://")),
         };
         Ok(Self {
@@ -95,7 +95,7 @@ impl Connection {
         })
     }
 
-    /// Opens it, if it is not open.
+    /// Opens the connection, if it is not open.
     ///
     /// # Errors
     /// [`KubeError::Connection`].
@@ -103,7 +103,7 @@ impl Connection {
         self.sender().await.map(|_| ())
     }
 
-    /// Sends one request and answers what came back, whatever its status.
+    /// Sends one request; returns the response, whatever its status.
     ///
     /// # Errors
     /// [`KubeError::Connection`].
@@ -115,17 +115,17 @@ impl Connection {
         body: Bytes,
     ) -> Result<Response<Incoming>, KubeError> {
         let mut request = Request::new(Full::new(body));
-        let lost = self.lost();
+        let connection_error = self.connection_error();
         *request.method_mut() = method;
         *request.uri_mut() = match self.options.http {
-            HttpVersion::H1 => path.parse().map_err(|e| lost(&e))?,
+            HttpVersion::H1 => path.parse().map_err(|e| connection_error(&e))?,
             HttpVersion::H2 => format!("{}://{}{path}", self.scheme(), self.host)
                 .parse()
-                .map_err(|e| lost(&e))?,
+                .map_err(|e| connection_error(&e))?,
         };
         *request.headers_mut() = headers;
         if self.options.http == HttpVersion::H1 {
-            let host = HeaderValue::from_str(&self.host).map_err(|e| lost(&e))?;
+            let host = HeaderValue::from_str(&self.host).map_err(|e| connection_error(&e))?;
             request.headers_mut().insert(header::HOST, host);
         }
         if let Some(authorization) = &self.access.authorization {
@@ -136,23 +136,23 @@ impl Connection {
             Sender::H1(sender) => sender.send_request(request).await,
             Sender::H2(sender) => sender.send_request(request).await,
         };
-        response.map_err(|e| lost(&e))
+        response.map_err(|e| connection_error(&e))
     }
 
-    /// GETs a page of this media type; its body, with the gzip that the options allow undone.
+    /// GETs a path with this media type; returns the body, decompressed.
     ///
     /// # Errors
-    /// [`KubeError`]; anything but 200 is [`KubeError::Refused`].
+    /// [`KubeError`]; a status other than 200 or 201 is [`KubeError::Refused`].
     pub async fn get(&mut self, path: &str, accept: &str) -> Result<Body, KubeError> {
-        let lost = self.lost();
+        let connection_error = self.connection_error();
         let mut headers = HeaderMap::new();
-        let accept = HeaderValue::from_str(accept).map_err(|e| lost(&e))?;
+        let accept = HeaderValue::from_str(accept).map_err(|e| connection_error(&e))?;
         headers.insert(header::ACCEPT, accept);
         if self.options.gzip {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         let response = self.send(Method::GET, path, headers, Bytes::new()).await?;
-        let response = accepted(Method::GET, path, response).await?;
+        let response = expect_success(Method::GET, path, response).await?;
         let gzip = response
             .headers()
             .get(header::CONTENT_ENCODING)
@@ -161,7 +161,8 @@ impl Connection {
         Ok(Body::new(response.into_body(), gzip, pace))
     }
 
-    /// Ends whatever is under way: HTTP/1.1 has no other cancel, and on HTTP/2 dropping the body was one already.
+    /// Cancels the current response: closes an HTTP/1.1 connection. On HTTP/2 dropping the body has
+    /// cancelled it already.
     pub fn cancel(&mut self) {
         if self.options.http == HttpVersion::H1 {
             self.sender = None;
@@ -172,7 +173,7 @@ impl Connection {
         if self.is_tls { "https" } else { "http" }
     }
 
-    fn lost(&self) -> impl Fn(&dyn std::fmt::Display) -> KubeError + 'static {
+    fn connection_error(&self) -> impl Fn(&dyn std::fmt::Display) -> KubeError + 'static {
         let host = self.host.clone();
         move |reason| KubeError::Connection {
             host: host.clone(),
@@ -181,7 +182,8 @@ impl Connection {
     }
 
     async fn sender(&mut self) -> Result<&mut Sender, KubeError> {
-        // A connection whose last response was given up half-way closes a moment later. This waits until it has, or is free.
+        // A connection whose last response was dropped half-way closes a moment later. This waits
+        // until the connection is closed or ready.
         let is_open = match &mut self.sender {
             Some(Sender::H1(sender)) => sender.ready().await.is_ok(),
             Some(Sender::H2(sender)) => sender.ready().await.is_ok(),
@@ -190,15 +192,19 @@ impl Connection {
         if !is_open {
             self.sender = Some(self.connect().await?);
         }
-        let lost = self.lost();
-        self.sender.as_mut().ok_or_else(|| lost(&"closed"))
+        let connection_error = self.connection_error();
+        self.sender
+            .as_mut()
+            .ok_or_else(|| connection_error(&"closed"))
     }
 
     async fn connect(&self) -> Result<Sender, KubeError> {
-        let lost = self.lost();
+        let connection_error = self.connection_error();
         let address = (self.address.0.as_str(), self.address.1);
-        let socket = TcpStream::connect(address).await.map_err(|e| lost(&e))?;
-        socket.set_nodelay(true).map_err(|e| lost(&e))?;
+        let socket = TcpStream::connect(address)
+            .await
+            .map_err(|e| connection_error(&e))?;
+        socket.set_nodelay(true).map_err(|e| connection_error(&e))?;
         let Some(tls) = self.access.tls.as_ref().filter(|_| self.is_tls) else {
             return self.handshake(socket).await;
         };
@@ -207,22 +213,26 @@ impl Connection {
             HttpVersion::H1 => b"http/1.1".to_vec(),
             HttpVersion::H2 => b"h2".to_vec(),
         }];
-        let name = ServerName::try_from(self.address.0.clone()).map_err(|e| lost(&e))?;
+        let name =
+            ServerName::try_from(self.address.0.clone()).map_err(|e| connection_error(&e))?;
         let connector = TlsConnector::from(Arc::new(config));
         let socket = connector.connect(name, socket).await;
-        self.handshake(socket.map_err(|e| lost(&e))?).await
+        self.handshake(socket.map_err(|e| connection_error(&e))?)
+            .await
     }
 
     async fn handshake(
         &self,
         socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<Sender, KubeError> {
-        let lost = self.lost();
+        let connection_error = self.connection_error();
         let io = TokioIo::new(socket);
-        // Either task ends with its sender, which reports its errors.
+        // The task ends with its sender, which reports the errors.
         Ok(match self.options.http {
             HttpVersion::H1 => {
-                let (sender, connection) = http1::handshake(io).await.map_err(|e| lost(&e))?;
+                let (sender, connection) = http1::handshake(io)
+                    .await
+                    .map_err(|e| connection_error(&e))?;
                 tokio::spawn(async move { connection.await.unwrap_or_default() });
                 Sender::H1(sender)
             }
@@ -239,7 +249,7 @@ impl Connection {
                     .max_local_error_reset_streams(None)
                     .handshake(io)
                     .await
-                    .map_err(|e| lost(&e))?;
+                    .map_err(|e| connection_error(&e))?;
                 tokio::spawn(async move { connection.await.unwrap_or_default() });
                 Sender::H2(sender)
             }
@@ -247,11 +257,11 @@ impl Connection {
     }
 }
 
-/// The answer, if it is a good one.
+/// Returns the response, if its status is 200 or 201.
 ///
 /// # Errors
-/// [`KubeError::Refused`] with the beginning of its text.
-pub async fn accepted(
+/// [`KubeError::Refused`] with the beginning of its body.
+pub async fn expect_success(
     method: Method,
     path: &str,
     response: Response<Incoming>,
@@ -260,15 +270,27 @@ pub async fn accepted(
     if matches!(status, StatusCode::OK | StatusCode::CREATED) {
         return Ok(response);
     }
-    let body = whole(response.into_body(), ERROR_BYTES).await;
-    Err(refused(method, path, status, &body.unwrap_or_default()))
+    let body = read_whole(response.into_body(), ERROR_BYTES).await;
+    Err(error_from_response(
+        method,
+        path,
+        status,
+        &body.unwrap_or_default(),
+    ))
 }
 
-/// An answer that is not what was asked for, as an error: with the message of the Status that it is, or its first text.
+/// Returns the error of a response: with the message of its Status, or the beginning of its body.
 #[must_use]
-pub fn refused(method: Method, path: &str, status: StatusCode, body: &[u8]) -> KubeError {
-    let said: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let message = said.as_ref().and_then(|said| said["message"].as_str());
+pub fn error_from_response(
+    method: Method,
+    path: &str,
+    status: StatusCode,
+    body: &[u8],
+) -> KubeError {
+    let status_object: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = status_object
+        .as_ref()
+        .and_then(|object| object["message"].as_str());
     let text = message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
     KubeError::Refused {
         method,
@@ -282,8 +304,8 @@ pub fn refused(method: Method, path: &str, status: StatusCode, body: &[u8]) -> K
     }
 }
 
-/// Host and port to dial: an IPv6 address without its brackets, which neither a socket nor a
-/// certificate's name has.
+/// Returns host and port to dial. An IPv6 address loses its brackets, which neither a socket
+/// address nor a certificate's name has.
 fn host_port(uri: &Uri, default_port: u16) -> (String, u16) {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -296,7 +318,7 @@ mod tests {
 
     use super::*;
 
-    /// Neither a socket nor a certificate's name is made from `[::1]`.
+    /// `[::1]` with brackets is neither a socket address nor a certificate's name.
     #[tokio::test]
     async fn an_ipv6_address_is_connected_to() {
         let Ok(listener) = TcpListener::bind("[::1]:0").await else {

@@ -1,51 +1,51 @@
-//! Why a request to a Kubernetes API came to nothing.
+//! Errors of requests to a Kubernetes API.
 
-/// How a request to a Kubernetes API failed.
+/// Why a request to a Kubernetes API failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
-    /// The URL cannot be used.
+    /// An unusable URL.
     #[error("`{url}` {reason}")]
     Url {
-        /// As it was given.
+        /// The URL as given.
         url: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A certificate, key or token cannot be used.
+    /// An unusable certificate, key or token.
     #[error("{what}: {reason}")]
     Credentials {
-        /// The file, or what it is for.
+        /// The file, or the kind of credential.
         what: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The connection could not be made, or broke.
+    /// The connection could not be opened, or broke.
     #[error("connection to {host}: {reason}")]
     Connection {
         /// Host and port.
         host: String,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
-    /// The answer cannot be read.
-    #[error("body: {0}")]
+    /// The response cannot be read.
+    #[error("response body: {0}")]
     Body(String),
-    /// The answer ended before its end.
-    #[error("body: cut off after {bytes} bytes: {reason}")]
+    /// The response was truncated.
+    #[error("response body: cut off after {bytes} bytes: {reason}")]
     CutOff {
-        /// Bytes of it that came.
+        /// Bytes received.
         bytes: u64,
-        /// How it ended.
+        /// The cause.
         reason: String,
     },
-    /// The server refused.
+    /// The server returned an error status.
     #[error("{method} {path}: {status}: {text}")]
     Refused {
         /// The method.
         method: http::Method,
         /// Path and query.
         path: String,
-        /// The answer's status.
+        /// HTTP status.
         status: http::StatusCode,
         /// The beginning of its body.
         text: String,

@@ -1,6 +1,6 @@
-//! Containers: what runs, with what environment, probes and rights.
+//! Containers: image, environment, probes, security context.
 //!
-//! Rows are in the order of the fields in JSON; the numbers are the wire's (core/v1 of Kubernetes 1.37).
+//! Fields are in the order of JSON, with their protobuf numbers (core/v1 of Kubernetes 1.37).
 
 use super::messages;
 use super::meta::{LOCAL_OBJECT_REFERENCE, OBJECT_FIELD_SELECTOR, RESOURCE_FIELD_SELECTOR};

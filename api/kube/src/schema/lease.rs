@@ -1,6 +1,6 @@
-//! Leases: who holds what, and since when. Kubelets renew one each, every ten seconds.
+//! Leases: holder and times. Each kubelet renews one, every ten seconds.
 //!
-//! Rows are in the order of the fields in JSON; the numbers are the wire's (coordination.k8s.io/v1 of
+//! Fields are in the order of JSON, with their protobuf numbers (coordination.k8s.io/v1 of
 //! Kubernetes 1.37).
 
 use super::messages;

@@ -1,6 +1,6 @@
-//! Metadata and the small messages that several others hold.
+//! Metadata, and small messages that several others contain.
 //!
-//! Rows are in the order of the fields in JSON; the numbers are the wire's (core/v1 of Kubernetes 1.37).
+//! Fields are in the order of JSON, with their protobuf numbers (core/v1 of Kubernetes 1.37).
 
 use super::messages;
 

@@ -1,6 +1,6 @@
-//! Pods and ConfigMaps themselves, and how a pod is placed.
+//! Pods and ConfigMaps, and the scheduling constraints of pods.
 //!
-//! Rows are in the order of the fields in JSON; the numbers are the wire's (core/v1 of Kubernetes 1.37).
+//! Fields are in the order of JSON, with their protobuf numbers (core/v1 of Kubernetes 1.37).
 
 use super::containers::{
     APP_ARMOR_PROFILE, CONTAINER, EPHEMERAL_CONTAINER, RESOURCE_REQUIREMENTS, SE_LINUX_OPTIONS,

@@ -1,6 +1,6 @@
 //! Secrets.
 //!
-//! Rows are in the order of the fields in JSON; the numbers are the wire's (core/v1 of Kubernetes 1.37).
+//! Fields are in the order of JSON, with their protobuf numbers (core/v1 of Kubernetes 1.37).
 
 use super::messages;
 use super::meta::{LIST_META, OBJECT_META};

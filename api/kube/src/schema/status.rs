@@ -1,6 +1,6 @@
-//! What the kubelet and the scheduler report about a pod.
+//! The status of a pod, as the kubelet and the scheduler report it.
 //!
-//! Rows are in the order of the fields in JSON; the numbers are the wire's (core/v1 of Kubernetes 1.37).
+//! Fields are in the order of JSON, with their protobuf numbers (core/v1 of Kubernetes 1.37).
 
 use super::containers::RESOURCE_REQUIREMENTS;
 use super::messages;

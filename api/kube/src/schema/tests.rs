@@ -1,11 +1,11 @@
-//! One object of each kind with every sort of field: from JSON to protobuf and back, byte for byte.
+//! An object of each kind with every type of field: from JSON to protobuf and back, byte for byte.
 
 use serde_json::Value;
 
 use super::*;
 use crate::{from_json, to_json};
 
-/// The JSON of an apiserver survives the way through storage.
+/// An apiserver's JSON is unchanged after a conversion to protobuf and back.
 fn survives(message: &'static Message, json: &str) {
     let value: Value = serde_json::from_str(json).expect("JSON");
     let mut raw = Vec::new();

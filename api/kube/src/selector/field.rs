@@ -13,10 +13,10 @@ struct Term {
     value: String,
 }
 
-/// A selector that cannot be read.
+/// An invalid selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldSelectorError {
-    /// A part without operator.
+    /// A part without an operator.
     #[error("invalid selector: '{text}'; can't understand '{part}'")]
     Unreadable {
         /// The whole selector.
@@ -24,20 +24,20 @@ pub enum FieldSelectorError {
         /// The part.
         part: String,
     },
-    /// A backslash in a value that escapes nothing.
+    /// A backslash in a value that does not escape `\`, `,` or `=`.
     #[error("invalid field selector: invalid escape sequence in {0:?}")]
     Escape(String),
-    /// A path that this kind cannot be selected by.
+    /// A path that this kind does not support.
     #[error("field label not supported: {0}")]
     Unsupported(String),
 }
 
 impl FieldSelector {
-    /// Reads a selector all of whose paths are `supported`; empty text selects everything. In values,
-    /// `\\`, `\,` and `\=` stand for the second character.
+    /// Parses a selector whose paths are all `supported`; the empty text selects everything. In
+    /// values, `\\`, `\,` and `\=` stand for the second character.
     ///
     /// # Errors
-    /// A part without operator, a wrong escape, or an unsupported path.
+    /// [`FieldSelectorError`].
     pub fn parse(text: &str, supported: impl Fn(&str) -> bool) -> Result<Self, FieldSelectorError> {
         let mut terms = Vec::new();
         for part in split_unescaped(text)
@@ -73,20 +73,21 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The value that `path` must have, when the selector demands one: what an index is asked for.
-    pub fn demands(&self, path: &str) -> Option<&str> {
+    /// Returns the value that the selector requires of `path`, for a lookup in an index.
+    pub fn required_value(&self, path: &str) -> Option<&str> {
         self.terms
             .iter()
             .find(|term| term.equal && term.path == path)
             .map(|term| term.value.as_str())
     }
 
-    /// Whether it selects an object whose fields `value_of` looks up; absent fields are empty.
+    /// Returns whether it selects an object whose fields `value_of` looks up; absent fields are
+    /// empty.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> &'a [u8]) -> bool {
         self.terms
             .iter()
@@ -114,7 +115,7 @@ fn split_unescaped(text: &str) -> Vec<&str> {
     parts
 }
 
-/// `None` where a backslash escapes nothing, or a bare `=` stands in the value.
+/// Returns the value without escapes; `None` for an invalid escape or a bare `=`.
 fn unescape(value: &str) -> Option<String> {
     let mut out = String::with_capacity(value.len());
     let mut characters = value.chars();
@@ -165,19 +166,19 @@ mod tests {
         assert_eq!(
             parse("spec.nodeName=n1")
                 .expect("a selector")
-                .demands("spec.nodeName"),
+                .required_value("spec.nodeName"),
             Some("n1")
         );
         assert_eq!(
             parse("spec.nodeName!=n1")
                 .expect("a selector")
-                .demands("spec.nodeName"),
+                .required_value("spec.nodeName"),
             None
         );
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_rejected() {
         assert!(matches!(
             parse("metadata.name"),
             Err(FieldSelectorError::Unreadable { .. })

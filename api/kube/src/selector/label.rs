@@ -1,4 +1,4 @@
-//! Label selectors: `a=b,a==b,a!=b,a in (x,y),a notin (x),a,!a`, and numbers by `>` and `<`.
+//! Label selectors: `a=b,a==b,a!=b,a in (x,y),a notin (x),a,!a`, and integers by `>` and `<`.
 
 /// A conjunction of requirements; the empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -6,19 +6,19 @@ pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// One requirement about one label.
+/// A requirement on one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Requirement {
     key: String,
     operator: Operator,
-    /// Sorted; none for the operators that take none.
+    /// Sorted; empty for operators without values.
     values: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     In,
-    /// Also true of objects without the label.
+    /// Also true for objects without the label.
     NotIn,
     Exists,
     DoesNotExist,
@@ -26,30 +26,30 @@ enum Operator {
     LessThan,
 }
 
-/// A selector that cannot be read.
+/// An invalid selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelSelectorError {
-    /// Something else was expected.
+    /// An unexpected token.
     #[error("unable to parse requirement: found '{found}', expected: {expected}")]
     Unexpected {
-        /// What stands there; empty at the end.
+        /// The token; empty at the end.
         found: String,
-        /// What may stand there.
+        /// The tokens that are allowed there.
         expected: &'static str,
     },
-    /// No label has such a key.
+    /// An invalid label key.
     #[error("unable to parse requirement: key: Invalid value: {0:?}")]
     Key(String),
-    /// No label has such a value.
+    /// An invalid label value.
     #[error("unable to parse requirement: values: Invalid value: {0:?}")]
     Value(String),
 }
 
 impl LabelSelector {
-    /// Reads a selector; empty text selects everything.
+    /// Parses a selector; the empty text selects everything.
     ///
     /// # Errors
-    /// What stands where something else was expected, or the key or value that no label can have.
+    /// [`LabelSelectorError`].
     pub fn parse(text: &str) -> Result<Self, LabelSelectorError> {
         let mut tokens = Tokens { rest: text };
         let mut requirements = Vec::new();
@@ -66,21 +66,21 @@ impl LabelSelector {
         }
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The labels that a selected object must have, each with its possible values (none: any). What an index
-    /// is asked for.
-    pub fn demands(&self) -> impl Iterator<Item = (&str, &[String])> {
+    /// Returns the labels that a selected object must have, each with its possible values (none:
+    /// any), for a lookup in an index.
+    pub fn required_labels(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.requirements
             .iter()
             .filter(|requirement| matches!(requirement.operator, Operator::In | Operator::Exists))
             .map(|requirement| (requirement.key.as_str(), &requirement.values[..]))
     }
 
-    /// Whether it selects an object whose labels `value_of` looks up.
+    /// Returns whether it selects an object whose labels `value_of` looks up.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a [u8]>) -> bool {
         self.requirements
             .iter()
@@ -198,7 +198,7 @@ fn unexpected(found: &str, expected: &'static str) -> LabelSelectorError {
     }
 }
 
-/// Words and symbols, white space between them dropped; empty text is the end.
+/// The tokens of a selector without white space; the empty text is the end.
 struct Tokens<'t> {
     rest: &'t str,
 }
@@ -239,7 +239,8 @@ fn is_word(token: &str) -> bool {
     !token.is_empty() && !token.contains(['=', '!', '(', ')', ',', '>', '<'])
 }
 
-/// `name` or `prefix/name`: 63 characters of name, 253 of a DNS prefix.
+/// Returns whether it is `name` or `prefix/name` with up to 63 characters of name, 253 of DNS
+/// prefix.
 fn is_qualified_name(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -256,7 +257,8 @@ fn is_qualified_name(key: &str) -> bool {
         && prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(label))
 }
 
-/// At most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit; or empty.
+/// Returns whether it is empty, or up to 63 letters, digits, `-`, `_` and `.` that begin and end
+/// with a letter or digit.
 fn is_label_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     bytes.len() <= 63
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_does_what_it_says() {
+    fn operators_select_by_their_definition() {
         let labels = [
             ("app", "web"),
             ("tier", "front"),
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_rejected() {
         for bad in [
             ",",
             "a=b,",
@@ -347,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_answered(text in "[a-z=!(),<> /.]{0,30}") {
+        fn any_text_is_a_selector_or_an_error(text in "[a-z=!(),<> /.]{0,30}") {
             let _answered = LabelSelector::parse(&text);
         }
     }

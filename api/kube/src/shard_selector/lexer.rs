@@ -1,38 +1,38 @@
-//! The words of a CEL expression.
+//! Splits CEL expressions into tokens.
 
-use super::refusal::{Refusal, syntax_error};
+use super::error::{ParseError, syntax_error};
 
-/// One word.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum TokenKind {
     /// An identifier.
     Name(String),
-    /// A literal text, with its escapes resolved.
+    /// A string literal, with its escapes resolved.
     Text(String),
-    /// Another literal, by the type that CEL's implementation names it by.
+    /// Another literal, by its type in CEL's implementation.
     Literal(&'static str),
     /// An operator, a bracket, or another sign.
     Sign(&'static str),
-    /// Behind the last word.
+    /// The end of the text.
     End,
 }
 
-/// A word and how it is written.
+/// A token and its text.
 #[derive(Debug)]
-pub(super) struct Word<'t> {
-    pub(super) token: Token,
+pub(super) struct Token<'t> {
+    pub(super) kind: TokenKind,
     pub(super) written: &'t str,
 }
 
-/// Longer ones first.
+/// Operators and punctuation, longer ones first.
 const SIGNS: [&str; 24] = [
     "||", "&&", "==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", "{", "}", ".", ",", "?", ":",
     "!", "-", "+", "*", "/", "%",
 ];
 
-/// Splits a text into words, the last of which is [`Token::End`].
-pub(super) fn words(text: &str) -> Result<Vec<Word<'_>>, Refusal> {
-    let mut words = Vec::new();
+/// Splits a text into tokens, the last of which is [`TokenKind::End`].
+pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
+    let mut tokens = Vec::new();
     let mut rest = text;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\r', '\n', '\u{c}']);
@@ -41,21 +41,21 @@ pub(super) fn words(text: &str) -> Result<Vec<Word<'_>>, Refusal> {
             continue;
         }
         if rest.is_empty() {
-            words.push(Word {
-                token: Token::End,
+            tokens.push(Token {
+                kind: TokenKind::End,
                 written: "<EOF>",
             });
-            return Ok(words);
+            return Ok(tokens);
         }
-        let (token, length) = word(rest)?;
+        let (kind, length) = token(rest)?;
         let (written, behind) = rest.split_at(length);
-        words.push(Word { token, written });
+        tokens.push(Token { kind, written });
         rest = behind;
     }
 }
 
-/// The first word of a text that begins with one, and its length in bytes.
-fn word(text: &str) -> Result<(Token, usize), Refusal> {
+/// Reads the first token of a text; returns it and its length in bytes.
+fn token(text: &str) -> Result<(TokenKind, usize), ParseError> {
     let unknown = || {
         let character = text.chars().next().unwrap_or_default();
         syntax_error(format_args!("token recognition error at: '{character}'"))
@@ -72,19 +72,19 @@ fn word(text: &str) -> Result<(Token, usize), Refusal> {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         let length = text.bytes().take_while(is_part).count();
         let token = match &text[..length] {
-            "true" | "false" => Token::Literal("bool"),
-            "null" => Token::Literal("structpb.NullValue"),
-            "in" => Token::Sign("in"),
-            name => Token::Name(name.to_owned()),
+            "true" | "false" => TokenKind::Literal("bool"),
+            "null" => TokenKind::Literal("structpb.NullValue"),
+            "in" => TokenKind::Sign("in"),
+            name => TokenKind::Name(name.to_owned()),
         };
         return Ok((token, length));
     }
     let sign = SIGNS.iter().find(|sign| text.starts_with(**sign));
     let sign = sign.ok_or_else(unknown)?;
-    Ok((Token::Sign(sign), sign.len()))
+    Ok((TokenKind::Sign(sign), sign.len()))
 }
 
-fn number(text: &str) -> Result<(Token, usize), Refusal> {
+fn number(text: &str) -> Result<(TokenKind, usize), ParseError> {
     let digits = |from: usize| {
         let digits = text.as_bytes()[from..].iter();
         digits.take_while(|byte| byte.is_ascii_digit()).count()
@@ -116,18 +116,18 @@ fn number(text: &str) -> Result<(Token, usize), Refusal> {
         let written = &text[if radix == 16 { 2 } else { 0 }..at];
         if text[at..].starts_with(['u', 'U']) {
             let fits = u64::from_str_radix(written, radix);
-            let fits = fits.map(|_| (Token::Literal("uint64"), at + 1));
-            return fits.map_err(|_| Refusal::from("invalid uint literal"));
+            let fits = fits.map(|_| (TokenKind::Literal("uint64"), at + 1));
+            return fits.map_err(|_| ParseError::from("invalid uint literal"));
         }
         if i64::from_str_radix(written, radix).is_err() {
             return Err("invalid int literal".into());
         }
     }
-    Ok((Token::Literal(name), at))
+    Ok((TokenKind::Literal(name), at))
 }
 
-/// A literal of text or bytes; `None` where the text begins with none.
-fn literal_text(text: &str) -> Option<Result<(Token, usize), Refusal>> {
+/// Reads a literal of text or bytes; `None` when the text does not begin with one.
+fn literal_text(text: &str) -> Option<Result<(TokenKind, usize), ParseError>> {
     let is_prefix = |byte: &u8| matches!(byte, b'r' | b'R' | b'b' | b'B');
     let prefix = text.bytes().take_while(is_prefix).count();
     let marks = &text[..prefix];
@@ -157,8 +157,8 @@ fn literal_text(text: &str) -> Option<Result<(Token, usize), Refusal>> {
     loop {
         if let Some(behind) = rest.strip_prefix(end) {
             let token = match bytes {
-                true => Token::Literal("[]uint8"),
-                false => Token::Text(value),
+                true => TokenKind::Literal("[]uint8"),
+                false => TokenKind::Text(value),
             };
             return Some(Ok((token, text.len() - behind.len())));
         }
@@ -181,7 +181,7 @@ fn literal_text(text: &str) -> Option<Result<(Token, usize), Refusal>> {
     }
 }
 
-/// The character that an escape stands for, and what follows it; `None` where it stands for none.
+/// Reads an escape; returns its character and the text after it, or `None` for an invalid one.
 fn escape(text: &str) -> Option<(char, &str)> {
     let code = |from: usize, digits: usize, radix: u32| {
         let number = u32::from_str_radix(text.get(from..from + digits)?, radix).ok()?;

@@ -1,14 +1,14 @@
-//! CEL expressions, reduced to what a refusal names: which kind each one is, which function it calls, with
-//! which arguments.
+//! Parses CEL expressions, as far as errors name them: the kind of an expression, the function that
+//! it calls, and its arguments.
 
-use super::lexer::{Token, Word, words};
-use super::refusal::{Refusal, syntax_error};
+use super::error::{ParseError, syntax_error};
+use super::lexer::{Token, TokenKind, tokens};
 
-/// CEL's limit for one expression, in characters.
-const MOST_CHARACTERS: usize = 100_000;
-/// CEL's limit for expressions within expressions.
-const DEEPEST: usize = 250;
-/// Names that CEL keeps for itself.
+/// CEL's limit of the length of an expression, in characters.
+const MAX_CHARACTERS: usize = 100_000;
+/// CEL's limit of nested expressions.
+const MAX_DEPTH: usize = 250;
+/// Names that CEL reserves.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -28,7 +28,7 @@ const RESERVED: [&str; 17] = [
     "void",
     "while",
 ];
-/// Operators between two operands, from weak to strong; within a row they are applied from left to right.
+/// Binary operators by ascending precedence; those of one level are left-associative.
 const OPERATORS: [&[(&str, &str)]; 4] = [
     &[("&&", "_&&_")],
     &[
@@ -58,15 +58,16 @@ pub(super) mod kind {
 /// An expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
-    /// Operands of `||`, two at least, in their order.
+    /// Operands of `||`, at least two, in their order.
     Or(Vec<Expression>),
-    /// A call of a function, with its arguments; of an operator, without.
+    /// A call of a function with its arguments, or an operator without operands.
     Call(String, Vec<Expression>),
     /// A name.
     Name(String),
-    /// A field: its whole path (`a.b.c`), or the kind of expression that it is a field of when that is no name.
+    /// A field: its whole path (`a.b.c`), or the kind of expression that it selects from if that is
+    /// not a path.
     Field(Result<String, u8>),
-    /// A literal text.
+    /// A string literal.
     Text(String),
     /// Another literal, by its type.
     Literal(&'static str),
@@ -75,7 +76,7 @@ pub(super) enum Expression {
 }
 
 impl Expression {
-    /// CEL's number of its kind.
+    /// Returns CEL's number of its kind.
     pub(super) fn kind(&self) -> u8 {
         match self {
             Self::Or(_) | Self::Call(..) => kind::CALL,
@@ -86,7 +87,7 @@ impl Expression {
         }
     }
 
-    /// The path that it is, or the kind of what is none in it.
+    /// Returns its path, or the kind of the part that is not a path.
     pub(super) fn path(self) -> Result<String, u8> {
         match self {
             Self::Name(name) => Ok(name),
@@ -112,78 +113,79 @@ impl Expression {
     }
 }
 
-/// Small, because a level of brackets takes a dozen of them on the stack, and there may be [`DEEPEST`] levels.
-type Parsed = Result<Box<Expression>, Refusal>;
+/// Boxed, because each level of brackets has a dozen of them on the stack, and there may be
+/// [`MAX_DEPTH`] levels.
+type Parsed = Result<Box<Expression>, ParseError>;
 
-/// Reads an expression.
-pub(super) fn parse(text: &str) -> Result<Expression, Refusal> {
+/// Parses an expression.
+pub(super) fn parse(text: &str) -> Result<Expression, ParseError> {
     let characters = text.chars().count();
-    if characters > MOST_CHARACTERS {
-        let limit = format!("size: {characters}, limit {MOST_CHARACTERS}");
+    if characters > MAX_CHARACTERS {
+        let limit = format!("size: {characters}, limit {MAX_CHARACTERS}");
         return Err(format!("expression code point size exceeds limit: {limit}").into());
     }
-    let words = words(text)?;
+    let tokens = tokens(text)?;
     let mut parser = Parser {
-        words: words.iter(),
+        tokens: tokens.iter(),
         depth: 0,
     };
     let expression = parser.expression()?;
     match parser.peek() {
-        Token::End => Ok(*expression),
+        TokenKind::End => Ok(*expression),
         _ => Err(parser.unexpected()),
     }
 }
 
 struct Parser<'w> {
-    words: std::slice::Iter<'w, Word<'w>>,
+    tokens: std::slice::Iter<'w, Token<'w>>,
     depth: usize,
 }
 
 impl Parser<'_> {
-    fn peek(&self) -> &Token {
-        let word = self.words.as_slice().first();
-        word.map_or(&Token::End, |word| &word.token)
+    fn peek(&self) -> &TokenKind {
+        let token = self.tokens.as_slice().first();
+        token.map_or(&TokenKind::End, |token| &token.kind)
     }
 
-    fn unexpected(&self) -> Refusal {
-        let word = self.words.as_slice().first();
-        let written = word.map_or("<EOF>", |word| word.written);
+    fn unexpected(&self) -> ParseError {
+        let token = self.tokens.as_slice().first();
+        let written = token.map_or("<EOF>", |token| token.written);
         syntax_error(format_args!("mismatched input '{written}'"))
     }
 
     fn at(&self, sign: &str) -> bool {
-        matches!(self.peek(), Token::Sign(there) if *there == sign)
+        matches!(self.peek(), TokenKind::Sign(there) if *there == sign)
     }
 
-    /// Goes past a sign that may be there.
-    fn take(&mut self, sign: &str) -> bool {
+    /// Consumes a sign if it is next; returns whether it was.
+    fn consume(&mut self, sign: &str) -> bool {
         let there = self.at(sign);
         if there {
-            self.words.next();
+            self.tokens.next();
         }
         there
     }
 
-    fn expect(&mut self, sign: &str) -> Result<(), Refusal> {
-        match self.take(sign) {
+    fn expect(&mut self, sign: &str) -> Result<(), ParseError> {
+        match self.consume(sign) {
             true => Ok(()),
             false => Err(self.unexpected()),
         }
     }
 
-    fn name(&mut self) -> Result<String, Refusal> {
-        let Token::Name(name) = self.peek() else {
+    fn name(&mut self) -> Result<String, ParseError> {
+        let TokenKind::Name(name) = self.peek() else {
             return Err(self.unexpected());
         };
         let name = name.clone();
-        self.words.next();
+        self.tokens.next();
         Ok(name)
     }
 
-    fn enter(&mut self) -> Result<(), Refusal> {
+    fn enter(&mut self) -> Result<(), ParseError> {
         self.depth += 1;
-        match self.depth > DEEPEST {
-            true => Err(format!("expression recursion limit exceeded: {DEEPEST}").into()),
+        match self.depth > MAX_DEPTH {
+            true => Err(format!("expression recursion limit exceeded: {MAX_DEPTH}").into()),
             false => Ok(()),
         }
     }
@@ -191,8 +193,8 @@ impl Parser<'_> {
     fn expression(&mut self) -> Parsed {
         self.enter()?;
         let mut expression = self.alternatives()?;
-        // The last branch may be another condition.
-        while self.take("?") {
+        // The last branch may be another conditional.
+        while self.consume("?") {
             self.alternatives()?;
             self.expect(":")?;
             self.alternatives()?;
@@ -202,30 +204,30 @@ impl Parser<'_> {
         Ok(expression)
     }
 
-    /// Operands of `||`, each of which other operators may join.
+    /// Parses operands of `||`, which may contain other operators.
     fn alternatives(&mut self) -> Parsed {
         let mut operands = Vec::new();
         loop {
             operands.push(*self.operand()?);
             let mut weakest = OPERATORS.len();
             while let Some((row, name)) = self.operator() {
-                self.words.next();
+                self.tokens.next();
                 self.operand()?;
-                // What is applied last is what the whole is.
+                // The operator that is applied last determines the expression.
                 if row <= weakest {
                     weakest = row;
                     operands.pop();
                     operands.push(Expression::operator(name));
                 }
             }
-            if !self.take("||") {
+            if !self.consume("||") {
                 break;
             }
         }
         Ok(Box::new(either(operands)))
     }
 
-    /// The operator that is next: its row in [`OPERATORS`] and its name.
+    /// Returns the next operator: its level in [`OPERATORS`] and its name.
     fn operator(&self) -> Option<(usize, &'static str)> {
         OPERATORS.iter().enumerate().find_map(|(row, operators)| {
             let (_, name) = operators.iter().find(|(sign, _)| self.at(sign))?;
@@ -233,22 +235,22 @@ impl Parser<'_> {
         })
     }
 
-    /// What stands between operators: its signs, a beginning, and what is selected from that.
+    /// Parses an operand: signs, a primary expression, and selections from it.
     fn operand(&mut self) -> Parsed {
         let sign = self.sign();
         let mut expression = self.primary()?;
         loop {
-            if self.take(".") {
+            if self.consume(".") {
                 let field = self.name()?;
-                *expression = match self.take("(") {
+                *expression = match self.consume("(") {
                     true => Expression::Call(field, self.until(")")?),
                     false => expression.field(&field),
                 };
-            } else if self.take("[") {
+            } else if self.consume("[") {
                 self.expression()?;
                 self.expect("]")?;
                 *expression = Expression::operator("_[_]");
-            } else if expression.is_path() && self.take("{") {
+            } else if expression.is_path() && self.consume("{") {
                 self.entries()?;
                 *expression = Expression::Collection(kind::STRUCT);
             } else {
@@ -257,11 +259,11 @@ impl Parser<'_> {
         }
     }
 
-    /// The name of the operator that signs before an operand make; two of them cancel out.
+    /// Consumes the signs before an operand; returns their operator. Two signs cancel out.
     fn sign(&mut self) -> Option<&'static str> {
         let mut count = |sign| {
             let mut count = 0;
-            while self.take(sign) {
+            while self.consume(sign) {
                 count += 1;
             }
             count
@@ -273,16 +275,16 @@ impl Parser<'_> {
     }
 
     fn primary(&mut self) -> Parsed {
-        if self.take("(") {
+        if self.consume("(") {
             let expression = self.expression()?;
             self.expect(")")?;
             return Ok(expression);
         }
-        if self.take("[") {
+        if self.consume("[") {
             self.until("]")?;
             return Ok(Expression::Collection(kind::LIST).into());
         }
-        if self.take("{") {
+        if self.consume("{") {
             self.entries()?;
             return Ok(Expression::Collection(kind::MAP).into());
         }
@@ -290,7 +292,7 @@ impl Parser<'_> {
             return Ok(literal.into());
         }
         let name = self.first_name()?;
-        Ok(Box::new(match self.take("(") {
+        Ok(Box::new(match self.consume("(") {
             true => Expression::Call(name, self.until(")")?),
             false => Expression::Name(name),
         }))
@@ -298,17 +300,17 @@ impl Parser<'_> {
 
     fn literal(&mut self) -> Option<Expression> {
         let literal = match self.peek() {
-            Token::Text(text) => Expression::Text(text.clone()),
-            Token::Literal(of) => Expression::Literal(of),
+            TokenKind::Text(text) => Expression::Text(text.clone()),
+            TokenKind::Literal(of) => Expression::Literal(of),
             _ => return None,
         };
-        self.words.next();
+        self.tokens.next();
         Some(literal)
     }
 
-    /// A name that is no field's, with the dot that it may begin with.
-    fn first_name(&mut self) -> Result<String, Refusal> {
-        let dot = if self.take(".") { "." } else { "" };
+    /// Parses a name that is not a field, with an optional leading dot.
+    fn first_name(&mut self) -> Result<String, ParseError> {
+        let dot = if self.consume(".") { "." } else { "" };
         let name = self.name()?;
         match RESERVED.contains(&&*name) {
             true => Err(format!("reserved identifier: {name}").into()),
@@ -316,14 +318,14 @@ impl Parser<'_> {
         }
     }
 
-    /// Expressions with commas between them, up to the closing sign. Behind the last one of a list, but not
-    /// of arguments, there may be another comma.
-    fn until(&mut self, end: &str) -> Result<Vec<Expression>, Refusal> {
+    /// Parses expressions separated by commas, up to the closing sign. A list may end with a comma,
+    /// arguments may not.
+    fn until(&mut self, end: &str) -> Result<Vec<Expression>, ParseError> {
         let mut expressions = Vec::new();
-        while !self.take(end) {
+        while !self.consume(end) {
             expressions.push(*self.expression()?);
             let ends = self.at(end);
-            let misplaced = match self.take(",") {
+            let misplaced = match self.consume(",") {
                 true => self.at(end) && end != "]",
                 false => !ends,
             };
@@ -334,13 +336,13 @@ impl Parser<'_> {
         Ok(expressions)
     }
 
-    /// `key: value` with commas between them, up to the closing brace.
-    fn entries(&mut self) -> Result<(), Refusal> {
-        while !self.take("}") {
+    /// Parses `key: value` pairs separated by commas, up to the closing brace.
+    fn entries(&mut self) -> Result<(), ParseError> {
+        while !self.consume("}") {
             self.expression()?;
             self.expect(":")?;
             self.expression()?;
-            if !self.take(",") && !self.at("}") {
+            if !self.consume(",") && !self.at("}") {
                 return Err(self.unexpected());
             }
         }
@@ -348,7 +350,7 @@ impl Parser<'_> {
     }
 }
 
-/// Operands of `||`; one alone is itself.
+/// Joins operands of `||`; a single one is returned unchanged.
 fn either(mut operands: Vec<Expression>) -> Expression {
     match (operands.len(), operands.pop()) {
         (1, Some(only)) => only,
@@ -359,7 +361,7 @@ fn either(mut operands: Vec<Expression>) -> Expression {
     }
 }
 
-/// An operand with its signs; a number takes its own in.
+/// Applies signs to an operand; a number absorbs its own.
 fn signed(sign: Option<&str>, operand: Box<Expression>) -> Box<Expression> {
     let is_number = matches!(*operand, Expression::Literal("int64" | "float64"));
     match sign {

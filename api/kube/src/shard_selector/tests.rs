@@ -1,10 +1,10 @@
-//! Selectors as an apiserver reads them: hashes and shards as published, and what passes.
+//! Selectors that an apiserver accepts, and the published hashes and shards.
 //!
-//! - [`refusals`]: what does not, and why
-//! - [`properties`]: what holds of all texts and all selectors
+//! - [`rejections`]: texts that an apiserver rejects, with its errors
+//! - [`properties`]: properties of all texts and all selectors
 
 mod properties;
-mod refusals;
+mod rejections;
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn uid(start: &str, end: &str) -> String {
     of("object.metadata.uid", start, end)
 }
 
-fn refusal(text: &str) -> String {
+fn error_of(text: &str) -> String {
     let refused = ShardSelector::parse(text);
     refused.expect_err(text).to_string()
 }

@@ -1,20 +1,20 @@
-//! Statuses that only writes end with; texts and reasons are an apiserver's, because clients match them.
+//! Statuses of writes; texts and reasons are an apiserver's, because clients match them.
 
 use super::{Cause, Details, Status};
 
-/// The kind of object that a Status is about, as its details name it.
+/// The object of a Status, as its details name it.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct ObjectName<'a> {
     /// Resource name, as in `pods`.
     pub resource: &'static str,
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// Name of the object; empty for one that has none yet.
+    /// Name of the object; empty while it has none.
     pub name: &'a str,
 }
 
-impl About<'_> {
-    /// `pods "x"`, `leases.coordination.k8s.io "x"`.
+impl ObjectName<'_> {
+    /// Returns `pods "x"` or `leases.coordination.k8s.io "x"`.
     fn text(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
         format!("{}{dot}{} {:?}", self.resource, self.group, self.name)
@@ -31,29 +31,29 @@ impl About<'_> {
 }
 
 impl Status {
-    /// 200: the object is gone.
-    pub fn deleted(about: About<'_>, uid: &str) -> Self {
+    /// 200: the object was deleted.
+    pub fn deleted(object: ObjectName<'_>, uid: &str) -> Self {
         Self::new(200, "", "").with(Details {
             uid: uid.to_owned(),
-            ..about.details()
+            ..object.details()
         })
     }
 
-    /// 403: nobody may do that to this object.
-    pub fn forbidden(about: About<'_>, why: &str) -> Self {
-        let message = format!("{} is forbidden: {why}", about.text());
-        Self::new(403, "Forbidden", message).with(about.details())
+    /// 403: this operation is not allowed on the object.
+    pub fn forbidden(object: ObjectName<'_>, why: &str) -> Self {
+        let message = format!("{} is forbidden: {why}", object.text());
+        Self::new(403, "Forbidden", message).with(object.details())
     }
 
-    /// 409: an object of that name is there already.
-    pub fn already_exists(about: About<'_>) -> Self {
-        let message = format!("{} already exists", about.text());
-        Self::new(409, "AlreadyExists", message).with(about.details())
+    /// 409: an object of that name exists.
+    pub fn already_exists(object: ObjectName<'_>) -> Self {
+        let message = format!("{} already exists", object.text());
+        Self::new(409, "AlreadyExists", message).with(object.details())
     }
 
-    /// 409: each name that was made up for the object is taken. Another try may find a free one.
-    pub fn no_name_left(about: About<'_>) -> Self {
-        let taken = Self::already_exists(about);
+    /// 409: all names generated for the object exist. A retry may find a free one.
+    pub fn generate_name_conflict(object: ObjectName<'_>) -> Self {
+        let taken = Self::already_exists(object);
         let why = "the server was not able to generate a unique name for the object";
         Self {
             message: format!("{}, {why}", taken.message),
@@ -61,37 +61,37 @@ impl Status {
         }
         .with(Details {
             retry_after_seconds: 1,
-            ..about.details()
+            ..object.details()
         })
     }
 
-    /// The same of an object whose deletion has begun.
-    pub fn of_a_dying_object(self) -> Self {
+    /// Adds that the object is being deleted.
+    pub fn while_being_deleted(self) -> Self {
         Self {
             message: format!("object is being deleted: {}", self.message),
             ..self
         }
     }
 
-    /// 409: the object is not in the state that the request names.
-    pub fn conflict(about: About<'_>, why: impl std::fmt::Display) -> Self {
-        let message = format!("Operation cannot be fulfilled on {}: {why}", about.text());
-        Self::new(409, "Conflict", message).with(about.details())
+    /// 409: the object does not have the state that the request requires.
+    pub fn conflict(object: ObjectName<'_>, why: impl std::fmt::Display) -> Self {
+        let message = format!("Operation cannot be fulfilled on {}: {why}", object.text());
+        Self::new(409, "Conflict", message).with(object.details())
     }
 
-    /// 409: the object is not at the `resourceVersion` that the request names.
-    pub fn modified(about: About<'_>) -> Self {
+    /// 409: the object does not have the `resourceVersion` of the request.
+    pub fn modified(object: ObjectName<'_>) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
-        Self::conflict(about, why)
+        Self::conflict(object, why)
     }
 
-    /// 413: the body is larger, or asks for more, than a request may; `why` names the limit.
+    /// 413: the body is larger, or causes more work, than allowed; `why` names the limit.
     pub fn request_too_large(why: impl std::fmt::Display) -> Self {
         let message = format!("Request entity too large: {why}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// 415: the body is in none of these media types.
+    /// 415: the body has none of these media types.
     pub fn unsupported_media_type(media_types: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -100,13 +100,13 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 415: the body is no patch that the resource knows. Which there are is not told.
+    /// 415: the resource does not support this type of patch. The text names no supported ones.
     pub fn unsupported_patch() -> Self {
         let message = "415: Unsupported Media Type";
         Self::new(415, "UnsupportedMediaType", message).with(Details::default())
     }
 
-    /// 422: the object breaks rules of its kind, one cause for each.
+    /// 422: the object breaks rules of its kind, with one cause for each.
     pub fn invalid(
         kind: &'static str,
         group: &'static str,
@@ -132,14 +132,15 @@ impl Status {
         })
     }
 
-    /// 422: a JSON patch that cannot be applied to the object. Why is not told.
+    /// 422: a JSON patch that cannot be applied to the object. The text has no reason.
     pub fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with(Details::default())
     }
 
-    /// 422 for 400: what a patch made is no object of the kind, and it is the patch that is wrong. Others stay.
-    pub fn of_a_patch(self) -> Self {
+    /// Converts the 400 for an invalid object into the 422 of the patch that produced it; returns
+    /// other errors unchanged.
+    pub fn into_patch_error(self) -> Self {
         if self.code != 400 || self.message.starts_with("the name") {
             return self;
         }
@@ -157,13 +158,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_stands_behind_the_resource() {
-        let pod = About {
+    fn a_group_follows_the_resource() {
+        let pod = ObjectName {
             resource: "pods",
             group: "",
             name: "x",
         };
-        let lease = About {
+        let lease = ObjectName {
             resource: "leases",
             group: "coordination.k8s.io",
             name: "x",
@@ -180,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_answers_whose_it_was() {
-        let about = About {
+    fn a_deletion_returns_the_uid() {
+        let about = ObjectName {
             resource: "pods",
             group: "",
             name: "x",
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_rule_is_a_cause() {
+    fn each_violated_rule_is_a_cause() {
         let cause = |field| Cause {
             reason: "FieldValueRequired",
             message: "Required value".to_owned(),

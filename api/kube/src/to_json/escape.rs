@@ -1,18 +1,19 @@
-//! What Go's encoder escapes in JSON with HTML escaping on, which is what Kubernetes' serializer uses.
+//! Escapes JSON as Go's encoder does with HTML escaping on, as Kubernetes' serializer does.
 
-/// Marks the bytes of a block of text that may have to be escaped between quotes, or that are not ASCII. Without
-/// a branch, so that the compiler takes all bytes at once.
+/// Marks the bytes of a block of text that may need escaping in a string, or that are not ASCII. It
+/// has no branch, so that the compiler vectorizes it.
 #[inline(always)]
-pub(super) fn note(block: &[u8; 16], special: &mut [u8; 16]) {
+pub(super) fn mark_special(block: &[u8; 16], special: &mut [u8; 16]) {
     for (byte, special) in block.iter().zip(special) {
-        // Pairs that differ in one bit; signed, so that what is not ASCII is below the space as well.
+        // Pairs that differ in one bit; signed, so that bytes that are not ASCII are below the
+        // space, too.
         let pairs = (byte | 2 == b'>') | (byte | 4 == b'&');
         *special |= u8::from(pairs | (*byte == b'\\') | ((*byte as i8) < 0x20));
     }
 }
 
-/// Whether there is nothing in JSON that Go escapes inside of it. In one pass without a branch, for texts so
-/// long that the bytes that are left over by vectors do not count.
+/// Returns whether JSON has nothing that Go escapes in it, in one pass without branches. For long
+/// texts, where the bytes that do not fill a vector do not count.
 #[inline(never)]
 pub(super) fn is_plain_json(json: &[u8]) -> bool {
     let special = |byte: &u8| (byte | 2 == b'>') | (*byte == b'&') | (*byte == 0xe2);
@@ -24,7 +25,7 @@ pub(super) fn is_plain_json(json: &[u8]) -> bool {
 pub fn put_string(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    // One pass without branches, which the compiler turns into vector instructions.
+    // One pass without branches, which the compiler vectorizes.
     let plain = text.iter().fold(true, |plain, &byte| {
         plain & (0x20..0x80).contains(&byte) & !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
     });
@@ -37,12 +38,12 @@ pub fn put_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Appends JSON as it stands, except for what is escaped inside of it.
+/// Appends JSON unchanged, except for what Go escapes in it.
 pub(super) fn put_json(out: &mut Vec<u8>, json: &[u8]) {
     put_escaped(out, json, |byte| matches!(byte, b'<' | b'>' | b'&'));
 }
 
-/// Copies UTF-8 text, escaping what `special` names and the two line separators of JavaScript.
+/// Copies UTF-8 text; escapes bytes that are `special` and the two line separators of JavaScript.
 fn put_escaped(out: &mut Vec<u8>, text: &[u8], special: impl Fn(u8) -> bool) {
     let mut copied = 0;
     for (i, &byte) in text.iter().enumerate() {
@@ -75,7 +76,7 @@ fn put_escaped(out: &mut Vec<u8>, text: &[u8], special: impl Fn(u8) -> bool) {
     out.extend_from_slice(&text[copied..]);
 }
 
-/// Each byte that starts no valid character becomes one U+FFFD, as Go does it.
+/// Replaces each byte that starts no valid character by one U+FFFD, as Go does.
 fn replace_invalid(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for chunk in text.utf8_chunks() {

@@ -1,15 +1,15 @@
-//! The fields of a message, in the order in which JSON shows them.
+//! Writes the fields of a message in the order of JSON.
 
 use super::ToJsonError;
-use super::tidy::tidied;
-use super::trace::Trace;
+use super::canonicalize::canonicalize;
+use super::field_map::FieldObserver;
 use super::value::{is_left_out, zero};
 use super::writer::Writer;
 use crate::protobuf::Fields;
 use crate::schema::{Field, Kind, Message, Rule};
 
-impl<T: Trace> Writer<'_, T> {
-    /// A whole object; `head` comes first inside its braces.
+impl<T: FieldObserver> Writer<'_, T> {
+    /// Writes a whole object; `head` comes first inside its braces.
     pub(super) fn object(
         &mut self,
         message: &'static Message,
@@ -24,7 +24,7 @@ impl<T: Trace> Writer<'_, T> {
         Ok(())
     }
 
-    /// The fields of one message, without braces, in the schema's order.
+    /// Writes the fields of one message, without braces, in the schema's order.
     pub(super) fn fields(
         &mut self,
         message: &'static Message,
@@ -32,64 +32,65 @@ impl<T: Trace> Writer<'_, T> {
         comma: &mut bool,
     ) -> Result<(), ToJsonError> {
         let (end, had) = (self.out.end(), *comma);
-        let written = match self.orderly && message.is_orderly() {
-            true => self.in_passing(message, bytes, comma)?,
-            false => self.by_place(message, bytes, comma)?,
+        let written = match self.json_order && message.has_json_order() {
+            true => self.write_in_order(message, bytes, comma)?,
+            false => self.write_by_position(message, bytes, comma)?,
         };
         if written {
             return Ok(());
         }
-        // From now on messages are looked through before they are written, or what is nested in many of them
-        // would be written again for each.
-        self.orderly = false;
-        self.trace.lost();
+        // From now on messages are scanned before they are written: else a value nested in many of
+        // them would be written again for each.
+        self.json_order = false;
+        self.observer.invalidate();
         self.out.truncate(end);
         *comma = had;
-        let tidy = tidied(message, bytes)?;
-        let written = self.by_place(message, &tidy, comma)?;
-        debug_assert!(written, "a tidied message is in order");
+        let canonical = canonicalize(message, bytes)?;
+        let written = self.write_by_position(message, &canonical, comma)?;
+        debug_assert!(written, "a canonical message is in order");
         Ok(())
     }
 
-    /// The fields of a message as they come. False when they do not come in the schema's order, each of them
-    /// once; what was written then is to be taken back.
-    fn in_passing(
+    /// Writes the fields of a message in the order of the wire. Returns false when that is not the
+    /// schema's order or a field repeats; the caller must then discard what was written.
+    fn write_in_order(
         &mut self,
         message: &'static Message,
         bytes: &[u8],
         comma: &mut bool,
     ) -> Result<bool, ToJsonError> {
-        // Fields before this position were written, or are not there.
+        // Fields before this position were written or are absent.
         let mut next = 0;
         let mut fields = Fields::new(bytes);
         while let Some(found) = fields.next() {
             let found = found.map_err(|source| ToJsonError::malformed(message, source))?;
             let Some(position) = message.position(found.number) else {
-                self.unshown(&fields, None);
+                self.skip_field(&fields, None);
                 continue;
             };
-            let row = &message.fields()[usize::from(position)];
+            let spec = &message.fields()[usize::from(position)];
             if position < next {
                 return Ok(false);
             }
-            if is_left_out(row, found.wire) {
-                self.unshown(&fields, Some(row));
+            if is_left_out(spec, found.wire) {
+                self.skip_field(&fields, Some(spec));
                 continue;
             }
-            self.absent(message, from(next) & !from(position), comma)?;
+            self.write_absent(message, from(next) & !from(position), comma)?;
             next = position + 1;
-            let written = self.field(row, found.wire, &mut fields, comma);
-            if !written.map_err(|error| ToJsonError::misfit(message, row, error))? {
+            let written = self.field(spec, found.wire, &mut fields, comma);
+            if !written.map_err(|error| ToJsonError::misfit(message, spec, error))? {
                 return Ok(false);
             }
         }
-        self.absent(message, from(next), comma)?;
+        self.write_absent(message, from(next), comma)?;
         Ok(true)
     }
 
-    /// The fields of a message that come in another order than JSON shows them: their places first. False when
-    /// one is in two places, or a map's entries are not in order.
-    fn by_place(
+    /// Writes the fields of a message whose order on the wire is not that of JSON, after finding
+    /// their positions. Returns false when a field is in two places, or the entries of a map are
+    /// not in order.
+    fn write_by_position(
         &mut self,
         message: &'static Message,
         bytes: &[u8],
@@ -102,19 +103,19 @@ impl<T: Trace> Writer<'_, T> {
             let found = found.map_err(|source| ToJsonError::malformed(message, source))?;
             let before = last.take();
             let Some(position) = message.position(found.number) else {
-                self.unshown(&fields, None);
+                self.skip_field(&fields, None);
                 continue;
             };
-            let row = &message.fields()[usize::from(position)];
-            if before == Some(position) && row.repeats() {
+            let spec = &message.fields()[usize::from(position)];
+            if before == Some(position) && spec.repeats() {
                 last = before;
                 continue;
             }
             if present & 1 << position != 0 {
                 return Ok(false);
             }
-            if is_left_out(row, found.wire) {
-                self.unshown(&fields, Some(row));
+            if is_left_out(spec, found.wire) {
+                self.skip_field(&fields, Some(spec));
                 continue;
             }
             present |= 1 << position;
@@ -126,25 +127,25 @@ impl<T: Trace> Writer<'_, T> {
         while left != 0 {
             let position = left.trailing_zeros() as u8;
             left &= left - 1;
-            self.absent(message, from(next) & !from(position), comma)?;
+            self.write_absent(message, from(next) & !from(position), comma)?;
             next = position + 1;
-            let row = &message.fields()[usize::from(position)];
+            let spec = &message.fields()[usize::from(position)];
             let mut fields = Fields::from(bytes, places[usize::from(position)]);
             if let Some(found) = fields.next() {
                 let found = found.map_err(|source| ToJsonError::malformed(message, source))?;
-                let written = self.field(row, found.wire, &mut fields, comma);
-                if !written.map_err(|error| ToJsonError::misfit(message, row, error))? {
+                let written = self.field(spec, found.wire, &mut fields, comma);
+                if !written.map_err(|error| ToJsonError::misfit(message, spec, error))? {
                     return Ok(false);
                 }
             }
         }
-        self.absent(message, from(next), comma)?;
+        self.write_absent(message, from(next), comma)?;
         Ok(true)
     }
 
-    /// Fields that are not there, of those at `positions` (a bit each), as far as JSON shows them all the same.
+    /// Writes absent fields among `positions` (a bit each), those that JSON shows nevertheless.
     #[inline]
-    fn absent(
+    fn write_absent(
         &mut self,
         message: &'static Message,
         positions: u64,
@@ -152,33 +153,33 @@ impl<T: Trace> Writer<'_, T> {
     ) -> Result<(), ToJsonError> {
         let mut shown = message.always() & positions;
         while shown != 0 {
-            let row = &message.fields()[shown.trailing_zeros() as usize];
+            let spec = &message.fields()[shown.trailing_zeros() as usize];
             shown &= shown - 1;
-            if let (Rule::Inline, Kind::Object(inner)) = (row.rule, row.kind) {
+            if let (Rule::Inline, Kind::Object(inner)) = (spec.rule, spec.kind) {
                 self.fields(inner, &[], comma)?;
                 continue;
             }
-            self.out.key(std::mem::replace(comma, true), &row.key);
-            match (row.rule, row.kind) {
+            self.out.key(std::mem::replace(comma, true), &spec.key);
+            match (spec.rule, spec.kind) {
                 (Rule::ListOrNull | Rule::OptionalOrNull, _) => self.out.literal(b"null"),
                 (_, Kind::MapStr | Kind::MapBytes | Kind::MapQuantity) => self.out.literal(b"{}"),
                 (_, kind) => self
                     .value(kind, zero(kind))
-                    .map_err(|error| ToJsonError::misfit(message, row, error))?,
+                    .map_err(|error| ToJsonError::misfit(message, spec, error))?,
             }
         }
         Ok(())
     }
 
-    /// A field that JSON does not show, behind which `fields` are now.
+    /// Reports a field that JSON omits, which `fields` has just read.
     #[inline]
-    fn unshown(&mut self, fields: &Fields<'_>, row: Option<&'static Field>) {
-        let (mark, end) = (self.trace.mark(), self.out.end());
-        self.trace.field(mark, fields.address(), row, end..end);
+    fn skip_field(&mut self, fields: &Fields<'_>, spec: Option<&'static Field>) {
+        let (mark, end) = (self.observer.mark(), self.out.end());
+        self.observer.field(mark, fields.address(), spec, end..end);
     }
 }
 
-/// The positions from this one on, a bit each.
+/// Returns the positions from this one on, a bit each.
 fn from(position: u8) -> u64 {
     u64::MAX.checked_shl(u32::from(position)).unwrap_or(0)
 }

@@ -1,12 +1,12 @@
-//! What is different at one place.
+//! A difference between two objects.
 
-use super::trace::Link;
+use super::field_map::EntryIndex;
 
-/// A value that is to be written in the place of another one.
+/// A value to be written instead of that of the base.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patch {
-    /// Which one.
-    pub(super) fragment: Link,
-    /// Offset of the field in the object that has the new value.
+    /// The field in the base.
+    pub(super) entry: EntryIndex,
+    /// Offset of the field in the other object.
     pub(super) field: u32,
 }

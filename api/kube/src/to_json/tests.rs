@@ -1,6 +1,6 @@
-use super::text::Text;
+use super::text::JsonBuffer;
 use super::*;
-use crate::protobuf::{Fields, Wire};
+use crate::protobuf::{Fields, WireValue};
 use crate::schema::Kind;
 
 fn text(bytes: &[u8]) -> String {
@@ -89,7 +89,7 @@ proptest::proptest! {
         object[at] = byte;
         object.truncate(1 + cut.index(object.len()));
         let mut out = Vec::new();
-        // Damage inside `fieldsV1`, which is passed on as it is, is the only one that may show in the JSON.
+        // Only damage inside `fieldsV1`, which is copied unchanged, may appear in the JSON.
         if to_json(&crate::schema::POD, &object, "", &mut out).is_ok() {
             let (first, last) = (out.first().copied(), out.last().copied());
             proptest::prop_assert_eq!((first, last), (Some(b'{'), Some(b'}')));
@@ -97,7 +97,8 @@ proptest::proptest! {
     }
 }
 
-/// The same message with its fields in falling order of their numbers, at every level; lists keep theirs.
+/// Returns the message with its fields in descending order of their numbers, at every level; lists
+/// keep their order.
 fn turned(message: &'static Message, bytes: &[u8]) -> Vec<u8> {
     let mut fields: Vec<_> = Fields::new(bytes)
         .collect::<Result<_, _>>()
@@ -107,7 +108,7 @@ fn turned(message: &'static Message, bytes: &[u8]) -> Vec<u8> {
     for field in fields {
         let position = message.position(field.number).map(usize::from);
         match (position.map(|at| message.fields()[at].kind), field.wire) {
-            (Some(Kind::Object(inner)), Wire::Bytes(bytes)) => {
+            (Some(Kind::Object(inner)), WireValue::Bytes(bytes)) => {
                 crate::protobuf::put_bytes(&mut out, field.number, &turned(inner, bytes));
             }
             _ => out.extend_from_slice(&bytes[field.start..field.end]),
@@ -129,7 +130,7 @@ fn fields_are_shown_alike_in_whatever_order_they_come() {
     let expected = json(pod);
     assert!(expected.starts_with("before{\"metadata\":{\"name\":"));
     assert_eq!(json(&turned(&crate::schema::POD, pod)), expected);
-    // Of what is there twice the last one counts.
+    // The last value of a repeated field wins.
     let twice = [&pod_protobuf("other", &[])[..], pod].concat();
     assert_eq!(json(&twice), expected);
 }
@@ -137,9 +138,9 @@ fn fields_are_shown_alike_in_whatever_order_they_come() {
 #[test]
 fn lists_and_maps_may_be_interrupted() {
     let entry = |key: u8| [0x5a, 3, 0x0a, 1, key];
-    // An empty selfLink, and a field that nobody knows.
+    // An empty selfLink, and an unknown field.
     for between in [&[0x22, 0][..], &[0xf2, 0x03, 0]] {
-        // Labels in order, and not; finalizers between them.
+        // Labels in order and out of order, with finalizers between them.
         for (first, second) in [(b'a', b'b'), (b'b', b'a')] {
             let metadata = [
                 &entry(first)[..],
@@ -161,7 +162,7 @@ fn lists_and_maps_may_be_interrupted() {
             }
         }
     }
-    // In a message whose fields come in another order than JSON's: arguments of a container.
+    // In a message whose order on the wire is not that of JSON: arguments of a container.
     let container = [&b"\x1a\x01a\x2a\x00\x1a\x01b"[..], b"\xa2\x01\x01p"].concat();
     let mut out = Vec::new();
     let message = &crate::schema::containers::CONTAINER;
@@ -184,17 +185,17 @@ fn strings_of_every_length_are_copied_whole() {
                 expected.splice(at..=at, *b"\\\\");
             }
             let mut out = Vec::new();
-            let mut writer = Text::new(&mut out);
+            let mut writer = JsonBuffer::new(&mut out);
             writer.string(&text);
             drop(writer);
             assert_eq!(out, [b"\"", &expected[..], b"\""].concat());
-            // JSON is passed on as it is, but for what HTML could mistake.
+            // JSON is copied unchanged, except for HTML escapes.
             let (mut out, mut expected) = (Vec::new(), text.clone());
             if let Some(at) = special.filter(|at| *at < length) {
                 text[at] = b'<';
                 expected.splice(at..=at, *b"\\u003c");
             }
-            let mut writer = Text::new(&mut out);
+            let mut writer = JsonBuffer::new(&mut out);
             writer.json(&text);
             drop(writer);
             assert_eq!(out, expected);

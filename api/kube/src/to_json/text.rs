@@ -1,5 +1,5 @@
-//! JSON text being written: short pieces copied by blocks of a fixed size, strings escaped as Go's encoder
-//! does.
+//! The output buffer of JSON: copies short pieces in blocks of a fixed size, and escapes strings as
+//! Go's encoder does.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use super::escape;
 use crate::time;
 
-/// Bytes that are copied and looked at together.
+/// Bytes that are copied and checked together.
 const BLOCK: usize = 16;
-/// Room that is made at once.
+/// Bytes by which the buffer grows.
 const STEP: usize = 4 * 1024;
 
 /// `"name":`, ready to be copied as two blocks when it is short enough.
@@ -20,7 +20,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// A key from its text, with quotes and colon.
+    /// Returns a key from its text with quotes and colon.
     pub(crate) const fn new(text: &'static str) -> Self {
         let mut block = [0; 2 * BLOCK];
         let mut i = 0;
@@ -31,32 +31,32 @@ impl Key {
         Self { text, block }
     }
 
-    /// The name alone.
+    /// Returns the name without quotes and colon.
     pub(crate) fn name(&self) -> &'static str {
         &self.text[1..self.text.len() - 2]
     }
 }
 
-/// Text at the end of a vector, behind which the vector holds room while this lives.
+/// Appends text to a vector, which is longer than the text while this lives.
 ///
-/// To copy a piece of any length is a call of the C library, to copy a block over room that is there already
-/// takes two instructions, and a pod is a thousand pieces of some twenty bytes.
+/// Copying a piece of any length is a call of the C library; copying a block into existing room
+/// takes two instructions, and a pod consists of a thousand pieces of some twenty bytes.
 #[derive(Debug)]
-pub(super) struct Text<'o> {
+pub(super) struct JsonBuffer<'o> {
     out: &'o mut Vec<u8>,
-    /// Where the text ends; what is behind it means nothing.
+    /// End of the text; bytes after it are undefined.
     end: usize,
-    /// Day and date of the last moment that was written: most moments of an object are of one day.
+    /// Day and date of the last timestamp: most timestamps of an object are of one day.
     date: Option<(i64, [u8; time::DATE])>,
 }
 
-impl Drop for Text<'_> {
+impl Drop for JsonBuffer<'_> {
     fn drop(&mut self) {
         self.out.truncate(self.end);
     }
 }
 
-impl<'o> Text<'o> {
+impl<'o> JsonBuffer<'o> {
     /// Appends to `out`.
     pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
         Self {
@@ -66,17 +66,17 @@ impl<'o> Text<'o> {
         }
     }
 
-    /// Where the text ends, for [`Self::truncate`].
+    /// Returns the end of the text, for [`Self::truncate`].
     pub(super) fn end(&self) -> usize {
         self.end
     }
 
-    /// Takes back what was written since it ended at `end`.
+    /// Removes the text after `end`.
     pub(super) fn truncate(&mut self, end: usize) {
         self.end = end;
     }
 
-    /// The next `length` bytes, and two blocks behind them that may be written over.
+    /// Returns the next `length` bytes and two blocks after them that may be overwritten.
     #[inline]
     fn room(&mut self, length: usize) -> &mut [u8] {
         let needed = self.end + length + 2 * BLOCK;
@@ -86,7 +86,7 @@ impl<'o> Text<'o> {
         &mut self.out[self.end..needed]
     }
 
-    /// Grows by steps, and as long as it can without moving what is there.
+    /// Grows in steps, within the capacity as long as possible.
     #[cold]
     fn grow(&mut self, needed: usize) {
         let step = (needed + STEP).min(self.out.capacity()).max(needed);
@@ -100,7 +100,7 @@ impl<'o> Text<'o> {
         self.end += 1;
     }
 
-    /// Appends a comma when there is need for one, then a key.
+    /// Appends a comma if `comma`, then a key.
     #[inline(always)]
     pub(super) fn key(&mut self, comma: bool, key: &Key) {
         let (comma, length) = (usize::from(comma), key.text.len());
@@ -114,7 +114,7 @@ impl<'o> Text<'o> {
         self.end += comma + length;
     }
 
-    /// Appends a text of known length as it is.
+    /// Appends a text of constant length unchanged.
     #[inline]
     pub(super) fn literal<const N: usize>(&mut self, text: &[u8; N]) {
         if let Some(room) = self.room(N).first_chunk_mut() {
@@ -123,7 +123,7 @@ impl<'o> Text<'o> {
         self.end += N;
     }
 
-    /// Appends a text as it is.
+    /// Appends a text unchanged.
     pub(super) fn raw(&mut self, text: &[u8]) {
         self.room(text.len())[..text.len()].copy_from_slice(text);
         self.end += text.len();
@@ -158,7 +158,7 @@ impl<'o> Text<'o> {
         self.end = self.out.len();
     }
 
-    /// Appends JSON as it stands, except for what Go's encoder escapes inside of it.
+    /// Appends JSON unchanged, except for what Go's encoder escapes in it.
     pub(super) fn json(&mut self, json: &[u8]) {
         if escape::is_plain_json(json) {
             self.raw(json);
@@ -180,17 +180,17 @@ impl<'o> Text<'o> {
         self.end += length + 2;
     }
 
-    /// Appends seconds since 1970 as a moment in quotes.
+    /// Appends seconds since 1970 as a timestamp in quotes.
     pub(super) fn time(&mut self, seconds: i64) {
-        let moment = self.moment(seconds);
-        let room = self.room(moment.len() + 2);
+        let timestamp = self.timestamp(seconds);
+        let room = self.room(timestamp.len() + 2);
         room[0] = b'"';
-        room[1..=moment.len()].copy_from_slice(&moment);
-        room[moment.len() + 1] = b'"';
-        self.end += moment.len() + 2;
+        room[1..=timestamp.len()].copy_from_slice(&timestamp);
+        room[timestamp.len() + 1] = b'"';
+        self.end += timestamp.len() + 2;
     }
 
-    /// The same with microseconds.
+    /// Appends a timestamp with microseconds in quotes.
     pub(super) fn micro_time(&mut self, seconds: i64, micros: i64) {
         self.byte(b'"');
         let mut text = Vec::new();
@@ -199,19 +199,19 @@ impl<'o> Text<'o> {
         self.byte(b'"');
     }
 
-    fn moment(&mut self, seconds: i64) -> [u8; time::MOMENT] {
+    fn timestamp(&mut self, seconds: i64) -> [u8; time::TIMESTAMP] {
         let day = time::day(seconds);
         let date = match self.date {
             Some((known, date)) if known == day => date,
             _ => time::date(day),
         };
         self.date = Some((day, date));
-        time::moment(date, seconds)
+        time::timestamp(date, seconds)
     }
 }
 
-/// Copies text to the beginning of `to`, which is at least a block longer; false when it holds something to be
-/// escaped, and then what was copied means nothing.
+/// Copies text to the beginning of `to`, which is at least a block longer. Returns false when
+/// something must be escaped; `to` is then undefined.
 #[inline]
 fn copy_plain(text: &[u8], to: &mut [u8]) -> bool {
     let mut special = [0; BLOCK];
@@ -219,25 +219,25 @@ fn copy_plain(text: &[u8], to: &mut [u8]) -> bool {
         let blocks = text.as_chunks::<BLOCK>().0;
         for (block, to) in blocks.iter().zip(to.as_chunks_mut::<BLOCK>().0) {
             *to = *block;
-            escape::note(block, &mut special);
+            escape::mark_special(block, &mut special);
         }
-        // The rest, and some of what was copied already.
+        // The last block overlaps bytes that were copied already.
         if let Some(to) = to[..text.len()].last_chunk_mut() {
             *to = *last;
         }
-        escape::note(last, &mut special);
+        escape::mark_special(last, &mut special);
     } else {
         let mut block = [b' '; BLOCK];
         gather(text, &mut block);
         if let Some(to) = to.first_chunk_mut() {
             *to = block;
         }
-        escape::note(&block, &mut special);
+        escape::mark_special(&block, &mut special);
     }
     special.iter().fold(0, |any, byte| any | byte) == 0
 }
 
-/// Copies less than a block to its beginning, by halves that may overlap.
+/// Copies less than a block to the beginning of `block`, by halves that may overlap.
 #[inline]
 fn gather(text: &[u8], block: &mut [u8; BLOCK]) {
     fn halves<const N: usize>(text: &[u8], block: &mut [u8; BLOCK]) -> bool {

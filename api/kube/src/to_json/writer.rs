@@ -1,23 +1,23 @@
-//! What fields are written by.
+//! The state of transcoding an object.
 
-use super::text::Text;
-use super::trace::Trace;
+use super::field_map::FieldObserver;
+use super::text::JsonBuffer;
 
-/// Writes objects, and notes for a [`Trace`] where their fields lie.
+/// Writes objects, and reports their fields to a [`FieldObserver`].
 pub(super) struct Writer<'o, T> {
-    /// Whether no message has broken the order that its type promised.
-    pub(super) orderly: bool,
-    pub(super) out: Text<'o>,
-    pub(super) trace: T,
+    /// Whether all messages so far had the order of fields that their type promises.
+    pub(super) json_order: bool,
+    pub(super) out: JsonBuffer<'o>,
+    pub(super) observer: T,
 }
 
-impl<'o, T: Trace> Writer<'o, T> {
-    /// Appends to `out`.
-    pub(super) fn new(out: &'o mut Vec<u8>, trace: T) -> Self {
+impl<'o, T: FieldObserver> Writer<'o, T> {
+    /// Returns a writer that appends to `out`.
+    pub(super) fn new(out: &'o mut Vec<u8>, observer: T) -> Self {
         Self {
-            orderly: true,
-            out: Text::new(out),
-            trace,
+            json_order: true,
+            out: JsonBuffer::new(out),
+            observer,
         }
     }
 }

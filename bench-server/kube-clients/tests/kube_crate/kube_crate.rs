@@ -1,4 +1,4 @@
-//! The `kube` crate against the tier: lists, both ways to watch, and a reflector through bad luck (check 18).
+//! The `kube` crate against the tier: lists, both ways to watch, and a reflector during faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Config, Resource};
 use kube_api::{ShardKey, ShardSelector};
 
-use crate::stage::{ALL, APART, Stage, cases};
+use crate::harness::{ALL, APART, TestCluster, cases};
 
 cases! {
     objects_are_listed_in_pages_and_written on ALL;
@@ -26,8 +26,8 @@ cases! {
     shards_are_listed_and_watched on ALL;
 }
 
-fn client(stage: &Stage) -> Client {
-    let mut config = Config::new(stage.url.parse().expect("a URL"));
+fn client(cluster: &TestCluster) -> Client {
+    let mut config = Config::new(cluster.url.parse().expect("a URL"));
     config.default_namespace = "ns".to_owned();
     Client::try_from(config).expect("a client")
 }
@@ -47,8 +47,8 @@ fn name(object: &ConfigMap) -> String {
     object.metadata.name.clone().unwrap_or_default()
 }
 
-async fn objects_are_listed_in_pages_and_written(stage: Stage) {
-    let api: Api<ConfigMap> = Api::default_namespaced(client(&stage));
+async fn objects_are_listed_in_pages_and_written(cluster: TestCluster) {
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
     for i in 0..7 {
         let made = api
             .create(&PostParams::default(), &config_map(&format!("cm-{i}")))
@@ -98,30 +98,30 @@ async fn objects_are_listed_in_pages_and_written(stage: Stage) {
     );
 }
 
-async fn a_watcher_that_lists_first_sees_everything(stage: Stage) {
-    sees_everything(stage, watcher::Config::default().page_size(2)).await;
+async fn a_watcher_that_lists_first_sees_everything(cluster: TestCluster) {
+    sees_everything(cluster, watcher::Config::default().page_size(2)).await;
 }
 
-async fn a_streaming_list_sees_everything(stage: Stage) {
-    sees_everything(stage, watcher::Config::default().streaming_lists()).await;
+async fn a_streaming_list_sees_everything(cluster: TestCluster) {
+    sees_everything(cluster, watcher::Config::default().streaming_lists()).await;
 }
 
-async fn sees_everything(stage: Stage, config: watcher::Config) {
+async fn sees_everything(cluster: TestCluster, config: watcher::Config) {
     for name in ["b", "a", "c"] {
-        stage.config_map("ns", name).await;
+        cluster.config_map("ns", name).await;
     }
     // A streaming list takes any state: let the cache catch up.
-    stage.get("/api/v1/configmaps").await.ok();
-    let api: Api<ConfigMap> = Api::default_namespaced(client(&stage));
+    cluster.get("/api/v1/configmaps").await.ok();
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
     let mut events = watcher(api, config).boxed();
     let mut seen = Vec::new();
     while seen.last().map(String::as_str) != Some("done") {
         seen.push(brief(events.try_next().await.expect("no error")));
     }
     assert_eq!(seen, ["init", "init a", "init b", "init c", "done"]);
-    stage.config_map("ns", "d").await;
+    cluster.config_map("ns", "d").await;
     assert_eq!(brief(events.try_next().await.expect("no error")), "apply d");
-    stage
+    cluster
         .delete("/api/v1/namespaces/ns/configmaps/a")
         .await
         .ok();
@@ -141,15 +141,15 @@ fn brief(event: Option<Event<ConfigMap>>) -> String {
     }
 }
 
-async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
+async fn a_reflector_outlives_a_restart_and_a_compaction(mut cluster: TestCluster) {
     for streaming in [false, true] {
         let config = match streaming {
             true => watcher::Config::default().streaming_lists(),
             false => watcher::Config::default(),
         };
         let first = format!("first-{streaming}");
-        stage.config_map("ns", &first).await;
-        let api: Api<ConfigMap> = Api::default_namespaced(client(&stage));
+        cluster.config_map("ns", &first).await;
+        let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster));
         let (store, writer) = reflector::store();
         let events = reflector(writer, watcher(api, config).default_backoff());
         let kept = tokio::spawn(events.for_each(|_| std::future::ready(())));
@@ -169,13 +169,13 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
             panic!("{wanted:?} without {absent:?} expected, {:?} seen", names());
         };
         reaches(&[&first], "").await;
-        stage.restart().await;
+        cluster.restart().await;
         let second = format!("second-{streaming}");
-        stage.config_map("ns", &second).await;
+        cluster.config_map("ns", &second).await;
         reaches(&[&first, &second], "").await;
         // While the tier is down, objects change and their history goes.
-        let storage = stage.storage().await;
-        stage.stop_tier();
+        let storage = cluster.storage().await;
+        cluster.stop_tier();
         let key = format!("/registry/configmaps/ns/{first}");
         let stored = storage
             .get(key.as_bytes(), Default::default())
@@ -192,9 +192,9 @@ async fn a_reflector_outlives_a_restart_and_a_compaction(mut stage: Stage) {
             .await
             .expect("read");
         storage.compact(now).await.expect("compacts");
-        stage.start_tier().await;
+        cluster.start_tier().await;
         let third = format!("third-{streaming}");
-        stage.config_map("ns", &third).await;
+        cluster.config_map("ns", &third).await;
         reaches(&[&second, &third], &first).await;
         kept.abort();
     }
@@ -215,10 +215,10 @@ fn is_in(shard: &ShardSelector, object: &ConfigMap) -> bool {
     shard.selects(shard.key().hash(uid.as_bytes(), b"ns"))
 }
 
-async fn shards_are_listed_and_watched(stage: Stage) {
-    let client = client(&stage);
+async fn shards_are_listed_and_watched(cluster: TestCluster) {
+    let client = client(&cluster);
     for i in 0..20 {
-        stage.config_map("ns", &format!("cm-{i:02}")).await;
+        cluster.config_map("ns", &format!("cm-{i:02}")).await;
     }
     let requests = Request::new(ConfigMap::url_path(&(), Some("ns")));
     let shards = ShardSelector::equal_shards(ShardKey::Uid, 3.try_into().expect("some"));

@@ -1,5 +1,8 @@
-//! The `kube` crate against the Kubernetes tier, on the stage of bench-server's own tests.
+//! The `kube` crate against the Kubernetes tier, with the test harness of bench-server.
 
+#[allow(dead_code, reason = "the tier's own tests use more of it")]
+#[path = "../../../tests/kubernetes_tier/harness.rs"]
+mod harness;
 #[allow(dead_code, reason = "the tier's own tests use more of it")]
 #[path = "../../../tests/kubernetes_tier/http.rs"]
 mod http;
@@ -10,9 +13,6 @@ mod peer;
 #[allow(dead_code, reason = "the tier's own tests use more of it")]
 #[path = "../../../tests/kubernetes_tier/proxy.rs"]
 mod proxy;
-#[allow(dead_code, reason = "the tier's own tests use more of it")]
-#[path = "../../../tests/kubernetes_tier/stage.rs"]
-mod stage;
 
 use std::process::ExitCode;
 
@@ -20,5 +20,5 @@ use std::process::ExitCode;
 const SERVER: &str = env!("CARGO_BIN_EXE_bench-server-for-kube-clients");
 
 fn main() -> ExitCode {
-    stage::run_all(&kube_crate::cases())
+    harness::run_all(&kube_crate::cases())
 }

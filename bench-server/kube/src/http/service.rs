@@ -120,7 +120,7 @@ impl KubeService {
                 Some(document) if head.method == Method::GET => discovery_document(document),
                 Some(_) => error(&Status::method_not_allowed(), Encoding::Json, false),
                 None if discovery::is_below_a_version(path) => {
-                    error(&Status::nothing_served(), Encoding::Json, false)
+                    error(&Status::path_not_found(), Encoding::Json, false)
                 }
                 None => not_found(),
             },
@@ -145,7 +145,7 @@ impl KubeService {
         let selects = head.method == Method::GET && (route.watch || route.name.is_none());
         let options = match selects {
             true => ListOptions::parse(query),
-            false => Ok(ListOptions::of_one(query)),
+            false => Ok(ListOptions::for_single_object(query)),
         };
         let watches = route.watch || options.as_ref().is_ok_and(|options| options.watch);
         let labels = route.labels(&head.method, watches);
@@ -208,7 +208,7 @@ impl KubeService {
             discard(body.as_mut()).await;
         }
         match (&request.head.method, route.name) {
-            _ if !route.is_served() => Err(Status::nothing_served()),
+            _ if !route.is_served() => Err(Status::path_not_found()),
             (&Method::GET, _) if !route.is_readable() => Err(Status::method_not_allowed()),
             (&Method::GET, _) if watches => request.watch(options).await,
             (&Method::GET, Some(name)) => request.get(name, &options).await,

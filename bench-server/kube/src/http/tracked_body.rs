@@ -80,7 +80,7 @@ impl Body for TrackedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<HttpFrame<Frame>, Infallible>>> {
-        ready!(in_flight::poll_next(context));
+        ready!(in_flight::poll_ready(context));
         let next = ready!(Pin::new(&mut self.body).poll_frame(context));
         let Some(Ok(frame)) = next else {
             // Once the task is gone, nobody resets a stream whose client does not take the rest.

@@ -146,7 +146,7 @@ impl ListBody {
         while !self.frames.is_full() && !self.ended {
             match next_item(&mut self.remaining, &mut self.items) {
                 Some(object) => {
-                    self.frames.put_part(object.item());
+                    self.frames.put_slice(object.item());
                 }
                 None => {
                     self.frames.put(&self.tail);

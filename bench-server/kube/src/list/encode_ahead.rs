@@ -45,7 +45,8 @@ static CORES: LazyLock<Semaphore> = LazyLock::new(|| {
 /// Returns whether all lists together have as many bytes waiting as they may:
 /// [`MAX_TOTAL_READY_BYTES`], or less where responses have little memory.
 fn are_all_full() -> bool {
-    TOTAL_READY_BYTES.load(Ordering::Relaxed) >= MAX_TOTAL_READY_BYTES.min(in_flight::most_bytes())
+    TOTAL_READY_BYTES.load(Ordering::Relaxed)
+        >= MAX_TOTAL_READY_BYTES.min(in_flight::process_limit_bytes())
 }
 
 /// The body of a long list. Up to 2 MiB and a frame wait in it, whereas nothing waits in a
@@ -172,7 +173,7 @@ impl AheadBody {
         if is_finished && self.poll_encoding(context).is_pending() {
             return;
         }
-        if are_all_full() || in_flight::is_much() {
+        if are_all_full() || in_flight::is_over_limit() {
             return;
         }
         let Some(mut list) = self.list.take_if(|list| !list.is_over()) else {

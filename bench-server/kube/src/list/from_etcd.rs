@@ -219,7 +219,7 @@ impl ResourceHandler {
                 options.revision = page.revision;
             }
             let keys = page.kvs.len() as u64;
-            let mut remaining = page.behind()? + keys;
+            let mut remaining = page.remaining()? + keys;
             fetched += keys;
             let mut last = None;
             for kv in &page.kvs {

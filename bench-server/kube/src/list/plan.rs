@@ -1,7 +1,7 @@
 //! What a LIST asks for: an apiserver's table of resourceVersion, resourceVersionMatch, continue
 //! and limit.
 
-use kube_api::{ContinueToken, ListOptions, Match, Status};
+use kube_api::{ContinueToken, ListOptions, ResourceVersionMatch, Status};
 
 use super::page::PageStart;
 use crate::feature_gates::FeatureGates;
@@ -86,7 +86,7 @@ impl ListPlan {
         plan.revision = match (revision, &options.resource_version_match) {
             (None, _) => RevisionMatch::Consistent,
             (Some(0), _) => RevisionMatch::Any,
-            (Some(revision), Some(Match::Exact)) => RevisionMatch::Exact {
+            (Some(revision), Some(ResourceVersionMatch::Exact)) => RevisionMatch::Exact {
                 revision,
                 token: false,
             },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_api::protobuf::{Fields, Wire, find_bytes};
+use kube_api::protobuf::{Fields, WireValue, find_bytes};
 use kube_api::selector::{FieldSelector, LabelSelector};
 use kube_api::{ListOptions, ShardKey, ShardSelector, Status};
 
@@ -136,13 +136,13 @@ impl Filter {
 
     /// Returns the value that a field must have.
     pub(crate) fn demands_field(&self, path: &str) -> Option<&str> {
-        self.fields.demands(path)
+        self.fields.required_value(path)
     }
 
     /// Returns the labels that an object must have, each with the values that it may have (none:
     /// any).
     pub(crate) fn demands_labels(&self) -> impl Iterator<Item = (&str, &[String])> {
-        self.labels.demands()
+        self.labels.required_labels()
     }
 
     /// Returns whether it has a label selector.
@@ -220,7 +220,7 @@ fn descend<'o>(encoded: &'o [u8], numbers: &[u32]) -> &'o [u8] {
 fn flag(message: &[u8], number: u32) -> bool {
     Fields::new(message)
         .map_while(Result::ok)
-        .any(|field| field.number == number && field.wire == Wire::Varint(1))
+        .any(|field| field.number == number && field.wire == WireValue::Varint(1))
 }
 
 /// Returns the value of a label of an object.

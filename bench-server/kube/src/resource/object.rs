@@ -5,12 +5,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use index::Item;
-use kube_api::custom::{CustomError, custom_from_json};
+use kube_api::custom_resource::{CustomResourceError, custom_resource_from_json};
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::hash::fnv1a_64;
 use kube_api::protobuf::Malformed;
 use kube_api::{ListItem, Metadata, item_object};
-use wire::part::Part;
+use wire::buffer_slice::BufferSlice;
 
 use super::Resource;
 
@@ -50,7 +50,7 @@ pub enum DecodeError {
     Malformed(#[from] Malformed),
     /// The value is not a custom object.
     #[error(transparent)]
-    Custom(#[from] CustomError),
+    Custom(#[from] CustomResourceError),
 }
 
 impl Object {
@@ -68,7 +68,7 @@ impl Object {
     ) -> Result<Self, DecodeError> {
         match resource.message {
             Some(_) => Self::at(key, envelope::open(value)?, mod_revision),
-            None => Self::at(key, &custom_from_json(value)?, mod_revision),
+            None => Self::at(key, &custom_resource_from_json(value)?, mod_revision),
         }
     }
 
@@ -77,7 +77,7 @@ impl Object {
         let item = |object: &[u8]| ListItem::new(object, "").is_ok();
         match resource.message {
             Some(_) => envelope::open(value).is_ok_and(item),
-            None => custom_from_json(value).is_ok_and(|object| item(&object)),
+            None => custom_resource_from_json(value).is_ok_and(|object| item(&object)),
         }
     }
 
@@ -173,14 +173,14 @@ impl Object {
     }
 
     /// Returns the object as a field of a list: tag, length, object.
-    pub fn item(&self) -> Part<'_> {
-        Part::new(&self.buffer, self.item_at()..self.buffer.len())
+    pub fn item(&self) -> BufferSlice<'_> {
+        BufferSlice::new(&self.buffer, self.item_at()..self.buffer.len())
     }
 
     /// Returns the encoded object, as the end of the buffer.
-    pub fn encoded_part(&self) -> Part<'_> {
+    pub fn encoded_slice(&self) -> BufferSlice<'_> {
         let start = self.buffer.len() - self.encoded().len();
-        Part::new(&self.buffer, start..self.buffer.len())
+        BufferSlice::new(&self.buffer, start..self.buffer.len())
     }
 
     /// Returns the encoded object: protobuf, or a custom object as [`kube_api::custom`] encodes it.

@@ -3,7 +3,7 @@
 
 use kube_api::protobuf::{bytes_field_len, find_bytes, put_bytes, put_bytes_header};
 use kube_api::schema::PARTIAL_OBJECT_METADATA;
-use kube_api::{JsonSeries, ToJsonError, envelope, list, to_json};
+use kube_api::{JsonDeltaWriter, ToJsonError, envelope, list, to_json};
 
 use super::Resource;
 use super::media_type::{Encoding, MediaType, ResponseKind};
@@ -110,9 +110,9 @@ impl Representation {
 
     /// Returns an encoder for the items of one list.
     pub fn item_encoder(&self, resource: &'static Resource) -> ItemEncoder {
-        let whole = |head| Some(JsonSeries::new(resource.message?, head));
+        let whole = |head| Some(JsonDeltaWriter::new(resource.message?, head));
         let partial = || {
-            Some(JsonSeries::new(
+            Some(JsonDeltaWriter::new(
                 &PARTIAL_OBJECT_METADATA,
                 self.partial_head(),
             ))
@@ -151,7 +151,7 @@ pub struct ItemEncoder {
     representation: Representation,
     resource: &'static Resource,
     /// Encodes JSON of objects with a schema; `None` if no such JSON is needed.
-    json: Option<JsonSeries>,
+    json: Option<JsonDeltaWriter>,
 }
 
 impl ItemEncoder {

@@ -1,6 +1,6 @@
 //! What differs between kinds when they are written, as the strategies of an apiserver's registry.
 
-use kube_api::status::writes::About;
+use kube_api::status::writes::ObjectName;
 
 use super::Resource;
 use super::name_rule::NameRule;
@@ -18,8 +18,8 @@ impl Resource {
     }
 
     /// Returns how a Status names an object: by its resource.
-    pub(crate) fn about<'n>(&self, name: &'n str) -> About<'n> {
-        About {
+    pub(crate) fn about<'n>(&self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
             resource: self.name,
             group: self.group,
             name,
@@ -27,8 +27,8 @@ impl Resource {
     }
 
     /// Returns how preconditions of a deletion name an object: by its kind.
-    pub(crate) fn about_kind<'n>(&self, name: &'n str) -> About<'n> {
-        About {
+    pub(crate) fn about_kind<'n>(&self, name: &'n str) -> ObjectName<'n> {
+        ObjectName {
             resource: self.kind,
             group: self.group,
             name,

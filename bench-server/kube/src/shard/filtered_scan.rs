@@ -57,7 +57,7 @@ impl FilteredScan {
             totals.weight += bits(found).map(|bit| block[bit].weight()).sum::<u64>();
             known.push(found);
             let len = block.len();
-            objects.pass(len);
+            objects.advance(len);
             passed += len;
             if passed >= OBJECTS_PER_TURN {
                 passed = 0;
@@ -85,7 +85,7 @@ impl FilteredScan {
         let others = self.found.trailing_zeros();
         self.found = self.found >> others >> 1;
         self.block -= others as usize + 1;
-        self.objects.pass(others as usize);
+        self.objects.advance(others as usize);
         self.evaluated += 1;
         self.objects.next_ref()
     }
@@ -93,7 +93,7 @@ impl FilteredScan {
     /// Moves on until an object of the shard is found, or none is left.
     fn find(&mut self) {
         while self.found == 0 {
-            self.objects.pass(std::mem::take(&mut self.block));
+            self.objects.advance(std::mem::take(&mut self.block));
             // Some of these are read, so the items are what the next leaf is fetched for.
             let upcoming = block(self.objects.upcoming());
             let (block, found) = match self.known.next() {

@@ -175,7 +175,7 @@ impl ListReader<'_> {
             if options.revision == 0 {
                 options.revision = page.revision;
             }
-            let more = page.behind()? > 0;
+            let more = page.remaining()? > 0;
             let last = page.kvs.last().map(|last| [&last.key[..], b"\0"].concat());
             let mut kvs = page.kvs.into_iter();
             while !kvs.as_slice().is_empty() {

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use memory::in_flight;
+use wire::buffer_slice::BufferSlice;
 use wire::frame::{COPY_BELOW_BYTES, Frame, FrameBuilder, TARGET_BYTES};
-use wire::part::Part;
 
 use crate::list::body::FRAME_OVERSHOOT_BYTES;
 
@@ -50,9 +50,9 @@ impl EventBuffer {
     }
 
     /// Appends a part of a buffer, likewise.
-    pub(super) fn part(&mut self, part: Part<'_>) {
+    pub(super) fn part(&mut self, part: BufferSlice<'_>) {
         if let Some(pieces) = self.unless_small(&part) {
-            pieces.put_part(part);
+            pieces.put_slice(part);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use kube_api::protobuf::{bytes_field_len, put_bytes, put_bytes_header};
-use kube_api::{JsonSeries, Status, ToJsonError, envelope, from_json};
+use kube_api::{JsonDeltaWriter, Status, ToJsonError, envelope, from_json};
 use serde_json::json;
 
 use super::event_buffer::EventBuffer;
@@ -29,7 +29,7 @@ pub struct EventEncoder {
     /// Whether a table is still to define its columns.
     columns: bool,
     /// Encodes whole objects in JSON, while many follow each other.
-    series: Option<Box<JsonSeries>>,
+    series: Option<Box<JsonDeltaWriter>>,
 }
 
 impl EventEncoder {
@@ -63,7 +63,7 @@ impl EventEncoder {
                 if let (ResponseKind::Object, Some(message)) =
                     (self.representation.kind, self.resource.message)
                 {
-                    let series = || Box::new(JsonSeries::new(message, self.head.as_str()));
+                    let series = || Box::new(JsonDeltaWriter::new(message, self.head.as_str()));
                     self.series.get_or_insert_with(series);
                 }
                 EventBuffer::with_text_room()
@@ -84,7 +84,7 @@ impl EventEncoder {
             == (Encoding::Protobuf, ResponseKind::Object)
         {
             let (api_version, kind) = (self.resource.api_version, self.resource.kind);
-            let raw = object.encoded_part();
+            let raw = object.encoded_slice();
             let sealed = envelope::sealed_len(api_version, kind, raw.len());
             put_event_head(out.text(), event_type.as_str(), sealed);
             envelope::put_head(out.text(), api_version, kind, raw.len());
@@ -177,7 +177,7 @@ impl EventEncoder {
         event_type: &str,
         object: &Object,
         columns: bool,
-        series: Option<&mut JsonSeries>,
+        series: Option<&mut JsonDeltaWriter>,
     ) {
         let before = out.len();
         if let Err(error) = self.try_put(out, event_type, object, columns, series) {
@@ -194,7 +194,7 @@ impl EventEncoder {
         event_type: &str,
         object: &Object,
         columns: bool,
-        series: Option<&mut JsonSeries>,
+        series: Option<&mut JsonDeltaWriter>,
     ) -> Result<(), ToJsonError> {
         match (self.representation.encoding, self.representation.kind) {
             (Encoding::Protobuf, _) => {

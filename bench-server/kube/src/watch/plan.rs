@@ -49,7 +49,7 @@ impl WatchPlan {
     /// # Errors
     /// 500 for a resourceVersion that is not a number, as k8s.io/apiserver returns.
     pub(super) fn new(options: &ListOptions, watch_list: bool) -> Result<Self, Status> {
-        let revision = options.revision().map_err(Status::of_a_revision)?;
+        let revision = options.revision().map_err(Status::into_revision_error)?;
         let revision = revision.map(|revision| revision as i64);
         let after = match revision {
             None => StartRevision::Latest,

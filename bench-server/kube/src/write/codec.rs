@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use etcd_api::proto::mvccpb::KeyValue;
-use kube_api::custom::custom_from_json;
+use kube_api::custom_resource::custom_resource_from_json;
 use kube_api::{FromJsonError, Status, envelope, from_json, to_json};
 use serde_json::{Map, Value};
 
@@ -126,7 +126,7 @@ pub(crate) fn encode(
         fields.insert("apiVersion".to_owned(), resource.api_version.into());
         let value = Value::Object(fields).to_string();
         // A value that cannot be decoded again would be stored and never seen.
-        custom_from_json(value.as_bytes()).map_err(|error| unusable(&error))?;
+        custom_resource_from_json(value.as_bytes()).map_err(|error| unusable(&error))?;
         return Ok(EncodedObject {
             value: value.into(),
             warnings: Vec::new(),

@@ -2,7 +2,7 @@
 
 use kube_api::envelope::{self, EnvelopeError};
 use kube_api::list_options::{boolean, integer};
-use kube_api::protobuf::{Fields, Malformed, Wire};
+use kube_api::protobuf::{Fields, Malformed, WireValue};
 use kube_api::status::{Cause, Status};
 use serde::Deserialize;
 
@@ -117,12 +117,12 @@ impl DeleteOptions {
     }
 
     fn of_protobuf(raw: &[u8]) -> Result<Self, Malformed> {
-        let text = |wire: Wire<'_>| {
+        let text = |wire: WireValue<'_>| {
             let bytes = wire.bytes().unwrap_or_default();
             String::from_utf8_lossy(bytes).into_owned()
         };
-        let int = |wire: Wire<'_>| match wire {
-            Wire::Varint(value) => Some(value as i64),
+        let int = |wire: WireValue<'_>| match wire {
+            WireValue::Varint(value) => Some(value as i64),
             _ => None,
         };
         let mut options = Self::default();

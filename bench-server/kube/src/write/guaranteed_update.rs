@@ -89,7 +89,7 @@ impl Writer<'_> {
             match self.create_prepared(incoming.clone()).await {
                 Err((name, taken)) if taken.reason == "AlreadyExists" => {
                     if attempts == MAX_GENERATED_NAMES {
-                        return Err(Status::no_name_left(self.resource.about(&name)));
+                        return Err(Status::generate_name_conflict(self.resource.about(&name)));
                     }
                     attempts += 1;
                 }
@@ -172,7 +172,7 @@ impl Writer<'_> {
                 incoming.prepare_for_update(target, self.namespace, stored)?;
                 self.action(incoming)
             });
-            made.map_err(Status::of_a_patch)
+            made.map_err(Status::into_patch_error)
         })
         .await
     }
@@ -259,7 +259,7 @@ impl Writer<'_> {
         let there = self.current(name).await.ok().flatten();
         let there = there.and_then(|kv| StoredObject::open(self.resource, kv).ok());
         Err(match there.is_some_and(|there| there.is_being_deleted()) {
-            true => taken.of_a_dying_object(),
+            true => taken.while_being_deleted(),
             false => taken,
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kube_api::status::writes::About;
+use kube_api::status::writes::ObjectName;
 use kube_api::status::{Cause, Status};
 use kube_api::time;
 use serde_json::{Map, Value};
@@ -402,7 +402,7 @@ impl IncomingObject {
 ///
 /// # Errors
 /// 409 if it is not.
-pub(crate) fn expect_uid(about: About<'_>, given: &str, stored: &str) -> Result<(), Status> {
+pub(crate) fn expect_uid(about: ObjectName<'_>, given: &str, stored: &str) -> Result<(), Status> {
     if given.is_empty() || given == stored {
         return Ok(());
     }

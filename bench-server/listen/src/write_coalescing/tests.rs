@@ -1,10 +1,10 @@
-//! Gathering over sockets in memory, and over what stands in for a TLS session.
+//! Coalescing over sockets in memory, and over a stand-in for a TLS session.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-/// Counts the writes that reach it.
+/// A socket that counts its writes.
 struct Counting {
     inner: tokio::io::DuplexStream,
     writes: Arc<Mutex<Vec<usize>>>,
@@ -44,12 +44,12 @@ impl AsyncRead for Counting {
 
 type Writes = Arc<Mutex<Vec<usize>>>;
 
-/// Both sides over a socket that counts writes, its far end, and the counts.
+/// Returns both sides over a socket that counts writes, its other end, and the counts.
 fn counted(
     room: usize,
 ) -> (
-    Gathered<Counting>,
-    Outlet<Counting>,
+    CoalescingSocket<Counting>,
+    CoalescedWriter<Counting>,
     tokio::io::DuplexStream,
     Writes,
 ) {
@@ -59,14 +59,14 @@ fn counted(
         inner: near,
         writes: writes.clone(),
     };
-    let (near, outlet) = gathered(socket, true);
-    (near, outlet, far, writes)
+    let (near, writer) = coalescing(socket, true);
+    (near, writer, far, writes)
 }
 
 #[tokio::test]
-async fn small_writes_of_one_turn_reach_the_socket_as_one_before_any_other_task_runs() {
-    let (mut near, outlet, mut far, writes) = counted(1 << 20);
-    let turns = outlet.after_each_turn(async move {
+async fn small_writes_of_one_poll_are_one_write_before_any_other_task_runs() {
+    let (mut near, writer, mut far, writes) = counted(1 << 20);
+    let turns = writer.run(async move {
         for i in 0..100u8 {
             near.write_all(&[i; 10]).await.unwrap();
             near.flush().await.unwrap();
@@ -81,9 +81,9 @@ async fn small_writes_of_one_turn_reach_the_socket_as_one_before_any_other_task_
     assert!((0..100).all(|i| seen[i * 10] == i as u8), "order is kept");
 }
 
-/// Ten answers of 1 KiB in each turn once grew a buffer anew each time.
+/// Ten responses of 1 KiB in each poll must not allocate a buffer each time.
 #[tokio::test]
-async fn connections_of_a_thread_take_turns_with_one_grown_buffer() {
+async fn connections_of_a_thread_share_one_grown_buffer() {
     let (mut first, first_outlet, _far, _) = counted(1 << 20);
     let (mut second, second_outlet, _other, _) = counted(1 << 20);
     let states = [first_outlet.shared.clone(), second_outlet.shared.clone()];
@@ -102,25 +102,25 @@ async fn connections_of_a_thread_take_turns_with_one_grown_buffer() {
 }
 
 #[tokio::test]
-async fn large_writes_pass_but_never_overtake() {
-    let (mut near, outlet, mut far, writes) = counted(1 << 20);
-    outlet
-        .after_each_turn(async move {
+async fn large_writes_are_direct_but_never_overtake() {
+    let (mut near, writer, mut far, writes) = counted(1 << 20);
+    writer
+        .run(async move {
             near.write_all(&[1; 10]).await.unwrap();
-            near.write_all(&vec![2; PASS_BYTES]).await.unwrap();
+            near.write_all(&vec![2; DIRECT_WRITE_BYTES]).await.unwrap();
             near.write_all(&[3; 10]).await.unwrap();
         })
         .await;
     let mut seen = Vec::new();
     far.read_to_end(&mut seen).await.unwrap();
-    assert_eq!(*writes.lock(), [10, PASS_BYTES, 10]);
+    assert_eq!(*writes.lock(), [10, DIRECT_WRITE_BYTES, 10]);
     assert_eq!((seen[9], seen[10], seen[seen.len() - 1]), (1, 2, 3));
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_holds_the_writer_back() {
-    let (mut near, outlet, mut far, _) = counted(1024);
-    let writing = tokio::spawn(outlet.after_each_turn(async move {
+async fn a_reader_that_stops_blocks_the_writer() {
+    let (mut near, writer, mut far, _) = counted(1024);
+    let writing = tokio::spawn(writer.run(async move {
         for _ in 0..100 {
             near.write_all(&[7; 16 * 1024]).await.unwrap();
         }
@@ -137,10 +137,10 @@ async fn a_reader_that_stops_holds_the_writer_back() {
 }
 
 #[tokio::test]
-async fn a_broken_socket_is_told_to_the_next_write() {
-    let (mut near, outlet, far, _) = counted(1024);
+async fn a_broken_socket_fails_the_next_write() {
+    let (mut near, writer, far, _) = counted(1024);
     drop(far);
-    let told = outlet.after_each_turn(async move {
+    let told = writer.run(async move {
         near.write_all(b"lost").await.unwrap();
         tokio::task::yield_now().await;
         near.write_all(b"told").await
@@ -149,11 +149,11 @@ async fn a_broken_socket_is_told_to_the_next_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_reads_is_given_up_and_the_connection_before() {
-    let (mut near, outlet, _far, _) = counted(1024);
+async fn unread_bytes_are_dropped_after_the_linger_timeout() {
+    let (mut near, writer, _far, _) = counted(1024);
     let held = Arc::new(());
     let holds = held.clone();
-    let turns = outlet.after_each_turn(async move {
+    let turns = writer.run(async move {
         near.write_all(&[7; 16 * 1024]).await.unwrap();
         drop(holds);
     });
@@ -162,16 +162,17 @@ async fn what_nobody_reads_is_given_up_and_the_connection_before() {
     assert!(futures::poll!(&mut turns).is_pending());
     assert_eq!(Arc::strong_count(&held), 1, "the connection is gone");
     turns.await;
-    assert_eq!(began.elapsed(), LINGER);
+    assert_eq!(began.elapsed(), LINGER_TIMEOUT);
 }
 
-/// A session that keeps what is written until it is flushed, as TLS does with what the socket does not take.
+/// A session that buffers writes until flushed, as TLS does with bytes that the socket does not
+/// accept.
 struct Session {
     inner: tokio::io::DuplexStream,
     held: Vec<u8>,
 }
 
-/// What a session holds before it takes no more.
+/// Capacity of the session's buffer.
 const SESSION_BYTES: usize = 64 * 1024;
 
 impl Session {
@@ -223,38 +224,47 @@ impl AsyncRead for Session {
     }
 }
 
-fn over_a_session(room: usize) -> (Gathered<Session>, Outlet<Session>, tokio::io::DuplexStream) {
+fn over_a_session(
+    room: usize,
+) -> (
+    CoalescingSocket<Session>,
+    CoalescedWriter<Session>,
+    tokio::io::DuplexStream,
+) {
     let (inner, far) = tokio::io::duplex(room);
     let held = Vec::new();
-    let (near, outlet) = gathered(Session { inner, held }, true);
-    (near, outlet, far)
+    let (near, writer) = coalescing(Session { inner, held }, true);
+    (near, writer, far)
 }
 
-// Time is paused, so that an end that never comes is a failure at once.
+// Time is paused, so that a hanging test fails at once.
 
 #[tokio::test(start_paused = true)]
-async fn what_a_session_holds_back_is_flushed() {
-    let (mut near, outlet, mut far) = over_a_session(1 << 20);
-    tokio::spawn(outlet.after_each_turn(async move {
+async fn a_session_is_flushed() {
+    let (mut near, writer, mut far) = over_a_session(1 << 20);
+    tokio::spawn(writer.run(async move {
         near.write_all(b"small").await.unwrap();
         near.flush().await.unwrap();
         tokio::task::yield_now().await;
-        near.write_all(&vec![7; PASS_BYTES]).await.unwrap();
+        near.write_all(&vec![7; DIRECT_WRITE_BYTES]).await.unwrap();
         near.flush().await.unwrap();
         std::future::pending::<()>().await;
     }));
-    let mut seen = vec![0; 5 + PASS_BYTES];
+    let mut seen = vec![0; 5 + DIRECT_WRITE_BYTES];
     let read = far.read_exact(&mut seen);
-    tokio::time::timeout(LINGER, read).await.unwrap().unwrap();
+    tokio::time::timeout(LINGER_TIMEOUT, read)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(&seen[..5], b"small");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_turn_sleeps_through_a_socket_that_was_full() {
-    // Around the limits of the session, of what passes and of what may wait.
-    const SIZES: [usize; 6] = [10, 20_000, PASS_BYTES, 9, 100_000, MOST_BYTES];
-    let (mut near, outlet, mut far) = over_a_session(3_000);
-    let writing = tokio::spawn(outlet.after_each_turn(async move {
+async fn a_full_socket_wakes_the_task() {
+    // Sizes around the limits of the session, of direct writes and of the buffer.
+    const SIZES: [usize; 6] = [10, 20_000, DIRECT_WRITE_BYTES, 9, 100_000, MAX_BYTES];
+    let (mut near, writer, mut far) = over_a_session(3_000);
+    let writing = tokio::spawn(writer.run(async move {
         for (i, size) in SIZES.iter().cycle().take(60).enumerate() {
             near.write_all(&vec![i as u8; *size]).await.unwrap();
             if i % 4 != 3 {
@@ -268,7 +278,10 @@ async fn no_turn_sleeps_through_a_socket_that_was_full() {
     }));
     let mut seen = Vec::new();
     let read = far.read_to_end(&mut seen);
-    tokio::time::timeout(LINGER, read).await.unwrap().unwrap();
+    tokio::time::timeout(LINGER_TIMEOUT, read)
+        .await
+        .unwrap()
+        .unwrap();
     writing.await.unwrap();
     let mut rest = &seen[..];
     for (i, size) in SIZES.iter().cycle().take(60).enumerate() {

@@ -8,7 +8,7 @@ use super::{Fields, LEASE, Record, Value, message_len, put_front, put_int};
 
 /// The fields of a key that an answer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum Projection {
     /// All of them: the stored bytes.
     Everything,
     /// Not the value.
@@ -18,7 +18,7 @@ pub enum Shown {
     },
 }
 
-impl Shown {
+impl Projection {
     fn fields(self, record: &Record) -> Fields<'_> {
         let fields = record.fields();
         match self {
@@ -41,7 +41,7 @@ impl Shown {
         1 + encoded_len_varint(message as u64) + message
     }
 
-    /// Appends what an answer has of the record, [`Shown::wire_len`] bytes.
+    /// Appends what an answer has of the record, [`Projection::wire_len`] bytes.
     pub fn put_wire(self, record: &Record, out: &mut Vec<u8>) {
         if self == Self::Everything {
             for piece in record.wire() {

@@ -35,7 +35,7 @@ proptest! {
             ..Default::default()
         };
         prop_assert_eq!(record.wire().concat(), response.encode_to_vec());
-        for shown in [Shown::Everything, Shown::KeysOnly { lease: true }, Shown::KeysOnly { lease: false }] {
+        for shown in [Projection::Everything, Projection::KeysOnly { lease: true }, Projection::KeysOnly { lease: false }] {
             let response = etcd_api::proto::etcdserverpb::RangeResponse {
                 kvs: vec![shown.kv(&record)],
                 ..Default::default()

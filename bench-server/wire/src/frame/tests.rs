@@ -1,4 +1,4 @@
-//! Frames as buffers, and as HTTP/2 writes them to a socket.
+//! Frames as buffers, and HTTP/2's writes of them to a socket.
 
 use std::io;
 use std::pin::Pin;
@@ -29,7 +29,7 @@ fn drain_vectored(mut frame: Frame, step: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_rope_reads_as_the_bytes_it_was_built_from() {
+fn a_frame_reads_as_the_bytes_it_was_built_from() {
     for step in [1, 7, 4096, 1 << 20] {
         let mut builder: FrameBuilder = FrameBuilder::new(64);
         let mut expected = Vec::new();
@@ -51,7 +51,7 @@ fn a_rope_reads_as_the_bytes_it_was_built_from() {
 }
 
 #[test]
-fn frames_are_cut_exactly_wherever_the_pieces_end() {
+fn frames_have_the_exact_size_wherever_pieces_end() {
     let mut builder = FrameBuilder::with_target(1 << 20, 10_000);
     let mut expected = Vec::new();
     let mut seen = Vec::new();
@@ -66,9 +66,9 @@ fn frames_are_cut_exactly_wherever_the_pieces_end() {
         match i % 2 {
             0 => builder.put_shared(Bytes::from(bytes)),
             _ => {
-                // More lies around the part than it shows.
+                // The buffer has bytes before and after the slice.
                 let buffer = [&[0xff][..], &bytes, &[0xff]].concat().into();
-                builder.put_part(Part::new(&buffer, 1..1 + len));
+                builder.put_slice(BufferSlice::new(&buffer, 1..1 + len));
             }
         }
         while builder.is_full() {
@@ -84,7 +84,7 @@ fn frames_are_cut_exactly_wherever_the_pieces_end() {
 }
 
 #[test]
-fn chunks_read_no_further_than_the_frame() {
+fn chunks_end_with_the_frame() {
     let mut builder: FrameBuilder = FrameBuilder::with_target(0, 5_000);
     builder.put_shared(Bytes::from(vec![1; 12_000]));
     for len in [5_000, 5_000, 2_000] {
@@ -96,14 +96,14 @@ fn chunks_read_no_further_than_the_frame() {
 
 #[test]
 #[should_panic(expected = "cannot advance")]
-fn advancing_past_the_end_is_a_bug() {
-    Frame::<SharedPart>::from(Bytes::from_static(b"ab")).advance(3);
+fn advancing_past_the_end_panics() {
+    Frame::<SharedSlice>::from(Bytes::from_static(b"ab")).advance(3);
 }
 
-/// Bytes of a slice that is pointed at: 52 of them are a frame.
+/// Size of a referenced slice: 52 of them fill a frame.
 const SLICE_BYTES: usize = 5_000;
 
-/// Slices of a body.
+/// Number of slices of a body.
 const SLICES: usize = 600;
 
 fn slices() -> impl Iterator<Item = Bytes> {
@@ -113,7 +113,7 @@ fn slices() -> impl Iterator<Item = Bytes> {
     })
 }
 
-/// Responses of many slices, in frames of the usual size.
+/// Serves responses of many slices, in frames of the usual size.
 #[derive(Clone)]
 struct ManySlices;
 
@@ -140,7 +140,7 @@ impl FrameSource for Frames {
     }
 }
 
-/// A socket that takes at most `most` bytes at a time, and keeps how many each write brought.
+/// A socket that accepts at most `most` bytes per write, and records the size of each write.
 struct Socket {
     inner: DuplexStream,
     most: usize,
@@ -194,8 +194,9 @@ impl AsyncRead for Socket {
     }
 }
 
-/// Reads `bodies` of [`ManySlices`] at once over one connection with such a window and largest DATA frame, from a socket that
-/// takes at most `most` bytes at a time, and checks each to the last byte. Returns what each write brought.
+/// Reads `bodies` of [`ManySlices`] concurrently over one connection with this window and largest
+/// DATA frame, over a socket that accepts at most `most` bytes per write, and checks every byte.
+/// Returns the sizes of the writes.
 async fn read_over_http2(bodies: usize, window: u32, frame: usize, most: usize) -> Vec<usize> {
     let (near, inner) = tokio::io::duplex(4 << 20);
     let writes = Arc::new(Mutex::new(Vec::new()));
@@ -234,9 +235,9 @@ async fn read_over_http2(bodies: usize, window: u32, frame: usize, most: usize) 
     writes.lock().clone()
 }
 
-/// HTTP/2 alone shows 16 slices to a write.
+/// HTTP/2 alone passes 16 slices to a write.
 #[tokio::test]
-async fn http2_writes_a_frame_of_many_slices_at_once() {
+async fn http2_writes_a_frame_of_many_slices_in_one_call() {
     const HEADER_BYTES: usize = 9;
     let writes = read_over_http2(1, 8 << 20, TARGET_BYTES, usize::MAX).await;
     let whole = writes
@@ -249,10 +250,10 @@ async fn http2_writes_a_frame_of_many_slices_at_once() {
     );
 }
 
-/// Frames end within the slices that are shown, with the last of them, and among those that are not; writes end wherever the
-/// socket is full; and bodies take turns.
+/// Frames end within the exposed slices, at the last of them, and among the extra ones; writes end
+/// wherever the socket is full; and bodies alternate.
 #[tokio::test]
-async fn however_writes_and_frames_are_cut_the_bytes_are_the_same() {
+async fn the_bytes_do_not_depend_on_the_ends_of_writes_and_frames() {
     let large = 8 << 20;
     for most in [usize::MAX, 200_000, 81_000, 80_009, 30_000, 777] {
         for (bodies, window, frame) in [

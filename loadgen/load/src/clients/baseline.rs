@@ -149,7 +149,7 @@ impl Connected {
 
     async fn over_http(&mut self) -> Result<(), ListError> {
         match &mut self.http {
-            Http::Etcd(connection) => Ok(connection.drain_body("/", self.bytes).await?),
+            Http::Etcd(connection) => Ok(connection.read_body_unchecked("/", self.bytes).await?),
             Http::Kube(connection) => {
                 let received = connection.get("/", "*/*").await?.drain().await?;
                 match received == self.bytes {

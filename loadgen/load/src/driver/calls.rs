@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use etcd_api::client::calls::CallConnection;
 use etcd_api::client::config::ClientConfig;
+use etcd_api::client::pipelined::PipelinedConnection;
 use etcd_api::error::Error as EtcdError;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -50,7 +50,7 @@ impl Callers {
         let connect = async move || {
             let mut all = Vec::new();
             for _ in 0..connections {
-                all.push(CallConnection::connect(&config, None).await?);
+                all.push(PipelinedConnection::connect(&config, None).await?);
             }
             Ok(all)
         };
@@ -79,7 +79,7 @@ impl Callers {
 
 /// What the thread does once it is connected.
 async fn caller(
-    mut all: Vec<CallConnection>,
+    mut all: Vec<PipelinedConnection>,
     calls: &Calls,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
 ) {
@@ -98,7 +98,7 @@ async fn caller(
 
 /// One run over all connections.
 async fn all_lanes(
-    connections: &mut [CallConnection],
+    connections: &mut [PipelinedConnection],
     calls: &Calls,
     run: &Run,
     part: u64,

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use etcd_api::client::calls::CallConnection;
+use etcd_api::client::pipelined::PipelinedConnection;
 use etcd_api::error::Error as EtcdError;
 use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
@@ -137,13 +137,13 @@ impl<'a> Driver<'a> {
     }
 
     /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until nobody waits any longer.
-    pub(super) async fn drive(mut self, connection: &mut CallConnection) -> Tally {
+    pub(super) async fn drive(mut self, connection: &mut PipelinedConnection) -> Tally {
         poll_fn(|cx| self.poll(connection, cx)).await;
         self.lane.set_due(None);
         self.tally
     }
 
-    fn poll(&mut self, connection: &mut CallConnection, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, connection: &mut PipelinedConnection, cx: &mut Context<'_>) -> Poll<()> {
         self.lane.register(cx.waker());
         loop {
             if self.given_up.get() {
@@ -164,7 +164,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn send_due(&mut self, connection: &mut CallConnection) -> Result<(), EtcdError> {
+    fn send_due(&mut self, connection: &mut PipelinedConnection) -> Result<(), EtcdError> {
         for token in std::mem::take(&mut self.conflicts) {
             let planned = self.outstanding[token as usize].planned;
             self.calls.send(connection, planned, self.number, token)?;
@@ -217,7 +217,7 @@ impl<'a> Driver<'a> {
 
     fn take(
         &mut self,
-        connection: &mut CallConnection,
+        connection: &mut PipelinedConnection,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), EtcdError>> {
         let Self {
@@ -232,7 +232,7 @@ impl<'a> Driver<'a> {
             own_keys,
             ..
         } = self;
-        connection.poll_turn(cx, &mut |done| {
+        connection.poll_drive(cx, &mut |done| {
             let token = done.token;
             let received = done.received.saturating_duration_since(*begun);
             let request = &mut outstanding[token as usize];

@@ -4,7 +4,7 @@
 //! `shape`); a file here with a [`Lister`]; a line in [`Row::connect`], which does not compile
 //! without one, and what can be said about it in `run/availability/target.rs` of `loadgen`. Rows
 //! with options, thresholds and loads beside a row then work for it as for every other. What is no
-//! list of everything, or needs another rhythm than rounds, is a [`workloads::Shape`] of its own
+//! list of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its own
 //! with a driver in `run/case/` of `loadgen`.
 
 mod chunk;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use kube_api::client::{accepted, whole};
+use kube_api::client::{expect_success, read_whole};
 use kube_api::envelope::{self, MEDIA_TYPE};
 use serde_json::json;
 
@@ -53,8 +53,8 @@ impl Patcher {
         let body = Bytes::from(patch.to_string());
         let connection = &mut self.kube.connection;
         let answer = connection.send(Method::PATCH, &path, headers, body).await?;
-        let answer = accepted(Method::PATCH, &path, answer).await?;
-        let bytes = whole(answer.into_body(), LONGEST_FRAME).await?;
+        let answer = expect_success(Method::PATCH, &path, answer).await?;
+        let bytes = read_whole(answer.into_body(), LONGEST_FRAME).await?;
         let object = envelope::open(&bytes).map_err(|e| not_a_list(&e.to_string()))?;
         if memchr::memmem::find(object, value.as_bytes()).is_none() {
             let why = format!("{place} does not have what it was patched with");

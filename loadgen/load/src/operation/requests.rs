@@ -4,8 +4,10 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use etcd_api::client::calls::{CallConnection, Completion, Rpc, put_answer, range_answer};
 use etcd_api::client::config::ClientConfig;
+use etcd_api::client::pipelined::{
+    Completion, PipelinedConnection, Rpc, parse_put_response, parse_range_response,
+};
 use etcd_api::error::Error as EtcdError;
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, TxnRequest};
@@ -247,7 +249,7 @@ impl Calls {
     /// When the connection has ended.
     pub(crate) fn send(
         &self,
-        connection: &mut CallConnection,
+        connection: &mut PipelinedConnection,
         planned: Planned,
         lane: u64,
         token: u64,
@@ -310,7 +312,7 @@ impl Calls {
         lane: u64,
         done: Completion<'_>,
     ) -> Result<Checked, CallError> {
-        let message = done.answer?;
+        let message = done.response?;
         let (request, object) = match planned {
             Planned::Object(request, object) => (request, object),
             Planned::Own(key) => return self.check_own_key(key, lane, message),
@@ -321,7 +323,9 @@ impl Calls {
                 Ok(Checked::default())
             }
             SmallRequest::Count => {
-                let found = range_answer(message).ok_or(CallError::Malformed)?.count;
+                let found = parse_range_response(message)
+                    .ok_or(CallError::Malformed)?
+                    .count;
                 match found == self.count {
                     true => Ok(Checked::default()),
                     false => Err(CallError::Miscounted {
@@ -331,7 +335,7 @@ impl Calls {
                 }
             }
             SmallRequest::Put => {
-                let revision = put_answer(message).ok_or(CallError::Malformed)?;
+                let revision = parse_put_response(message).ok_or(CallError::Malformed)?;
                 self.note_written(object, revision)
             }
             SmallRequest::Update | SmallRequest::Create | SmallRequest::Delete => {
@@ -411,7 +415,7 @@ impl Calls {
             ..self.objects[object].get.clone()
         };
         let seen = |object: usize, done: Completion<'_>| {
-            let answer = range_answer(done.answer?).ok_or(CallError::Malformed)?;
+            let answer = parse_range_response(done.response?).ok_or(CallError::Malformed)?;
             let found = answer.object.ok_or_else(|| CallError::Altered {
                 key: self.key(object),
             })?;
@@ -437,7 +441,7 @@ impl Calls {
     }
 
     fn check_written(&self, object: usize, done: Completion<'_>) -> Result<(), CallError> {
-        let found = self.read(object, done.answer?)?;
+        let found = self.read(object, done.response?)?;
         let acknowledged = self.objects[object].written.load(Ordering::Relaxed);
         if found < acknowledged {
             return Err(CallError::Lost {
@@ -452,7 +456,7 @@ impl Calls {
     /// The revision of the object that an answer holds, which must be the one that was written.
     fn read(&self, object: usize, message: &[u8]) -> Result<i64, CallError> {
         let PutRequest { key, value, .. } = &self.objects[object].put;
-        let answer = range_answer(message).ok_or(CallError::Malformed)?;
+        let answer = parse_range_response(message).ok_or(CallError::Malformed)?;
         match answer.object {
             Some(found)
                 if answer.count == 1
@@ -497,7 +501,7 @@ async fn read_each(
     request: impl Fn(usize) -> RangeRequest,
     check: impl Fn(usize, Completion<'_>) -> Result<(), CallError>,
 ) -> Result<(), CallError> {
-    let mut connection = CallConnection::connect(config, None).await?;
+    let mut connection = PipelinedConnection::connect(config, None).await?;
     for objects in objects.chunks(READ_AT_ONCE) {
         for &object in objects {
             connection.send(Rpc::Range, &request(object), object as u64)?;
@@ -509,7 +513,7 @@ async fn read_each(
                     checked = check(done.token as usize, done);
                 }
             };
-            connection.turn(check).await?;
+            connection.drive(check).await?;
         }
         checked?;
     }

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use workloads::scenario::{CaseSpec, Keys};
-use workloads::{Kind, RowSpec, Scenario, Shape, SmallRequest, Strategy, Tier};
+use workloads::{Driver, Kind, RowSpec, Scenario, SmallRequest, Strategy, Tier};
 
 use crate::exit::Failure;
 use crate::run::target::Target;
@@ -79,7 +79,7 @@ fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
         .iter()
         .filter(|load| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere);
     let creates = row.case.iter().flat_map(CaseSpec::small_requests);
-    row.strategy.shape() == Shape::Delivery
+    row.strategy.driver() == Driver::Delivery
         || creates.into_iter().any(SmallRequest::writes_own_keys)
         || writers.any(|load| row.beside.contains(&load.name))
 }

@@ -3,7 +3,7 @@
 //! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100 KB), rounded up: a row
 //! that is N/A can be had with fewer objects, one that the kernel kills takes the run with it.
 
-use workloads::{DataSet, GoClient, Shape, Strategy, Tier};
+use workloads::{DataSet, Driver, GoClient, Strategy, Tier};
 
 use crate::safety::stored_bytes;
 use crate::servers::target_spec::TargetSpec;
@@ -36,7 +36,7 @@ impl Needs {
         };
         let clients = u64::from(clients);
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
-        let is_small = matches!(strategy.shape(), Shape::Requests | Shape::Delivery);
+        let is_small = matches!(strategy.driver(), Driver::Requests | Driver::Delivery);
         let is_ours = matches!(target, TargetSpec::Bench | TargetSpec::BenchBinary(_));
         let (rest, per_list, disk) = match (is_ours, tier, strategy) {
             (true, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),

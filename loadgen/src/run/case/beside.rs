@@ -18,7 +18,7 @@ use report::result::Beside;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
-use workloads::{DataSet, DataSetSpec, Kind, Profile, Shape};
+use workloads::{DataSet, DataSetSpec, Driver, Kind, Profile};
 
 use super::{Early, RowRun};
 
@@ -122,8 +122,8 @@ impl Load {
             idle: None,
         };
         let etcd = || reach.etcd.as_ref().ok_or("the target has no etcd API");
-        match background.strategy.shape() {
-            Shape::List => {
+        match background.strategy.driver() {
+            Driver::List => {
                 let row = Row {
                     tier: background.tier,
                     strategy: background.strategy,
@@ -134,7 +134,7 @@ impl Load {
                 let clients = clients.map_err(|e| e.to_string())?;
                 load.work = Some(tokio::spawn(lists(clients, load.stop.clone())));
             }
-            Shape::Requests => {
+            Driver::Requests => {
                 let strategy = background.strategy;
                 let request = strategy
                     .small_request()
@@ -162,7 +162,11 @@ impl Load {
                 }));
             }
             // A scenario with another shape here has been refused.
-            Shape::Idle | Shape::Delivery | Shape::Shards | Shape::ShardedWatch | Shape::Loads => {
+            Driver::Idle
+            | Driver::Delivery
+            | Driver::Shards
+            | Driver::ShardedWatch
+            | Driver::Loads => {
                 let watched = Watched::Apart(NOWHERE.to_owned());
                 let count = background.watchers.map_or(1, NonZeroU32::get);
                 let connections = background.connections.get();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
-use kube_api::client::connection::refused;
-use kube_api::client::{Connection, KubeAccess, KubeError, Options, whole};
+use kube_api::client::connection::error_from_response;
+use kube_api::client::{Connection, KubeAccess, KubeError, Options, read_whole};
 use kube_api::envelope::MEDIA_TYPE;
 
 /// How often a request is sent at most.
@@ -140,7 +140,7 @@ impl Client {
             }
             return Ok((status, Bytes::new(), asked));
         }
-        let body = whole(answer.into_body(), LARGEST_BODY).await?;
+        let body = read_whole(answer.into_body(), LARGEST_BODY).await?;
         Ok((status, body, asked))
     }
 }

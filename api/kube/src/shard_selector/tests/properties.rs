@@ -1,4 +1,4 @@
-//! What holds of all texts, of all selectors and of all hashes.
+//! Properties of all texts, all selectors and all hashes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -30,12 +30,12 @@ fn selector() -> impl Strategy<Value = ShardSelector> {
 
 proptest! {
     #[test]
-    fn reading_what_was_written_changes_nothing(selector in selector()) {
+    fn a_written_selector_is_read_back(selector in selector()) {
         prop_assert_eq!(ShardSelector::parse(&selector.to_string()), Ok(selector));
     }
 
     #[test]
-    fn a_hash_is_selected_when_a_range_holds_it(selector in selector(), hashes in vec(any::<u64>(), 8)) {
+    fn a_hash_is_selected_when_a_range_contains_it(selector in selector(), hashes in vec(any::<u64>(), 8)) {
         let edges = selector.ranges().iter().flat_map(|range| {
             [range.first(), range.first().wrapping_sub(1), range.last(), range.last().wrapping_add(1)]
         });
@@ -61,43 +61,45 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_odd(text in any::<String>()) {
-        settled(&text)?;
+    fn any_text_is_parsed_or_rejected(text in any::<String>()) {
+        check_parse(&text)?;
     }
 
-    /// What a client may put into the parameter: any bytes, escaped or not, of which the query's reader makes text.
+    /// A client may put any bytes into the parameter, escaped or not; decoding the query leaves
+    /// UTF-8.
     #[test]
-    fn no_bytes_are_too_odd(bytes in vec(any::<u8>(), 0..200), escaped in any::<bool>()) {
+    fn any_bytes_are_parsed_or_rejected(bytes in vec(any::<u8>(), 0..200), escaped in any::<bool>()) {
         let value = match escaped {
             true => form_urlencoded::byte_serialize(&bytes).collect(),
             false => String::from_utf8_lossy(&bytes).into_owned(),
         };
         if let Ok(options) = ListOptions::parse(&format!("shardSelector={value}")) {
-            settled(&options.shard_selector)?;
+            check_parse(&options.shard_selector)?;
         }
     }
 
-    /// Words of the language in any order come closer to what the reader looks at.
+    /// Tokens of the language in any order reach more of the parser than random text.
     #[test]
-    fn no_words_are_too_odd(words in vec(select(WORDS.to_vec()), 0..40)) {
+    fn any_tokens_are_parsed_or_rejected(words in vec(select(WORDS.to_vec()), 0..40)) {
         for joined in [words.concat(), words.join(" ")] {
-            settled(&joined)?;
+            check_parse(&joined)?;
         }
     }
 
-    /// A text that was right until somebody changed a little of it reaches what no heap of words does.
+    /// A valid text with small changes reaches parts of the parser that random tokens do not.
     #[test]
-    fn no_slip_of_the_pen_is_too_odd(selector in selector(), slips in vec(slip(), 1..6)) {
+    fn any_small_change_is_parsed_or_rejected(selector in selector(), changes in vec(change(), 1..6)) {
         let mut text: Vec<char> = selector.to_string().chars().collect();
-        for slip in slips {
+        for slip in changes {
             slip.into_text(&mut text);
         }
-        settled(&text.into_iter().collect::<String>())?;
+        check_parse(&text.into_iter().collect::<String>())?;
     }
 }
 
-/// A text is refused, or what is read of it is written as a text that reads the same, and is written so again.
-fn settled(text: &str) -> Result<(), TestCaseError> {
+/// Checks that a text is rejected, or that the selector is written as a text that parses to the
+/// same selector and is written unchanged again.
+fn check_parse(text: &str) -> Result<(), TestCaseError> {
     if let Ok(selector) = ShardSelector::parse(text) {
         let written = selector.to_string();
         let again = ShardSelector::parse(&written);
@@ -109,31 +111,31 @@ fn settled(text: &str) -> Result<(), TestCaseError> {
 
 /// A small change of a text, at a place that is taken modulo its length.
 #[derive(Debug, Clone)]
-enum Slip {
-    /// So many characters are lost.
+enum Change {
+    /// Removes this number of characters.
     Lost(Index, usize),
-    /// So many characters are there twice.
+    /// Repeats this number of characters.
     Twice(Index, usize),
-    /// Another character.
+    /// Replaces a character.
     Changed(Index, char),
-    /// A word too many.
+    /// Inserts a token.
     Added(Index, &'static str),
-    /// The two halves have changed places.
+    /// Swaps the two halves.
     Turned(Index),
 }
 
-fn slip() -> impl Strategy<Value = Slip> {
+fn change() -> impl Strategy<Value = Change> {
     let at = any::<Index>;
     prop_oneof![
-        (at(), 1_usize..20).prop_map(|(at, len)| Slip::Lost(at, len)),
-        (at(), 1_usize..80).prop_map(|(at, len)| Slip::Twice(at, len)),
-        (at(), any::<char>()).prop_map(|(at, character)| Slip::Changed(at, character)),
-        (at(), select(WORDS.to_vec())).prop_map(|(at, word)| Slip::Added(at, word)),
-        at().prop_map(Slip::Turned),
+        (at(), 1_usize..20).prop_map(|(at, len)| Change::Lost(at, len)),
+        (at(), 1_usize..80).prop_map(|(at, len)| Change::Twice(at, len)),
+        (at(), any::<char>()).prop_map(|(at, character)| Change::Changed(at, character)),
+        (at(), select(WORDS.to_vec())).prop_map(|(at, word)| Change::Added(at, word)),
+        at().prop_map(Change::Turned),
     ]
 }
 
-impl Slip {
+impl Change {
     fn into_text(self, text: &mut Vec<char>) {
         let place = |at: Index| at.index(text.len() + 1);
         match self {

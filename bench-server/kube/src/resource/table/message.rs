@@ -1,7 +1,7 @@
 //! Reads single fields of an encoded object. A damaged field reads as an empty cell, not as an
 //! error.
 
-use kube_api::protobuf::{Fields, Wire};
+use kube_api::protobuf::{Fields, WireValue};
 
 /// An encoded message.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl<'a> Message<'a> {
             .find(|field| field.number == number)
             .map(|field| field.wire)
         {
-            Some(Wire::Varint(value)) => value as i64,
+            Some(WireValue::Varint(value)) => value as i64,
             _ => 0,
         }
     }

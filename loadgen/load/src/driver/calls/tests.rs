@@ -1,6 +1,6 @@
 //! Runs against a peer that takes every request and answers none.
 
-use etcd_api::client::calls::Framing;
+use etcd_api::client::pipelined::Framing;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use workloads::{DataSet, DataSetSpec, Kind, Profile, SmallRequest};
@@ -9,7 +9,7 @@ use super::*;
 use crate::operation::requests::About;
 
 /// A connection to such a peer, which lives as long as the test's runtime.
-async fn to_a_hanging_peer() -> CallConnection {
+async fn to_a_hanging_peer() -> PipelinedConnection {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound");
     tokio::spawn(async move {
@@ -20,7 +20,7 @@ async fn to_a_hanging_peer() -> CallConnection {
         while socket.read(&mut ignored).await.is_ok_and(|count| count > 0) {}
     });
     let config = ClientConfig::new(&address.to_string()).expect("an address");
-    let connection = CallConnection::connect_as(Framing::ByHand, &config, None).await;
+    let connection = PipelinedConnection::connect_as(Framing::Minimal, &config, None).await;
     connection.expect("it accepts")
 }
 

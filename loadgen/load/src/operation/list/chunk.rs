@@ -1,8 +1,8 @@
 //! One call on the etcd tier, walked, drained or cancelled after its first object.
 
 use bytes::Bytes;
+use etcd_api::client::list_validator::{ListSummary, ListValidator, Object};
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
-use etcd_api::client::walk::{ListSummary, Object, Walker};
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 
@@ -31,7 +31,7 @@ pub(super) async fn checked(
     on_first_object: &mut (dyn FnMut() + Send),
 ) -> Result<ListSummary, ListError> {
     let mut visit = |object: Object<'_>| visit(check, &object);
-    let walked = connection.walk(rpc, request, &mut visit, on_first_object);
+    let walked = connection.validate(rpc, request, &mut visit, on_first_object);
     Ok(walked.await?)
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn first_object(
     request: &RangeRequest,
 ) -> Result<(), ListError> {
     let mut list = connection.open(rpc, request).await?;
-    let mut walker = Walker::new(rpc);
+    let mut walker = ListValidator::new(rpc);
     let mut ignore = |_: Object<'_>| {};
     while let Some(frame) = list.data().await? {
         walker
@@ -104,7 +104,7 @@ pub(super) async fn first_object(
 
 #[cfg(test)]
 mod tests {
-    use etcd_api::client::walk::Header;
+    use etcd_api::client::list_validator::Header;
 
     use super::*;
 

@@ -89,14 +89,14 @@ fn arguments(client: GoClient, row: &Row, to: &Reach) -> Result<Vec<OsString>, L
             let endpoints = etcd.endpoints.iter();
             let endpoints = endpoints.map(|uri| uri.to_string().trim_end_matches('/').to_owned());
             let endpoints = endpoints.collect::<Vec<_>>().join(",");
-            vec![endpoints, row.prefix.clone(), client.way()]
+            vec![endpoints, row.prefix.clone(), client.mode()]
         }
         (_, Some(url)) if client.tier() == workloads::Tier::Kube => {
             let media = match row.asks.media {
                 Media::Protobuf => "protobuf",
                 Media::Json => "json",
             };
-            vec![url.clone(), client.way(), media.to_owned()]
+            vec![url.clone(), client.mode(), media.to_owned()]
         }
         _ => return Err(nothing()),
     };

@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use etcd_api::client::list_validator::{ListSummary, Object};
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
-use etcd_api::client::walk::{ListSummary, Object};
 use etcd_api::proto::etcdserverpb::RangeRequest;
 
 use super::chunk;
@@ -52,9 +52,9 @@ impl Paged {
                     on_first_object();
                 }
             };
-            let walked = self
-                .connection
-                .walk(ListRpc::Range, &request, &mut keep_last, on_first);
+            let walked =
+                self.connection
+                    .validate(ListRpc::Range, &request, &mut keep_last, on_first);
             let page = walked.await?;
             chunk::check_response(&page, &mut self.cluster_id)?;
             // The header says how far the store is, which has moved on or not since the first page.

@@ -56,7 +56,9 @@ impl Lister for Whole {
     }
 
     async fn drain(&mut self) -> Result<(), ListError> {
-        self.connection.drain(self.rpc, &self.request).await?;
+        self.connection
+            .read_unchecked(self.rpc, &self.request)
+            .await?;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The frames of a watch in protobuf: four bytes of length and a `WatchEvent` without envelope, whose object is in one.
 
-use etcd_api::client::walk::{Carry, Unit};
+use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::envelope;
 use kube_api::protobuf::{Fields, bytes_field_len, find_bytes};
 
@@ -19,7 +19,7 @@ const LENGTH_BYTES: usize = 4;
 /// Cuts a stream into frames, wherever its parts end.
 #[derive(Debug, Default)]
 pub(in crate::operation) struct Frames {
-    carry: Carry,
+    partial: PartialMessage,
 }
 
 impl Frames {
@@ -29,22 +29,22 @@ impl Frames {
         bytes: &[u8],
         mut visit: impl FnMut(&[u8]) -> Result<(), Wrong>,
     ) -> Result<(), Wrong> {
-        let mut carry = std::mem::take(&mut self.carry);
-        carry.feed(bytes, |input, _| {
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.feed(bytes, |input, _| {
             let Some(length) = input.first_chunk::<LENGTH_BYTES>() else {
-                return Ok(Unit::Need(LENGTH_BYTES));
+                return Ok(Progress::NeedMore(LENGTH_BYTES));
             };
             let len = LENGTH_BYTES + u32::from_be_bytes(*length) as usize;
             if len > LONGEST_FRAME {
                 return Err(not_a_list("an event of impossible length"));
             }
             let Some(frame) = input.get(LENGTH_BYTES..len) else {
-                return Ok(Unit::Need(len));
+                return Ok(Progress::NeedMore(len));
             };
             visit(frame)?;
-            Ok(Unit::Taken(len))
+            Ok(Progress::Consumed(len))
         })?;
-        self.carry = carry;
+        self.partial = partial;
         Ok(())
     }
 }

@@ -3,9 +3,9 @@
 //! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items. Kubernetes writes every
 //! field of both, in order, and nothing else may be there.
 
-use etcd_api::client::walk::{Carry, Unit};
+use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::envelope;
-use kube_api::protobuf::{Fields, Wire, bytes_field_len, find_bytes, get_varint, put_bytes};
+use kube_api::protobuf::{Fields, WireValue, bytes_field_len, find_bytes, get_varint, put_bytes};
 
 use super::frames::LONGEST_FRAME;
 use super::pages::Page;
@@ -36,7 +36,7 @@ enum Level {
 #[derive(Debug)]
 pub(super) struct ProtobufWalker {
     level: Level,
-    carry: Carry,
+    partial: PartialMessage,
     page: Page,
     restore: Restore,
 }
@@ -46,7 +46,7 @@ impl ProtobufWalker {
     pub(super) fn new(restore: Restore) -> Self {
         Self {
             level: Level::Magic,
-            carry: Carry::default(),
+            partial: PartialMessage::default(),
             page: Page::default(),
             restore,
         }
@@ -64,39 +64,39 @@ impl ProtobufWalker {
         mut sink: Option<&mut impl Sink>,
     ) -> Result<(), Wrong> {
         self.page.bytes += frame.len() as u64;
-        let mut carry = std::mem::take(&mut self.carry);
-        carry.feed(frame, |input, _| self.unit(input, sink.as_deref_mut()))?;
-        self.carry = carry;
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.feed(frame, |input, _| self.unit(input, sink.as_deref_mut()))?;
+        self.partial = partial;
         Ok(())
     }
 
     /// Ends a page and makes ready for the next.
     pub(super) fn next_page(&mut self) -> Result<Page, Wrong> {
-        if self.level != Level::Tail(&[]) || !self.carry.is_empty() {
+        if self.level != Level::Tail(&[]) || !self.partial.is_empty() {
             return Err(not_a_list("the body is cut short"));
         }
         self.level = Level::Magic;
         Ok(std::mem::take(&mut self.page))
     }
 
-    fn unit(&mut self, input: &[u8], sink: Option<&mut impl Sink>) -> Result<Unit, Wrong> {
+    fn unit(&mut self, input: &[u8], sink: Option<&mut impl Sink>) -> Result<Progress, Wrong> {
         let left = match self.level {
             Level::Magic => {
                 let Some(head) = input.get(..envelope::MAGIC.len()) else {
-                    return Ok(Unit::Need(envelope::MAGIC.len()));
+                    return Ok(Progress::NeedMore(envelope::MAGIC.len()));
                 };
                 if head != envelope::MAGIC {
                     return Err(not_a_list("it does not begin with the protobuf magic"));
                 }
                 self.level = Level::Type;
-                return Ok(Unit::Taken(envelope::MAGIC.len()));
+                return Ok(Progress::Consumed(envelope::MAGIC.len()));
             }
             Level::Tail(left) => return self.tail(input, left),
             Level::Type | Level::Raw => u64::MAX,
             Level::Meta { left } | Level::Items { left } => left,
         };
         let Some(head) = head(input)? else {
-            return Ok(Unit::Need(input.len() + 1));
+            return Ok(Progress::NeedMore(input.len() + 1));
         };
         let wanted = match self.level {
             Level::Raw | Level::Items { .. } => 2,
@@ -111,7 +111,7 @@ impl ProtobufWalker {
         if self.level == Level::Raw {
             let left = head.payload as u64;
             self.level = Level::Meta { left };
-            return Ok(Unit::Taken(head.len));
+            return Ok(Progress::Consumed(head.len));
         }
         let len = head.len + head.payload;
         if len as u64 > left {
@@ -121,7 +121,7 @@ impl ProtobufWalker {
             return Err(not_a_list("a field longer than any object"));
         }
         let Some(unit) = input.get(..len) else {
-            return Ok(Unit::Need(len));
+            return Ok(Progress::NeedMore(len));
         };
         let payload = &unit[head.len..];
         self.level = match self.level {
@@ -140,16 +140,16 @@ impl ProtobufWalker {
             }
             level => level,
         };
-        Ok(Unit::Taken(len))
+        Ok(Progress::Consumed(len))
     }
 
-    fn tail(&mut self, input: &[u8], left: &'static [u8]) -> Result<Unit, Wrong> {
+    fn tail(&mut self, input: &[u8], left: &'static [u8]) -> Result<Progress, Wrong> {
         let len = input.len().min(left.len());
         if len == 0 || input[..len] != left[..len] {
             return Err(not_a_list("something stands behind its end"));
         }
         self.level = Level::Tail(&left[len..]);
-        Ok(Unit::Taken(len))
+        Ok(Progress::Consumed(len))
     }
 
     fn check_type(&self, found: &[u8]) -> Result<(), Wrong> {
@@ -177,15 +177,15 @@ impl ProtobufWalker {
             last = field.number;
             match (field.number, field.wire) {
                 // selfLink, empty since Kubernetes 1.20.
-                (1, Wire::Bytes([])) => {}
-                (2, Wire::Bytes(version)) => {
+                (1, WireValue::Bytes([])) => {}
+                (2, WireValue::Bytes(version)) => {
                     let version = text(version)?.parse();
                     let bad = |_| not_a_list("its resourceVersion is not a number");
                     self.page.revision = version.map_err(bad)?;
                 }
-                (3, Wire::Bytes(token)) => self.page.continue_token = text(token)?.to_owned(),
-                (4, Wire::Varint(remaining)) => self.page.remaining = Some(remaining),
-                (5, Wire::Bytes(info)) => {
+                (3, WireValue::Bytes(token)) => self.page.continue_token = text(token)?.to_owned(),
+                (4, WireValue::Varint(remaining)) => self.page.remaining = Some(remaining),
+                (5, WireValue::Bytes(info)) => {
                     let selector = find_bytes(info, 1).map_err(|e| bad(&e))?;
                     let selector = selector.unwrap_or_default();
                     if bytes_field_len(1, selector.len()) != info.len() {

@@ -1,0 +1,236 @@
+//! A client of any etcd v3 endpoint list.
+//!
+//! - [`config`]: endpoints, HTTP/2 windows, TLS files, user
+//! - [`Client`]: the services through tonic, for everything that is not a measured list
+//! - [`pipelined`]: many small unary calls on one connection, at the least cost per call
+//! - [`list_validator`]: validates list responses while they arrive, building nothing per object
+//! - [`raw_list`]: Range and RangeStream on bare HTTP/2, validated or unchecked
+//! - `baseline`: the same number of bytes as one plain body
+//! - `dial`: sockets, plain and TLS, for connections that do not go through tonic
+//! - `token`, `keep_alive`: a renewable user token; pings for connections that do not go through
+//!   tonic
+//! - [`kubernetes`]: the Kubernetes-etcd interface (KEP-4743) over an endpoint
+//! - [`watch`]: its watch half: shared streams, whole revisions, ordered progress
+
+mod baseline;
+pub mod config;
+mod dial;
+mod keep_alive;
+pub mod kubernetes;
+pub mod list_validator;
+pub mod pipelined;
+pub mod raw_list;
+mod token;
+pub mod watch;
+
+use http::HeaderValue;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Uri};
+use tonic::{Request, Status};
+
+use crate::error::{Error, Refusal};
+use crate::proto::etcdserverpb as pb;
+use config::{ClientConfig, chain};
+use pb::cluster_client::ClusterClient;
+use pb::kv_client::KvClient;
+use pb::lease_client::LeaseClient;
+use pb::maintenance_client::MaintenanceClient;
+use pb::watch_client::WatchClient;
+use token::Token;
+
+/// Adds the `token` of an authenticated user and, on watches, `hasleader`.
+#[derive(Debug, Clone, Default)]
+pub struct Metadata {
+    token: Token,
+    require_leader: bool,
+}
+
+impl Interceptor for Metadata {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        let metadata = request.metadata_mut();
+        if let Some(token) = self.token.get() {
+            let value = AsciiMetadataValue::try_from(token.as_bytes())
+                .map_err(|_| Status::internal("token is not ASCII"))?;
+            metadata.insert("token", value);
+        }
+        if self.require_leader {
+            metadata.insert("hasleader", AsciiMetadataValue::from_static("true"));
+        }
+        Ok(request)
+    }
+}
+
+/// A tonic channel with [`Metadata`] on every request.
+pub type Transport = InterceptedService<Channel, Metadata>;
+
+/// The services of an etcd cluster. Cheap to clone; clones share connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    config: ClientConfig,
+    channel: Channel,
+    token: Token,
+}
+
+impl Client {
+    /// Connects (requests are balanced over the endpoints) and authenticates when a user is set.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] when no endpoint accepts a connection, [`Error::Config`] for unusable
+    /// settings, [`Error::Refused`] for a wrong user or password. A server without authentication
+    /// accepts any user, as with Go's client.
+    pub async fn connect(config: ClientConfig) -> Result<Self, Error> {
+        let channel = connect_channel(&config).await?;
+        let client = Self {
+            config,
+            channel,
+            token: Token::default(),
+        };
+        client.token.set(client.authenticate().await?);
+        Ok(client)
+    }
+
+    /// Runs `call`. If the server rejects the user's token, authenticates again and runs it once
+    /// more; every service and connection of this client uses the new token.
+    ///
+    /// # Errors
+    /// Those of the last `call`, or of authenticating.
+    pub async fn renewing<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        match call().await {
+            Err(Error::Refused(refusal)) if self.config.user.is_some() && is_stale(refusal) => {
+                self.token.set(self.authenticate().await?);
+                call().await
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
+    /// Returns the KV service.
+    pub fn kv(&self) -> KvClient<Transport> {
+        KvClient::new(self.transport(false))
+            .max_decoding_message_size(self.config.max_message_bytes)
+    }
+
+    /// Returns the Watch service with `hasleader`: a member that loses its leader ends the stream
+    /// instead of going silent.
+    pub fn watch(&self) -> WatchClient<Transport> {
+        WatchClient::new(self.transport(true))
+            .max_decoding_message_size(self.config.max_message_bytes)
+    }
+
+    /// Returns the Lease service.
+    pub fn lease(&self) -> LeaseClient<Transport> {
+        LeaseClient::new(self.transport(false))
+    }
+
+    /// Returns the Maintenance service of the endpoint that the balancer picks.
+    pub fn maintenance(&self) -> MaintenanceClient<Transport> {
+        MaintenanceClient::new(self.transport(false))
+    }
+
+    /// Returns the Maintenance service of one endpoint: Status and Alarm differ by member.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as [`Client::connect`]; the first request connects.
+    pub fn maintenance_of(&self, endpoint: &Uri) -> Result<MaintenanceClient<Transport>, Error> {
+        let channel = self.config.tonic_endpoint(endpoint)?.connect_lazy();
+        let transport = InterceptedService::new(channel, self.metadata(false));
+        Ok(MaintenanceClient::new(transport))
+    }
+
+    /// Returns the Cluster service.
+    pub fn cluster(&self) -> ClusterClient<Transport> {
+        ClusterClient::new(self.transport(false))
+    }
+
+    /// Opens a separate connection for raw lists, to the first endpoint that accepts.
+    ///
+    /// # Errors
+    /// As [`raw_list::RawConnection::connect`].
+    pub async fn raw(&self) -> Result<raw_list::RawConnection, Error> {
+        raw_list::RawConnection::connect_with(&self.config, self.token.clone()).await
+    }
+
+    fn metadata(&self, require_leader: bool) -> Metadata {
+        Metadata {
+            token: self.token.clone(),
+            require_leader,
+        }
+    }
+
+    fn transport(&self, require_leader: bool) -> Transport {
+        InterceptedService::new(self.channel.clone(), self.metadata(require_leader))
+    }
+
+    async fn authenticate(&self) -> Result<Option<HeaderValue>, Error> {
+        let Some(user) = &self.config.user else {
+            return Ok(None);
+        };
+        let request = pb::AuthenticateRequest {
+            name: user.name.clone(),
+            password: user.password.clone(),
+        };
+        let response = pb::auth_client::AuthClient::new(self.channel.clone())
+            .authenticate(request)
+            .await;
+        match response.map_err(Error::from) {
+            Ok(response) => HeaderValue::try_from(response.into_inner().token)
+                .map(Some)
+                .map_err(|_| Error::Protocol("token is not ASCII".into())),
+            Err(Error::Refused(Refusal::AuthNotEnabled)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns whether a new token helps: the old one is unknown, is older than a change of users or
+/// roles, or was not sent because authentication was off when the client connected. Go's client
+/// renews for the same three.
+fn is_stale(refusal: Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::InvalidAuthToken | Refusal::AuthOldRevision | Refusal::UserEmpty
+    )
+}
+
+/// Connects to the endpoints. One of them must accept before this returns; the others are connected
+/// in the background.
+async fn connect_channel(config: &ClientConfig) -> Result<Channel, Error> {
+    let mut last = Error::Config("no endpoint given".into());
+    let mut reached = None;
+    for uri in &config.endpoints {
+        match config.tonic_endpoint(uri)?.connect().await {
+            Ok(channel) => {
+                reached = Some(channel);
+                break;
+            }
+            Err(error) => {
+                last = Error::Unreachable {
+                    endpoint: uri.to_string(),
+                    reason: chain(&error),
+                };
+            }
+        }
+    }
+    match (reached, config.endpoints.len()) {
+        (None, _) => Err(last),
+        (Some(channel), 1) => Ok(channel),
+        (Some(_), _) => {
+            let endpoints = config
+                .endpoints
+                .iter()
+                .map(|uri| config.tonic_endpoint(uri))
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(Channel::balance_list(endpoints.into_iter()))
+        }
+    }
+}

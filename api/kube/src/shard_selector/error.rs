@@ -1,0 +1,11 @@
+//! Errors of parsing CEL expressions.
+
+use std::fmt;
+
+/// Why a text is not an expression.
+pub(super) type ParseError = Box<str>;
+
+/// Returns a syntax error. CEL's parser adds what it expected; this one does not.
+pub(super) fn syntax_error(what: fmt::Arguments<'_>) -> ParseError {
+    format!("Syntax error: {what}").into()
+}

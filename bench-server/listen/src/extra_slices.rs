@@ -1,0 +1,117 @@
+//! Writes a DATA frame of many slices in one system call.
+//!
+//! h2 passes a DATA frame to the socket through [`bytes::buf::Take`], which exposes 16 slices at a
+//! time. A frame of 256 KiB with references to 26 records has 52 slices, which is four system
+//! calls, and those take 1.36 times as long as one (`docs/performance.md`, "One write for a
+//! frame"). So a frame publishes the slices that it could not expose, and the socket writes them,
+//! too, as far as they belong to the same DATA frame ([`super::data_frames`]).
+
+use std::cell::Cell;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Slices by number.
+pub trait Slices {
+    /// Returns the slice of this number; `None` after the last.
+    fn slice(&self, number: usize) -> Option<&[u8]>;
+}
+
+thread_local! {
+    static PENDING_SLICES: Cell<Option<ExtraSlices>> = const { Cell::new(None) };
+}
+
+/// The slices that a call of `chunks_vectored` could not expose.
+pub struct ExtraSlices {
+    /// Address range of the last exposed slice; compared, never dereferenced.
+    last_slice: Range<*const u8>,
+    slices: Arc<dyn Slices>,
+    next: usize,
+    bytes: usize,
+}
+
+impl ExtraSlices {
+    /// Returns the `bytes` bytes of `slices` from number `next` on, after the exposed slice
+    /// `last_slice`.
+    pub fn after(last_slice: &[u8], slices: Arc<dyn Slices>, next: usize, bytes: usize) -> Self {
+        Self {
+            last_slice: last_slice.as_ptr_range(),
+            slices,
+            next,
+            bytes,
+        }
+    }
+
+    /// Publishes them for the next write on this thread.
+    pub fn publish(self) {
+        PENDING_SLICES.set(Some(self));
+    }
+
+    /// Removes published slices, because all slices were exposed.
+    pub fn forget() {
+        PENDING_SLICES.set(None);
+    }
+
+    /// Takes the published slices if they follow the last of `bufs`; otherwise drops them.
+    pub(super) fn take_after(bufs: &[IoSlice<'_>]) -> Option<Self> {
+        let latest = PENDING_SLICES.take()?;
+        let last = bufs.last()?;
+        (last.as_ptr_range() == latest.last_slice).then_some(latest)
+    }
+
+    /// Returns the size of all of them, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the slices of the first `most` bytes, in order.
+    pub(super) fn slices(&self, most: usize) -> impl Iterator<Item = &[u8]> {
+        let mut left = self.bytes.min(most);
+        (self.next..).map_while(move |number| {
+            let slice = self.slices.slice(number).filter(|_| left > 0)?;
+            let slice = &slice[..slice.len().min(left)];
+            left -= slice.len();
+            Some(slice)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Three;
+
+    impl Slices for Three {
+        fn slice(&self, number: usize) -> Option<&[u8]> {
+            ["zero", "one", "two"]
+                .get(number)
+                .map(|text| text.as_bytes())
+        }
+    }
+
+    #[test]
+    fn extra_slices_belong_to_the_write_that_ends_with_the_exposed_ones() {
+        let (shown, other) = (*b"zero", *b"zero");
+        let leave = || ExtraSlices::after(&shown, Arc::new(Three), 1, 6).remember();
+        let take =
+            |last: &[u8]| ExtraSlices::take_after(&[IoSlice::new(b"head"), IoSlice::new(last)]);
+        leave();
+        let rest = take(&shown).expect("it was left");
+        let texts = |most| rest.slices(most).collect::<Vec<_>>().concat();
+        assert_eq!(texts(usize::MAX), b"onetwo");
+        assert_eq!(texts(4), b"onet");
+        assert_eq!(texts(0), b"");
+        assert!(take(&shown).is_none(), "it is taken once");
+        leave();
+        assert!(take(&other).is_none(), "the same bytes elsewhere");
+        assert!(take(&shown).is_none(), "it is gone with the first write");
+        leave();
+        assert!(take(&shown[..3]).is_none(), "a slice that was cut");
+        leave();
+        assert!(ExtraSlices::take_after(&[]).is_none());
+        leave();
+        ExtraSlices::clear();
+        assert!(take(&shown).is_none(), "a later read showed all");
+    }
+}

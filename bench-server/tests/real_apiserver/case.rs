@@ -1,0 +1,271 @@
+//! What a case is: questions to both servers, whose differing answers are gathered and told at its end.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use ::http::Method;
+use etcd_api::kubernetes::{KubernetesEtcd, PutOptions};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::apiserver::{self, Apiserver};
+use crate::compare::{Answer, Body, Question, bytes, differences, plain};
+use crate::data::{self, Data};
+use crate::harness::{Backend, TestCluster};
+use crate::http::{Reply, send};
+use crate::known::{BY_CHANCE, KNOWN, level};
+
+/// No case may run longer than this; servers and data are there before.
+const CASE_LIMIT: Duration = Duration::from_secs(120);
+/// How often both are asked: a server may write on its own between two requests.
+const ATTEMPTS: usize = 2;
+/// The same where ages are told, which turn.
+const AGE_ATTEMPTS: usize = 5;
+/// How many findings of one case are told.
+const TOLD: usize = 60;
+
+/// One case.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    /// `file::function`.
+    pub(crate) name: &'static str,
+    /// Whether it runs over etcd 3.7.1 too: what storage can touch.
+    pub(crate) everywhere: bool,
+    pub(crate) run: for<'e> fn(&'e CaseContext<'e>) -> Pin<Box<dyn Future<Output = ()> + 'e>>,
+}
+
+/// Lists a file's cases: `cases![one everywhere; two once]`.
+macro_rules! cases {
+    (@where everywhere) => { true };
+    (@where once) => { false };
+    ($($name:ident $place:ident);* $(;)?) => {
+        pub(crate) fn cases() -> Vec<$crate::case::Case> {
+            vec![$($crate::case::Case {
+                name: concat!(module_path!(), "::", stringify!($name)),
+                everywhere: $crate::case::cases!(@where $place),
+                run: |context| Box::pin($name(context)),
+            }),*]
+        }
+    };
+}
+pub(crate) use cases;
+
+/// Both servers, the etcd that they share, and what lies in it.
+pub(crate) struct World {
+    pub(crate) ours: TestCluster,
+    pub(crate) real: Apiserver,
+    pub(crate) data: Data,
+    /// Known differences that were met.
+    met: Mutex<BTreeSet<&'static str>>,
+}
+
+impl World {
+    async fn start(backend: Backend) -> Result<Self, String> {
+        let mut ours = TestCluster::start(backend, &[]).await?;
+        let etcd = ours.etcd().url.clone();
+        // The first revisions are from before any cache.
+        let storage = ours.storage().await;
+        for i in 0..10_u8 {
+            let key = [b"/before/", &[i][..]].concat();
+            let put = storage.optimistic_put(&key, "x".into(), 0, PutOptions::default());
+            put.await.map_err(|error| error.to_string())?;
+        }
+        // Ours was there before them, and remembers as much as the speed of what follows has it.
+        ours.restart().await;
+        let real = Apiserver::start(&etcd).await?;
+        let data = data::write(&real).await;
+        Ok(Self {
+            ours,
+            real,
+            data,
+            met: Mutex::default(),
+        })
+    }
+}
+
+type Shared = Arc<OnceLock<Result<World, String>>>;
+
+/// Runs every case over every etcd that it names, as the command line asks.
+pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Cases share their servers, and what one writes would come between two requests of another.
+    arguments.test_threads = Some(1);
+    let whole = arguments.filter.is_none() && arguments.skip.is_empty();
+    let worlds: Vec<(Backend, &str, Shared)> = vec![
+        (Backend::Bench, "bench", Shared::default()),
+        (Backend::Etcd, "etcd", Shared::default()),
+    ];
+    let missing = apiserver::program().err();
+    let mut trials = Vec::new();
+    for (backend, name, world) in &worlds {
+        for case in cases {
+            if *backend == Backend::Etcd && !case.everywhere {
+                continue;
+            }
+            let missing = missing.clone().or_else(|| backend.missing());
+            let (case, backend, world) = (*case, *backend, world.clone());
+            let (_, of_file) = case.name.split_once("::").unwrap_or_default();
+            let ignored = missing.is_some();
+            let trial = Trial::test(format!("{name}::{of_file}"), move || match missing {
+                Some(reason) => Err(Failed::from(reason)),
+                None => run(backend, &world, case),
+            });
+            trials.push(trial.with_ignored_flag(ignored));
+        }
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let unmet = unmet(&worlds);
+    if whole && !conclusion.has_failed() && missing.is_none() && !unmet.is_empty() {
+        eprintln!("known differences that are none any more: {unmet:?}");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+/// Known differences that no answer had, but for those that a run may not have.
+fn unmet(worlds: &[(Backend, &str, Shared)]) -> Vec<&'static str> {
+    let worlds = worlds.iter().filter_map(|(_, _, world)| world.get());
+    let met: BTreeSet<_> = worlds
+        .filter_map(|world| world.as_ref().ok())
+        .flat_map(|world| world.met.lock().expect("nobody panics with it").clone())
+        .collect();
+    let names = KNOWN.iter().map(|known| known.name);
+    let sure = names.filter(|name| !BY_CHANCE.contains(name));
+    sure.filter(|name| !met.contains(name)).collect()
+}
+
+fn run(backend: Backend, world: &Shared, case: Case) -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let world = world.get_or_init(|| runtime.block_on(World::start(backend)));
+    let world = world.as_ref().map_err(Failed::from)?;
+    let context = CaseContext {
+        world,
+        findings: RefCell::default(),
+        asked: RefCell::default(),
+    };
+    let ended =
+        runtime.block_on(async { tokio::time::timeout(CASE_LIMIT, (case.run)(&context)).await });
+    if ended.is_err() {
+        return Err(Failed::from(format!("not finished after {CASE_LIMIT:?}")));
+    }
+    let findings = context.findings.into_inner();
+    if findings.is_empty() {
+        return Ok(());
+    }
+    let (asked, count) = (context.asked.into_inner(), findings.len());
+    let told = findings[..count.min(TOLD)].join("\n");
+    Err(Failed::from(format!(
+        "{count} of {asked} answers differ\n{told}"
+    )))
+}
+
+/// A case's view of the servers.
+pub(crate) struct CaseContext<'w> {
+    pub(crate) world: &'w World,
+    findings: RefCell<Vec<String>>,
+    asked: RefCell<usize>,
+}
+
+impl CaseContext<'_> {
+    /// Says that something is not as it should be.
+    pub(crate) fn finding(&self, text: String) {
+        self.findings.borrow_mut().push(text);
+    }
+
+    /// GETs from both; answers what the real one said.
+    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let question = Question {
+            method: &Method::GET,
+            path,
+            headers,
+            body: "",
+        };
+        self.ask(question).await
+    }
+
+    /// Asks both the same; answers what the real one said. Only for what may be asked again.
+    pub(crate) async fn ask(&self, question: Question<'_>) -> Reply {
+        *self.asked.borrow_mut() += 1;
+        let (ours, real) = (&self.world.ours.url, &self.world.real.url);
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            if attempt > 1 && *question.method == Method::GET && !question.path.contains("/watch/")
+            {
+                // What is in etcd by now is in both caches, whatever the question asks for.
+                let (path, _) = question.path.split_once('?').unwrap_or((question.path, ""));
+                let list = Question { path, ..question };
+                futures::join!(put(real, list), put(ours, list));
+            }
+            let (theirs, our) = futures::join!(put(real, question), put(ours, question));
+            let found = self.differ(question, &theirs, &our);
+            let ages = question.header("accept").contains("as=Table");
+            if found.is_empty() || attempt == if ages { AGE_ATTEMPTS } else { ATTEMPTS } {
+                self.tell(question, found);
+                return theirs;
+            }
+        }
+    }
+
+    /// Notes where two answers differ.
+    pub(crate) fn compare(&self, question: Question<'_>, real: &Reply, ours: &Reply) {
+        *self.asked.borrow_mut() += 1;
+        let found = self.differ(question, real, ours);
+        self.tell(question, found);
+    }
+
+    fn tell(&self, question: Question<'_>, found: Vec<String>) {
+        if !found.is_empty() {
+            self.finding(format!("{question}\n    {}", found.join("\n    ")));
+        }
+    }
+
+    /// Notes which of the known differences these answers have.
+    fn met(&self, question: Question<'_>, real: Answer, ours: Answer) {
+        let mut met = self.world.met.lock().expect("nobody panics with it");
+        let names = KNOWN.iter().map(|known| known.name);
+        for name in names.filter(|name| !met.contains(name)).collect::<Vec<_>>() {
+            let (mut theirs, mut our) = (real.clone(), ours.clone());
+            level(question, &mut theirs, &mut our, Some(name));
+            if theirs != our {
+                met.insert(name);
+            }
+        }
+    }
+
+    fn differ(&self, question: Question<'_>, real: &Reply, ours: &Reply) -> Vec<String> {
+        let (mut theirs, mut our) = (Answer::new(real), Answer::new(ours));
+        if theirs == our {
+            let (real, ours) = (plain(real), plain(ours));
+            // Errors to who asks for a shape are indented by the real one, whoever asks.
+            let shaped_error = our.code >= 400 && question.header("accept").contains("as=");
+            return match real == ours || matches!(our.body, Body::Bytes(_)) || shaped_error {
+                true => Vec::new(),
+                false => vec![format!("the same values, but {}", bytes(&real, &ours))],
+            };
+        }
+        let (real, ours) = (theirs.clone(), our.clone());
+        level(question, &mut theirs, &mut our, None);
+        let found = differences(&theirs, &our);
+        if found.is_empty() {
+            self.met(question, real, ours);
+        }
+        found
+    }
+}
+
+/// Sends a question.
+pub(crate) async fn put(url: &str, question: Question<'_>) -> Reply {
+    let Question {
+        method,
+        path,
+        headers,
+        body,
+    } = question;
+    send(url, method.clone(), path, headers, body.to_owned()).await
+}
