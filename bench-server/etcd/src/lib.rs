@@ -8,6 +8,7 @@ pub mod auth;
 pub mod background;
 mod busy;
 pub mod cluster;
+pub mod data_dir;
 pub mod flags;
 pub mod frames;
 pub mod health_grpc;
