@@ -133,7 +133,10 @@ fn a_target_with_a_log_is_restarted_from_it() {
             flags[at.expect(flag) + 1].as_str().expect("text")
         };
         assert_eq!(after("--fsync"), mode);
-        assert!(!Path::new(after("--data-dir")).exists(), "its folder is gone");
+        assert!(
+            !Path::new(after("--data-dir")).exists(),
+            "its folder is gone"
+        );
         assert_eq!(server["fsync"], mode == "always");
         assert_eq!(server["restarted_after_seeding"], true);
     }

@@ -16,6 +16,8 @@ mod health_http;
 pub mod http;
 pub mod kv;
 pub mod lease;
+#[cfg(test)]
+mod logged_tests;
 pub mod maintenance;
 pub mod metrics;
 pub mod range;

@@ -181,3 +181,25 @@ fn a_start_can_be_interrupted_anywhere() {
         assert!(calls > 5, "a start makes several calls");
     }
 }
+
+/// What is replayed is served: where the server before did not sync it, this one must, in all segments.
+#[test]
+fn what_was_written_without_syncs_is_durable_once_it_is_opened_with_them() {
+    let disk = SimulatedDisk::new(1);
+    let never = Config {
+        sync: false,
+        ..SMALL
+    };
+    let mut found = open(&disk, never).expect("a new log");
+    let expected: Vec<_> = (0..50).map(|number| payload(number, 100)).collect();
+    for payload in &expected {
+        found.log.append(payload).expect("room");
+    }
+    found.log.write().expect("room");
+    disk.restart();
+    let found = open(&disk, SMALL).expect("a whole log");
+    assert_eq!(found.records, expected);
+    disk.cut_power();
+    let found = open(&disk, SMALL).expect("a whole log");
+    assert_eq!(found.records, expected);
+}
