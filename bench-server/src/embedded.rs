@@ -55,8 +55,9 @@ impl EmbeddedEtcd {
         }
     }
 
-    fn txn(&self, request: &TxnRequest) -> Result<OptimisticResponse, Error> {
-        let response = self.store.txn(request).map_err(Error::Refused)?;
+    async fn txn(&self, request: &TxnRequest) -> Result<OptimisticResponse, Error> {
+        let response = self.store.logged(self.store.txn(request)).await;
+        let response = response.map_err(Error::Refused)?;
         Ok(requests::optimistic_response(response))
     }
 
@@ -143,6 +144,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
             expected_revision,
             options,
         ))
+        .await
     }
 
     async fn optimistic_delete(
@@ -156,6 +158,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
             expected_revision,
             options,
         ))
+        .await
     }
 
     async fn current_revision(&self, _key: &[u8]) -> Result<i64, Error> {
@@ -164,11 +167,13 @@ impl KubernetesEtcd for EmbeddedEtcd {
 
     async fn lease_grant(&self, ttl_s: i64) -> Result<i64, Error> {
         let granted = self.store.lease_grant(0, ttl_s, background::now());
+        let granted = self.store.logged(granted).await;
         Ok(granted.map_err(Error::Refused)?.id)
     }
 
     async fn compact(&self, revision: i64) -> Result<(), Error> {
-        self.store.compact(revision).map_err(Error::Refused)?;
+        let outcome = self.store.logged(self.store.compact(revision)).await;
+        outcome.map_err(Error::Refused)?;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use futures::future::OptionFuture;
 use kube_tier::server::{Backend, KubeTier};
 use listen::raise_descriptor_limit;
 use listen::tasks::TaskEnded;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::embedded::EmbeddedEtcd;
@@ -104,16 +104,30 @@ async fn serve(flags: Flags) -> anyhow::Result<Stop> {
         announce("kube", &tier.urls)?;
         kube = Some(tier);
     }
+    let stop = until_stopped(&mut interrupt, &mut terminate, &mut etcd, &mut kube).await;
+    if let Some(etcd) = &etcd {
+        etcd.close().await;
+    }
+    Ok(stop)
+}
+
+/// Waits for a signal, or for the end of a task that a tier needs.
+async fn until_stopped(
+    interrupt: &mut Signal,
+    terminate: &mut Signal,
+    etcd: &mut Option<EtcdTier>,
+    kube: &mut Option<KubeTier>,
+) -> Stop {
     let etcd_ended = OptionFuture::from(etcd.as_mut().map(EtcdTier::ended));
     let kube_ended = OptionFuture::from(kube.as_mut().map(KubeTier::ended));
     let signal = tokio::select! {
         _ = interrupt.recv() => "SIGINT",
         _ = terminate.recv() => "SIGTERM",
-        Some(ended) = etcd_ended => return Ok(Stop::Failed(ended)),
-        Some(ended) = kube_ended => return Ok(Stop::Failed(ended)),
+        Some(ended) = etcd_ended => return Stop::Failed(ended),
+        Some(ended) = kube_ended => return Stop::Failed(ended),
     };
     tracing::info!("stopping on {signal}");
-    Ok(Stop::Signal)
+    Stop::Signal
 }
 
 /// Prints a usage error; returns its exit code.

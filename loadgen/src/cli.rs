@@ -247,7 +247,7 @@ pub struct CompareArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct AbArgs {
     /// What to compare with: as --target of `loadgen run`, and started for every pair: bench, bench:PATH (another
-    /// build of loadgen or bench-server), etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH
+    /// build of loadgen or bench-server), bench-log, bench-fsync, etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH
     #[arg(long, value_name = "TARGET")]
     pub base: String,
 
@@ -371,7 +371,8 @@ pub struct RunArgs {
     pub scenarios: Vec<String>,
 
     /// What to measure, repeatable [default: bench]:
-    /// `bench` (our servers, started fresh for each strategy), `etcd:PATH` (an etcd binary, likewise, in a temporary folder;
+    /// `bench` (our servers, started fresh for each strategy; `bench-log` keeps a log on disk without fsync, `bench-fsync`
+    /// with), `etcd:PATH` (an etcd binary, likewise, in a temporary folder;
     /// without fsync where it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our Kubernetes tier in front of it),
     /// `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is there), `kube:URL` (a Kubernetes API that is there),
     /// `kubeconfig:CONTEXT` (that of a context of the file that kubectl reads; nothing behind the colon is the current one)

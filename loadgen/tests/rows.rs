@@ -116,6 +116,32 @@ fn a_closed_loop_of_puts_counts_each_and_finds_it_again() {
     assert!(number(&case["client"]["cpu_s_per_request"]) > 0.0, "{case}");
 }
 
+/// The column beside an etcd with fsync: a server that waits for its log, and begins the measured phase from it.
+#[test]
+fn a_target_with_a_log_is_restarted_from_it() {
+    for (target, mode) in [("bench-fsync", "always"), ("bench-log", "never")] {
+        let rows = "[rows]\netcd = [\"stream\"]";
+        let run = Run::with_flags(rows, &["--target", target]);
+        assert_eq!(run.code, Some(0), "{}", run.log);
+        run.assert_measured();
+        run.assert_verified();
+        assert_eq!(run.case()["target"], target);
+        let server = &run.report["environment"]["servers"][0];
+        let flags = server["flags"].as_array().expect("flags");
+        let after = |flag: &str| {
+            let at = flags.iter().position(|found| found == flag);
+            flags[at.expect(flag) + 1].as_str().expect("text")
+        };
+        assert_eq!(after("--fsync"), mode);
+        assert!(
+            !Path::new(after("--data-dir")).exists(),
+            "its folder is gone"
+        );
+        assert_eq!(server["fsync"], mode == "always");
+        assert_eq!(server["restarted_after_seeding"], true);
+    }
+}
+
 #[test]
 fn an_open_loop_keeps_its_schedule_apart_from_its_answers() {
     let row = r#"{ strategy = "get", connections = 3, rate = 2_000 }"#;

@@ -7,6 +7,8 @@ use clap::{Args, ValueEnum};
 use listen::flags::parse_duration;
 use listen::{ClientCertificates, MAX_STREAMS, TlsFiles, TlsFlags};
 
+use super::data_dir::DataFlags;
+
 /// Flags of the etcd tier.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "etcd tier")]
@@ -26,6 +28,10 @@ pub struct EtcdFlags {
     /// Name of this member.
     #[arg(long, default_value = "default")]
     pub name: String,
+
+    /// What is kept on disk.
+    #[command(flatten)]
+    pub data: DataFlags,
 
     /// Largest write request, bytes; also the target size of RangeStream's chunks.
     #[arg(long, default_value_t = 1_572_864, value_name = "BYTES")]

@@ -74,7 +74,7 @@ where
         Method::Put => {
             let request: PutRequest = grpc::decode(bytes)?;
             check_write_size(node, request_bytes, || check::put(&request))?;
-            let mut response = store.put(&request)?;
+            let mut response = store.logged(store.put(&request)).await?;
             fill_header(node, &mut response.header);
             message(&response)
         }
@@ -84,7 +84,7 @@ where
             let mut sum = ResponseEstimate::of(store);
             sum.delete(&request);
             let admitted = sum.admit(node).await?;
-            let mut response = store.delete_range(&request)?;
+            let mut response = store.logged(store.delete_range(&request)).await?;
             fill_header(node, &mut response.header);
             buffered(&response, admitted)
         }
@@ -97,18 +97,25 @@ where
             let mut sum = ResponseEstimate::of(store);
             sum.txn(&request);
             let admitted = sum.admit(node).await?;
-            let mut response = store.txn(&request)?;
+            let outcome = store.txn(&request);
+            // Reads see only what is in the log.
+            let mut response = match check::is_read_only(&request) {
+                true => outcome?,
+                false => store.logged(outcome).await?,
+            };
             fill_header(node, &mut response.header);
             buffered(&response, admitted)
         }
         Method::Compact => {
             let request: CompactionRequest = grpc::decode(bytes)?;
-            let store = store.clone();
+            let compacted = store.clone();
             // Freeing much history takes long, and this thread has other connections.
-            let compaction = tokio::task::spawn_blocking(move || store.compact(request.revision));
-            let revision = compaction
+            let compaction =
+                tokio::task::spawn_blocking(move || compacted.compact(request.revision));
+            let outcome = compaction
                 .await
-                .map_err(|e| Status::internal(format!("compaction failed: {e}")))??;
+                .map_err(|e| Status::internal(format!("compaction failed: {e}")))?;
+            let revision = store.logged(outcome).await?;
             message(&CompactionResponse {
                 header: Some(node.header(revision)),
             })

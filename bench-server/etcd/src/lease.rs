@@ -40,7 +40,8 @@ impl Lease for LeaseService {
         request: Request<LeaseGrantRequest>,
     ) -> Result<Response<LeaseGrantResponse>, Status> {
         let LeaseGrantRequest { ttl, id } = *request.get_ref();
-        let mut response = self.0.store.lease_grant(id, ttl, now())?;
+        let store = &self.0.store;
+        let mut response = store.logged(store.lease_grant(id, ttl, now())).await?;
         let revision = response.header.take().map_or(0, |header| header.revision);
         response.header = Some(self.0.header(revision));
         Ok(Response::new(response))
@@ -50,7 +51,9 @@ impl Lease for LeaseService {
         &self,
         request: Request<LeaseRevokeRequest>,
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
-        let revision = self.0.store.lease_revoke(request.get_ref().id)?;
+        let store = &self.0.store;
+        let outcome = store.lease_revoke(request.get_ref().id);
+        let revision = store.logged(outcome).await?;
         Ok(Response::new(LeaseRevokeResponse {
             header: Some(self.0.header(revision)),
         }))
@@ -79,7 +82,10 @@ impl Lease for LeaseService {
         let LeaseTimeToLiveRequest { id, keys } = *request.get_ref();
         let store = &self.0.store;
         let header = Some(self.0.header(store.revision()));
-        let response = match store.lease_time_to_live(id, keys, now()) {
+        let left = store.lease_time_to_live(id, keys, now());
+        // Leases are changed before the log has it.
+        let left = store.logged(Ok(left)).await?;
+        let response = match left {
             Some(left) => LeaseTimeToLiveResponse {
                 header,
                 id,
@@ -106,7 +112,8 @@ impl Lease for LeaseService {
         _: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
         let store = &self.0.store;
-        let leases = store.leases().into_iter().map(|id| LeaseStatus { id });
+        let leases = store.logged(Ok(store.leases())).await?;
+        let leases = leases.into_iter().map(|id| LeaseStatus { id });
         Ok(Response::new(LeaseLeasesResponse {
             header: Some(self.0.header(store.revision())),
             leases: leases.collect(),

@@ -7,6 +7,7 @@
 pub mod auth;
 pub mod background;
 pub mod cluster;
+pub mod data_dir;
 pub mod flags;
 pub mod frames;
 pub mod health_grpc;
@@ -14,6 +15,8 @@ mod health_http;
 pub mod http;
 pub mod kv;
 pub mod lease;
+#[cfg(test)]
+mod logged_tests;
 pub mod maintenance;
 pub mod metrics;
 mod overload;

@@ -102,6 +102,7 @@ impl Maintenance for MaintenanceService {
             }
             _ => Vec::new(),
         };
+        let alarms = store.logged(Ok(alarms)).await?;
         let alarms = alarms.into_iter().map(|alarm| self.alarm_member(alarm));
         Ok(Response::new(AlarmResponse {
             header: Some(self.0.header(store.revision())),

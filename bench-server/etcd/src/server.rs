@@ -14,7 +14,7 @@ use listen::{
     BoundListener, ConnectionClass, LimitCollector, Limits, ListenError, ServerTls, Workers,
 };
 use memory::metrics;
-use store::Store;
+use store::LogError;
 use tonic::service::Routes;
 
 use super::auth::AuthService;
@@ -41,6 +41,9 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The data directory.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// The system could not create a thread.
     #[error("cannot start worker threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -76,10 +79,11 @@ impl EtcdTier {
         } else {
             flags.advertise_client_urls.clone()
         };
-        let store = Store::new(store::Config {
+        let config = store::Config {
             quota_backend_bytes: flags.quota_backend_bytes,
             max_txn_ops: flags.max_txn_ops,
-        });
+        };
+        let store = flags.data.open(config).await?;
         let node = Arc::new(Node::new(store, flags, common, advertised));
         let mut registry = metrics::registry();
         registry.register_collector(Box::new(LimitCollector));
@@ -118,7 +122,18 @@ impl EtcdTier {
 
     /// Waits until a task of the tier ends, which does not happen in normal operation.
     pub async fn ended(&mut self) -> TaskEnded {
-        self.tasks.ended().await
+        tokio::select! {
+            ended = self.tasks.ended() => ended,
+            reason = self.node.store.log_failed() => TaskEnded::failed("the log", &reason),
+        }
+    }
+
+    /// Ends the log: what was answered is as durable as it can be. Writes that are under way are refused.
+    pub async fn close(&self) {
+        let store = self.node.store.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || store.close_log()).await {
+            tracing::error!("the log was not closed: {error}");
+        }
     }
 }
 

@@ -23,6 +23,16 @@ pub struct TaskEnded {
     how: String,
 }
 
+impl TaskEnded {
+    /// One that failed for a reason; `task` is the beginning of a sentence.
+    pub fn failed(task: &str, reason: &str) -> Self {
+        Self {
+            task: task.to_owned(),
+            how: format!("failed: {reason}"),
+        }
+    }
+}
+
 impl Tasks {
     /// Starts a task; `name` says what it does, as the subject of a sentence.
     ///

@@ -56,8 +56,10 @@ impl Event {
 pub type Commit = Arc<[Event]>;
 
 /// What a draft has written.
+#[derive(Default)]
 pub(super) enum Edits {
     /// Nothing.
+    #[default]
     None,
     /// One event, not applied to any index yet.
     One(Event),
@@ -66,6 +68,17 @@ pub(super) enum Edits {
         tree: Tree<Record>,
         events: Vec<Event>,
     },
+}
+
+impl Edits {
+    /// The events, without the index that they may have been applied to; `None` when there is none.
+    pub(super) fn into_commit(self) -> Option<Commit> {
+        match self {
+            Self::One(event) => Some(Arc::new([event])),
+            Self::Many { events, .. } if !events.is_empty() => Some(events.into()),
+            _ => None,
+        }
+    }
 }
 
 /// Commits by revision, without gaps.
@@ -235,6 +248,57 @@ impl State {
         self.revision += 1;
         self.log.push(commit.clone());
         (Some(commit), garbage)
+    }
+
+    /// Publishes a commit that was made beside this state; the revision then.
+    pub(super) fn apply(&mut self, commit: Commit) -> i64 {
+        commit.iter().for_each(|event| event.redo(&mut self.tree));
+        self.revision += 1;
+        self.log.push(commit);
+        self.revision
+    }
+
+    /// Makes the next revision of what it wrote, in order.
+    pub(super) fn redo(&mut self, records: Vec<Record>) {
+        let events = records.into_iter().map(|record| {
+            let prev = match record.is_tombstone() {
+                true => self.tree.remove(record.key()),
+                false => self.tree.insert(record.clone()),
+            };
+            Event { record, prev }
+        });
+        let commit: Commit = events.collect();
+        self.revision += 1;
+        self.log.push(commit);
+    }
+
+    /// The state at a compacted revision: its keys, and the commit that made it, if it is still watched.
+    pub(super) fn restored(
+        tree: Tree<Record>,
+        revision: i64,
+        compacted: i64,
+        commit: Option<Commit>,
+    ) -> Self {
+        let mut state = Self {
+            tree,
+            revision,
+            compacted,
+            ..Self::default()
+        };
+        state.log.first = match commit {
+            Some(_) => revision,
+            None => revision + 1,
+        };
+        commit.into_iter().for_each(|commit| state.log.push(commit));
+        state
+    }
+
+    /// The oldest revision that can be read (1 at least), the commit that made it, if it is still watched, and the commits
+    /// since.
+    pub(super) fn since_compaction(&self) -> (i64, Option<Commit>, Vec<Commit>) {
+        let oldest = self.compacted.max(1);
+        let commits = self.log.slice(oldest + 1, usize::MAX);
+        (oldest, self.log.get(oldest).cloned(), commits)
     }
 
     /// The commits after revision `after` up to `upto`; `None` when one of them is compacted away.

@@ -10,12 +10,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_api::error::Refusal;
+use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::LeaseGrantResponse;
 use parking_lot::MutexGuard;
 
+use index::Tree;
+
 use super::history::Commit;
+use super::wal::Change;
 use super::write_txn::Draft;
-use super::{Store, Writer, header};
+use super::{Record, Store, Writer, header};
 
 /// Least TTL: etcd's 1.5 election timeouts of 1 s, rounded up.
 const MIN_TTL_S: i64 = 2;
@@ -78,11 +82,42 @@ impl Leases {
             return Err(Refusal::LeaseExists);
         }
         let ttl_s = ttl_s.max(MIN_TTL_S);
+        self.insert(id, ttl_s, now);
+        Ok((id, ttl_s))
+    }
+
+    fn insert(&mut self, id: i64, ttl_s: i64, now: Instant) {
         let due = now + Duration::from_secs(ttl_s as u64);
         let keys = BTreeSet::new();
         self.by_id.insert(id, Lease { ttl_s, due, keys });
         self.by_due.insert((due, id));
-        Ok((id, ttl_s))
+    }
+
+    /// The leases that were granted, by id, each for so many seconds, which begin now; attached to what the index says.
+    pub(super) fn restored(
+        granted: impl IntoIterator<Item = (i64, i64)>,
+        tree: &Tree<Record>,
+        now: Instant,
+    ) -> Self {
+        let mut leases = Self::default();
+        for (id, ttl_s) in granted {
+            leases.insert(id, ttl_s.clamp(MIN_TTL_S, MAX_TTL_S), now);
+        }
+        if leases.by_id.is_empty() {
+            return leases;
+        }
+        let mut records = tree.cursor(KeyRange::From(b""));
+        while let Some(record) = records.next_ref() {
+            if let Some(lease) = leases.by_id.get_mut(&record.lease()) {
+                lease.keys.insert(record.key().into());
+            }
+        }
+        leases
+    }
+
+    /// Ids of all leases, each with the seconds that it was granted for.
+    pub(super) fn granted(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.by_id.iter().map(|(id, lease)| (*id, lease.ttl_s))
     }
 
     /// A positive id that is not taken: SplitMix64 over a counter, so that ids are scattered. It begins with the time of the
@@ -159,6 +194,7 @@ impl Store {
         let mut writer = self.writer()?;
         self.reserve(&mut writer, super::quota::LEASE_COST)?;
         let (id, ttl) = writer.leases.grant(id, ttl_s, now)?;
+        self.note(&mut writer, Change::LeaseGranted { id, ttl_s: ttl });
         Ok(LeaseGrantResponse {
             header: Some(header(self.revision())),
             id,
@@ -178,13 +214,14 @@ impl Store {
 
     fn revoke(&self, mut writer: MutexGuard<'_, Writer>, id: i64) -> Result<i64, Refusal> {
         let keys = writer.leases.remove(id).ok_or(Refusal::LeaseNotFound)?;
-        let mut draft = Draft::new(&self.inner.state);
+        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
         for key in keys {
             if let Some(record) = draft.get(&key) {
                 draft.delete(record);
             }
         }
-        Ok(self.commit(writer, draft))
+        let edits = draft.into_edits();
+        Ok(self.commit(writer, edits, Some(Change::LeaseRevoked(id))))
     }
 
     /// Revokes leases that are due, at most 500, each in a revision of its own; how many there

@@ -1,4 +1,5 @@
-//! The store: etcd's multi-version key space in memory, without any transport.
+//! The store: etcd's multi-version key space in memory, and in a log on disk where that is asked for; without any
+//! transport.
 //!
 //! It speaks etcd's messages (`etcd_api::proto`) and refuses in etcd's words, and knows neither
 //! gRPC nor HTTP nor an async runtime. What is in it, in the order that data flows:
@@ -12,6 +13,7 @@
 //! - `write_txn`: the writes of one request before they are committed, and `txn`: many of them
 //! - [`watch_hub`]: who is told of a commit
 //! - [`lease`], [`compaction`], `quota`, [`hash`]: what etcd has beside keys
+//! - `wal`: the log on disk, where one is kept
 //!
 //! Writes are serialised by one lock. Reads take a lock only to copy a reference to the index;
 //! nothing is locked while they filter, encode or send.
@@ -30,6 +32,7 @@ pub mod snapshot;
 #[cfg(test)]
 mod tests;
 mod txn;
+mod wal;
 pub mod watch_hub;
 mod write_txn;
 
@@ -44,7 +47,8 @@ use etcd_api::proto::etcdserverpb::{
 use memory::open_lists::{OpenList, OpenLists, Pinned};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use history::State;
+pub use commit_log::{Directory, LogError};
+use history::{Edits, Garbage, State};
 pub use index::Totals;
 use lease::Leases;
 use past_roots::HeldRoots;
@@ -52,6 +56,8 @@ use quota::Alarms;
 pub use record::{Fields, Projection, Record, Value};
 pub use snapshot::Snapshot;
 pub use txn::check;
+use wal::{Change, Wal};
+pub use wal::{Fsync, LogOptions};
 use watch_hub::Hub;
 use write_txn::Draft;
 
@@ -97,6 +103,8 @@ struct Inner {
     compacted: AtomicI64,
     /// Lists that are being sent.
     open_lists: Arc<OpenLists>,
+    /// What is on disk before it is published; `None` where nothing is.
+    wal: Option<Wal>,
 }
 
 /// What only writers need, guarded by their lock.
@@ -104,21 +112,27 @@ struct Inner {
 struct Writer {
     leases: Leases,
     alarms: Alarms,
+    /// What is in the log, or on its way there, and not published; `None` without a log.
+    pending: Option<wal::pending::Pending>,
 }
 
 impl Store {
-    /// An empty store at revision 1.
+    /// An empty store at revision 1, in memory alone; [`Store::open`] keeps one on disk.
     pub fn new(config: Config) -> Self {
-        let state = State::default();
+        Self::of(config, State::default(), Writer::default(), None)
+    }
+
+    fn of(config: Config, state: State, writer: Writer, wal: Option<Wal>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 config,
-                writer: Mutex::default(),
+                writer: Mutex::new(writer),
                 hub: Mutex::new(Hub::new(state.revision())),
                 compacted: AtomicI64::new(state.compacted()),
                 state: RwLock::new(state),
                 roots: Mutex::default(),
                 open_lists: Arc::default(),
+                wal,
             }),
         }
     }
@@ -209,9 +223,10 @@ impl Store {
         if request.lease != 0 && !writer.leases.exists(request.lease) {
             return Err(Refusal::LeaseNotFound);
         }
-        let mut draft = Draft::new(&self.inner.state);
+        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
         let mut response = draft.put(request)?;
-        response.header = Some(header(self.commit(writer, draft)));
+        let edits = draft.into_edits();
+        response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }
 
@@ -225,9 +240,10 @@ impl Store {
     ) -> Result<DeleteRangeResponse, Refusal> {
         txn::check::delete_range(request)?;
         let writer = self.writer()?;
-        let mut draft = Draft::new(&self.inner.state);
+        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
         let mut response = draft.delete_range(request);
-        response.header = Some(header(self.commit(writer, draft)));
+        let edits = draft.into_edits();
+        response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }
 
@@ -238,7 +254,26 @@ impl Store {
     /// [`Refusal::Compacted`] when `rev` is not above the last compacted revision (−1 at first),
     /// [`Refusal::FutureRevision`].
     pub fn compact(&self, rev: i64) -> Result<i64, Refusal> {
-        let writer = self.writer()?;
+        let mut writer = self.writer()?;
+        if let Some(pending) = &writer.pending {
+            let revision = self.revision();
+            if rev <= pending.compacted() {
+                return Err(Refusal::Compacted);
+            }
+            if rev > revision {
+                return Err(Refusal::FutureRevision);
+            }
+            self.note(&mut writer, Change::Compacted(rev));
+            return Ok(revision);
+        }
+        let (revision, garbage) = self.forget(rev)?;
+        drop(writer);
+        drop(garbage);
+        Ok(revision)
+    }
+
+    /// Forgets history, under the writer's lock; what is to be freed is returned.
+    fn forget(&self, rev: i64) -> Result<(i64, Garbage), Refusal> {
         // Held until the log and the roots agree: a past index is made from both.
         let mut roots = self.inner.roots.lock();
         let mut state = self.inner.state.write();
@@ -247,9 +282,7 @@ impl Store {
         let revision = state.revision();
         drop(state);
         garbage._roots = roots.trim(rev);
-        drop(roots);
-        drop(writer);
-        Ok(revision)
+        Ok((revision, garbage))
     }
 
     /// Takes the writer's lock.
@@ -261,10 +294,17 @@ impl Store {
         }
     }
 
-    /// Publishes a draft: to readers, to leases, to watchers. Returns the revision that the store
-    /// is at then.
-    fn commit(&self, mut writer: MutexGuard<'_, Writer>, draft: Draft<'_>) -> i64 {
-        let edits = draft.into_edits();
+    /// Publishes what was written: to readers, to leases, to watchers; with a log, what it waits for comes first, and what
+    /// else the write has `changed` is kept with it. Returns the revision that the store is at then.
+    fn commit(
+        &self,
+        mut writer: MutexGuard<'_, Writer>,
+        edits: Edits,
+        changed: Option<Change>,
+    ) -> i64 {
+        if writer.pending.is_some() {
+            return self.accept(&mut writer, edits, changed);
+        }
         let (revision, commit, garbage) = {
             let mut state = self.inner.state.write();
             let (commit, garbage) = state.commit(edits);

@@ -6,6 +6,7 @@ use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::request_op::Request;
 use etcd_api::proto::etcdserverpb::{AlarmType, PutRequest, RequestOp, TxnRequest};
 
+use super::wal::Change;
 use super::{Store, Writer};
 
 /// etcd's default quota: 2 GiB.
@@ -69,12 +70,26 @@ impl Store {
 
     /// Raises an alarm; returns whether it was not raised before.
     pub fn raise_alarm(&self, alarm: AlarmType) -> bool {
-        self.inner.writer.lock().alarms.0.insert(alarm)
+        let mut writer = self.inner.writer.lock();
+        self.raise(&mut writer, alarm)
     }
 
     /// Clears an alarm; returns whether it was raised.
     pub fn clear_alarm(&self, alarm: AlarmType) -> bool {
-        self.inner.writer.lock().alarms.0.remove(&alarm)
+        let mut writer = self.inner.writer.lock();
+        let cleared = writer.alarms.0.remove(&alarm);
+        if cleared {
+            self.note(&mut writer, Change::AlarmCleared(alarm));
+        }
+        cleared
+    }
+
+    fn raise(&self, writer: &mut Writer, alarm: AlarmType) -> bool {
+        let raised = writer.alarms.0.insert(alarm);
+        if raised {
+            self.note(writer, Change::AlarmRaised(alarm));
+        }
+        raised
     }
 
     /// Returns an error unless `cost` more bytes fit. Then the NOSPACE alarm is raised, and until
@@ -93,7 +108,7 @@ impl Store {
         if stored + cost < quota {
             return Ok(());
         }
-        writer.alarms.0.insert(AlarmType::Nospace);
+        self.raise(writer, AlarmType::Nospace);
         // Logged once, not for each rejected write.
         tracing::warn!(
             "quota of {quota} bytes reached ({stored} bytes stored): NOSPACE raised, writes are refused until it is \
@@ -106,5 +121,15 @@ impl Store {
 impl Alarms {
     pub(super) fn is_corrupt(&self) -> bool {
         self.0.contains(&AlarmType::Corrupt)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = AlarmType> {
+        self.0.iter().copied()
+    }
+}
+
+impl From<BTreeSet<AlarmType>> for Alarms {
+    fn from(raised: BTreeSet<AlarmType>) -> Self {
+        Self(raised)
     }
 }

@@ -32,9 +32,10 @@ impl Store {
         }
         let mut writer = self.writer()?;
         self.reserve(&mut writer, super::quota::txn_cost(request))?;
-        let mut draft = Draft::new(&self.inner.state);
+        let mut draft = Draft::new(&self.inner.state, writer.pending.as_ref());
         let mut response = self.run(request, &mut draft, |lease| writer.leases.exists(lease))?;
-        response.header = Some(header(self.commit(writer, draft)));
+        let edits = draft.into_edits();
+        response.header = Some(header(self.commit(writer, edits, None)));
         Ok(response)
     }
 

@@ -14,21 +14,28 @@ use index::Tree;
 use parking_lot::RwLock;
 
 use super::history::{Edits, Event, State};
+use super::wal::pending::Pending;
 use super::{Fields, Record};
 
 /// Writes in the making. The caller holds the writer's lock, so that the state stands still.
 pub(super) struct Draft<'a> {
     state: &'a RwLock<State>,
+    /// Writes that came before and are not published; `None` without a log.
+    pending: Option<&'a Pending>,
     /// Revision of the store before any of this.
     base: i64,
     edits: Edits,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(state: &'a RwLock<State>) -> Self {
+    pub(super) fn new(state: &'a RwLock<State>, pending: Option<&'a Pending>) -> Self {
         Self {
             state,
-            base: state.read().revision(),
+            pending,
+            base: match pending {
+                Some(pending) => pending.revision(),
+                None => state.read().revision(),
+            },
             edits: Edits::None,
         }
     }
@@ -38,6 +45,7 @@ impl<'a> Draft<'a> {
         let now = state.read();
         Self {
             state,
+            pending: None,
             base: now.revision(),
             edits: Edits::Many {
                 tree: now.tree().clone(),
@@ -66,14 +74,33 @@ impl<'a> Draft<'a> {
                 Some(event.record.clone()).filter(|record| !record.is_tombstone())
             }
             Edits::Many { tree, .. } => tree.get(key).cloned(),
-            _ => self.state.read().tree().get(key).cloned(),
+            _ => self.before(key),
         }
+    }
+
+    /// A key without this draft's writes.
+    fn before(&self, key: &[u8]) -> Option<Record> {
+        if let Some(pending) = self.pending
+            && let Some(record) = pending.get(key)
+        {
+            return Some(record.clone()).filter(|record| !record.is_tombstone());
+        }
+        self.state.read().tree().get(key).cloned()
+    }
+
+    /// The index without this draft's writes.
+    fn tree_before(&self) -> Tree<Record> {
+        let mut tree = self.state.read().tree().clone();
+        if let Some(pending) = self.pending {
+            pending.apply(&mut tree);
+        }
+        tree
     }
 
     /// The index with this draft's writes in effect.
     pub(super) fn tree(&mut self) -> Tree<Record> {
         if let Edits::None = self.edits {
-            return self.state.read().tree().clone();
+            return self.tree_before();
         }
         let edits = std::mem::replace(&mut self.edits, Edits::None);
         let (tree, events) = self.spread(edits);
@@ -165,11 +192,11 @@ impl<'a> Draft<'a> {
         match edits {
             Edits::Many { tree, events } => (tree, events),
             Edits::One(event) => {
-                let mut tree = self.state.read().tree().clone();
+                let mut tree = self.tree_before();
                 event.redo(&mut tree);
                 (tree, vec![event])
             }
-            Edits::None => (self.state.read().tree().clone(), Vec::new()),
+            Edits::None => (self.tree_before(), Vec::new()),
         }
     }
 }

@@ -44,7 +44,10 @@ impl Target {
                 let tier = if *kube_tier { "bench+" } else { "" };
                 (format!("{tier}etcd-{}{fsync}", version.trim()), None)
             }
-            TargetSpec::BenchBinary(path) => {
+            TargetSpec::BenchBinary(path)
+            | TargetSpec::BenchLog {
+                path: Some(path), ..
+            } => {
                 let text = version_of(path, &given)?;
                 let takes_serve = match text.split_whitespace().next() {
                     Some("loadgen") => true,
@@ -57,7 +60,12 @@ impl Target {
                 };
                 // Where it lies is in the result's command; tables have room for what it is called.
                 let file = path.file_name().unwrap_or(path.as_os_str());
-                (format!("bench:{}", file.to_string_lossy()), Some(build))
+                let kind = match &spec {
+                    TargetSpec::BenchLog { fsync: true, .. } => "bench-fsync",
+                    TargetSpec::BenchLog { fsync: false, .. } => "bench-log",
+                    _ => "bench",
+                };
+                (format!("{kind}:{}", file.to_string_lossy()), Some(build))
             }
             _ => (spec.to_string(), None),
         };

@@ -11,10 +11,11 @@ use measure::MetricsClient;
 use report::result::ServerSetup;
 use workloads::strategy::Strategy;
 
+use super::etcd::{data_folder, free_url};
 use super::launcher::{
     CACHE_WITHIN, Launcher, QUOTA_BYTES, READY_WITHIN, StartError, guarded, shown, status, words,
 };
-use super::running::Running;
+use super::running::{OnDisk, Running};
 use crate::environment::allocator;
 use crate::timeouts::in_time;
 
@@ -22,17 +23,27 @@ use crate::timeouts::in_time;
 const READY_STEP: Duration = Duration::from_millis(20);
 
 impl Launcher {
-    pub(super) async fn start_bench(&self, strategy: Strategy) -> Result<Running, StartError> {
+    /// Starts our etcd tier; with a log in a temporary folder where `fsync` says whether its writes wait for the disk.
+    pub(super) async fn start_bench(
+        &self,
+        strategy: Strategy,
+        fsync: Option<bool>,
+    ) -> Result<Running, StartError> {
         let encoding = match strategy {
             Strategy::Unary => "buffered",
             _ => "incremental",
         };
         let quota = QUOTA_BYTES.to_string();
+        // One that is started again must be found where it was.
+        let listen = match fsync {
+            Some(_) => free_url()?,
+            None => "http://127.0.0.1:0".to_owned(),
+        };
         let (program, before) = self.own_program.servers();
         let mut args = words(before);
         args.extend(words(&[
             "--listen-client-urls",
-            "http://127.0.0.1:0",
+            &listen,
             "--range-encoding",
             encoding,
             "--quota-backend-bytes",
@@ -41,6 +52,12 @@ impl Launcher {
             "--log-level",
             "warn",
         ]));
+        let folder = fsync.map(|_| data_folder()).transpose()?;
+        if let (Some(folder), Some(fsync)) = (&folder, fsync) {
+            args.push("--data-dir".into());
+            args.push(folder.path().as_os_str().to_owned());
+            args.extend(words(&["--fsync", if fsync { "always" } else { "never" }]));
+        }
         args.extend(self.own_program.given.flags.iter().map(OsString::from));
         let mut child = guarded("etcd", &self.own_program, program, &args)?;
         let url = child.ready_line("ready etcd=", READY_WITHIN).await?;
@@ -58,13 +75,17 @@ impl Launcher {
                 flags: shown(&args),
                 // The same program with the same settings.
                 allocator: Some(allocator()),
-                fsync: None,
+                fsync,
                 quota_bytes: Some(QUOTA_BYTES),
                 ..ServerSetup::default()
             },
             unary_encoding: encoding,
             processes: vec![child],
-            on_disk: None,
+            on_disk: folder.map(|folder| OnDisk {
+                folder,
+                program: program.to_owned(),
+                args,
+            }),
             own_program: self.own_program.clone(),
         })
     }

@@ -9,6 +9,7 @@ use etcd_api::client::config::ClientConfig;
 use kube_api::client::KubeAccess;
 use load::child::{ChildError, ChildServer};
 use report::result::ServerSetup;
+use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::launcher::{
@@ -34,9 +35,7 @@ impl Launcher {
         let help = [&help.stdout[..], &help.stderr].concat();
         let help = String::from_utf8_lossy(&help);
         let no_fsync = !fsync && help.contains("--unsafe-no-fsync");
-        let folder = tempfile::Builder::new()
-            .prefix(&folder_prefix())
-            .tempdir()?;
+        let folder = data_folder()?;
         let (client_url, peer_url) = (free_url()?, free_url()?);
         let quota = QUOTA_BYTES.to_string();
         let cluster = format!("default={peer_url}");
@@ -137,6 +136,11 @@ pub fn folders_left() -> Vec<PathBuf> {
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
         .map(|entry| entry.path())
         .collect()
+}
+
+/// A new folder for a server's data.
+pub(super) fn data_folder() -> std::io::Result<TempDir> {
+    tempfile::Builder::new().prefix(&folder_prefix()).tempdir()
 }
 
 /// How the names of our servers' data folders begin.

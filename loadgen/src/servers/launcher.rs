@@ -89,7 +89,10 @@ impl Launcher {
         strategy: Strategy,
     ) -> Result<Running, StartError> {
         match target {
-            TargetSpec::Bench | TargetSpec::BenchBinary(_) => self.start_bench(strategy).await,
+            TargetSpec::Bench | TargetSpec::BenchBinary(_) => {
+                self.start_bench(strategy, None).await
+            }
+            TargetSpec::BenchLog { fsync, .. } => self.start_bench(strategy, Some(*fsync)).await,
             TargetSpec::EtcdBinary { path, fsync, .. } => self.start_etcd(path, *fsync).await,
             TargetSpec::Etcd(endpoints) => self.connect(endpoints).await,
             TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => self.connect_kube(target).await,

@@ -13,6 +13,13 @@ pub enum TargetSpec {
     Bench,
     /// Another build of our own servers, likewise.
     BenchBinary(PathBuf),
+    /// Our own servers with a log on disk, in a temporary folder, likewise.
+    BenchLog {
+        /// Another build, where it is not this program.
+        path: Option<PathBuf>,
+        /// Whether writes wait for the disk (`--fsync always`), or for the operating system (`never`).
+        fsync: bool,
+    },
     /// An etcd binary, started fresh for each row in a temporary folder.
     EtcdBinary {
         /// The program.
@@ -34,7 +41,7 @@ pub enum TargetSpec {
 /// A target that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "target `{0}` is none of: bench[:PATH], etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
+    "target `{0}` is none of: bench[:PATH], bench-log[:PATH], bench-fsync[:PATH], etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH, http[s]://HOST:PORT, kube:URL, kubeconfig:[CONTEXT]"
 )]
 pub struct TargetError(String);
 
@@ -44,7 +51,16 @@ impl TargetSpec {
     pub fn is_started(&self) -> bool {
         matches!(
             self,
-            Self::Bench | Self::BenchBinary(_) | Self::EtcdBinary { .. }
+            Self::Bench | Self::BenchBinary(_) | Self::BenchLog { .. } | Self::EtcdBinary { .. }
+        )
+    }
+
+    /// Whether the servers are builds of this project.
+    #[must_use]
+    pub fn is_bench(&self) -> bool {
+        matches!(
+            self,
+            Self::Bench | Self::BenchBinary(_) | Self::BenchLog { .. }
         )
     }
 
@@ -72,8 +88,13 @@ impl FromStr for TargetSpec {
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let refused = || TargetError(text.to_owned());
-        if text == "bench" {
-            return Ok(Self::Bench);
+        match text {
+            "bench" => return Ok(Self::Bench),
+            "bench-log" | "bench-fsync" => {
+                let fsync = text == "bench-fsync";
+                return Ok(Self::BenchLog { path: None, fsync });
+            }
+            _ => {}
         }
         if text.starts_with("http://") || text.starts_with("https://") {
             return Ok(Self::Etcd(text.to_owned()));
@@ -86,6 +107,12 @@ impl FromStr for TargetSpec {
                     path: path.into(),
                     fsync: kind == "etcd-fsync",
                     kube_tier: kind == "bench+etcd",
+                })
+            }
+            Some((kind @ ("bench-log" | "bench-fsync"), path)) if !path.is_empty() => {
+                Ok(Self::BenchLog {
+                    path: Some(path.into()),
+                    fsync: kind == "bench-fsync",
                 })
             }
             Some(("bench", path)) if !path.is_empty() => Ok(Self::BenchBinary(path.into())),
@@ -103,6 +130,13 @@ impl fmt::Display for TargetSpec {
         match self {
             Self::Bench => f.write_str("bench"),
             Self::BenchBinary(path) => write!(f, "bench:{}", path.display()),
+            Self::BenchLog { path, fsync } => {
+                f.write_str(if *fsync { "bench-fsync" } else { "bench-log" })?;
+                match path {
+                    Some(path) => write!(f, ":{}", path.display()),
+                    None => Ok(()),
+                }
+            }
             Self::EtcdBinary {
                 path,
                 fsync,
@@ -131,6 +165,10 @@ mod tests {
         for text in [
             "bench",
             "bench:/usr/bin/bench-server",
+            "bench-log",
+            "bench-fsync",
+            "bench-log:/usr/bin/bench-server",
+            "bench-fsync:/usr/bin/loadgen",
             "etcd:/usr/bin/etcd",
             "etcd-fsync:/usr/bin/etcd",
             "bench+etcd:/usr/bin/etcd",
@@ -150,6 +188,7 @@ mod tests {
             "",
             "bnech",
             "bench:",
+            "bench-fsync:",
             "etcd:",
             "etcd://a:1",
             "kube:",

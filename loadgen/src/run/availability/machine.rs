@@ -37,7 +37,7 @@ impl Needs {
         let clients = u64::from(clients);
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
         let is_small = matches!(strategy.driver(), Driver::Requests | Driver::Delivery);
-        let is_ours = matches!(target, TargetSpec::Bench | TargetSpec::BenchBinary(_));
+        let is_ours = target.is_bench();
         let (rest, per_list, disk) = match (is_ours, tier, strategy) {
             (true, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
             (_, Tier::Etcd, _) if is_small => (bytes, 1 << 20, bytes * 4),
@@ -51,6 +51,11 @@ impl Needs {
             (_, _, Strategy::Stream) => (bytes, bytes, bytes * 4),
             (_, _, Strategy::Paged(size)) => (bytes, page(size.get()) * 5, bytes * 4),
             _ => (bytes, bytes * 4, bytes * 4),
+        };
+        // The log has every object once, and a snapshot beside it.
+        let disk = match target {
+            TargetSpec::BenchLog { .. } => bytes * 2,
+            _ => disk,
         };
         Self {
             memory: BASE_BYTES + rest + (per_list + program) * clients,

@@ -1,0 +1,217 @@
+//! The records of one file, verified, a block at a time.
+
+use bytes::Bytes;
+
+use super::format::{
+    FILE_HEADER_BYTES, FileHeader, RECORD_HEADER_BYTES, RecordHeader, Salted, aligned,
+};
+use super::{Disk, DiskFile, LogError};
+
+/// Bytes that are read at a time.
+const BLOCK_BYTES: usize = 4 * 1024 * 1024;
+
+/// Reads one file from its first record on.
+pub(crate) struct FileReader<'a> {
+    disk: &'a dyn Disk,
+    file: Box<dyn DiskFile>,
+    name: String,
+    pub(crate) header: FileHeader,
+    salted: Salted,
+    /// Where the chain stands after the last record.
+    chain: u32,
+    /// Length of the file.
+    size: u64,
+    /// Where the next record begins.
+    at: u64,
+    /// How far the file was durable when the last record was written.
+    synced: u64,
+}
+
+/// How the records of a file end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Where the last record ends.
+    pub(crate) at: u64,
+    /// Where the chain stands there.
+    pub(crate) chain: u32,
+    /// How far the file was durable when the last record was written.
+    pub(crate) synced: u64,
+    /// What follows.
+    pub(crate) rest: Rest,
+}
+
+/// What stands behind the last record that verifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing but zeros, as it was reserved, or nothing at all.
+    Zeros,
+    /// Something that does not verify, up to this offset.
+    Bad {
+        to: u64,
+        /// A later record, written when a sync had covered the end already.
+        synced_before: Option<u64>,
+    },
+}
+
+impl<'a> FileReader<'a> {
+    pub(crate) fn open(disk: &'a dyn Disk, name: String) -> Result<Self, LogError> {
+        let failed = |source| LogError::Io {
+            action: "open",
+            file: disk.path(&name),
+            source,
+        };
+        let file = disk.open(&name).map_err(failed)?;
+        let size = file.size().map_err(failed)?;
+        let head = read(disk, &*file, &name, 0, FILE_HEADER_BYTES)?;
+        let header = FileHeader::parse(&head).map_err(|reason| LogError::Corrupt {
+            file: disk.path(&name),
+            offset: 0,
+            reason: reason.to_owned(),
+        })?;
+        Ok(Self {
+            disk,
+            file,
+            name,
+            header,
+            salted: header.salted(),
+            chain: header.chain(),
+            size,
+            at: FILE_HEADER_BYTES as u64,
+            synced: FILE_HEADER_BYTES as u64,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the next record begins.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    pub(crate) fn file(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
+    /// The error that names an offset of this file.
+    pub(crate) fn corrupt(&self, offset: u64, reason: impl Into<String>) -> LogError {
+        LogError::Corrupt {
+            file: self.disk.path(&self.name),
+            offset,
+            reason: reason.into(),
+        }
+    }
+
+    /// Reads up to `bytes` from an offset on; fewer at the end of the file.
+    pub(crate) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, LogError> {
+        read(self.disk, &*self.file, &self.name, at, bytes)
+    }
+
+    /// The payloads of the next block, each with the offset of its record; none at the end.
+    pub(crate) fn next_block(&mut self) -> Result<Vec<(u64, Bytes)>, LogError> {
+        let begin = self.at;
+        let mut bytes = BLOCK_BYTES;
+        loop {
+            let block = Bytes::from(self.read(begin, bytes)?);
+            let mut payloads = Vec::new();
+            let longest = self.parse(&block, begin, &mut payloads);
+            let left = self.size.saturating_sub(begin);
+            // A record that is longer than a block, and than what is left it cannot be.
+            let wants_more = payloads.is_empty() && longest > block.len() as u64;
+            if wants_more && longest <= left {
+                bytes = longest as usize;
+                continue;
+            }
+            return Ok(payloads);
+        }
+    }
+
+    /// Takes all whole records of a block; returns how long the record is that is not whole.
+    fn parse(&mut self, block: &Bytes, begin: u64, payloads: &mut Vec<(u64, Bytes)>) -> u64 {
+        loop {
+            let at = (self.at - begin) as usize;
+            let rest = block.get(at..).unwrap_or_default();
+            let Some(header) = RecordHeader::parse(rest, self.salted) else {
+                return 0;
+            };
+            let payload = RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + header.length as usize;
+            let Some(found) = rest.get(payload.clone()) else {
+                return header.record_bytes();
+            };
+            if header.previous != self.chain || !header.verifies(found, self.salted) {
+                return 0;
+            }
+            payloads.push((self.at, block.slice(at + payload.start..at + payload.end)));
+            self.at += header.record_bytes();
+            self.chain = header.chain;
+            self.synced = self.synced.max(header.synced.into());
+        }
+    }
+
+    /// What follows the records, once [`FileReader::next_block`] has returned none. Reads the rest of the file.
+    pub(crate) fn end(&self) -> Result<End, LogError> {
+        let left = usize::try_from(self.size.saturating_sub(self.at)).unwrap_or(0);
+        let rest = self.read(self.at, left)?;
+        let end = |rest| End {
+            at: self.at,
+            chain: self.chain,
+            synced: self.synced,
+            rest,
+        };
+        let Some(last) = rest.iter().rposition(|byte| *byte != 0) else {
+            return Ok(end(Rest::Zeros));
+        };
+        Ok(end(Rest::Bad {
+            to: self.at + last as u64 + 1,
+            synced_before: self.synced_before(&rest),
+        }))
+    }
+
+    /// Looks for a record behind the first bad byte that was written after everything before it was durable.
+    fn synced_before(&self, rest: &[u8]) -> Option<u64> {
+        let mut at = 0;
+        while at + RECORD_HEADER_BYTES <= rest.len() {
+            if let Some(header) = RecordHeader::parse(&rest[at..], self.salted) {
+                let offset = self.at + at as u64;
+                let payload = &rest[at + RECORD_HEADER_BYTES..];
+                let whole = payload
+                    .get(..header.length as usize)
+                    .is_some_and(|payload| header.verifies(payload, self.salted));
+                if whole && u64::from(header.synced) > self.at {
+                    return Some(offset);
+                }
+            }
+            at = aligned(at as u64 + 1) as usize;
+        }
+        None
+    }
+}
+
+/// Reads `bytes` from an offset on, or what there is.
+fn read(
+    disk: &dyn Disk,
+    file: &dyn DiskFile,
+    name: &str,
+    at: u64,
+    bytes: usize,
+) -> Result<Vec<u8>, LogError> {
+    let mut out = vec![0; bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        match file.read_at(&mut out[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(source) => {
+                return Err(LogError::Io {
+                    action: "read",
+                    file: disk.path(name),
+                    source,
+                });
+            }
+        }
+    }
+    out.truncate(filled);
+    Ok(out)
+}

@@ -1,0 +1,399 @@
+//! What a start finds in the directory, and what it makes of an end that does not verify.
+//!
+//! A power cut may leave any part of what no sync has covered: nothing of it, all, or one block and not the
+//! one before. Such an end is copied aside and cut. What a sync did cover is there after any power cut, so where
+//! it does not verify the bytes have changed since, and a server that went on would deny writes that it had
+//! acknowledged. Whether a sync had covered a place is written down: by each record, how far its segment was
+//! durable, and by each segment, whether the ones before were.
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use bytes::Bytes;
+
+use super::format::{FileHeader, Kind};
+use super::log::{is_temporary, segment_name, segment_number, snapshot_name, snapshot_number};
+use super::reader::{End, FileReader, Rest};
+use super::snapshot::remove_older;
+use super::writer::write_all;
+use super::{Config, Disk, Log, LogError};
+
+/// Blocks that are read ahead of the replay.
+const BLOCKS_AHEAD: usize = 8;
+
+/// One payload of what was kept, in the order that they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Of the snapshot, which comes first.
+    Snapshot(Bytes),
+    /// Of the log.
+    Record(Bytes),
+}
+
+/// A log that is ready to be appended to.
+pub struct Opened {
+    /// The log.
+    pub log: Log,
+    /// What was found.
+    pub recovery: Recovery,
+}
+
+/// What a start found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovery {
+    /// Records of the log that were replayed.
+    pub records: u64,
+    /// Bytes of snapshot and log that were read.
+    pub bytes: u64,
+    /// The end that was cut.
+    pub cut: Option<Cut>,
+}
+
+/// An end that did not verify and that no sync had covered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// The segment.
+    pub file: String,
+    /// Where it ends now.
+    pub offset: u64,
+    /// Bytes that were cut, those of later segments included.
+    pub bytes: u64,
+    /// Where the first of them are kept.
+    pub kept_as: String,
+}
+
+impl Log {
+    /// Reads what is kept in a directory, hands it to `replay` in order, and begins a segment behind it. Files are read
+    /// and verified on a thread of their own, ahead of `replay`. An error of `replay` refuses the record.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] for what verified once and no longer does, and for a record that `replay` refuses;
+    /// [`LogError::Io`].
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        config: Config,
+        mut replay: impl FnMut(Part) -> Result<(), String>,
+    ) -> Result<Opened, LogError> {
+        let files = Files::find(&*disk)?;
+        let (sender, receiver) = sync_channel::<Block>(BLOCKS_AHEAD);
+        let found = thread::scope(|scope| {
+            let reading = scope.spawn(|| files.read(&*disk, sender));
+            let replay_all = || {
+                for block in receiver {
+                    for (offset, payload) in block.payloads {
+                        let part = match block.kind {
+                            Kind::Snapshot => Part::Snapshot(payload),
+                            Kind::Segment => Part::Record(payload),
+                        };
+                        replay(part).map_err(|reason| LogError::Corrupt {
+                            file: disk.path(&block.name),
+                            offset,
+                            reason,
+                        })?;
+                    }
+                }
+                Ok(())
+            };
+            // A failed replay hangs up, and the reading ends with the next block.
+            let replayed = replay_all();
+            let found = reading.join().expect("reading does not panic");
+            replayed.and(found)
+        })?;
+        let mut recovery = Recovery {
+            records: found.records,
+            bytes: found.bytes,
+            cut: None,
+        };
+        let last = files.segments.last().map(|(number, _)| *number);
+        let (number, previous) = match found.last {
+            None => (files.first(), 0),
+            Some((last, end)) => {
+                recovery.cut = files.end(&*disk, last, end)?;
+                (files.segments[last].0 + 1, end.chain)
+            }
+        };
+        debug_assert!(recovery.cut.is_some() || last.is_none_or(|last| last + 1 == number));
+        if config.sync {
+            files.sync(&*disk, number)?;
+        }
+        files.tidy(&*disk)?;
+        let log = Self::begin(disk, config, number, previous, found.bytes)?;
+        Ok(Opened { log, recovery })
+    }
+}
+
+/// Payloads of one file, as they were read.
+struct Block {
+    kind: Kind,
+    name: String,
+    payloads: Vec<(u64, Bytes)>,
+}
+
+/// The files of a log.
+struct Files {
+    names: Vec<String>,
+    /// The number of the latest snapshot.
+    snapshot: Option<u64>,
+    /// The segments from there on, without gaps.
+    segments: Vec<(u64, FileHeader)>,
+}
+
+/// What reading them came to.
+struct Found {
+    records: u64,
+    bytes: u64,
+    /// The segment, by its place in the list, behind whose records nothing verifies, and its end.
+    last: Option<(usize, End)>,
+}
+
+impl Files {
+    fn find(disk: &dyn Disk) -> Result<Self, LogError> {
+        let names = disk.names().map_err(|source| LogError::Io {
+            action: "list",
+            file: disk.path(""),
+            source,
+        })?;
+        let snapshot = names.iter().filter_map(|name| snapshot_number(name)).max();
+        let first = snapshot.unwrap_or(1);
+        let mut numbers: Vec<u64> = names
+            .iter()
+            .filter_map(|name| segment_number(name))
+            .collect();
+        numbers.retain(|number| *number >= first);
+        numbers.sort_unstable();
+        let missing = (first..)
+            .zip(&numbers)
+            .find(|(expected, found)| expected != *found);
+        let missing = match (missing, snapshot) {
+            (Some((expected, _)), _) => Some(expected),
+            // It is begun before the snapshot that it follows.
+            (None, Some(first)) if numbers.is_empty() => Some(first),
+            _ => None,
+        };
+        if let Some(missing) = missing {
+            return Err(LogError::Corrupt {
+                file: disk.path(&segment_name(missing)),
+                offset: 0,
+                reason: "the file is missing".to_owned(),
+            });
+        }
+        let mut segments = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let reader = FileReader::open(disk, segment_name(number))?;
+            let header = reader.header;
+            if header.kind != Kind::Segment || header.number != number {
+                return Err(reader.corrupt(8, format!("this is not segment {number}")));
+            }
+            segments.push((number, header));
+        }
+        Ok(Self {
+            names,
+            snapshot,
+            segments,
+        })
+    }
+
+    fn first(&self) -> u64 {
+        self.snapshot.unwrap_or(1)
+    }
+
+    /// Reads everything, in order, for whoever replays.
+    fn read(&self, disk: &dyn Disk, replay: SyncSender<Block>) -> Result<Found, LogError> {
+        let mut found = Found {
+            records: 0,
+            bytes: 0,
+            last: None,
+        };
+        if let Some(number) = self.snapshot {
+            found.bytes += read_snapshot(disk, number, &replay)?;
+        }
+        for (place, (number, _)) in self.segments.iter().enumerate() {
+            let mut reader = FileReader::open(disk, segment_name(*number))?;
+            loop {
+                let payloads = reader.next_block()?;
+                if payloads.is_empty() {
+                    break;
+                }
+                found.records += payloads.len() as u64;
+                let name = reader.name().to_owned();
+                let kind = Kind::Segment;
+                let block = Block {
+                    kind,
+                    name,
+                    payloads,
+                };
+                if replay.send(block).is_err() {
+                    // The replay has failed and says why.
+                    return Ok(found);
+                }
+            }
+            let end = reader.end()?;
+            found.bytes += end.at;
+            found.last = Some((place, end));
+            let follows = self.segments.get(place + 1);
+            let whole = follows.is_none_or(|(_, next)| next.previous == end.chain);
+            if whole && end.rest == Rest::Zeros {
+                continue;
+            }
+            self.check_torn(&reader, place, end)?;
+            break;
+        }
+        Ok(found)
+    }
+
+    /// Whether what does not verify at the end of a segment may be what a power cut left of a write.
+    fn check_torn(&self, reader: &FileReader<'_>, place: usize, end: End) -> Result<(), LogError> {
+        if let Rest::Bad {
+            synced_before: Some(later),
+            ..
+        } = end.rest
+        {
+            let reason = format!(
+                "the record there does not verify, although the one at {later} was written after it was durable"
+            );
+            return Err(reader.corrupt(end.at, reason));
+        }
+        let later = self.segments[place + 1..].iter();
+        if let Some((later, _)) = later.clone().find(|(_, header)| header.previous_synced) {
+            let reason = format!(
+                "no record there continues the log, although segment {later} was begun after it was durable"
+            );
+            return Err(reader.corrupt(end.at, reason));
+        }
+        Ok(())
+    }
+
+    /// Ends the last segment: what follows its records is copied or moved aside, durably, before it is cut. Without
+    /// anything to cut only the room that was reserved is given back.
+    fn end(&self, disk: &dyn Disk, last: usize, end: End) -> Result<Option<Cut>, LogError> {
+        let name = segment_name(self.segments[last].0);
+        let failed = |action, name: &str| {
+            let file = disk.path(name);
+            move |source| LogError::Io {
+                action,
+                file,
+                source,
+            }
+        };
+        let mut cut = None;
+        // From the last one on: a start after a crash in here finds no gap.
+        for (number, _) in self.segments[last + 1..].iter().rev() {
+            let name = segment_name(*number);
+            let kept_as = format!("{name}.torn");
+            let reader = FileReader::open(disk, name.clone())?;
+            let bytes = reader.file().size().map_err(failed("read", &name))?;
+            disk.rename(&name, &kept_as)
+                .map_err(failed("rename", &name))?;
+            let before = cut.map_or(0, |cut: Cut| cut.bytes);
+            cut = Some(Cut {
+                file: disk.path(&segment_name(self.segments[last].0)),
+                offset: end.at,
+                bytes: before + bytes,
+                kept_as: disk.path(&kept_as),
+            });
+        }
+        let reader = FileReader::open(disk, name.clone())?;
+        if let Rest::Bad { to, .. } = end.rest {
+            let tail = reader.read(end.at, (to - end.at) as usize)?;
+            let kept_as = format!("{name}.torn-{}", end.at);
+            let copy = disk
+                .create(&kept_as, 0)
+                .map_err(failed("create", &kept_as))?;
+            write_all(&*copy, &tail, 0).map_err(failed("write to", &kept_as))?;
+            copy.sync().map_err(failed("sync", &kept_as))?;
+            cut = Some(Cut {
+                file: disk.path(&name),
+                offset: end.at,
+                bytes: cut.map_or(0, |cut| cut.bytes) + tail.len() as u64,
+                kept_as: disk.path(&kept_as),
+            });
+        }
+        if cut.is_some() {
+            disk.sync_names()
+                .map_err(failed("sync the directory of", &name))?;
+        }
+        reader
+            .file()
+            .set_len(end.at)
+            .map_err(failed("cut", &name))?;
+        // A sync that failed leaves pages that look written and are not: only what is written anew is
+        // sure to be there after the next sync.
+        let unsynced = reader.read(end.synced, (end.at - end.synced) as usize)?;
+        write_all(reader.file(), &unsynced, end.synced).map_err(failed("write to", &name))?;
+        reader.file().sync().map_err(failed("sync", &name))?;
+        Ok(cut)
+    }
+
+    /// Makes durable what was replayed: it is about to be served, and a process that was killed may have left it in the
+    /// page cache. Segments from `end` on are gone.
+    fn sync(&self, disk: &dyn Disk, end: u64) -> Result<(), LogError> {
+        for (number, _) in self.segments.iter().filter(|(number, _)| *number < end) {
+            let reader = FileReader::open(disk, segment_name(*number))?;
+            reader.file().sync().map_err(|source| LogError::Io {
+                action: "sync",
+                file: disk.path(reader.name()),
+                source,
+            })?;
+        }
+        disk.sync_names().map_err(|source| LogError::Io {
+            action: "sync",
+            file: disk.path(""),
+            source,
+        })
+    }
+
+    /// Removes what an interrupted server left: files that were not finished, and those that the snapshot stands for.
+    fn tidy(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        for name in self.names.iter().filter(|name| is_temporary(name)) {
+            disk.remove(name).map_err(|source| LogError::Io {
+                action: "remove",
+                file: disk.path(name),
+                source,
+            })?;
+        }
+        match self.snapshot {
+            Some(number) => remove_older(disk, number),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads a snapshot for whoever replays; returns its bytes.
+fn read_snapshot(
+    disk: &dyn Disk,
+    number: u64,
+    replay: &SyncSender<Block>,
+) -> Result<u64, LogError> {
+    let mut reader = FileReader::open(disk, snapshot_name(number))?;
+    if reader.header.kind != Kind::Snapshot || reader.header.number != number {
+        return Err(reader.corrupt(8, format!("this is not snapshot {number}")));
+    }
+    let mut ended = false;
+    loop {
+        let mut payloads = reader.next_block()?;
+        let Some((_, last)) = payloads.last() else {
+            break;
+        };
+        if last.is_empty() {
+            ended = true;
+            payloads.pop();
+        }
+        let block = Block {
+            kind: Kind::Snapshot,
+            name: reader.name().to_owned(),
+            payloads,
+        };
+        if replay.send(block).is_err() {
+            break;
+        }
+        if ended {
+            break;
+        }
+    }
+    // It was given its name when it was whole and durable.
+    match ended {
+        true => Ok(reader.at()),
+        false => Err(reader.corrupt(reader.at(), "the record there does not verify")),
+    }
+}

@@ -1,0 +1,93 @@
+//! A file that stands for all segments before one.
+
+use std::sync::Arc;
+
+use super::format::{FileHeader, Kind};
+use super::log::{fresh_salt, segment_number, snapshot_name, snapshot_number, temporary};
+use super::writer::FileWriter;
+use super::{Disk, LogError};
+
+/// Writes a snapshot: a file of records that a start replays instead of the segments before one. Until it is finished a
+/// start does not see it; where it is dropped before, nothing is left of it.
+pub struct SnapshotWriter {
+    disk: Arc<dyn Disk>,
+    file: FileWriter,
+    number: u64,
+    finished: bool,
+}
+
+impl SnapshotWriter {
+    /// Begins a snapshot that will stand for all segments below `number` ([`Log::rotate`](super::Log::rotate)).
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub fn create(disk: Arc<dyn Disk>, number: u64) -> Result<Self, LogError> {
+        let header = FileHeader {
+            kind: Kind::Snapshot,
+            number,
+            salt: fresh_salt(),
+            previous: 0,
+            previous_synced: false,
+        };
+        let name = temporary(&snapshot_name(number));
+        let file = FileWriter::create(&disk, name, header, 0)?;
+        Ok(Self {
+            disk,
+            file,
+            number,
+            finished: false,
+        })
+    }
+
+    /// Appends a payload of at least one byte.
+    ///
+    /// # Errors
+    /// [`LogError::TooLarge`], [`LogError::Io`].
+    pub fn push(&mut self, payload: &[u8]) -> Result<(), LogError> {
+        debug_assert!(!payload.is_empty(), "an empty record ends a snapshot");
+        self.file.push(payload)
+    }
+
+    /// Makes the snapshot durable, then removes the segments and snapshots that it stands for. Returns its bytes.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub fn finish(mut self) -> Result<u64, LogError> {
+        self.file.push(&[])?;
+        self.file.write()?;
+        self.file.sync()?;
+        self.file.publish(snapshot_name(self.number))?;
+        self.finished = true;
+        remove_older(&*self.disk, self.number)?;
+        Ok(self.file.end())
+    }
+}
+
+impl Drop for SnapshotWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // The next start would remove it, too; its room may be needed before.
+            drop(self.disk.remove(&temporary(&snapshot_name(self.number))));
+        }
+    }
+}
+
+/// Removes segments and snapshots with a number below that of a snapshot, which must be durable.
+pub(crate) fn remove_older(disk: &dyn Disk, number: u64) -> Result<(), LogError> {
+    let failed = |action, name: &str| {
+        let file = disk.path(name);
+        move |source| LogError::Io {
+            action,
+            file,
+            source,
+        }
+    };
+    let names = disk.names().map_err(failed("list", ""))?;
+    for name in names {
+        let found = segment_number(&name).or_else(|| snapshot_number(&name));
+        if found.is_some_and(|found| found < number) {
+            disk.remove(&name).map_err(failed("remove", &name))?;
+        }
+    }
+    Ok(())
+}

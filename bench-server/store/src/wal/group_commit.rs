@@ -1,0 +1,195 @@
+//! The thread of the log: whatever was accepted while it was busy is its next group.
+
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::thread;
+use std::time::Instant;
+
+use commit_log::{Disk, Log, LogError};
+
+use super::entry::{Change, Entry};
+use super::snapshot::Snapshots;
+use super::waiting::{Waiting, Woken};
+use super::{Fsync, LogOptions};
+use crate::history::Garbage;
+use crate::{Inner, Store, Writer};
+
+/// What the thread has.
+pub(super) struct GroupCommit {
+    inner: Weak<Inner>,
+    waiting: Arc<Waiting>,
+    log: Log,
+    options: LogOptions,
+    /// Entries that were ever taken.
+    taken: u64,
+    /// When what was written is to be durable.
+    sync_due: Option<Instant>,
+    snapshots: Snapshots,
+    /// One record, while it is appended.
+    payload: Vec<u8>,
+}
+
+/// What is done with what was published once all locks are released.
+#[derive(Default)]
+struct Aftermath {
+    wakers: Vec<Waker>,
+    garbage: Vec<Garbage>,
+}
+
+impl GroupCommit {
+    pub(super) fn new(
+        store: &Store,
+        waiting: Arc<Waiting>,
+        log: Log,
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+    ) -> Self {
+        Self {
+            inner: Arc::downgrade(&store.inner),
+            waiting,
+            log,
+            snapshots: Snapshots::new(disk, options.snapshot_from_bytes),
+            options,
+            taken: 0,
+            sync_due: None,
+            payload: Vec::new(),
+        }
+    }
+
+    /// Serves until the store is closed or the log fails.
+    pub(super) fn run(mut self) {
+        let outcome = loop {
+            let step = match self.waiting.wait(self.taken, self.sync_due) {
+                Woken::More => match self.inner.upgrade() {
+                    Some(inner) => self.group(&Store { inner }),
+                    None => break Ok(()),
+                },
+                Woken::Due => self.sync(),
+                Woken::Closed => break self.sync_last(),
+            };
+            if step.is_err() {
+                break step;
+            }
+        };
+        if let Err(error) = outcome {
+            self.waiting.fail(error.to_string());
+        }
+    }
+
+    /// Logs and publishes what waits.
+    fn group(&mut self, store: &Store) -> Result<(), LogError> {
+        let entries = take(&mut store.inner.writer.lock());
+        self.append(&entries)?;
+        let mut writer = store.inner.writer.lock();
+        let aftermath = publish(store, &mut writer, &entries);
+        drop(writer);
+        self.published(&entries, aftermath);
+        self.snapshots.collect(&mut self.log);
+        let compacted = |entry: &Entry| matches!(entry.change, Some(Change::Compacted(_)));
+        if entries.iter().any(compacted) && self.snapshots.is_due(&self.log, store) {
+            self.begin_snapshot(store)?;
+        }
+        Ok(())
+    }
+
+    /// Appends entries, and waits for what they wait for.
+    fn append(&mut self, entries: &[Entry]) -> Result<(), LogError> {
+        for entry in entries {
+            self.payload.clear();
+            entry.encode(&mut self.payload);
+            self.log.append(&self.payload)?;
+        }
+        // One large write must not keep its room for ever.
+        self.payload.shrink_to(1024 * 1024);
+        self.log.write()?;
+        match self.options.fsync {
+            Fsync::Always => self.log.sync(),
+            Fsync::Batch(interval) => {
+                let now = Instant::now();
+                match *self.sync_due.get_or_insert(now + interval) <= now {
+                    true => self.sync(),
+                    false => Ok(()),
+                }
+            }
+            Fsync::Never => Ok(()),
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), LogError> {
+        self.sync_due = None;
+        self.log.sync()
+    }
+
+    /// What is left to do at the end.
+    fn sync_last(&mut self) -> Result<(), LogError> {
+        self.snapshots.stop();
+        match self.sync_due {
+            Some(_) => self.sync(),
+            None => Ok(()),
+        }
+    }
+
+    /// Wakes who waited, and frees what nobody sees any more.
+    fn published(&mut self, entries: &[Entry], aftermath: Aftermath) {
+        self.taken += entries.len() as u64;
+        self.waiting.publish(self.taken);
+        aftermath.wakers.into_iter().for_each(Waker::wake);
+        if !aftermath.garbage.is_empty() {
+            // Freeing much history takes a while, and the next group waits. Without a thread it is freed here.
+            let garbage = aftermath.garbage;
+            let freeing = thread::Builder::new().name("garbage".to_owned());
+            drop(freeing.spawn(move || drop(garbage)));
+        }
+    }
+
+    /// Begins a snapshot at a moment when everything that was accepted is in the log and published. Writers wait for that
+    /// moment; the snapshot itself is written beside them.
+    fn begin_snapshot(&mut self, store: &Store) -> Result<(), LogError> {
+        let mut writer = store.inner.writer.lock();
+        let entries = take(&mut writer);
+        self.append(&entries)?;
+        let aftermath = publish(store, &mut writer, &entries);
+        let before = self.log.bytes();
+        let number = self.log.rotate()?;
+        self.snapshots.begin(store, &writer, number, before);
+        drop(writer);
+        self.published(&entries, aftermath);
+        Ok(())
+    }
+}
+
+impl Drop for GroupCommit {
+    fn drop(&mut self) {
+        // Also when it panics: nobody waits for ever.
+        self.waiting
+            .fail("the thread of the log has ended".to_owned());
+    }
+}
+
+/// What was accepted and is not in the log yet.
+fn take(writer: &mut Writer) -> Vec<Entry> {
+    let pending = writer.pending.as_mut();
+    pending.map(|pending| pending.take()).unwrap_or_default()
+}
+
+/// Shows entries to readers and watchers, in order.
+fn publish(store: &Store, writer: &mut Writer, entries: &[Entry]) -> Aftermath {
+    let mut aftermath = Aftermath::default();
+    for entry in entries {
+        if let Some(commit) = &entry.commit {
+            let revision = store.inner.state.write().apply(commit.clone());
+            let wakers = store.inner.hub.lock().deliver(revision, commit);
+            aftermath.wakers.extend(wakers);
+        }
+        if let Some(Change::Compacted(revision)) = entry.change {
+            match store.forget(revision) {
+                Ok((_, garbage)) => aftermath.garbage.push(garbage),
+                Err(refusal) => unreachable!("it was checked when it was accepted: {refusal}"),
+            }
+        }
+        if let Some(pending) = &mut writer.pending {
+            pending.published();
+        }
+    }
+    aftermath
+}
