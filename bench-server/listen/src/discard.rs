@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use http_body::Body;
-use http_body_util::{BodyExt, TimeLimited};
+use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
 /// Most bytes that are read; the response cuts off longer requests.
@@ -26,7 +26,7 @@ where
     if body.is_end_stream() {
         return;
     }
-    let mut rest = pin!(TimeLimited::new(body, MAX_BYTES));
+    let mut rest = pin!(Limited::new(body, MAX_BYTES));
     // The response is the same for a request that breaks off or is too long.
     let read = async { while let Some(Ok(_)) = rest.frame().await {} };
     timeout(TIMEOUT, read).await.ok();
