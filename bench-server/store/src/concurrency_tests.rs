@@ -1,4 +1,5 @@
-//! Readers, writers, compaction and watchers at once: every view is whole, nobody misses a revision.
+//! Concurrent readers, writers, compaction and watchers: every snapshot is consistent, and no
+//! watcher misses a revision.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -28,7 +29,7 @@ fn put(key: Vec<u8>) -> PutRequest {
     }
 }
 
-/// Moves a token to a free place: the number of keys never changes, whenever one looks.
+/// Moves a token to a free place, so that the number of keys never changes.
 fn step(from: Vec<u8>, to: Vec<u8>) -> TxnRequest {
     let op = |request| RequestOp {
         request: Some(request),
@@ -60,7 +61,7 @@ fn whole(snapshot: &Snapshot) {
 }
 
 #[test]
-fn views_are_whole_and_watchers_miss_nothing_while_others_write_and_compact() {
+fn snapshots_are_consistent_and_watchers_complete_during_writes_and_compaction() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(WatchSpec {
@@ -84,7 +85,7 @@ fn views_are_whole_and_watchers_miss_nothing_while_others_write_and_compact() {
                     Ok(snapshot) => whole(&snapshot),
                     Err(refusal) => assert_eq!(refusal, Refusal::Compacted),
                 }
-                // Never what the watcher still has to hear.
+                // Never revisions that the watcher has not received.
                 let heard = seen.load(Ordering::Relaxed);
                 if heard > store.compact_revision() + 500 {
                     store.compact(heard).expect("a revision of the past");
@@ -110,10 +111,10 @@ fn views_are_whole_and_watchers_miss_nothing_while_others_write_and_compact() {
     assert_eq!(store.revision(), last);
 }
 
-/// Compaction once left the roots alone until after the log was cut: a reader then began at a root whose way up was
-/// gone, and what it made was wrong in silence.
+/// A compaction must drop its roots before it trims the log: otherwise a reader starts at a root
+/// whose later commits are gone, and rebuilds a wrong index.
 #[test]
-fn a_view_of_the_past_is_right_or_refused_while_compaction_passes() {
+fn a_past_snapshot_is_correct_or_an_error_during_compaction() {
     const REVISIONS: i64 = 4_000;
     for _ in 0..40 {
         let store = Store::new(Config::default());
@@ -147,7 +148,7 @@ fn a_view_of_the_past_is_right_or_refused_while_compaction_passes() {
     }
 }
 
-/// Each revision writes one key, so the latest of those that are seen tells the revision.
+/// Each revision writes one key, so the latest one in a snapshot determines its revision.
 fn shows(snapshot: &Snapshot, rev: i64) {
     let records = snapshot.cursor(KeyRange::From(b""));
     let latest = records.map(|record| record.mod_revision()).max();
@@ -166,7 +167,7 @@ fn a_root_that_is_compacted_is_not_held() {
     shows(&store.snapshot_at(61).expect("it is kept"), 61);
 }
 
-/// Hears of every revision up to `last`, asking for progress whenever there is nothing to hear.
+/// Receives every revision up to `last`, requesting progress whenever the queue is empty.
 fn hear(stream: &WatchStream, seen: &AtomicI64, last: i64) {
     let mut context = Context::from_waker(Waker::noop());
     loop {

@@ -1,15 +1,14 @@
-//! Hashes over the stored keys, for comparing two reads of one store or two stores of this kind.
+//! Hashes the stored keys, to compare two reads of a store or two of these stores.
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 use etcd_api::error::Refusal;
 
 use super::Store;
 
-/// CRC-32C, the checksum that etcd uses (over its own storage format: only members of one kind
-/// compare).
+/// CRC-32C, as in etcd. etcd hashes its own storage format, so hashes of both servers differ.
 static CRC_32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
-/// A hash, and what it was taken of.
+/// A hash, and the revisions that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeysHash {
     /// CRC-32C over the encoded keys in key order.

@@ -1,8 +1,9 @@
-//! The index as it was: roots of past revisions that are held, and how others are made.
+//! Past versions of the index: holds the roots of some past revisions, and rebuilds others.
 //!
-//! A past index is rebuilt from the nearest root at hand – a held one or the current one – by undoing or redoing the
-//! commits between. No root below the compacted revision is ever held: the commits that lead away from it
-//! are gone. A compaction keeps the roots locked while it passes, so whoever has them locked sees log and roots agree.
+//! A past index is rebuilt from the nearest root, a held one or the current one, by undoing or
+//! redoing the commits between. No root below the compacted revision is held, since the commits
+//! after it are gone. A compaction holds the lock of the roots, so under that lock log and roots
+//! agree.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ use parking_lot::{Mutex, RwLock};
 use super::Record;
 use super::history::State;
 
-/// Past roots that are held at a time. Each pins at most the nodes that changed since.
-const HELD_ROOTS: usize = 16;
+/// Most held roots. Each keeps at most the nodes that have changed since.
+const MAX_HELD_ROOTS: usize = 16;
 
-/// Commits that are copied out of the log under one lock.
-const SLICE_REVISIONS: i64 = 1024;
+/// Commits that are copied from the log under one lock.
+const REVISIONS_PER_LOCK: i64 = 1024;
 
-/// Roots of past revisions, the least recently used dropped first.
+/// Roots of past revisions; the least recently used is dropped first.
 #[derive(Debug, Default)]
 pub(super) struct HeldRoots {
     roots: BTreeMap<i64, (Tree<Record>, u64)>,
@@ -27,12 +28,12 @@ pub(super) struct HeldRoots {
 }
 
 impl HeldRoots {
-    /// Holds a root. Returns the one that had to go for it, to be freed once the lock is released.
+    /// Holds a root. Returns the dropped one, to be freed after the lock is released.
     #[must_use]
     pub(super) fn insert(&mut self, revision: i64, tree: Tree<Record>) -> Option<Tree<Record>> {
         self.clock += 1;
         let mut gone = self.roots.insert(revision, (tree, self.clock));
-        if self.roots.len() > HELD_ROOTS {
+        if self.roots.len() > MAX_HELD_ROOTS {
             let oldest = self.roots.iter().min_by_key(|(_, (_, used))| *used);
             if let Some(oldest) = oldest.map(|(revision, _)| *revision) {
                 gone = self.roots.remove(&oldest);
@@ -48,7 +49,7 @@ impl HeldRoots {
         Some(tree.clone())
     }
 
-    /// The held root nearest to a revision, on either side.
+    /// Returns the held root nearest to a revision, before or after it.
     fn nearest(&self, revision: i64) -> Option<(i64, &Tree<Record>)> {
         let below = self.roots.range(..revision).next_back();
         let above = self.roots.range(revision..).next();
@@ -57,7 +58,7 @@ impl HeldRoots {
             .min_by_key(|(at, _)| at.abs_diff(revision))
     }
 
-    /// Forgets roots below a compacted revision and returns them to be freed.
+    /// Drops roots below a compacted revision; returns them to be freed.
     pub(super) fn trim(&mut self, compacted: i64) -> Vec<Tree<Record>> {
         let kept = self.roots.split_off(&compacted);
         let dropped = std::mem::replace(&mut self.roots, kept);
@@ -65,23 +66,24 @@ impl HeldRoots {
     }
 }
 
-/// An index on its way to another revision.
-struct Journey {
+/// An index being changed to another revision.
+struct RootRebuild {
     tree: Tree<Record>,
     at: i64,
 }
 
-/// The index at revision `rev` > 0, and the latest revision. Rebuilding runs outside all locks, and locks the
-/// log for [`SLICE_REVISIONS`] at a time: a writer that waits for it would hold up every reader.
+/// Returns the index at revision `rev` > 0, and the latest revision. Rebuilding is not under a
+/// lock, except for the log, for [`REVISIONS_PER_LOCK`] at a time: a waiting writer would block
+/// every reader.
 ///
 /// # Errors
-/// [`Refusal::FutureRevision`]; [`Refusal::Compacted`], also when a compaction passes `rev` in the meantime.
+/// [`Refusal::FutureRevision`]; [`Refusal::Compacted`], also when `rev` is compacted meanwhile.
 pub(super) fn tree_at(
     state: &RwLock<State>,
     roots: &Mutex<HeldRoots>,
     rev: i64,
 ) -> Result<(Tree<Record>, i64), Refusal> {
-    let (mut journey, head) = {
+    let (mut rebuild, head) = {
         let mut roots = roots.lock();
         let state = state.read();
         state.check(rev)?;
@@ -94,14 +96,14 @@ pub(super) fn tree_at(
             .filter(|(at, _)| at.abs_diff(rev) < head.abs_diff(rev))
             .unwrap_or((head, state.tree()));
         let tree = tree.clone();
-        (Journey { tree, at }, head)
+        (RootRebuild { tree, at }, head)
     };
-    while journey.at != rev {
-        journey.go_on(state, rev)?;
+    while rebuild.at != rev {
+        rebuild.advance(state, rev)?;
     }
-    let tree = journey.tree;
+    let tree = rebuild.tree;
     let mut roots = roots.lock();
-    // A compaction may have passed in the meantime: its roots stay dropped.
+    // After a compaction meanwhile, its roots stay dropped.
     let held = rev >= state.read().compacted();
     let gone = held.then(|| roots.insert(rev, tree.clone()));
     drop(roots);
@@ -109,17 +111,17 @@ pub(super) fn tree_at(
     Ok((tree, head))
 }
 
-impl Journey {
-    /// Goes one slice of the log towards `rev`.
-    fn go_on(&mut self, state: &RwLock<State>, rev: i64) -> Result<(), Refusal> {
-        let to = rev.clamp(self.at - SLICE_REVISIONS, self.at + SLICE_REVISIONS);
+impl RootRebuild {
+    /// Applies one slice of the log towards `rev`.
+    fn advance(&mut self, state: &RwLock<State>, rev: i64) -> Result<(), Refusal> {
+        let to = rev.clamp(self.at - REVISIONS_PER_LOCK, self.at + REVISIONS_PER_LOCK);
         let commits = {
             let state = state.read();
             state.check(rev)?;
             let commits = state.commits_between(self.at.min(to), self.at.max(to));
             let Some(commits) = commits else {
-                // On the way up a compaction can overtake. The way down from the current root is open for as long as
-                // `rev` is readable.
+                // Commits may be compacted while redoing. Undoing from the current root is possible
+                // as long as `rev` is readable.
                 let tree = state.tree().clone();
                 let at = state.revision();
                 drop(state);
@@ -152,9 +154,9 @@ mod tests {
     use crate::history::Event;
 
     #[test]
-    fn the_least_recently_used_root_goes_first() {
+    fn the_least_recently_used_root_is_dropped_first() {
         let mut held = HeldRoots::default();
-        for revision in 0..HELD_ROOTS as i64 {
+        for revision in 0..MAX_HELD_ROOTS as i64 {
             assert!(held.insert(revision, Tree::default()).is_none());
         }
         assert!(held.get(0).is_some());
@@ -164,12 +166,12 @@ mod tests {
         assert_eq!(held.nearest(60).map(|(at, _)| at), Some(100));
         assert_eq!(
             held.nearest(40).map(|(at, _)| at),
-            Some(HELD_ROOTS as i64 - 1)
+            Some(MAX_HELD_ROOTS as i64 - 1)
         );
     }
-    /// What a reader saw that had the roots locked while a compaction passed.
+    /// The state of a reader that had locked the roots during a compaction.
     #[test]
-    fn no_way_begins_at_a_root_whose_commits_are_gone() {
+    fn no_rebuild_starts_at_a_root_whose_commits_are_gone() {
         let (mut state, mut roots) = (State::default(), HeldRoots::default());
         for revision in 2..=100 {
             let record = Record::tombstone(format!("{revision}").as_bytes(), revision);

@@ -1,4 +1,4 @@
-//! How large the store is, how large it may become, and the alarms that say that it is too large.
+//! The size of the store, its quota, and alarms.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,15 @@ use super::{Store, Writer};
 
 /// etcd's default quota: 2 GiB.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
-/// What etcd reckons for a put beside key and value.
+/// etcd's estimate of a put's size beside key and value, bytes.
 const PUT_OVERHEAD: u64 = 256;
-/// What etcd reckons for a lease.
+/// etcd's estimate of a lease's size, bytes.
 pub(super) const LEASE_COST: u64 = 64;
-/// Size reported for an empty store: clients take 0 for "unknown". An empty etcd's file is as large.
+/// Size reported for an empty store, bytes: that of an empty etcd's file. Clients take 0 for
+/// "unknown".
 const EMPTY_SIZE: u64 = 20 * 1024;
 
-/// Alarms that are raised.
+/// The raised alarms.
 #[derive(Default)]
 pub(super) struct Alarms(BTreeSet<AlarmType>);
 
@@ -25,7 +26,7 @@ pub(super) fn put_cost(request: &PutRequest) -> u64 {
     PUT_OVERHEAD + request.key.len() as u64 + request.value.len() as u64
 }
 
-/// The dearer branch of a transaction, nested ones included (etcd ≥ 3.7.1).
+/// Returns the cost of the more expensive branch, with nested transactions (etcd ≥ 3.7.1).
 pub(super) fn txn_cost(request: &TxnRequest) -> u64 {
     fn branch(ops: &[RequestOp]) -> u64 {
         let cost = |op: &RequestOp| match &op.request {
@@ -39,20 +40,20 @@ pub(super) fn txn_cost(request: &TxnRequest) -> u64 {
 }
 
 impl Store {
-    /// Bytes of keys and values that are stored: current ones and history that is not compacted,
-    /// as they are encoded. Memory is given back at compaction, so nothing waits for a
-    /// defragmentation.
+    /// Returns the encoded size of stored keys and values, with history that is not compacted,
+    /// bytes. Compaction returns memory, so there is nothing to defragment.
     pub fn size_bytes(&self) -> u64 {
         let state = self.inner.state.read();
         EMPTY_SIZE + state.tree().weight() + state.history_bytes()
     }
 
-    /// Most bytes that it may store; `None` is no limit.
+    /// Returns the quota, bytes; `None` for no limit.
     pub fn quota_bytes(&self) -> Option<u64> {
         u64::try_from(self.reported_quota()).ok()
     }
 
-    /// The limit as it is reported: the default where none is set, and a negative number, which is no limit, as it is.
+    /// Returns the reported quota: the default when none is set; a negative number, which is no
+    /// limit, unchanged.
     pub fn reported_quota(&self) -> i64 {
         match self.inner.config.quota_backend_bytes {
             0 => DEFAULT_QUOTA,
@@ -60,24 +61,24 @@ impl Store {
         }
     }
 
-    /// Alarms that are raised, in their order.
+    /// Returns the raised alarms in order.
     pub fn alarms(&self) -> Vec<AlarmType> {
         let writer = self.inner.writer.lock();
         writer.alarms.0.iter().copied().collect()
     }
 
-    /// Raises an alarm; whether it was not raised before.
+    /// Raises an alarm; returns whether it was not raised before.
     pub fn raise_alarm(&self, alarm: AlarmType) -> bool {
         self.inner.writer.lock().alarms.0.insert(alarm)
     }
 
-    /// Clears an alarm; whether it was raised.
+    /// Clears an alarm; returns whether it was raised.
     pub fn clear_alarm(&self, alarm: AlarmType) -> bool {
         self.inner.writer.lock().alarms.0.remove(&alarm)
     }
 
-    /// Whether `cost` more bytes fit. When they do not, the NOSPACE alarm is raised, and until it
-    /// is cleared nothing fits: deletes cost nothing and go on.
+    /// Returns an error unless `cost` more bytes fit. Then the NOSPACE alarm is raised, and until
+    /// it is cleared nothing fits; deletes cost nothing and succeed.
     pub(super) fn reserve(&self, writer: &mut Writer, cost: u64) -> Result<(), Refusal> {
         if cost == 0 {
             return Ok(());
@@ -93,7 +94,7 @@ impl Store {
             return Ok(());
         }
         writer.alarms.0.insert(AlarmType::Nospace);
-        // Once, and not for each of the writes that are refused from now on.
+        // Logged once, not for each rejected write.
         tracing::warn!(
             "quota of {quota} bytes reached ({stored} bytes stored): NOSPACE raised, writes are refused until it is \
              disarmed"

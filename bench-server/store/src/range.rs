@@ -1,4 +1,5 @@
-//! What a Range selects from a view: filters, order, limit, count (etcd's `executeRange`).
+//! Selects the keys of a Range from a snapshot: filters, order, limit, count (etcd's
+//! `executeRange`).
 
 use std::cmp::Ordering;
 
@@ -12,19 +13,19 @@ use super::Record;
 use super::record::Projection;
 use super::snapshot::Snapshot;
 
-/// How a request wants its keys ordered, and how much must be read for it.
+/// The order and filters of a request, and how much must be read for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct RangePlan {
     order: SortOrder,
     target: SortTarget,
     filtered: bool,
 }
 
-impl Plan {
+impl RangePlan {
     /// Reads the request's options.
     ///
     /// # Errors
-    /// [`Refusal::EmptyKey`], [`Refusal::InvalidSortOption`] for a number that etcd does not know.
+    /// [`Refusal::EmptyKey`], [`Refusal::InvalidSortOption`] for a number that etcd does not have.
     pub fn of(request: &RangeRequest) -> Result<Self, Refusal> {
         if request.key.is_empty() {
             return Err(Refusal::EmptyKey);
@@ -47,20 +48,21 @@ impl Plan {
         })
     }
 
-    /// Whether any min/max revision filter is set.
+    /// Returns whether a min/max revision filter is set.
     pub fn is_filtered(self) -> bool {
         self.filtered
     }
 
-    /// Whether the keys are fetched in key order, ascending: no order asked for, or that one. With
-    /// no order and a target other than the key, what was fetched and cut is sorted afterwards.
+    /// Returns whether keys are read in ascending key order: no order is requested, or this one.
+    /// With no order and a target other than the key, the limited result is sorted afterwards.
     pub fn fetches_in_key_order(self) -> bool {
         self.order == SortOrder::None
             || (self.order == SortOrder::Ascend && self.target == SortTarget::Key)
     }
 
-    /// Keys that must be looked at to answer from an interval of `count`, at most `limit` of them (0: all).
-    pub fn looks_at(self, count: u64, limit: i64) -> u64 {
+    /// Returns the number of keys to read for at most `limit` (0: all) keys of an interval of
+    /// `count`.
+    pub fn keys_to_read(self, count: u64, limit: i64) -> u64 {
         match u64::try_from(limit) {
             Ok(1..) if self.filtered || !self.fetches_in_key_order() => count,
             Ok(limit @ 1..) => count.min(limit.saturating_add(1)),
@@ -68,36 +70,36 @@ impl Plan {
         }
     }
 
-    /// Whether the answer is the index's own sequence, cut by the limit: nothing to filter, nothing
-    /// to sort. Such an answer can be sent while it is being read.
+    /// Returns whether the result is a sequence of the index up to the limit, without filters and
+    /// sorting. It can then be sent while being read.
     pub fn is_plain(self) -> bool {
         !self.filtered && self.fetches_in_key_order() && self.target == SortTarget::Key
     }
 }
 
-/// What a Range answers, before it is encoded.
+/// The result of a Range, not encoded.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// The keys, in the order asked for.
+    /// The keys, in the requested order.
     pub records: Vec<Record>,
-    /// Whether the limit cut the answer.
+    /// Whether the limit cut the result.
     pub more: bool,
     /// Keys in the interval, before filters and limit.
     pub count: i64,
 }
 
 impl Snapshot {
-    /// What `request` selects; its revision is the snapshot's business. O(log n + keys read):
-    /// filters and sorts read the whole interval, as etcd's do.
+    /// Returns the keys that `request` selects, ignoring its revision. O(log n + keys read):
+    /// filters and sorts read the whole interval, as in etcd.
     ///
     /// # Errors
     /// [`Refusal::EmptyKey`], [`Refusal::InvalidSortOption`].
     pub fn select(&self, request: &RangeRequest) -> Result<Selection, Refusal> {
-        Ok(select(self.tree(), request, Plan::of(request)?))
+        Ok(select(self.tree(), request, RangePlan::of(request)?))
     }
 }
 
-pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: Plan) -> Selection {
+pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: RangePlan) -> Selection {
     let range = KeyRange::new(&request.key, &request.range_end);
     let count = tree.totals(range).count as i64;
     if request.count_only {
@@ -110,13 +112,16 @@ pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: Plan) ->
         .ok()
         .filter(|limit| *limit > 0);
     let limit = limit.unwrap_or(usize::MAX);
-    // In key order one more than the limit: it is sorted with the others before the cut.
-    let looked_at = plan.looks_at(count as u64, request.limit) as usize;
-    let looked_at = tree.cursor(range).take(looked_at);
-    // Apart, since only without a filter is it known how many come.
+    // In key order, one more than the limit, which is sorted with the others before the limit
+    // applies.
+    let keys_to_read = plan.keys_to_read(count as u64, request.limit) as usize;
+    let keys_to_read = tree.cursor(range).take(keys_to_read);
+    // Separate, since the number of keys is known only without a filter.
     let mut records: Vec<Record> = match plan.filtered {
-        true => looked_at.filter(|record| passes(record, request)).collect(),
-        false => looked_at.collect(),
+        true => keys_to_read
+            .filter(|record| passes(record, request))
+            .collect(),
+        false => keys_to_read.collect(),
     };
     sort(&mut records, plan);
     let more = records.len() > limit;
@@ -128,7 +133,7 @@ pub(super) fn select(tree: &Tree<Record>, request: &RangeRequest, plan: Plan) ->
     }
 }
 
-/// The revision filters; 0 is unset, negative bounds count.
+/// Returns whether a record passes the revision filters; 0 is unset, negative bounds apply.
 fn passes(record: &Record, request: &RangeRequest) -> bool {
     let fields = record.fields();
     let within = |value, min, max| (max == 0 || value <= max) && (min == 0 || value >= min);
@@ -137,7 +142,7 @@ fn passes(record: &Record, request: &RangeRequest) -> bool {
     within(fields.mod_revision, min, max) && within(fields.create_revision, min_create, max_create)
 }
 
-fn sort(records: &mut [Record], plan: Plan) {
+fn sort(records: &mut [Record], plan: RangePlan) {
     let by = |a: &Record, b: &Record| -> Ordering {
         match plan.target {
             SortTarget::Key => a.key().cmp(b.key()),
@@ -155,8 +160,8 @@ fn sort(records: &mut [Record], plan: Plan) {
 }
 
 impl Projection {
-    /// What `request` wants of a key. With `keys_only` the value is left out, and so is the lease, except where the
-    /// values were needed for sorting: etcd 3.7 answers from its key index otherwise.
+    /// Returns the projection of `request`. `keys_only` omits the value, and also the lease unless
+    /// sorting needs values: otherwise etcd 3.7 reads only its key index.
     pub fn of(request: &RangeRequest) -> Self {
         match request.keys_only {
             false => Self::Everything,
@@ -167,7 +172,7 @@ impl Projection {
     }
 }
 
-/// The answer as a message, header left to the caller.
+/// Returns the response as a message, without a header.
 pub(super) fn to_response(selection: Selection, request: &RangeRequest) -> RangeResponse {
     let shown = Projection::of(request);
     let kvs = selection.records.iter().map(|record| shown.kv(record));

@@ -1,8 +1,8 @@
-//! One stored key as the exact bytes that go on the wire.
+//! A stored key as its exact bytes on the wire.
 //!
 //! A record is one element of `RangeResponse.kvs`: tag `0x12`, varint length, `mvccpb.KeyValue`
-//! with its fields in number order and proto3 defaults left out, as etcd encodes it. Lists are
-//! answered by pointing at these bytes; accessors parse them on demand.
+//! with its fields in the order of their numbers and proto3 defaults omitted, as etcd encodes it.
+//! List responses reference these bytes; accessors parse them on demand.
 
 mod allocation;
 mod projection;
@@ -30,33 +30,33 @@ const VERSION: u8 = 0x20;
 const VALUE: u8 = 0x2a;
 const LEASE: u8 = 0x30;
 
-/// The fields of a key, borrowed: what a [`Record`] is built from and what it parses back to.
+/// The fields of a key, borrowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fields<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Revision that created this life of the key.
+    /// Revision of the creation.
     pub create_revision: i64,
-    /// Revision that wrote it last.
+    /// Revision of the last write.
     pub mod_revision: i64,
-    /// Writes since creation; 1 for the creating one, 0 for a tombstone.
+    /// Number of writes since the creation, which is 1; 0 for a tombstone.
     pub version: i64,
     /// The value.
     pub value: Value<'a>,
-    /// Lease that it is attached to; 0 is none.
+    /// Lease of the key; 0 is none.
     pub lease: i64,
 }
 
-/// One stored key, immutable and shared: cloning costs one reference count.
+/// A stored key, immutable and shared: cloning costs one reference count.
 ///
-/// A deleted key is recorded too, as a *tombstone*: key and mod revision only, which is exactly the
-/// `kv` of a DELETE event.
+/// A deleted key has a *tombstone*, with only key and mod revision, which is the `kv` of a DELETE
+/// event.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record(Storage);
 
 impl Record {
-    /// Encodes a key. Costs one allocation of the exact size – three for a large one that is cut
-    /// to fit the allocator's sizes – and one copy of the value.
+    /// Encodes a key. Costs one allocation of the exact size (three for a large record that is
+    /// split to fit the allocator's sizes) and one copy of the value.
     pub fn new(fields: Fields<'_>) -> Self {
         let message = message_len(&fields);
         let total = 1 + encoded_len_varint(message as u64) + message;
@@ -84,7 +84,7 @@ impl Record {
         Self(Storage::Whole(wire))
     }
 
-    /// What a delete at `revision` leaves in the history.
+    /// Returns the tombstone of a delete at `revision`.
     pub fn tombstone(key: &[u8], revision: i64) -> Self {
         Self::new(Fields {
             key,
@@ -93,20 +93,20 @@ impl Record {
         })
     }
 
-    /// Tag, length and message, ready to be put into a `RangeResponse`, in the one or two pieces
-    /// that they are stored in; the second is empty for most.
+    /// Returns tag, length and message, as in a `RangeResponse`, in the one or two stored pieces;
+    /// the second is mostly empty.
     #[inline]
     pub fn wire(&self) -> [&[u8]; 2] {
         self.0.pieces()
     }
 
-    /// Bytes of [`Record::wire`].
+    /// Returns the length of [`Record::wire`], bytes.
     #[inline]
     pub fn wire_len(&self) -> usize {
         self.0.len()
     }
 
-    /// The wire bytes as `Bytes`: this record's allocation, or a copy when there are two.
+    /// Returns the wire bytes: this record's allocation, or a copy when it has two pieces.
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
             Storage::Whole(bytes) => Bytes::from_owner(bytes.clone()),
@@ -114,7 +114,7 @@ impl Record {
         }
     }
 
-    /// The `KeyValue` message as far as it lies in the first piece: everything before the value.
+    /// Returns the part of the `KeyValue` message in the first piece: everything before the value.
     #[inline]
     fn message_head(&self) -> &[u8] {
         let head = self.0.head();
@@ -122,7 +122,7 @@ impl Record {
         &head[1 + len..]
     }
 
-    /// The key and what follows it in the first piece.
+    /// Returns the key and the rest of the first piece.
     #[inline]
     fn key_and_rest(&self) -> (&[u8], &[u8]) {
         let message = self.message_head();
@@ -136,38 +136,38 @@ impl Record {
         self.key_and_rest().0
     }
 
-    /// Revision that created this life of the key; 0 for a tombstone.
+    /// Returns the revision of the creation; 0 for a tombstone.
     pub fn create_revision(&self) -> i64 {
         self.fields().create_revision
     }
 
-    /// Revision that wrote it last.
+    /// Returns the revision of the last write.
     pub fn mod_revision(&self) -> i64 {
         self.fields().mod_revision
     }
 
-    /// Writes since creation; 0 for a tombstone.
+    /// Returns the number of writes since the creation; 0 for a tombstone.
     pub fn version(&self) -> i64 {
         self.fields().version
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(&self) -> Value<'_> {
         self.fields().value
     }
 
-    /// Lease that it is attached to; 0 is none.
+    /// Returns the lease of the key; 0 is none.
     pub fn lease(&self) -> i64 {
         self.fields().lease
     }
 
-    /// Whether this is a delete.
+    /// Returns whether this is a delete.
     pub fn is_tombstone(&self) -> bool {
-        // What lives was created, and that stands right behind the key.
+        // A live key has a create revision, right after the key.
         self.key_and_rest().1.first() != Some(&CREATE_REVISION)
     }
 
-    /// All fields in one pass. Constant time: the value is skipped by its length.
+    /// Returns all fields in one pass. Constant time: the value is skipped by its length.
     pub fn fields(&self) -> Fields<'_> {
         let (mut rest, mut behind) = (self.message_head(), self.0.pieces()[1]);
         let mut fields = Fields::default();
@@ -199,7 +199,8 @@ impl Record {
         }
     }
 
-    /// As a message. Key and value share this record's allocation, or are copied when it has two.
+    /// Returns the message. Key and value share this record's allocation, or are copied when it has
+    /// two.
     pub fn to_kv(&self) -> KeyValue {
         let fields = self.fields();
         let (key, value) = match &self.0 {
@@ -228,7 +229,7 @@ impl Record {
     }
 }
 
-// === impl Record: what the index needs ===
+// === impl Record for the index ===
 
 impl index::Item for Record {
     type Tag = ();
@@ -250,9 +251,9 @@ impl fmt::Debug for Record {
     }
 }
 
-// === protobuf, as far as one flat message needs it ===
+// === protobuf of one flat message ===
 
-/// Encoded size of the `KeyValue` message of `fields`.
+/// Returns the encoded size of the `KeyValue` message of `fields`.
 fn message_len(fields: &Fields<'_>) -> usize {
     let delimited = |len: usize| 1 + encoded_len_varint(len as u64) + len;
     let value = match fields.value.len() {
@@ -274,7 +275,7 @@ fn int_len(value: i64) -> usize {
     }
 }
 
-/// Everything up to the bytes of the value.
+/// Writes everything before the bytes of the value.
 fn put_front(buf: &mut impl BufMut, fields: &Fields<'_>, message_len: usize) {
     put_prefix(buf, KVS, message_len as u64);
     put_prefix(buf, KEY, fields.key.len() as u64);
@@ -298,7 +299,7 @@ fn put_int(buf: &mut impl BufMut, tag: u8, value: i64) {
     }
 }
 
-/// Reads a varint that [`Record::new`] wrote: its value and its length in bytes.
+/// Reads a varint that [`Record::new`] wrote; returns its value and its length, bytes.
 #[inline]
 fn varint(bytes: &[u8]) -> (u64, usize) {
     if bytes[0] < 0x80 {

@@ -7,8 +7,8 @@ use memory::open_lists::OpenList;
 
 use super::{Cursor, Record, Store};
 
-/// The keys as they were at one revision. Made and cloned in constant time; holding it blocks
-/// nobody, but keeps what it shows in memory.
+/// The keys at one revision. Created and cloned in constant time; holding it blocks no writer, but
+/// keeps its data in memory.
 #[derive(Clone)]
 pub struct Snapshot {
     store: Store,
@@ -31,20 +31,21 @@ impl Snapshot {
         &self.tree
     }
 
-    /// The revision that it shows.
+    /// Returns its revision.
     pub fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// The store's latest revision when it was taken: `header.revision` of the answer.
+    /// Returns the store's latest revision when it was taken, which is the response's
+    /// `header.revision`.
     pub fn head_revision(&self) -> i64 {
         self.head
     }
 
-    /// Whether its revision is still readable by etcd's rules. The snapshot itself could go on.
+    /// Checks that its revision is still readable by etcd's rules. The snapshot itself stays valid.
     ///
     /// # Errors
-    /// [`Refusal::Compacted`] when its revision was compacted since.
+    /// [`Refusal::Compacted`] when its revision was compacted.
     pub fn check(&self) -> Result<(), Refusal> {
         match self.revision < self.store.compact_revision() {
             true => Err(Refusal::Compacted),
@@ -52,33 +53,34 @@ impl Snapshot {
         }
     }
 
-    /// Counts a list of it among those that are being sent ([`Store::pinned`]), until what this returns is dropped.
+    /// Counts a list of it as being sent ([`Store::pinned`]) until the returned value is dropped.
     pub fn open_list(&self) -> OpenList {
         self.store.open_list(self.revision)
     }
 
-    /// One key. O(log n).
+    /// Returns one key. O(log n).
     pub fn get(&self, key: &[u8]) -> Option<Record> {
         self.tree.get(key).cloned()
     }
 
-    /// Keys in an interval. O(log n).
+    /// Returns the number of keys in an interval. O(log n).
     pub fn count(&self, range: KeyRange<'_>) -> u64 {
         self.totals(range).count
     }
 
-    /// Sum of the encoded sizes ([`Record::wire`]) of an interval: the bytes that
-    /// `RangeResponse.kvs` takes. O(log n).
+    /// Returns the sum of the encoded sizes ([`Record::wire`]) of an interval: the size of
+    /// `RangeResponse.kvs`, bytes. O(log n).
     pub fn encoded_bytes(&self, range: KeyRange<'_>) -> u64 {
         self.totals(range).weight
     }
 
-    /// Both of the above.
+    /// Returns number and encoded size of the keys in an interval. O(log n).
     pub fn totals(&self, range: KeyRange<'_>) -> Totals {
         self.tree.totals(range)
     }
 
-    /// The records of an interval in key order. O(log n) now, amortised O(1) per record.
+    /// Returns a cursor over the records of an interval in key order. O(log n), then amortised O(1)
+    /// per record.
     pub fn cursor(&self, range: KeyRange<'_>) -> Cursor {
         self.tree.cursor(range)
     }

@@ -1,4 +1,4 @@
-//! The whole store against a plain model: one full copy of the keys per revision.
+//! The store against a model with a full copy of the keys per revision.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
@@ -17,9 +17,10 @@ use proptest::prelude::*;
 use super::watch_hub::{Notice, WatchSpec, WatchStream};
 use super::*;
 
-/// A list that nobody reads keeps what compaction takes out of the history, and that alone is told.
+/// An open list keeps the data that compaction removes from the history; only that counts as
+/// pinned.
 #[test]
-fn an_open_list_keeps_what_was_replaced_since() {
+fn an_open_list_keeps_data_that_was_replaced_since() {
     let store = Store::new(Config::default());
     let put = |value: &'static [u8]| {
         let request = PutRequest {
@@ -56,13 +57,13 @@ fn an_open_list_keeps_what_was_replaced_since() {
     assert_eq!(store.pinned(), Default::default());
 }
 
-/// A key and its new value, or none when it is deleted.
+/// A key and its new value; `None` for a delete.
 type Write = (Vec<u8>, Option<Vec<u8>>);
 type Keys = BTreeMap<Vec<u8>, KeyValue>;
 /// Key, whether it was deleted, mod revision, mod revision of the state before.
 type Told = (Vec<u8>, bool, i64, Option<i64>);
 
-/// Everything that ever was, by revision: the keys then, and what changed.
+/// The keys and the changes of every revision.
 struct Model {
     states: Vec<Keys>,
     changes: Vec<Vec<Told>>,
@@ -96,7 +97,7 @@ impl Model {
         let mut keys = before.clone();
         let mut changes = Vec::new();
         for (key, value) in writes {
-            // The state before the revision, which the creation of a key does not have.
+            // The state before the revision; a created key has none.
             let creates = value.is_some() && !keys.contains_key(&key);
             let prev = before.get(&key).filter(|_| !creates);
             let prev = prev.map(|kv| kv.mod_revision);
@@ -147,12 +148,12 @@ enum Op {
 enum Step {
     Op(Op),
     Txn(Vec<u8>, i64, Vec<Op>, Vec<Op>),
-    /// Compacts this share of the history.
+    /// Compacts this fraction of the history.
     Compact(f64),
-    /// Reads an interval at this share of the history, with a limit.
+    /// Reads an interval at this fraction of the history, with a limit.
     Read(f64, Vec<u8>, Vec<u8>, i64),
     Watch(f64, Vec<u8>, Vec<u8>),
-    /// Lets watchers read what they have.
+    /// Watchers read their queues.
     Drain,
 }
 
@@ -208,7 +209,7 @@ fn request(op: &Op) -> RequestOp {
     }
 }
 
-/// etcd's rule for one level: a key put twice, or put and deleted by an interval with a real end.
+/// etcd's rule for one level: a key is put twice, or put and deleted by an interval with an end.
 fn has_duplicates(ops: &[Op]) -> bool {
     let put = |op: &Op| match op {
         Op::Put(key, _) => Some(key.clone()),
@@ -223,8 +224,8 @@ fn has_duplicates(ops: &[Op]) -> bool {
     (1..puts.len()).any(|at| puts[..at].contains(&puts[at])) || ops.iter().any(deletes)
 }
 
-/// What operations write to `keys`, and the mod revisions that each answers with: of the keys
-/// before a write, or of those found.
+/// Applies operations to `keys`; returns the mod revisions in each response: of the keys before a
+/// write, or of those found.
 fn run(keys: &Keys, ops: &[Op], revision: i64) -> (Vec<Write>, Vec<Vec<i64>>) {
     let revisions = keys.iter().map(|(key, kv)| (key.clone(), kv.mod_revision));
     let mut now: BTreeMap<Vec<u8>, i64> = revisions.collect();
@@ -252,7 +253,7 @@ fn run(keys: &Keys, ops: &[Op], revision: i64) -> (Vec<Write>, Vec<Vec<i64>>) {
     (writes, answers)
 }
 
-/// The mod revisions in an answer.
+/// Returns the mod revisions in a response.
 fn answer(response: &Response) -> Vec<i64> {
     let kvs = match response {
         Response::ResponsePut(put) => put.prev_kv.iter().collect(),
@@ -269,7 +270,7 @@ fn answer(response: &Response) -> Vec<i64> {
     kvs.iter().map(|kv| kv.mod_revision).collect()
 }
 
-/// A store, its model, and watchers with what they are to be told.
+/// A store, its model, and watchers with their expected notices.
 struct Pair {
     store: Store,
     model: Model,
@@ -309,7 +310,7 @@ impl Pair {
         }
     }
 
-    /// A revision, by share of the history.
+    /// Returns the revision at a fraction of the history.
     fn share(&self, share: f64) -> i64 {
         (self.model.revision() as f64 * share) as i64
     }
@@ -426,7 +427,7 @@ impl Pair {
         }
     }
 
-    /// Lets every watcher hear all that there is, and holds it against the model.
+    /// Drains the queue of every watcher and compares with the model.
     fn drain(&mut self) {
         for (stream, told, watched) in &mut self.watches {
             let mut context = Context::from_waker(Waker::noop());
@@ -458,7 +459,7 @@ impl Pair {
             let compacted = self.model.compacted;
             assert!(
                 told.iter().zip(expected.clone()).all(|(told, change)| {
-                    // Once compacted, the state before may be gone.
+                    // After a compaction, the state before may be gone.
                     told == change || (told.2 <= compacted && told.3.is_none())
                 }),
                 "{told:?} is not {:?}",

@@ -1,4 +1,5 @@
-//! Transactions: compares choose a path, the path is checked as a whole, then applied to a draft.
+//! Transactions: evaluates the compares, which determine the branches to run, checks their
+//! operations as a whole, and applies them.
 
 pub mod check;
 mod compare;
@@ -12,18 +13,17 @@ use etcd_api::proto::etcdserverpb::{
     PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse,
 };
 
-use super::range::{self, Plan};
+use super::range::{self, RangePlan};
 use super::write_txn::Draft;
 use super::{Store, header};
 use compare::{Path, branch};
 
 impl Store {
-    /// Runs a transaction: all of it in one revision, or, when refused, none of it. One that only
-    /// reads runs on a snapshot and takes no lock.
+    /// Runs a transaction: all of it in one revision or, on an error, none of it. A read-only
+    /// transaction runs on a snapshot and takes no lock.
     ///
     /// # Errors
-    /// Everything that its operations can be refused with, [`Refusal::TooManyOps`],
-    /// [`Refusal::DuplicateKey`].
+    /// The errors of its operations, [`Refusal::TooManyOps`], [`Refusal::DuplicateKey`].
     pub fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Refusal> {
         check::txn(request, self.inner.config.max_txn_ops)?;
         if check::is_read_only(request) {
@@ -52,8 +52,9 @@ impl Store {
         Ok(response)
     }
 
-    /// Holds the path's operations against the store as it is before the transaction, one after the other as etcd
-    /// does: nothing is applied when one of them is to be refused, and the first that is gives the reason.
+    /// Checks the operations of the chosen branches against the store before the transaction, in
+    /// order, as etcd does: nothing is applied if one of them fails, and the first failure is the
+    /// error.
     fn check_path(
         &self,
         ops: &[&RequestOp],
@@ -69,7 +70,7 @@ impl Store {
                 Some(Request::RequestRange(range)) if range.revision > current => {
                     return Err(Refusal::FutureRevision);
                 }
-                // Without the exemption for revisions below 0 that a Range of its own has.
+                // Unlike in a separate Range, revisions below 0 are not exempt.
                 Some(Request::RequestRange(range))
                     if range.revision != 0 && range.revision < compacted =>
                 {
@@ -129,7 +130,7 @@ impl Store {
         request: &RangeRequest,
         draft: &mut Draft<'_>,
     ) -> Result<RangeResponse, Refusal> {
-        let plan = Plan::of(request)?;
+        let plan = RangePlan::of(request)?;
         let selection = if request.revision > 0 {
             let snapshot = self.snapshot_at(request.revision)?;
             range::select(snapshot.tree(), request, plan)
@@ -142,7 +143,7 @@ impl Store {
     }
 }
 
-/// Every operation on the path, nested ones in place.
+/// Returns every operation of the chosen branches, nested ones in place.
 fn taken<'a>(request: &'a TxnRequest, path: &Path) -> Vec<&'a RequestOp> {
     let mut nested = path.nested.iter();
     let mut ops = Vec::new();
@@ -157,7 +158,7 @@ fn taken<'a>(request: &'a TxnRequest, path: &Path) -> Vec<&'a RequestOp> {
     ops
 }
 
-/// Whether the lease and the key that a put needs are there.
+/// Checks that the lease and the key that a put needs exist.
 fn check_put(
     put: &PutRequest,
     draft: &Draft<'_>,

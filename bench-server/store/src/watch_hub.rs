@@ -1,10 +1,10 @@
-//! Who is told of a commit.
+//! Delivers commits to watchers.
 //!
-//! The hub hears of every commit inside the writer's critical section, so in order, and puts what
-//! concerns a watcher into the queue of the watcher's stream. Everything that a stream is told –
-//! created, events, progress, canceled – goes through that one queue: progress can never overtake
-//! events. A queue is bounded; when it is full its watchers fall behind and the stream reads what
-//! they missed from the log, in its own time. Nothing here runs by itself: an idle store is idle.
+//! The hub receives every commit inside the writer's critical section, so in order, and puts the
+//! events of a watcher into the queue of the watcher's stream. All notices of a stream (created,
+//! events, progress, canceled) go through this queue, so progress can never overtake events. A
+//! queue is bounded; when it is full, its watchers fall behind and the stream reads the missed
+//! events from the log when polled. There are no background tasks: an idle store does nothing.
 
 mod interval;
 mod stream;
@@ -24,55 +24,55 @@ use interval::Intervals;
 use stream::Queue;
 pub use stream::WatchStream;
 
-/// What a watcher wants.
+/// The specification of a watcher.
 #[derive(Debug, Clone, Default)]
 pub struct WatchSpec {
     /// First key; empty means the lowest.
     pub key: Vec<u8>,
     /// End of the interval, as in a Range.
     pub range_end: Vec<u8>,
-    /// First revision to tell of; 0 is the next one.
+    /// First revision to deliver; 0 is the next one.
     pub start_revision: i64,
-    /// The id that it shall have on its stream; 0 lets the stream choose.
+    /// Requested id on its stream; 0 lets the stream choose.
     pub id: i64,
-    /// Leave puts out.
+    /// Omit puts.
     pub no_put: bool,
-    /// Leave deletes out.
+    /// Omit deletes.
     pub no_delete: bool,
     /// Deliver the previous state of the key, too.
     pub prev_kv: bool,
-    /// Tell progress by time.
+    /// Send periodic progress.
     pub progress_notify: bool,
-    /// Large answers may be cut up.
+    /// Large responses may be split.
     pub fragment: bool,
 }
 
-/// What a stream is told, in order.
+/// An item of a stream's queue.
 #[derive(Debug)]
 pub enum Notice {
-    /// A watcher is there; precedes all its events.
+    /// A watcher was created; precedes all its events.
     Created {
         /// Its id.
         id: i64,
-        /// Store revision when it was made.
+        /// Store revision at the creation.
         revision: i64,
     },
-    /// A watcher could not be made.
+    /// A watcher was rejected.
     Refused {
         /// etcd's text.
         reason: &'static str,
-        /// Store revision then.
+        /// Store revision at that time.
         revision: i64,
     },
-    /// The client's cancel is done.
+    /// The client has cancelled a watcher.
     Canceled {
         /// Its id.
         id: i64,
-        /// Store revision then.
+        /// Store revision at that time.
         revision: i64,
     },
-    /// What the watcher would have to be told is compacted. It stays registered until the client
-    /// cancels it, and until then the stream has no progress.
+    /// A watcher's next events are compacted. It stays registered until the client cancels it;
+    /// until then the stream has no progress.
     Compacted {
         /// Its id.
         id: i64,
@@ -81,7 +81,7 @@ pub enum Notice {
     },
     /// Events of one watcher.
     Events(Delivery),
-    /// Everything up to `revision` has been told, on the whole stream or to one watcher.
+    /// Everything up to `revision` has been delivered, on the whole stream or to one watcher.
     Progress {
         /// The watcher; −1 for the stream.
         id: i64,
@@ -91,7 +91,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Encoded bytes of the events in it.
+    /// Returns the encoded size of its events, bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Events(delivery) => delivery.bytes(),
@@ -103,36 +103,36 @@ impl Notice {
 /// Events for one watcher: whole revisions, in order.
 #[derive(Debug)]
 pub struct Delivery {
-    /// The watcher.
+    /// Id of the watcher.
     pub id: i64,
     /// The revision of the events; while catching up, the store's when they were read.
     pub revision: i64,
-    /// Whether previous states were asked for.
+    /// Whether previous states were requested.
     pub prev_kv: bool,
-    /// Whether it may be cut up.
+    /// Whether it may be split.
     pub fragment: bool,
-    parts: Parts,
+    source: DeliverySource,
 }
 
 #[derive(Debug)]
-enum Parts {
-    /// What a commit has for this watcher and others like it.
-    Live(Arc<Picked>),
-    /// What the log has.
-    Past(Vec<Picked>),
+enum DeliverySource {
+    /// Events of one commit, shared by watchers of the same keys and filters.
+    Live(Arc<SelectedEvents>),
+    /// Events from the log.
+    Past(Vec<SelectedEvents>),
 }
 
-/// Some events of one commit, in order.
+/// Selected events of one commit, in order.
 #[derive(Debug)]
-struct Picked {
+struct SelectedEvents {
     commit: Commit,
     events: Box<[u32]>,
-    /// Encoded bytes of the records, and of the records before them.
+    /// Encoded size of the records, and of their previous records, bytes.
     bytes: [usize; 2],
 }
 
-impl Picked {
-    /// The events at these places; `None` when there is none.
+impl SelectedEvents {
+    /// Selects the events at these indexes; `None` for none.
     fn of(commit: &Commit, at: impl Iterator<Item = u32>) -> Option<Self> {
         let mut bytes = [0; 2];
         let count = |at: &u32| {
@@ -157,32 +157,36 @@ impl Picked {
 }
 
 impl Delivery {
-    fn picked(&self) -> &[Picked] {
-        match &self.parts {
-            Parts::Live(picked) => std::slice::from_ref(picked),
-            Parts::Past(picked) => picked,
+    fn selected(&self) -> &[SelectedEvents] {
+        match &self.source {
+            DeliverySource::Live(selected) => std::slice::from_ref(selected),
+            DeliverySource::Past(selected) => selected,
         }
     }
 
-    /// Encoded bytes of the events.
+    /// Returns the encoded size of the events, bytes.
     fn bytes(&self) -> usize {
-        let bytes = |picked: &Picked| picked.bytes(self.prev_kv);
-        self.picked().iter().map(bytes).sum()
+        let bytes = |selected: &SelectedEvents| selected.bytes(self.prev_kv);
+        self.selected().iter().map(bytes).sum()
     }
 
-    /// The events, each with its previous state when that was asked for and is known.
+    /// Returns the events, each with its previous state if requested and known.
     pub fn events(&self) -> impl Iterator<Item = (&Event, Option<&Record>)> {
-        self.picked().iter().flat_map(|picked| {
-            picked.events.iter().map(|at| {
+        self.selected().iter().flat_map(|selected| {
+            selected.events.iter().map(|at| {
                 let at = *at as usize;
-                let prev = self.prev_kv.then(|| previous(&picked.commit, at)).flatten();
-                (&picked.commit[at], prev)
+                let prev = self
+                    .prev_kv
+                    .then(|| previous(&selected.commit, at))
+                    .flatten();
+                (&selected.commit[at], prev)
             })
         })
     }
 }
 
-/// The state of an event's key before the event's revision: a transaction can write a key twice.
+/// Returns the state of an event's key before the event's revision; a transaction can write a key
+/// twice.
 fn previous(commit: &Commit, at: usize) -> Option<&Record> {
     let event = &commit[at];
     match &event.prev {
@@ -194,14 +198,14 @@ fn previous(commit: &Commit, at: usize) -> Option<&Record> {
     }
 }
 
-/// Where a watcher stands. Written under the hub's lock only.
+/// The state of a watcher. Written only under the hub's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// Is told of commits as they come (from `next` on, which may be far ahead).
+enum WatcherState {
+    /// Receives commits as they are made (from `next` on, which may be in the future).
     Synced,
-    /// Reads the log.
+    /// Reads from the log.
     Behind,
-    /// Was told that its revisions are gone.
+    /// Was notified that its revisions are compacted.
     Compacted,
 }
 
@@ -212,10 +216,10 @@ struct Watcher {
     serial: u64,
     spec: WatchSpec,
     queue: Arc<Queue>,
-    /// First revision that it has not been told of. Under the hub's lock.
+    /// First revision that was not delivered. Written under the hub's lock.
     next: AtomicI64,
-    standing: parking_lot::Mutex<Standing>,
-    /// No event since the last tick of progress.
+    state: parking_lot::Mutex<WatcherState>,
+    /// Whether there was no event since the last periodic progress.
     quiet: AtomicBool,
 }
 
@@ -228,14 +232,14 @@ impl Watcher {
         self.next.load(Ordering::Relaxed)
     }
 
-    fn standing(&self) -> Standing {
-        *self.standing.lock()
+    fn state(&self) -> WatcherState {
+        *self.state.lock()
     }
 
-    /// Whether it has been told everything up to `revision` and will be told what follows. Before the
-    /// revision that it was asked to begin with, there is no progress to tell (etcd's `progressIfSync`).
+    /// Returns whether everything up to `revision` was delivered and later commits will be. Before
+    /// its start revision a watcher has no progress (etcd's `progressIfSync`).
     fn is_synced_at(&self, revision: i64) -> bool {
-        self.standing() == Standing::Synced
+        self.state() == WatcherState::Synced
             && self.next() <= revision + 1
             && self.spec.start_revision <= revision
     }
@@ -247,26 +251,26 @@ impl Watcher {
         }
     }
 
-    fn delivery(&self, revision: i64, parts: Parts) -> Delivery {
+    fn delivery(&self, revision: i64, source: DeliverySource) -> Delivery {
         Delivery {
             id: self.id,
             revision,
             prev_kv: self.spec.prev_kv,
             fragment: self.spec.fragment,
-            parts,
+            source,
         }
     }
 }
 
-/// Watchers by serial: those of one stream are mostly neighbours.
+/// Watchers by serial number: those of one stream are mostly adjacent.
 #[derive(Default)]
 struct Group(BTreeMap<u64, Arc<Watcher>>);
 
-/// Everybody who watches. Behind a lock of its own, taken inside the writer's.
+/// All watchers. It has its own lock, which is taken inside the writer's.
 #[derive(Default)]
 pub(super) struct Hub {
     groups: Intervals<Group>,
-    /// Last revision that everybody synced has been told of.
+    /// Last revision that was delivered to all synced watchers.
     delivered: i64,
     serial: u64,
 }
@@ -279,9 +283,10 @@ impl Hub {
         }
     }
 
-    /// Tells everybody concerned of a commit. Called with the writer's lock held, once per commit.
-    /// What is told is made once per group and filter, however many watchers there are. Returns
-    /// the streams' wakers: a stream that runs before all locks are released would only wait.
+    /// Delivers a commit to its watchers. Called under the writer's lock, once per commit. Events
+    /// are selected once per group and filter, for any number of watchers. Returns the streams'
+    /// wakers, which must be called after all locks are released: a stream woken earlier would only
+    /// wait.
     #[must_use]
     pub(super) fn deliver(&mut self, revision: i64, commit: &Commit) -> Vec<Waker> {
         self.delivered = revision;
@@ -298,15 +303,15 @@ impl Hub {
             });
         }
         for (group, events) in concerned {
-            let mut picked: [Option<Option<Arc<Picked>>>; 4] = Default::default();
+            let mut selected: [Option<Option<Arc<SelectedEvents>>>; 4] = Default::default();
             for watcher in group.0.values() {
                 let spec = &watcher.spec;
                 let filter = usize::from(spec.no_put) + 2 * usize::from(spec.no_delete);
-                let picked = picked[filter].get_or_insert_with(|| {
+                let selected = selected[filter].get_or_insert_with(|| {
                     let wanted = |at: &u32| watcher.wants(&commit[*at as usize]);
-                    Picked::of(commit, events.iter().copied().filter(wanted)).map(Arc::new)
+                    SelectedEvents::of(commit, events.iter().copied().filter(wanted)).map(Arc::new)
                 });
-                tell(watcher, revision, picked.as_ref(), &mut wakers);
+                tell(watcher, revision, selected.as_ref(), &mut wakers);
             }
         }
         wakers
@@ -327,16 +332,21 @@ impl Hub {
     }
 }
 
-/// Tells one watcher of one revision, if it is due; it falls behind when its queue is full.
-fn tell(watcher: &Watcher, revision: i64, picked: Option<&Arc<Picked>>, wakers: &mut Vec<Waker>) {
-    let mut standing = watcher.standing.lock();
-    if *standing != Standing::Synced || watcher.next() > revision {
+/// Delivers one revision to one watcher, if due; the watcher falls behind when its queue is full.
+fn tell(
+    watcher: &Watcher,
+    revision: i64,
+    selected: Option<&Arc<SelectedEvents>>,
+    wakers: &mut Vec<Waker>,
+) {
+    let mut state = watcher.state.lock();
+    if *state != WatcherState::Synced || watcher.next() > revision {
         return;
     }
-    if let Some(picked) = picked {
-        let delivery = watcher.delivery(revision, Parts::Live(picked.clone()));
+    if let Some(selected) = selected {
+        let delivery = watcher.delivery(revision, DeliverySource::Live(selected.clone()));
         if !watcher.queue.offer(delivery, wakers) {
-            *standing = Standing::Behind;
+            *state = WatcherState::Behind;
             return;
         }
         watcher.quiet.store(false, Ordering::Relaxed);

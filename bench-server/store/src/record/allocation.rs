@@ -1,22 +1,22 @@
-//! Where a record's bytes lie: in one allocation, or cut in two where one would be rounded up far.
+//! Allocates a record's bytes: in one piece, or in two where the allocator would round one up far.
 //!
-//! The allocator has four sizes to a doubling, so that an allocation can be a quarter larger than
-//! what was asked for: 10.3 KB take 12 KiB. A head that is a size of the allocator, and a tail for
-//! the little that is left, waste next to nothing.
+//! The allocator has four size classes per doubling, so an allocation can be a quarter larger than
+//! requested: 10.3 KB take 12 KiB. A head of exactly a size class, and a tail for the small rest,
+//! waste almost nothing.
 
 use std::sync::Arc;
 
-/// Records below this stay whole: a list copies them into its frames, where each piece would be a
-/// cache miss more.
+/// Records below this stay whole: a list copies them into its frames, and each piece would be
+/// another cache miss, bytes.
 const SPLIT_FROM_BYTES: usize = 4 * 1024;
-/// jemalloc's smallest distance between two sizes.
+/// jemalloc's smallest distance between size classes, bytes.
 const QUANTUM_BYTES: usize = 16;
-/// jemalloc's largest, a page.
+/// jemalloc's largest distance between size classes, a page, bytes.
 const PAGE_BYTES: usize = 4 * 1024;
-/// The reference counts of an `Arc`.
+/// Size of the reference counts of an `Arc`, bytes.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
-/// The bytes of one record, shared.
+/// The shared bytes of one record.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Storage {
     Whole(Arc<[u8]>),
@@ -40,7 +40,7 @@ impl Storage {
         }))
     }
 
-    /// The bytes up to the cut, or all.
+    /// Returns the bytes of the head, or all.
     pub(super) fn head(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,
@@ -48,7 +48,7 @@ impl Storage {
         }
     }
 
-    /// The bytes up to the cut and behind it; the second is mostly empty.
+    /// Returns the bytes of head and tail; the tail is mostly empty.
     pub(super) fn pieces(&self) -> [&[u8]; 2] {
         match self {
             Self::Whole(bytes) => [bytes, &[]],
@@ -56,7 +56,7 @@ impl Storage {
         }
     }
 
-    /// Bytes.
+    /// Returns the size, bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
@@ -65,8 +65,8 @@ impl Storage {
     }
 }
 
-/// Where to cut a record of `len` bytes whose value begins and ends there: within the value, and
-/// only where that saves a sixteenth of the record.
+/// Returns where to split a record of `len` bytes with its value at `value`: within the value, and
+/// only if that saves a sixteenth of the record.
 pub(super) fn cut(len: usize, value_begin: usize, value_end: usize) -> Option<usize> {
     if len < SPLIT_FROM_BYTES {
         return None;
@@ -77,12 +77,12 @@ pub(super) fn cut(len: usize, value_begin: usize, value_end: usize) -> Option<us
     (head > value_begin && whole >= split + len / 16).then_some(head)
 }
 
-/// What the allocator takes for `len` bytes.
+/// Returns the allocator's size class for `len` bytes.
 fn allocated(len: usize) -> usize {
     len.next_multiple_of(step(len))
 }
 
-/// The distance of the allocator's sizes around `len`: a quarter of the power of two below, within
+/// Returns the distance of size classes around `len`: a quarter of the power of two below, within
 /// bounds.
 fn step(len: usize) -> usize {
     let power = 1 << len.max(1).ilog2();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_the_allocators() {
+    fn size_classes_are_the_allocators() {
         let rounded = [0, 1, 48, 100, 128, 129, 1000, 4097, 10_240, 10_241, 33_000];
         let taken = rounded.map(allocated);
         let sizes = [0, 16, 48, 112, 128, 160, 1024, 5120, 10_240, 12_288, 36_864];
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_record_takes_at_most_a_tenth_more_than_it_has() {
+    fn a_large_record_wastes_at_most_a_tenth() {
         for len in (SPLIT_FROM_BYTES..300_000).step_by(7) {
             let taken = match cut(len, 60, len) {
                 Some(head) => allocated(head) + allocated(len - head) + 48,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_is_within_the_value() {
+    fn a_record_is_split_within_its_value() {
         assert_eq!(cut(10_300, 60, 10_300), Some(10_240));
         assert_eq!(cut(10_245, 60, 10_235), Some(10_235), "a lease stays whole");
         assert_eq!(cut(10_300, 10_280, 10_290), None, "a key stays whole");

@@ -1,4 +1,4 @@
-//! What an answer shows of a key: all of it, or the key without its value.
+//! The fields of a key in a response: all of them, or all but the value.
 
 use bytes::Bytes;
 use etcd_api::proto::mvccpb::KeyValue;
@@ -6,14 +6,14 @@ use prost::encoding::encoded_len_varint;
 
 use super::{Fields, LEASE, Record, Value, message_len, put_front, put_int};
 
-/// The fields of a key that an answer has.
+/// The fields of a key in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Projection {
     /// All of them: the stored bytes.
     Everything,
-    /// Not the value.
+    /// All but the value.
     KeysOnly {
-        /// The lease is left out, too, unless this is set.
+        /// The lease is omitted, too, unless this is set.
         lease: bool,
     },
 }
@@ -31,7 +31,7 @@ impl Projection {
         }
     }
 
-    /// Bytes that the record takes in an answer. Constant time.
+    /// Returns the size of the record in a response, bytes. Constant time.
     #[inline]
     pub fn wire_len(self, record: &Record) -> usize {
         if self == Self::Everything {
@@ -41,7 +41,7 @@ impl Projection {
         1 + encoded_len_varint(message as u64) + message
     }
 
-    /// Appends what an answer has of the record, [`Projection::wire_len`] bytes.
+    /// Appends the projection of the record, [`Projection::wire_len`] bytes.
     pub fn put_wire(self, record: &Record, out: &mut Vec<u8>) {
         if self == Self::Everything {
             for piece in record.wire() {
@@ -55,7 +55,8 @@ impl Projection {
         put_int(out, LEASE, fields.lease);
     }
 
-    /// The record as a message. Without the value the key is copied, so that the answer does not pin the value.
+    /// Returns the projection as a message. Without the value the key is copied, so that the
+    /// response does not keep the value in memory.
     pub fn kv(self, record: &Record) -> KeyValue {
         if self == Self::Everything {
             return record.to_kv();

@@ -1,11 +1,11 @@
-//! A value where it lies: in one piece or, when it is large, in two.
+//! A stored value: in one piece or, when large, in two.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use bytes::BufMut;
 
-/// A value, borrowed. Compares by its bytes, wherever they are cut.
+/// A borrowed value. Comparisons do not depend on where it is split.
 #[derive(Clone, Copy, Default)]
 pub struct Value<'a>([&'a [u8]; 2]);
 
@@ -14,22 +14,22 @@ impl<'a> Value<'a> {
         Self(pieces)
     }
 
-    /// The bytes in order; the second piece is mostly empty.
+    /// Returns the bytes in order; the second piece is mostly empty.
     pub fn pieces(self) -> [&'a [u8]; 2] {
         self.0
     }
 
-    /// Bytes.
+    /// Returns the length, bytes.
     pub fn len(self) -> usize {
         self.0[0].len() + self.0[1].len()
     }
 
-    /// Whether there is no byte.
+    /// Returns whether the value is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// A copy in one piece.
+    /// Returns a copy in one piece.
     pub fn to_vec(self) -> Vec<u8> {
         self.0.concat()
     }

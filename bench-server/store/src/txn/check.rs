@@ -1,4 +1,4 @@
-//! What can be refused by looking at the request alone, before anything is locked.
+//! Checks that need only the request, before anything is locked.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,9 +9,9 @@ use etcd_api::proto::etcdserverpb::{
     DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
 
-use crate::range::Plan;
+use crate::range::RangePlan;
 
-/// Refuses a put that contradicts itself.
+/// Checks a put for contradictory fields.
 pub fn put(request: &PutRequest) -> Result<(), Refusal> {
     if request.key.is_empty() {
         Err(Refusal::EmptyKey)
@@ -24,7 +24,7 @@ pub fn put(request: &PutRequest) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a delete without a key.
+/// Checks that a delete has a key.
 pub fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
     match request.key.is_empty() {
         true => Err(Refusal::EmptyKey),
@@ -32,8 +32,8 @@ pub fn delete_range(request: &DeleteRangeRequest) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a transaction that is too large, malformed anywhere, or writes one key twice. Both
-/// branches are checked, whichever will be taken.
+/// Checks the size of a transaction, its operations, and that no key is written twice. Checks both
+/// branches, independent of the compares.
 pub fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
     well_formed(request, max_ops)?;
     writes_of(&request.success)?;
@@ -41,8 +41,8 @@ pub fn txn(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether it can be served without the writer's lock: ranges only. A nested transaction counts as
-/// a write, as etcd has it.
+/// Returns whether it has only ranges and needs no writer's lock. A nested transaction counts as a
+/// write, as in etcd.
 pub fn is_read_only(request: &TxnRequest) -> bool {
     let mut ops = request.success.iter().chain(&request.failure);
     ops.all(|op| matches!(op.request, Some(Request::RequestRange(_))))
@@ -55,7 +55,7 @@ fn well_formed(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
         request.failure.len(),
     ];
     let ops = lists.into_iter().fold(0, usize::max);
-    // What this level uses up is gone for the levels below.
+    // Operations of this level reduce the limit of the levels below.
     let left = max_ops.checked_sub(ops).ok_or(Refusal::TooManyOps)?;
     if request.compare.iter().any(|compare| compare.key.is_empty()) {
         return Err(Refusal::EmptyKey);
@@ -73,20 +73,20 @@ fn well_formed(request: &TxnRequest, max_ops: usize) -> Result<(), Refusal> {
 }
 
 fn range(request: &RangeRequest) -> Result<(), Refusal> {
-    Plan::of(request).map(|_| ())
+    RangePlan::of(request).map(|_| ())
 }
 
-/// What one branch writes, nested transactions included.
+/// The keys that one branch writes, with nested transactions.
 #[derive(Default)]
 struct Writes<'a> {
     puts: HashSet<&'a [u8]>,
-    deletes: Covered<'a>,
+    deletes: IntervalSet<'a>,
 }
 
-/// Collects a branch's writes and refuses a key that is put twice, or put and deleted. The order of
-/// the three passes is etcd's and is visible: the deletes of a nested transaction are held against
-/// later nested ones and this level's puts only, and of the two branches of one nested transaction both may
-/// put a key, or one put it and the other delete it.
+/// Collects a branch's writes; returns an error for a key that is put twice, or put and deleted.
+/// The order of the three passes is etcd's and has visible effects: the deletes of a nested
+/// transaction are compared only with later nested ones and this level's puts, and the two branches
+/// of a nested transaction may both put a key, or one put and the other delete it.
 fn writes_of(ops: &[RequestOp]) -> Result<Writes<'_>, Refusal> {
     let mut writes = Writes::default();
     for op in ops {
@@ -127,19 +127,19 @@ impl<'a> Writes<'a> {
 
 /// A union of intervals: disjoint `start → end`, where an end of `None` is one key.
 #[derive(Default)]
-struct Covered<'a> {
+struct IntervalSet<'a> {
     keys: HashSet<&'a [u8]>,
     intervals: BTreeMap<&'a [u8], &'a [u8]>,
 }
 
-impl<'a> Covered<'a> {
+impl<'a> IntervalSet<'a> {
     fn add(&mut self, key: &'a [u8], range_end: &'a [u8]) {
         match KeyRange::new(key, range_end) {
             KeyRange::One(key) => {
                 self.keys.insert(key);
             }
             KeyRange::Between(start, end) => self.insert(start, end),
-            // etcd compares the end as the byte that it is: below every key, covering nothing.
+            // etcd compares the end \0 as a plain byte: below every key, so the interval is empty.
             KeyRange::From(_) => {}
         }
     }

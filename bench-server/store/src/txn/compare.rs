@@ -1,4 +1,4 @@
-//! The conditions of a transaction, and the path that they choose through it.
+//! Evaluates the compares of a transaction, which determine the branches to run.
 
 use std::cmp::Ordering;
 
@@ -10,14 +10,15 @@ use etcd_api::proto::etcdserverpb::{Compare, RequestOp, TxnRequest};
 use crate::write_txn::Draft;
 use crate::{Fields, Value};
 
-/// Which branch a transaction takes, and which its nested ones take, in their order.
+/// The branch of a transaction to run, and those of its nested transactions, in order.
 pub(super) struct Path {
     pub(super) succeeded: bool,
     pub(super) nested: Vec<Path>,
 }
 
 impl Path {
-    /// Evaluates every compare that matters, all on the state before the transaction.
+    /// Evaluates the compares of the transaction and of nested ones that run, on the state before
+    /// it.
     pub(super) fn choose(request: &TxnRequest, draft: &mut Draft<'_>) -> Self {
         let succeeded = request.compare.iter().all(|compare| holds(compare, draft));
         let nested = branch(request, succeeded).iter().filter_map(|op| {
@@ -33,7 +34,7 @@ impl Path {
     }
 }
 
-/// The operations of the branch that is taken.
+/// Returns the operations of the branch to run.
 pub(super) fn branch(request: &TxnRequest, succeeded: bool) -> &[RequestOp] {
     match succeeded {
         true => &request.success,
@@ -41,8 +42,8 @@ pub(super) fn branch(request: &TxnRequest, succeeded: bool) -> &[RequestOp] {
     }
 }
 
-/// Whether every key of the compare's interval satisfies it. An interval without keys is compared
-/// as one key whose numbers are 0 – except by value, which never holds then.
+/// Returns whether every key of the compare's interval satisfies it. An empty interval is compared
+/// as one key with numbers of 0; comparing its value is always false.
 fn holds(compare: &Compare, draft: &mut Draft<'_>) -> bool {
     let missing =
         || compare.target != CompareTarget::Value as i32 && one(compare, &Fields::default());
@@ -66,8 +67,8 @@ fn holds(compare: &Compare, draft: &mut Draft<'_>) -> bool {
     }
 }
 
-/// One key against the compare. The operand is the one that belongs to the target; where another
-/// or none was sent, it is 0 or empty.
+/// Evaluates the compare for one key. The operand is the one of the target; if another or none was
+/// sent, it is 0 or empty.
 fn one(compare: &Compare, fields: &Fields<'_>) -> bool {
     let operand = compare.target_union.as_ref();
     macro_rules! number {
@@ -94,7 +95,7 @@ fn one(compare: &Compare, fields: &Fields<'_>) -> bool {
         Ok(CompareResult::NotEqual) => ordering.is_ne(),
         Ok(CompareResult::Greater) => ordering.is_gt(),
         Ok(CompareResult::Less) => ordering.is_lt(),
-        // etcd lets a result that it does not know pass.
+        // etcd accepts an unknown result.
         Err(_) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! The corners of transactions that the model does not reach: nesting, limits, etcd's quirks.
+//! Cases of transactions that the model does not reach: nesting, limits, etcd's peculiarities.
 
 use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use etcd_api::proto::etcdserverpb::{AlarmType, Compare, DeleteRangeRequest, PutRequest};
@@ -109,7 +109,7 @@ fn duplicates_are_found_across_levels_with_the_exceptions_that_etcd_makes() {
 }
 
 #[test]
-fn operations_are_limited_per_list_and_nested_ones_by_what_is_left() {
+fn operations_are_limited_per_list_and_nested_ones_by_the_rest() {
     let puts = |n: usize| (0..n).map(|i| put(&i.to_string())).collect::<Vec<_>>();
     let outcome = |ops| run(&store(), ops).map(|_| ());
     assert_eq!(outcome(puts(128)), Ok(()));
@@ -173,7 +173,7 @@ fn every_key_of_a_range_compare_must_hold() {
 }
 
 #[test]
-fn compares_see_the_state_before_and_operations_what_was_written() {
+fn compares_read_the_state_before_and_operations_earlier_writes() {
     let store = store();
     let absent = compare("x", CompareTarget::Version, TargetUnion::Version(0));
     let inner = TxnRequest {
@@ -197,7 +197,7 @@ fn compares_see_the_state_before_and_operations_what_was_written() {
 }
 
 #[test]
-fn revisions_asked_for_inside_are_held_against_the_store_before() {
+fn revisions_of_nested_ranges_are_checked_against_the_store_before() {
     let store = store();
     run(&store, vec![put("x")]).expect("a put");
     let future = run(&store, vec![put("x"), get("x", 3)]);
@@ -233,7 +233,7 @@ fn revisions_asked_for_inside_are_held_against_the_store_before() {
 }
 
 #[test]
-fn a_branch_needs_its_leases_and_keys_only_when_it_is_taken() {
+fn a_branch_needs_its_leases_and_keys_only_when_it_runs() {
     let store = store();
     let leased = |key: &str| {
         op(Request::RequestPut(PutRequest {
@@ -264,8 +264,8 @@ fn a_branch_needs_its_leases_and_keys_only_when_it_is_taken() {
 }
 
 #[test]
-fn a_key_that_vanishes_midway_undoes_the_whole() {
-    // The overlap is hidden by the open end, so the check before finds the key and the put does not.
+fn a_key_that_disappears_midway_undoes_the_transaction() {
+    // The open end hides the overlap, so the check finds the key and the put does not.
     let store = store();
     run(&store, vec![put("x")]).expect("a put");
     let keep = op(Request::RequestPut(PutRequest {
@@ -280,7 +280,7 @@ fn a_key_that_vanishes_midway_undoes_the_whole() {
 }
 
 #[test]
-fn a_full_store_raises_the_alarm_and_still_reads_and_deletes() {
+fn a_full_store_raises_the_alarm_and_serves_reads_and_deletes() {
     let store = Store::new(Config {
         quota_backend_bytes: 64 * 1024,
         ..Config::default()

@@ -1,15 +1,15 @@
-//! Which watchers a key concerns, found in time that does not grow with their number.
+//! Finds the watchers of a key in time independent of their number.
 //!
 //! Watchers of the same keys share a group. Single keys are found by hash; intervals in a treap
-//! ordered by start, each node knowing the furthest end below it, so that a key visits only paths
-//! that lead to intervals around it.
+//! ordered by start, where each node has the furthest end below it, so that a lookup visits only
+//! paths to intervals that contain the key.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use etcd_api::keys::KeyRange;
 
-/// Where an interval ends; an end is above every end before it, infinity above all.
+/// The end of an interval; infinity is above all others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum End {
     Before(Box<[u8]>),
@@ -40,12 +40,12 @@ struct Node<V> {
 
 type Tree<V> = Option<Box<Node<V>>>;
 
-/// Groups by the keys that they are for.
+/// Groups by their keys.
 pub(super) struct Intervals<V> {
     keys: HashMap<Box<[u8]>, V>,
     root: Tree<V>,
-    /// Makes priorities of intervals. Its key is this tree's own: whoever could tell the priorities would
-    /// choose intervals that make one long path, and recursion goes as deep as the tree.
+    /// Computes priorities of intervals, with a random key: a client that knew the priorities could
+    /// choose intervals that make one long path, and recursion is as deep as the tree.
     shuffle: RandomState,
 }
 
@@ -59,7 +59,7 @@ impl<V> Default for Intervals<V> {
     }
 }
 
-/// A range as the treap orders it, `None` for a single key.
+/// Returns the treap's key of a range; `None` for a single key.
 fn interval(range: KeyRange<'_>) -> Option<Interval> {
     match range {
         KeyRange::One(_) => None,
@@ -69,7 +69,7 @@ fn interval(range: KeyRange<'_>) -> Option<Interval> {
 }
 
 impl<V: Default> Intervals<V> {
-    /// The group of exactly this range, made when there is none.
+    /// Returns the group of exactly this range; creates it if there is none.
     pub(super) fn entry(&mut self, range: KeyRange<'_>) -> &mut V {
         let Some(interval) = interval(range) else {
             return self.keys.entry(range.start().into()).or_default();
@@ -90,7 +90,7 @@ impl<V: Default> Intervals<V> {
             .value
     }
 
-    /// The group of exactly this range.
+    /// Returns the group of exactly this range.
     pub(super) fn get_mut(&mut self, range: KeyRange<'_>) -> Option<&mut V> {
         match interval(range) {
             None => self.keys.get_mut(range.start()),
@@ -108,7 +108,7 @@ impl<V: Default> Intervals<V> {
         }
     }
 
-    /// Calls `visit` with every group whose range holds `key`. O(log n + groups found).
+    /// Calls `visit` with every group whose range contains `key`. O(log n + groups found).
     pub(super) fn stab<'a>(&'a self, key: &[u8], mut visit: impl FnMut(&'a V)) {
         if let Some(group) = self.keys.get(key) {
             visit(group);
@@ -174,7 +174,7 @@ fn insert<V>(tree: Tree<V>, mut node: Box<Node<V>>) -> Box<Node<V>> {
     top.measured()
 }
 
-/// What is below `at`, and the rest.
+/// Splits into the nodes below `at` and the others.
 fn split<V>(tree: Tree<V>, at: &Interval) -> (Tree<V>, Tree<V>) {
     let Some(mut top) = tree else {
         return (None, None);
@@ -200,7 +200,7 @@ fn remove<V>(tree: Tree<V>, interval: &Interval) -> Tree<V> {
     Some(top.measured())
 }
 
-/// Joins two trees, all of the left one below all of the right one.
+/// Merges two trees; all of the left one is below all of the right one.
 fn merge<V>(left: Tree<V>, right: Tree<V>) -> Tree<V> {
     match (left, right) {
         (None, tree) | (tree, None) => tree,
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Priorities in the order of the intervals.
+    /// Returns the priorities in the order of intervals.
     fn priorities<V>(tree: &Tree<V>, found: &mut Vec<u64>) {
         let Some(node) = tree else { return };
         priorities(&node.left, found);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_a_tree_cannot_be_foretold() {
+    fn the_shape_of_a_tree_is_unpredictable() {
         let [one, other] = [(); 2].map(|()| {
             let mut intervals = Intervals::<()>::default();
             for start in 0..16u8 {

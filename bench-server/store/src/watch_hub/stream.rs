@@ -1,4 +1,5 @@
-//! A client's stream of watchers: one ordered queue, and the log for those who fell behind.
+//! A client's stream of watchers: one ordered queue, and reads of the log for watchers that are
+//! behind.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -8,41 +9,40 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::{Delivery, Notice, Parts, Picked, Standing, WatchSpec, Watcher};
+use super::{Delivery, DeliverySource, Notice, SelectedEvents, WatchSpec, Watcher, WatcherState};
 use crate::Store;
 use crate::history::{Commit, Event};
 
-/// Notices that wait in a stream's queue before its watchers fall behind.
-const QUEUE_LIMIT: usize = 4096;
-/// Bytes of events that wait in a queue before the same happens: they may be held by nothing else
-/// any more once history is compacted.
-const QUEUE_BYTES: usize = 64 * 1024 * 1024;
-/// An empty queue with more room than this gives it back.
-const LARGE_QUEUE: usize = 1024;
-/// Most revisions of one answer from the log, etcd's.
-const BATCH_REVISIONS: usize = 1000;
-/// An answer from the log ends with the revision that brings it to this size. etcd has no such
-/// limit; 1,000 revisions of its largest values would be 1.5 GB in one message.
-const BATCH_BYTES: usize = 64 * 1024 * 1024;
-/// Revisions that one poll may read from the log, for all watchers of the stream together; a few more for
-/// the last of them. Whoever polls has other streams to serve.
-const POLL_REVISIONS: usize = 4 * BATCH_REVISIONS;
-/// So close to the latest revision, the rest is read under the hub's lock.
-const LAST_LEAP: i64 = 64;
+/// Most notices in a stream's queue; above, its watchers fall behind.
+const MAX_QUEUED_NOTICES: usize = 4096;
+/// Most bytes of events in a queue, likewise: after a compaction only the queue may keep them.
+const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+/// An empty queue with more capacity than this is shrunk.
+const MAX_KEPT_CAPACITY: usize = 1024;
+/// Most revisions of one batch from the log, as in etcd.
+const MAX_BATCH_REVISIONS: usize = 1000;
+/// A batch ends with the revision that reaches this size, bytes. etcd has no such limit; 1,000
+/// revisions of its largest values would be 1.5 GB in one message.
+const MAX_BATCH_BYTES: usize = 64 * 1024 * 1024;
+/// Most revisions that one poll reads from the log for all watchers of the stream (a few more for
+/// the last of them), because the polling thread has other streams.
+const MAX_POLL_REVISIONS: usize = 4 * MAX_BATCH_REVISIONS;
+/// This close to the latest revision, the rest is read under the hub's lock.
+const LOCKED_READ_REVISIONS: i64 = 64;
 
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
 
-/// What the hub and the stream share.
+/// The queue, shared by the hub and the stream.
 #[derive(Default)]
 pub(super) struct Queue(Mutex<QueueState>);
 
 #[derive(Default)]
 struct QueueState {
     notices: VecDeque<Notice>,
-    /// Of the events among them.
+    /// Size of their events.
     bytes: usize,
-    /// Some watcher of the stream must read the log.
+    /// Whether a watcher of the stream must read the log.
     behind: bool,
     waker: Option<Waker>,
 }
@@ -54,7 +54,7 @@ impl QueueState {
     }
 
     fn is_full(&self) -> bool {
-        self.notices.len() >= QUEUE_LIMIT || self.bytes >= QUEUE_BYTES
+        self.notices.len() >= MAX_QUEUED_NOTICES || self.bytes >= MAX_QUEUED_BYTES
     }
 
     fn pop(&mut self) -> Option<Notice> {
@@ -65,13 +65,12 @@ impl QueueState {
 }
 
 impl Queue {
-    /// Whether events must wait elsewhere.
+    /// Returns whether the queue accepts no events.
     fn is_full(&self) -> bool {
         self.0.lock().is_full()
     }
 
-    /// Appends events unless the queue is full. Whoever waits for them is left to the caller to
-    /// wake.
+    /// Appends events unless the queue is full. The caller must wake the stream.
     pub(super) fn offer(&self, delivery: Delivery, wakers: &mut Vec<Waker>) -> bool {
         let mut state = self.0.lock();
         let fits = !state.is_full();
@@ -83,7 +82,7 @@ impl Queue {
         fits
     }
 
-    /// Appends whatever the client asked for itself.
+    /// Appends a response to a request of the client.
     fn push(&self, notice: Notice) {
         let mut state = self.0.lock();
         state.push(notice);
@@ -92,8 +91,8 @@ impl Queue {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Appends stream progress; progress that still waits at the end is brought up to date, so that
-    /// asking often costs no memory.
+    /// Appends stream progress, or updates progress at the end of the queue, so that frequent
+    /// requests cost no memory.
     fn push_progress(&self, at: i64) {
         if let Some(Notice::Progress { id: -1, revision }) = self.0.lock().notices.back_mut() {
             *revision = at;
@@ -117,7 +116,7 @@ pub struct WatchStream {
 struct Watchers {
     by_id: BTreeMap<i64, Arc<Watcher>>,
     next_id: i64,
-    /// Who read the log last; the next one behind has the next turn.
+    /// The watcher that read the log last; the next one that is behind follows.
     turn: Option<i64>,
 }
 
@@ -133,7 +132,7 @@ impl Store {
 }
 
 impl WatchStream {
-    /// Adds a watcher; the answer is in the queue. Returns its id unless it was refused.
+    /// Adds a watcher; the result is queued. Returns its id unless it was rejected.
     pub fn create(&self, mut spec: WatchSpec) -> Option<i64> {
         if spec.key.is_empty() {
             spec.key = vec![0];
@@ -162,9 +161,9 @@ impl WatchStream {
             start => start,
         };
         hub.serial += 1;
-        let standing = match next > revision {
-            true => Standing::Synced,
-            false => Standing::Behind,
+        let state = match next > revision {
+            true => WatcherState::Synced,
+            false => WatcherState::Behind,
         };
         let watcher = Arc::new(Watcher {
             id,
@@ -172,12 +171,12 @@ impl WatchStream {
             spec,
             queue: self.queue.clone(),
             next: AtomicI64::new(next),
-            standing: Mutex::new(standing),
+            state: Mutex::new(state),
             quiet: AtomicBool::new(true),
         });
         hub.add(&watcher);
         watchers.by_id.insert(id, watcher);
-        if standing == Standing::Behind {
+        if state == WatcherState::Behind {
             self.queue.0.lock().behind = true;
         }
         self.queue.push(Notice::Created { id, revision });
@@ -195,9 +194,8 @@ impl WatchStream {
         }
     }
 
-    /// Tells the stream how far it is, if it has watchers and none of them is behind, waits for a
-    /// revision to come, or was lost to a compaction; otherwise the request is dropped, as etcd
-    /// does.
+    /// Queues the progress of the stream, if it has watchers and none of them is behind, waits for
+    /// a future revision, or is compacted; otherwise ignores the request, as etcd does.
     pub fn request_progress(&self) {
         let watchers = self.watchers.lock();
         let hub = self.store.inner.hub.lock();
@@ -208,8 +206,8 @@ impl WatchStream {
         }
     }
 
-    /// Tells progress to each watcher that wants it by time and has had no event since the last
-    /// tick.
+    /// Queues periodic progress for each watcher that wants it and had no event since the last
+    /// time.
     pub fn tick_progress(&self) {
         let watchers = self.watchers.lock();
         let hub = self.store.inner.hub.lock();
@@ -223,14 +221,14 @@ impl WatchStream {
         }
     }
 
-    /// Whether any watcher wants progress by time.
+    /// Returns whether a watcher wants periodic progress.
     pub fn wants_progress(&self) -> bool {
         let watchers = self.watchers.lock();
         watchers.by_id.values().any(|w| w.spec.progress_notify)
     }
 
-    /// The next notice. Reads the log for watchers that are behind, a bounded piece per call. Never
-    /// ends by itself.
+    /// Returns the next notice. Reads the log for watchers that are behind, up to a limit per call.
+    /// Never ends by itself.
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Notice> {
         {
             let mut queue = self.queue.0.lock();
@@ -238,7 +236,7 @@ impl WatchStream {
                 return Poll::Ready(notice);
             }
             if !queue.behind {
-                if queue.notices.capacity() > LARGE_QUEUE {
+                if queue.notices.capacity() > MAX_KEPT_CAPACITY {
                     queue.notices.shrink_to_fit();
                 }
                 queue.waker = Some(context.waker().clone());
@@ -273,8 +271,8 @@ impl WatchStream {
         self.queue.0.lock().behind
     }
 
-    /// Moves watchers that are behind one batch on each, in turn, until the queue is full or this poll has
-    /// read enough.
+    /// Reads one batch for each watcher that is behind, in turn, until the queue is full or the
+    /// limit of this poll is reached.
     fn catch_up(&self) {
         let mut watchers = self.watchers.lock();
         let Watchers { by_id, turn, .. } = &mut *watchers;
@@ -285,17 +283,17 @@ impl WatchStream {
             .chain(by_id.range((Bound::Unbounded, earlier)));
         let (mut behind, mut read) = (false, 0);
         for (id, watcher) in in_turn {
-            if watcher.standing() != Standing::Behind {
+            if watcher.state() != WatcherState::Behind {
                 continue;
             }
-            if read >= POLL_REVISIONS || self.queue.is_full() {
+            if read >= MAX_POLL_REVISIONS || self.queue.is_full() {
                 behind = true;
                 break;
             }
             let step = self.advance(watcher);
             *turn = Some(*id);
             behind |= !step.done;
-            // One that has little to read is work, too.
+            // A watcher with little to read is work, too.
             read += step.read.max(1);
         }
         if behind {
@@ -312,13 +310,13 @@ impl WatchStream {
                 drop(state);
                 return self.lose(watcher, compacted);
             }
-            let (from, commits) = state.commits(watcher.next(), BATCH_REVISIONS);
+            let (from, commits) = state.commits(watcher.next(), MAX_BATCH_REVISIONS);
             (from, commits, state.revision())
         };
-        if head - from > LAST_LEAP {
-            let (picked, read) = pick(watcher, &commits);
+        if head - from > LOCKED_READ_REVISIONS {
+            let (selected, read) = pick(watcher, &commits);
             let _hub = self.store.inner.hub.lock();
-            self.give(watcher, head, picked, from + read as i64);
+            self.give(watcher, head, selected, from + read as i64);
             return Step { read, done: false };
         }
         drop(commits);
@@ -326,37 +324,37 @@ impl WatchStream {
         let (from, commits) = {
             let state = self.store.inner.state.read();
             if watcher.next() < state.compacted() {
-                // The next call tells it so.
+                // The next call notifies it.
                 return Step::default();
             }
-            // A commit after `delivered` is about to be told by the hub.
+            // The hub is about to deliver a commit after `delivered`.
             let known = usize::try_from(hub.delivered + 1 - from).unwrap_or(0);
-            state.commits(watcher.next(), known.min(BATCH_REVISIONS))
+            state.commits(watcher.next(), known.min(MAX_BATCH_REVISIONS))
         };
-        let (picked, read) = pick(watcher, &commits);
+        let (selected, read) = pick(watcher, &commits);
         let next = from + read as i64;
-        self.give(watcher, hub.delivered, picked, next);
+        self.give(watcher, hub.delivered, selected, next);
         let done = next > hub.delivered;
         if done {
-            *watcher.standing.lock() = Standing::Synced;
+            *watcher.state.lock() = WatcherState::Synced;
         }
         Step { read, done }
     }
 
-    /// Queues a batch. Called with the hub locked, so that nothing newer gets in between.
-    fn give(&self, watcher: &Watcher, revision: i64, picked: Vec<Picked>, next: i64) {
-        if !picked.is_empty() {
-            let delivery = watcher.delivery(revision, Parts::Past(picked));
+    /// Queues a batch. Called under the hub's lock, so that no newer commit comes between.
+    fn give(&self, watcher: &Watcher, revision: i64, selected: Vec<SelectedEvents>, next: i64) {
+        if !selected.is_empty() {
+            let delivery = watcher.delivery(revision, DeliverySource::Past(selected));
             self.queue.push(Notice::Events(delivery));
             watcher.quiet.store(false, Ordering::Relaxed);
         }
         watcher.next.store(next, Ordering::Relaxed);
     }
 
-    /// The watcher's revisions are compacted; it needs no more of the log.
+    /// Notifies a watcher that its revisions are compacted; it reads the log no more.
     fn lose(&self, watcher: &Watcher, compact_revision: i64) -> Step {
         let hub = self.store.inner.hub.lock();
-        *watcher.standing.lock() = Standing::Compacted;
+        *watcher.state.lock() = WatcherState::Compacted;
         let id = watcher.id;
         self.queue.push(Notice::Compacted {
             id,
@@ -370,12 +368,12 @@ impl WatchStream {
     }
 }
 
-/// What came of one batch of the log.
+/// The result of reading one batch of the log.
 #[derive(Debug, Default)]
 struct Step {
-    /// Revisions that were read.
+    /// Number of revisions read.
     read: usize,
-    /// Whether the watcher needs no more of the log.
+    /// Whether the watcher has caught up.
     done: bool,
 }
 
@@ -397,8 +395,9 @@ impl Drop for WatchStream {
     }
 }
 
-/// What of `commits` a watcher wants, up to the size of a batch, and how many revisions that covers.
-fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<Picked>, usize) {
+/// Selects a watcher's events of `commits`, up to the size of a batch; returns them and the number
+/// of revisions covered.
+fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<SelectedEvents>, usize) {
     let range = watcher.range();
     let (mut batch, mut bytes, mut read) = (Vec::new(), 0, 0);
     for commit in commits {
@@ -406,12 +405,12 @@ fn pick(watcher: &Watcher, commits: &[Commit]) -> (Vec<Picked>, usize) {
             range.contains(event.record.key()) && watcher.wants(event)
         };
         let wanted = commit.iter().enumerate().filter(wanted);
-        if let Some(picked) = Picked::of(commit, wanted.map(|(at, _)| at as u32)) {
-            bytes += picked.bytes(watcher.spec.prev_kv);
-            batch.push(picked);
+        if let Some(selected) = SelectedEvents::of(commit, wanted.map(|(at, _)| at as u32)) {
+            bytes += selected.bytes(watcher.spec.prev_kv);
+            batch.push(selected);
         }
         read += 1;
-        if bytes >= BATCH_BYTES {
+        if bytes >= MAX_BATCH_BYTES {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! What watchers are told, and when.
+//! Notices of watchers and their order.
 
 use std::task::{Context, Poll, Waker};
 
@@ -21,7 +21,7 @@ fn put(store: &Store, key: &str) -> i64 {
     response.header.expect("a header").revision
 }
 
-/// So many puts; the revision of the last.
+/// Makes this number of puts; returns the revision of the last.
 fn puts(store: &Store, key: &str, n: usize) -> i64 {
     (0..n).fold(0, |_, _| put(store, key))
 }
@@ -35,7 +35,8 @@ fn spec(key: &str, range_end: &str, start_revision: i64) -> WatchSpec {
     }
 }
 
-/// One line per notice; `None` when nothing waits. A poll that only asks to be polled again is.
+/// Returns one line per notice; `None` for an empty queue. A poll may also only request another
+/// poll.
 fn next(stream: &WatchStream) -> Option<String> {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..100_000 {
@@ -82,7 +83,7 @@ fn all(stream: &WatchStream) -> Vec<String> {
 }
 
 #[test]
-fn ids_start_at_0_skip_those_taken_and_refusals_say_why() {
+fn ids_start_at_0_skip_used_ones_and_rejections_have_reasons() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(WatchSpec {
@@ -113,7 +114,7 @@ fn ids_start_at_0_skip_those_taken_and_refusals_say_why() {
 }
 
 #[test]
-fn a_watcher_hears_of_its_keys_live_and_from_the_past() {
+fn a_watcher_receives_past_and_live_events_of_its_keys() {
     let store = Store::new(Config::default());
     for key in ["a", "b", "a", "c"] {
         put(&store, key);
@@ -142,7 +143,7 @@ fn a_watcher_hears_of_its_keys_live_and_from_the_past() {
 }
 
 #[test]
-fn a_future_watcher_is_silent_until_its_revision() {
+fn a_future_watcher_receives_nothing_before_its_revision() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(spec("a", "", 4));
@@ -168,7 +169,7 @@ fn a_future_watcher_is_silent_until_its_revision() {
 }
 
 #[test]
-fn filters_leave_events_out_and_send_nothing_empty() {
+fn filters_omit_events_and_send_nothing_empty() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(WatchSpec {
@@ -189,7 +190,7 @@ fn filters_leave_events_out_and_send_nothing_empty() {
 }
 
 #[test]
-fn a_full_queue_makes_watchers_fall_behind_and_nothing_is_lost_or_told_twice() {
+fn watchers_of_a_full_queue_fall_behind_and_receive_everything_once() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(spec("a", "b", 0));
@@ -219,7 +220,7 @@ fn a_full_queue_makes_watchers_fall_behind_and_nothing_is_lost_or_told_twice() {
     assert_eq!(all(&stream), [format!("0 at {0}: +a@{0}", last + 1)]);
 }
 
-/// Polls until something waits, as often as the stream asks for it.
+/// Polls until a notice is queued, as often as the stream requests it.
 fn poll(stream: &WatchStream) -> Notice {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..100_000 {
@@ -231,9 +232,9 @@ fn poll(stream: &WatchStream) -> Notice {
     panic!("a watcher that never catches up");
 }
 
-/// One poll once read a batch for each watcher of the stream, however many there were.
+/// A poll must not read a batch for each of any number of watchers.
 #[test]
-fn a_poll_reads_a_bounded_piece_of_the_log_and_every_watcher_gets_its_turn() {
+fn a_poll_reads_a_limited_part_of_the_log_and_serves_watchers_in_turn() {
     const WATCHERS: i64 = 300;
     const REVISIONS: i64 = 2_500;
     let store = Store::new(Config::default());
@@ -293,7 +294,7 @@ fn progress_waits_for_every_watcher_and_never_overtakes_events() {
 }
 
 #[test]
-fn progress_by_time_skips_watchers_that_had_events() {
+fn periodic_progress_skips_watchers_that_had_events() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(WatchSpec {
@@ -313,7 +314,7 @@ fn progress_by_time_skips_watchers_that_had_events() {
 }
 
 #[test]
-fn a_compacted_start_is_told_once_and_holds_progress_until_cancelled() {
+fn a_compacted_start_is_notified_once_and_blocks_progress_until_cancelled() {
     let store = Store::new(Config::default());
     puts(&store, "a", 5);
     store.compact(5).expect("compaction");
@@ -343,7 +344,7 @@ fn a_compacted_start_is_told_once_and_holds_progress_until_cancelled() {
 }
 
 #[test]
-fn a_delete_at_the_compacted_revision_is_still_told() {
+fn a_delete_at_the_compacted_revision_is_delivered() {
     let store = Store::new(Config::default());
     put(&store, "a");
     let delete = DeleteRangeRequest {
@@ -358,7 +359,7 @@ fn a_delete_at_the_compacted_revision_is_still_told() {
 }
 
 #[test]
-fn a_transaction_is_one_answer() {
+fn a_transaction_is_one_delivery() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(WatchSpec {
@@ -368,7 +369,7 @@ fn a_transaction_is_one_answer() {
     let put = |key| RequestOp {
         request: Some(Request::RequestPut(put_request(key, "v"))),
     };
-    // The end of this interval hides the overlap with the puts: each key is written twice.
+    // The end of this interval hides the overlap with the puts, so each key is written twice.
     let delete = RequestOp {
         request: Some(Request::RequestDeleteRange(DeleteRangeRequest {
             key: "a".into(),
@@ -389,7 +390,7 @@ fn a_transaction_is_one_answer() {
 }
 
 #[test]
-fn dropping_a_stream_forgets_its_watchers() {
+fn dropping_a_stream_removes_its_watchers() {
     let store = Store::new(Config::default());
     let stream = store.watch();
     stream.create(spec("a", "", 0));
