@@ -1,7 +1,8 @@
 //! Lists of 10,000 pods from the Kubernetes tier over a socket, by each way to ask, drained.
 //!
-//! Storage is in the same process, so a consistent list's revision read crosses no socket, and server and
-//! client share the machine's cores: compare rows with each other, not with a run of two processes.
+//! Storage is in the same process, so a consistent list's revision read crosses no socket, and
+//! server and client share the machine's cores: compare rows with each other, not with a run of two
+//! processes.
 
 #[path = "shared/client.rs"]
 mod client;

@@ -1,7 +1,9 @@
-//! Shards of 10,000 pods from the Kubernetes tier over a socket, drained: by index, and by hashing every pod as an
-//! apiserver does. A shard of 1/N is to cost 1/N of the whole list, which is the first row.
+//! Shards of 10,000 pods from the Kubernetes tier over a socket, drained: by index, and by hashing
+//! every pod as an apiserver does. A shard of 1/N is to cost 1/N of the whole list, which is the
+//! first row.
 //!
-//! Storage is in the same process, and server and client share the machine's cores: compare rows with each other.
+//! Storage is in the same process, and server and client share the machine's cores: compare rows
+//! with each other.
 
 #[path = "shared/client.rs"]
 mod client;

@@ -1,8 +1,8 @@
-//! One event to all who watch: the time from the write until 1,000 or 10,000 watchers hold its frame, and the
-//! whole of a watch-list beside it.
+//! One event to all who watch: the time from the write until 1,000 or 10,000 watchers hold its
+//! frame, and the whole of a watch-list beside it.
 //!
-//! Storage, cache and watchers are on one thread and no socket is between them, so the figure is what the
-//! server computes: applying, filtering, handing out, encoding.
+//! Storage, cache and watchers are on one thread and no socket is between them, so the figure is
+//! what the server computes: applying, filtering, handing out, encoding.
 
 #[path = "shared/kube.rs"]
 mod kube;

@@ -1,7 +1,8 @@
-//! The floor under lists: bytes from one contiguous buffer, over the HTTP that the tiers serve with, and over a plain socket.
+//! The baseline's server: sends bytes of one buffer, over the HTTP server of the tiers and over a
+//! plain socket.
 //!
-//! Nothing is stored, gathered or encoded: a response points at the buffer, 256 KiB a frame. It is a process of its own, the same
-//! for every target, and its buffer is gone with it.
+//! Nothing is stored, collected or encoded: frames of 256 KiB reference the buffer. It is a
+//! separate process, the same for every target, and its memory is freed with it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,14 +19,15 @@ use crate::listen::{BoundListener, ConnectionClass, Handler, Limits, Workers};
 use crate::wire::body::{FrameSource, ResponseBody};
 use crate::wire::frame::{Frame, TARGET_BYTES};
 
-/// What the buffer is filled with: not zero, so that each of its pages is a page of memory.
+/// Content of the buffer: not zero, so that each page is allocated.
 const FILL: u8 = b'b';
 
-/// Serves `bytes` bytes until its task is dropped: as the body of any HTTP request, and to any byte that comes over a plain
-/// socket. Prints `ready baseline=URL socket=ADDRESS` on standard output once it accepts connections.
+/// Serves `bytes` bytes until its task is dropped: as the body of any HTTP response, and for any
+/// byte received on a plain socket. Prints `ready baseline=URL socket=ADDRESS` on standard output
+/// once it accepts connections.
 ///
 /// # Errors
-/// When there is no port or no thread.
+/// Those of binding a port or starting a thread.
 pub async fn serve(bytes: usize) -> anyhow::Result<()> {
     let buffer = Bytes::from(vec![FILL; bytes]);
     let http = BoundListener::loopback().await?;
@@ -43,11 +45,12 @@ pub async fn serve(bytes: usize) -> anyhow::Result<()> {
         })?;
     let workers = Arc::new(Workers::start(0, true, Limits::trusting())?);
     std::io::stdout().write_all(ready.as_bytes())?;
-    http.accept(workers, Baseline(buffer), ConnectionClass::Clients).await;
+    http.accept(workers, Baseline(buffer), ConnectionClass::Clients)
+        .await;
     Ok(())
 }
 
-/// Sends `bytes` for each byte that comes, until the client goes away.
+/// Sends `bytes` for each received byte, until the client disconnects.
 fn answer(mut stream: TcpStream, bytes: &[u8]) {
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("connection lost before it was served: {e}");
@@ -63,7 +66,7 @@ fn answer(mut stream: TcpStream, bytes: &[u8]) {
     }
 }
 
-/// The buffer as a connection sees it.
+/// The HTTP handler, with the buffer.
 #[derive(Debug, Clone)]
 struct Baseline(Bytes);
 
@@ -81,7 +84,7 @@ impl Handler for Baseline {
     }
 }
 
-/// What of the buffer is still to be sent.
+/// The unsent part of the buffer.
 struct Unsent(Bytes);
 
 impl FrameSource for Unsent {
@@ -98,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_point_at_the_buffer_one_after_the_other() {
+    fn frames_reference_the_buffer_in_order() {
         let buffer = Bytes::from(vec![FILL; 2 * TARGET_BYTES + 7]);
         let begin = buffer.as_ptr() as usize;
         let mut unsent = Unsent(buffer.clone());

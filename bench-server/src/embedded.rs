@@ -1,7 +1,7 @@
-//! The Kubernetes-etcd interface over a store in the same process: no encoding, no socket.
+//! The Kubernetes-etcd interface over a store in the same process, without encoding and sockets.
 //!
-//! A target of its own (`--backend embedded`): it shows what the wire between two processes costs,
-//! and is never ranked against them.
+//! It is a separate target (`--backend embedded`), which shows the cost of two processes with gRPC
+//! between them, and is never ranked against those.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -29,24 +29,24 @@ use store::{Cursor, Record, Snapshot, Store};
 use tokio::time::Sleep;
 use wire::frame::COPY_BELOW_BYTES;
 
-/// A batch of a streamed list ends with the record that brings it to this size.
+/// A batch of a streamed list ends with the record that reaches this size, bytes.
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// Storage in this process. Clones share it.
 #[derive(Clone)]
 pub struct EmbeddedEtcd {
     store: Store,
-    /// Period of progress by time.
+    /// Interval of periodic progress.
     progress_interval: Duration,
-    /// Watches by stream key, for manual progress. The watches themselves own the streams.
+    /// Watches by stream key, for requested progress. The watches own the streams.
     streams: Streams,
 }
 
 type Streams = Arc<Mutex<HashMap<String, Vec<Weak<WatchStream>>>>>;
 
 impl EmbeddedEtcd {
-    /// The interface over `store`, whose leases expire where its owner runs [`background::expire_leases`], as the etcd tier
-    /// does.
+    /// Returns the interface over `store`. Its owner must run [`background::expire_leases`], as the
+    /// etcd tier does.
     pub fn new(store: Store, progress_interval: Duration) -> Self {
         Self {
             store,
@@ -60,8 +60,8 @@ impl EmbeddedEtcd {
         Ok(requests::optimistic_response(response))
     }
 
-    /// The view that a list reads. The pages that follow a limited one find its root again.
-    fn view(&self, options: &ListOptions) -> Result<Snapshot, Error> {
+    /// Returns the snapshot of a list; holds its root for the pages after a limited one.
+    fn snapshot(&self, options: &ListOptions) -> Result<Snapshot, Error> {
         let snapshot = self
             .store
             .snapshot_at(options.revision)
@@ -88,7 +88,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
     }
 
     async fn list(&self, prefix: &[u8], options: ListOptions) -> Result<ListResponse, Error> {
-        let snapshot = self.view(&options)?;
+        let snapshot = self.snapshot(&options)?;
         let request = requests::list(prefix, options);
         let selection = snapshot.select(&request).map_err(Error::Refused)?;
         Ok(ListResponse {
@@ -103,7 +103,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
         prefix: &[u8],
         options: ListOptions,
     ) -> Result<BoxStream<'static, Result<ListBatch, Error>>, Error> {
-        let snapshot = self.view(&options)?;
+        let snapshot = self.snapshot(&options)?;
         let request = requests::list(prefix, options);
         let range = KeyRange::new(&request.key, &request.range_end);
         let cursor = snapshot.cursor(range);
@@ -200,7 +200,7 @@ impl KubernetesEtcd for EmbeddedEtcd {
             streams: self.streams.clone(),
             stream_key: options.stream_key,
         };
-        // The answer to the creation is in the queue already.
+        // The result of the creation is already queued.
         let created = std::future::poll_fn(|context| watchers.poll_next(context)).await;
         if let Notice::Refused { reason, .. } = created {
             return Err(WatchError::Canceled(reason.to_owned()));
@@ -224,13 +224,13 @@ impl KubernetesEtcd for EmbeddedEtcd {
     }
 }
 
-/// A streamed list under way.
+/// A streamed list being read.
 struct List {
     snapshot: Snapshot,
     cursor: Cursor,
-    /// Records that are still to be delivered.
+    /// Number of records to deliver.
     left: u64,
-    /// Records from the start key on.
+    /// Number of records from the start key on.
     count: u64,
 }
 
@@ -268,7 +268,7 @@ impl List {
     }
 }
 
-/// One watch, on a stream of its own: manual progress is asked of all streams of a key.
+/// One watch with its own stream; progress is requested of all streams of a key.
 struct EmbeddedWatch {
     watchers: Arc<WatchStream>,
     ready: VecDeque<WatchItem>,
@@ -334,7 +334,7 @@ impl Watch for EmbeddedWatch {
     }
 }
 
-/// The events of a delivery, revision by revision.
+/// Returns the events of a delivery, by revision.
 fn revisions(delivery: &Delivery) -> Vec<WatchItem> {
     WatchItem::by_revision(delivery.events().map(|(event, prev)| WatchEvent {
         kind: match event.record.is_tombstone() {
@@ -352,7 +352,7 @@ mod tests {
     use store::Config;
 
     #[tokio::test]
-    async fn a_watch_that_is_over_leaves_nothing_behind() {
+    async fn an_ended_watch_is_removed() {
         let etcd = EmbeddedEtcd::new(Store::new(Config::default()), Duration::from_secs(600));
         let watch = async |key: &str| {
             let options = WatchOptions {

@@ -1,4 +1,4 @@
-//! The command line of both tiers. Flags that etcd or kube-apiserver have keep their names.
+//! The command line of both tiers. Flags of etcd and kube-apiserver keep their names.
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
@@ -7,15 +7,15 @@ pub use etcd_tier::flags::{CompactionMode, EmulatedVersion, EtcdFlags, RangeEnco
 pub use kube_tier::server::{FeatureGates, KubeFlags};
 pub use listen::flags::CommonFlags;
 
-/// The codes as the help lists them.
+/// The exit codes in the help.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  stopped by SIGINT or SIGTERM
   1  a part of the server failed
   2  wrong usage, or the server cannot be started";
 
-/// A server that shows how cheap a list can be: etcd's API over an in-memory store, or the
-/// Kubernetes list API in front of any etcd.
+/// A server with etcd's API over an in-memory store, or the Kubernetes API in front of any etcd,
+/// to measure lists and watches with.
 ///
 /// Prints `ready etcd=URL` (or `ready kube=URL`) on standard output once it accepts connections.
 #[derive(Debug, Clone, Parser)]
@@ -27,21 +27,21 @@ pub struct Flags {
     /// The Kubernetes tier.
     #[command(flatten)]
     pub kube: KubeFlags,
-    /// Log level (off, error, warn, info, debug, trace), or a filter like bench_server=debug; logs go to standard
-    /// error.
+    /// Log level (off, error, warn, info, debug, trace), or a filter like bench_server=debug; logs
+    /// go to standard error.
     #[arg(long, default_value = "info", env = "BENCH_SERVER_LOG", value_parser = parse_log_filter)]
     pub log_level: String,
 
-    /// What both tiers share.
+    /// Flags of both tiers.
     #[command(flatten)]
     pub common: CommonFlags,
 }
 
-/// Reads what `EnvFilter` takes, but for a word alone: that is a level here and never the name of a target, since a mistyped
-/// level would turn off every log.
+/// Parses an `EnvFilter`, except that a single word must be a level and not the name of a target: a
+/// mistyped level would turn off all logs.
 fn parse_log_filter(text: &str) -> Result<String, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    // etcd's levels above error, at which nothing is logged here.
+    // etcd's levels above error, at which this server logs nothing.
     if ["dpanic", "panic", "fatal"].contains(&text) {
         return Ok("off".to_owned());
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_is_no_level_is_refused() {
+    fn an_unknown_level_is_rejected() {
         let read = |text| {
             let line = ["bench-server", "--log-level", text];
             Flags::try_parse_from(line).map(|flags| flags.log_level)

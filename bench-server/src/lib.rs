@@ -1,9 +1,9 @@
 //! The server under test: an MVCC store, an etcd v3 gRPC tier, a Kubernetes HTTP tier.
 //!
-//! A LIST is followed by reading folder names: `store`, over an `index` (history, watch hub) → `wire`
-//! (pre-encoded bytes and frames) → `etcd` (one file per gRPC service) and `kube` (list, watch,
-//! cache). `listen` accepts connections for both, `memory` counts and limits what responses hold. Each
-//! is a crate in a folder beside this one's `src`; here they are put together as a program.
+//! Each folder beside this one is a crate, and a LIST passes them in this order: `store` with its
+//! `index` (history, watches) → `wire` (pre-encoded bytes and frames) → `etcd` (one file per gRPC
+//! service) and `kube` (list, watch, cache). `listen` accepts connections for both tiers, `memory`
+//! limits the memory of responses. This crate combines them into a program.
 
 pub mod baseline;
 pub mod embedded;

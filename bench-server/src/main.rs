@@ -1,11 +1,11 @@
-//! `bench-server`: the server under test as a program of its own.
+//! The program `bench-server`: the server under test.
 
 use std::process::ExitCode;
 
 use bench_server::memory::allocator;
 
-/// Gives memory back within a second or so ([`allocator::configure`]), so that resident size can be
-/// measured.
+/// Returns freed memory within about a second ([`allocator::configure`]), so that resident memory
+/// can be measured.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

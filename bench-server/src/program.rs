@@ -1,4 +1,5 @@
-//! The server as a program: settings, start, announce, wait for a signal or a failure, stop.
+//! The program: parses flags, starts a server, prints its address, and waits for a signal or a
+//! failure.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -18,21 +19,22 @@ use tracing_subscriber::EnvFilter;
 use crate::embedded::EmbeddedEtcd;
 use crate::flags::Flags;
 
-/// Exit code of a usage error, an address in use, an unusable certificate or an etcd that cannot be reached.
+/// Exit code of a usage error, an address in use, an unusable certificate or an unreachable etcd.
 const EXIT_USAGE: u8 = 2;
 
-/// Why a server that ran stops.
+/// Why a running server stops.
 enum Stop {
-    /// It was told to.
+    /// By a signal.
     Signal,
-    /// It would serve what grows old.
+    /// A background task has failed, without which responses would be stale.
     Failed(TaskEnded),
 }
 
-/// Runs the server with `args` (the first is the program's name) until SIGINT or SIGTERM, or until one of its tasks has
-/// failed, which is exit code 1.
+/// Runs the server with `args` (the first is the program's name) until SIGINT or SIGTERM, or until
+/// one of its tasks fails, which is exit code 1.
 ///
-/// Prints `ready etcd=URL[,URL]` (or `ready kube=…`) on standard output once it accepts connections.
+/// Prints `ready etcd=URL[,URL]` (or `ready kube=…`) on standard output once it accepts
+/// connections.
 pub fn run<I, T>(args: I) -> ExitCode
 where
     I: IntoIterator<Item = T>,
@@ -114,14 +116,14 @@ async fn serve(flags: Flags) -> anyhow::Result<Stop> {
     Ok(Stop::Signal)
 }
 
-/// Ends with a usage error.
+/// Prints a usage error; returns its exit code.
 fn usage(message: &str) -> ! {
     Flags::command()
         .error(clap::error::ErrorKind::MissingRequiredArgument, message)
         .exit()
 }
 
-/// Tells the log and a parent process that connections are accepted. A closed pipe is no error.
+/// Logs and prints that connections are accepted. A closed pipe is not an error.
 fn announce(tier: &str, urls: &[String]) -> anyhow::Result<()> {
     let urls = urls.join(",");
     tracing::info!("the {tier} tier listens on {urls}");

@@ -1,5 +1,5 @@
-//! `docs/apiserver-differences.md` names each difference that `real_apiserver/known.rs` takes out, and no other. Its cases run
-//! only when named; this runs always.
+//! `docs/apiserver-differences.md` names each difference that `real_apiserver/known.rs` takes out,
+//! and no other. Its cases run only when named; this runs always.
 
 #![allow(dead_code, reason = "only the names are needed here")]
 

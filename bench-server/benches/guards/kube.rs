@@ -1,5 +1,5 @@
-//! Lists and watches of the Kubernetes tier, over a cache of 500 pods of 10 KB in this process, without a socket.
-//! Divided by the objects, a limit is what one of them may take.
+//! Lists and watches of the Kubernetes tier, over a cache of 500 pods of 10 KB in this process,
+//! without a socket. Divided by the objects, a limit is what one of them may take.
 
 use std::hint::black_box;
 use std::pin::Pin;
@@ -162,9 +162,9 @@ fn select(served: Served) -> (Served, usize) {
     (served, bytes)
 }
 
-/// Bytes of the next frame of each, the object encoded for the first of them only. It has a name of its own, since counting
-/// stops where a function is entered that has the guard's name in its own, as a block inside of the guard has when it is
-/// not inlined.
+/// Bytes of the next frame of each, the object encoded for the first of them only. It has a name of
+/// its own, since counting stops where a function is entered that has the guard's name in its own,
+/// as a block inside of the guard has when it is not inlined.
 async fn received(watches: &mut [Pin<Box<WatchBody>>]) -> usize {
     let mut bytes = 0;
     for watch in watches {
@@ -173,8 +173,8 @@ async fn received(watches: &mut [Pin<Box<WatchBody>>]) -> usize {
     bytes
 }
 
-// From the write until every watch has its frame. The allocator looks through its bins now and then, which is 4 % of it or not.
-// What of each frame a client has not taken is counted.
+// From the write until every watch has its frame. The allocator looks through its bins now and
+// then, which is 4 % of it or not. What of each frame a client has not taken is counted.
 #[library_benchmark(config = at_most(487_000))]
 #[bench::to_100_watches(setup = watched)]
 fn fan_out((served, change, mut watches): Watched) -> (Watched, usize) {

@@ -40,8 +40,8 @@ fn with_put_and_reader() -> (Store, PutRequest) {
     (store, request)
 }
 
-/// Leaves the allocator with some free memory of every size that a put asks for. Once in a while one is the last, and the
-/// next put, which may be the one that is counted, pays for many.
+/// Leaves the allocator with some free memory of every size that a put asks for. Once in a while
+/// one is the last, and the next put, which may be the one that is counted, pays for many.
 fn free_what_a_put_takes() {
     let spent = store_of(KEYS / 10, 100);
     for i in 0..10 {
@@ -125,9 +125,9 @@ fn put((store, request): (Store, PutRequest)) -> (Store, Result<PutResponse, Ref
 
 type Watched = (Store, PutRequest, Vec<WatchStream>);
 
-// Maps and the watchers' tree have seeds of each run, so that nobody can choose their shape: 200,900 to 212,400 of one build.
-// Builds that inlined otherwise took 161,000 to 226,100, so the server's own calls are linked into this program (`wire.rs`),
-// and it is inlined as it is there.
+// Maps and the watchers' tree have seeds of each run, so that nobody can choose their shape:
+// 200,900 to 212,400 of one build. Builds that inlined otherwise took 161,000 to 226,100, so the
+// server's own calls are linked into this program (`wire.rs`), and it is inlined as it is there.
 #[library_benchmark(config = at_most(230_000))]
 #[bench::to_1000_watchers(setup = with_watchers)]
 fn publish((store, request, streams): Watched) -> (Store, Vec<WatchStream>) {

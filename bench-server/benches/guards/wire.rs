@@ -1,5 +1,6 @@
-//! Calls of the KV service from the bytes of a request to the last byte of its answer, without a socket: what HTTP/2 would
-//! write is taken from the body in the pieces that it would be written in. And the client's walk over such an answer.
+//! Calls of the KV service from the bytes of a request to the last byte of its answer, without a
+//! socket: what HTTP/2 would write is taken from the body in the pieces that it would be written
+//! in. And the client's walk over such an answer.
 
 use std::hint::black_box;
 use std::io::IoSlice;
@@ -77,7 +78,8 @@ fn answer(node: &Node, method: Method, body: Full<Bytes>) -> ResponseBody {
     answered.expect("nothing to wait for").into_body()
 }
 
-/// Shows `write` what each vectored write would: up to [`SLICES`] slices, all of which the socket takes.
+/// Shows `write` what each vectored write would: up to [`SLICES`] slices, all of which the socket
+/// takes.
 fn drain(mut body: ResponseBody, mut write: impl FnMut(&[IoSlice<'_>])) {
     let mut context = Context::from_waker(Waker::noop());
     while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
@@ -120,8 +122,8 @@ fn call((node, method, body): Call) -> (Node, usize) {
     (node, written)
 }
 
-// Large ones were 0.99 to 1.08 million with the same source, small ones 8.1 and 8.5, by how much of the walk the compiler put together, with the
-// check of versions, leases and unknown fields.
+// Large ones were 0.99 to 1.08 million with the same source, small ones 8.1 and 8.5, by how much of
+// the walk the compiler put together, with the check of versions, leases and unknown fields.
 #[library_benchmark]
 #[bench::large(setup = received, args = (1_000, 10_000), config = at_most(1_110_000))]
 #[bench::small(setup = received, args = (10_000, 100), config = at_most(8_770_000))]

@@ -17,7 +17,8 @@ pub(crate) fn store() -> Store {
     })
 }
 
-/// A tier whose caches of `resources` are filled. The runtime that it was started on must live as long.
+/// A tier whose caches of `resources` are filled. The runtime that it was started on must live as
+/// long.
 pub(crate) async fn serve(store: Store, resources: &[&str], gates: FeatureGates) -> KubeTier {
     let mut flags = Flags::parse_from([
         "bench-server",

@@ -1,4 +1,5 @@
-//! The first chunk of a stream that is then cancelled: 1,000 of them, alone and beside four lists that never end.
+//! The first chunk of a stream that is then cancelled: 1,000 of them, alone and beside four lists
+//! that never end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,8 +15,8 @@ use super::setting;
 const STREAMS: usize = 1_000;
 const LISTS: usize = 4;
 
-/// The server's histogram of the time from a request's head to the first write of its body, which here is the socket's: it is
-/// large, and without TLS.
+/// The server's histogram of the time from a request's head to the first write of its body, which
+/// here is the socket's: it is large, and without TLS.
 const AT_THE_SERVER: &str = "bench_server_list_first_write_seconds_bucket{le=\"";
 
 pub(crate) fn run() {
@@ -31,8 +32,9 @@ async fn table() {
     let mut lists = Vec::new();
     for _ in 0..LISTS {
         let config = server.config.clone();
-        // Threads and runtimes of their own, which drive the connections, too: whoever waits here for a list to be received
-        // would blame the server, and nobody drives this runtime while lists are waited for at the end.
+        // Threads and runtimes of their own, which drive the connections, too: whoever waits here
+        // for a list to be received would blame the server, and nobody drives this runtime while
+        // lists are waited for at the end.
         lists.push(std::thread::spawn(move || {
             runtime().block_on(list_on(config))
         }));
@@ -49,7 +51,8 @@ async fn table() {
     }
 }
 
-/// The server's own histogram so far: upper bounds in ms, and how many first writes came within them.
+/// The server's own histogram so far: upper bounds in ms, and how many first writes came within
+/// them.
 async fn first_writes(server: &Server) -> Vec<(f64, u64)> {
     let metrics = server.metrics().await;
     let buckets = metrics

@@ -1,4 +1,5 @@
-//! What a server does that nobody asks anything: wake-ups of its threads, and CPU, while connections stand open.
+//! What a server does that nobody asks anything: wake-ups of its threads, and CPU, while
+//! connections stand open.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Lists from the Kubernetes tier beside a baseline, the same bytes from one contiguous buffer: time, CPU of both sides,
-//! memory of the server; and what its cache took to fill.
+//! Lists from the Kubernetes tier beside a baseline, the same bytes from one contiguous buffer:
+//! time, CPU of both sides, memory of the server; and what its cache took to fill.
 //!
 //! `WIRE_ROUNDS` (default 5) rounds of every row; `WIRE_PODS` (default 150000) pods of `pods-150k`.
 

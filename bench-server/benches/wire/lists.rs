@@ -1,8 +1,11 @@
-//! Lists beside a baseline, the same bytes from one contiguous buffer: time, CPU of both sides, memory of the server.
+//! Lists beside a baseline, the same bytes from one contiguous buffer: time, CPU of both sides,
+//! memory of the server.
 //!
-//! `lists` over plain sockets; `tls` the same over TLS and plain, in turn, the baseline over plain sockets being that of both.
+//! `lists` over plain sockets; `tls` the same over TLS and plain, in turn, the baseline over plain
+//! sockets being that of both.
 //!
-//! `WIRE_ROUNDS` (default 5) rounds of every row; `WIRE_FRAME` (default 262144) is the frame size that the client allows.
+//! `WIRE_ROUNDS` (default 5) rounds of every row; `WIRE_FRAME` (default 262144) is the frame size
+//! that the client allows.
 
 use std::time::Instant;
 

@@ -1,8 +1,9 @@
 //! Both tiers over a socket, server and client in two processes: see `docs/performance.md`.
 //!
-//! `cargo bench -p bench-server --bench wire -- sockets|lists|tls|kube|first|small|pace|idle|all…` prints a table each. Without a
-//! name nothing runs: together they take ten minutes, as long as all other benches. What is compared is taken in turn,
-//! round after round, so that a busy machine slows all of it. CPU times are the processes' clocks, not their wall time.
+//! `cargo bench -p bench-server --bench wire -- sockets|lists|tls|kube|first|small|pace|idle|all…`
+//! prints a table each. Without a name nothing runs: together they take ten minutes, as long as all
+//! other benches. What is compared is taken in turn, round after round, so that a busy machine
+//! slows all of it. CPU times are the processes' clocks, not their wall time.
 
 mod first;
 mod idle;

@@ -1,11 +1,13 @@
-//! Small requests at a set rate: latency from the intended start, with small writes gathered and not.
+//! Small requests at a set rate: latency from the intended start, with small writes gathered and
+//! not.
 //!
-//! A tail of one second says little, so the two are taken by turns in `WIRE_ROUNDS` rounds (default 9) of `WIRE_MS` each, the
-//! order alternating, and a tail is the median of those of its rounds, with the lowest and the highest beside it. What gathering
-//! does to it is the ratio of the two within a round, which a machine that slows down between rounds does not change.
+//! A tail of one second says little, so the two are taken by turns in `WIRE_ROUNDS` rounds (default
+//! 9) of `WIRE_MS` each, the order alternating, and a tail is the median of those of its rounds,
+//! with the lowest and the highest beside it. What gathering does to it is the ratio of the two
+//! within a round, which a machine that slows down between rounds does not change.
 //!
-//! The client spins, so its own lateness is microseconds while it has a core; a column says how late it was. Where that is as
-//! much as the tail, the tail is the client's.
+//! The client spins, so its own lateness is microseconds while it has a core; a column says how
+//! late it was. Where that is as much as the tail, the tail is the client's.
 
 use std::fmt;
 use std::task::{Context, Poll, Waker};
@@ -162,7 +164,8 @@ impl Seen {
     }
 }
 
-/// One second or so of requests, evenly spaced, each on the next connection. Tokens are positions in the schedule.
+/// One second or so of requests, evenly spaced, each on the next connection. Tokens are positions
+/// in the schedule.
 async fn paced(server: &Server, rpc: Rpc, rate: u64, seen: &mut Seen) {
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {

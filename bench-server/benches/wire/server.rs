@@ -25,7 +25,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one with further `flags`; the variable `WIRE_SERVER` is another command, as `target/release/loadgen serve`.
+    /// Starts one with further `flags`; the variable `WIRE_SERVER` is another command, as
+    /// `target/release/loadgen serve`.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_at("http://127.0.0.1:0", flags)
     }

@@ -1,7 +1,7 @@
 //! Small requests in a closed loop: CPU of each side per request, by number of callers.
 //!
-//! Only with its concurrency does a figure mean anything: fewer callers cost more each, since less is ready together.
-//! `WIRE_TLS=1` asks over TLS.
+//! Only with its concurrency does a figure mean anything: fewer callers cost more each, since less
+//! is ready together. `WIRE_TLS=1` asks over TLS.
 
 use std::time::{Duration, Instant};
 

@@ -1,14 +1,17 @@
-//! The floor below every list: the same bytes over a plain TCP socket within this machine, thread to thread, without HTTP.
+//! The floor below every list: the same bytes over a plain TCP socket within this machine, thread
+//! to thread, without HTTP.
 //!
-//! By congestion control, since one that paces costs on a path that has no bottleneck; and by what is written:
+//! By congestion control, since one that paces costs on a path that has no bottleneck; and by what
+//! is written:
 //!
 //! - `memory`: 256 KiB at a time of memory that is in no cache, as a store's is
 //! - `one buffer`: the same 256 KiB again and again; the difference is reading
-//! - `16 slices`: records of 10 KB in two pieces, 16 pieces a write, as HTTP/2 alone would write a frame of them
+//! - `16 slices`: records of 10 KB in two pieces, 16 pieces a write, as HTTP/2 alone would write a
+//!   frame of them
 //! - `52 slices`: the same records, a frame of 26 a write
 //!
-//! CPU is each thread's clock: what the kernel does for a connection within a machine it does for the sender, but for the
-//! copy to the receiver.
+//! CPU is each thread's clock: what the kernel does for a connection within a machine it does for
+//! the sender, but for the copy to the receiver.
 //!
 //! `WIRE_ROUNDS` (default 5) rounds of each, interleaved; `WIRE_MB` (default 1500) is what is sent.
 
@@ -61,7 +64,8 @@ impl Writes {
                 }
             }
             Self::Slices(most) => {
-                // From the last record to the first: no piece lies beside the one that is written before it.
+                // From the last record to the first: no piece lies beside the one that is written
+                // before it.
                 let records: Vec<&[u8]> = stored.rchunks(PIECES.iter().sum()).collect();
                 for frame in records.chunks(RECORDS) {
                     let pieces = frame.iter().flat_map(|record| {

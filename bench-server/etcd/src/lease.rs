@@ -22,7 +22,8 @@ pub struct LeaseService(pub Arc<Node>);
 
 /// Keeps a lease alive. The response for a missing lease has TTL 0; it is not an error.
 fn keep_alive(node: &Node, id: i64) -> LeaseKeepAliveResponse {
-    // Read before the keep-alive: the header's revision is then not later than the state it reports.
+    // Read before the keep-alive: the header's revision is then not later than the state it
+    // reports.
     let header = node.header(node.store.revision());
     let ttl = node.store.lease_keep_alive(id, now()).unwrap_or(0);
     LeaseKeepAliveResponse {

@@ -10,7 +10,7 @@ use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use memory::open_lists::OpenList;
-use store::range::{Plan, Selection};
+use store::range::{RangePlan, Selection};
 use store::{Cursor, Projection, Record, Snapshot};
 use tonic::Status;
 use wire::body::FrameSource;
@@ -34,7 +34,7 @@ const INLINE_KEYS: u64 = 2048;
 /// # Errors
 /// The request checks, Compacted, FutureRevision; `ResourceExhausted` for a message above 2 GiB.
 pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, Status> {
-    let plan = Plan::of(&request)?;
+    let plan = RangePlan::of(&request)?;
     if plan.is_plain() && !request.keys_only && !request.count_only {
         let response = UnaryResponse::plain(node, &request)?;
         return response.send(node).await;
@@ -42,7 +42,7 @@ pub async fn range(node: &Node, request: RangeRequest) -> Result<ResponseBody, S
     let snapshot = node.store.snapshot_at(request.revision)?;
     let header = proto::header_field(&node.header(snapshot.head_revision()));
     let range = KeyRange::new(&request.key, &request.range_end);
-    let scanned = plan.looks_at(snapshot.count(range), request.limit);
+    let scanned = plan.keys_to_read(snapshot.count(range), request.limit);
     if request.count_only || scanned <= INLINE_KEYS {
         let response = UnaryResponse::selected(&snapshot, &request, header)?;
         return response.send(node).await;

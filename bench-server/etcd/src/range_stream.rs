@@ -22,7 +22,7 @@ use etcd_api::error::Refusal;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResponse};
 use memory::open_lists::OpenList;
-use store::range::Plan;
+use store::range::RangePlan;
 use store::{Cursor, Projection, Snapshot};
 use tonic::Status;
 use wire::body::FrameSource;
@@ -40,7 +40,7 @@ const FIRST_CHUNK_KEYS: u64 = 10;
 /// Before any message: the request checks of etcd's RangeStream in its order, then Compacted or
 /// FutureRevision.
 pub fn range_stream(node: &Node, request: &RangeRequest) -> Result<ResponseBody, Status> {
-    let plan = Plan::of(request)?;
+    let plan = RangePlan::of(request)?;
     if !plan.fetches_in_key_order() {
         return Err(Refusal::StreamSortUnsupported.into());
     }

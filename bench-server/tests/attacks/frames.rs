@@ -146,8 +146,8 @@ impl Attacker {
         })
     }
 
-    /// Waits until the server has read all that was sent: it answers a PING in its order. Frames before that go to
-    /// `see`. False when the server has closed.
+    /// Waits until the server has read all that was sent: it answers a PING in its order. Frames
+    /// before that go to `see`. False when the server has closed.
     pub(crate) fn settled(&mut self, mut see: impl FnMut(&Frame)) -> bool {
         self.put(kind::PING, 0, 0, b"settled?");
         if self.send().is_err() {

@@ -1,4 +1,5 @@
-//! Streams that are reset as soon as they are opened: before the server has looked at them, and after (CVE-2023-44487).
+//! Streams that are reset as soon as they are opened: before the server has looked at them, and
+//! after (CVE-2023-44487).
 
 use crate::frames::Attacker;
 use crate::victim::{BOTH, Port, Victim};

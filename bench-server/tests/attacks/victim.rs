@@ -1,4 +1,5 @@
-//! The server under attack: a process of its own, its memory, its metrics, and a client that means well.
+//! The server under attack: a process of its own, its memory, its metrics, and a client that means
+//! well.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -37,8 +38,8 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// Starts both tiers over one store, with further flags; `ATTACKED_SERVER` is another program, to see what an attack
-    /// does to one without its limit.
+    /// Starts both tiers over one store, with further flags; `ATTACKED_SERVER` is another program,
+    /// to see what an attack does to one without its limit.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_with_descriptors(None, flags)
     }
@@ -89,8 +90,8 @@ impl Victim {
         }
     }
 
-    /// Stores so many small keys, and as many bytes in pods: lists of the first copy their objects into frames, lists of the
-    /// second encode them.
+    /// Stores so many small keys, and as many bytes in pods: lists of the first copy their objects
+    /// into frames, lists of the second encode them.
     pub(crate) fn seed(&self, bytes: usize) {
         const VALUE: usize = 1_000;
         const POD: usize = 5_000;

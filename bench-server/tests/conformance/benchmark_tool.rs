@@ -1,4 +1,5 @@
-//! etcd's own benchmark tool against every server: each of its loads ends well and counts as many results.
+//! etcd's own benchmark tool against every server: each of its loads ends well and counts as many
+//! results.
 
 use std::process::Stdio;
 

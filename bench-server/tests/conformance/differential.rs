@@ -1,9 +1,10 @@
-//! Requests by chance, each sent to our server and to etcd: every answer must be the same, and so must what
-//! every watch is told.
+//! Requests by chance, each sent to our server and to etcd: every answer must be the same, and so
+//! must what every watch is told.
 //!
-//! Cluster and member ids, the raft term and what is left of a lease's time are each server's own and not
-//! compared. There are ten keys at most, since etcd sorts equals beyond twelve as its sort happens to.
-//! `CONFORMANCE_SEED=7 cargo test -p bench-server --test conformance -- differential` takes other histories.
+//! Cluster and member ids, the raft term and what is left of a lease's time are each server's own
+//! and not compared. There are ten keys at most, since etcd sorts equals beyond twelve as its sort
+//! happens to. `CONFORMANCE_SEED=7 cargo test -p bench-server --test conformance -- differential`
+//! takes other histories.
 
 use std::fmt::Debug;
 
@@ -362,8 +363,9 @@ impl Both {
         operations
     }
 
-    /// Either with puts that keep a value or a lease or with deletes from a key on: both in one transaction pass
-    /// etcd's checks, and where one undoes what the other needs etcd 3.7.1 ends in a panic.
+    /// Either with puts that keep a value or a lease or with deletes from a key on: both in one
+    /// transaction pass etcd's checks, and where one undoes what the other needs etcd 3.7.1 ends in
+    /// a panic.
     fn txn(&mut self, depth: usize, ignoring: bool) -> TxnRequest {
         let conditions = self.rng.below(3);
         TxnRequest {

@@ -97,7 +97,8 @@ async fn requests_too_large(t: Target) {
         t.put(put("too-large", vec![b'v'; LIMIT])).await,
         Refusal::RequestTooLarge,
     );
-    // It weighs the log entry, which has a header around the request: 18 or 19 bytes, by the member's id.
+    // It weighs the log entry, which has a header around the request: 18 or 19 bytes, by the
+    // member's id.
     let marshalled = |bytes: usize| put("k", vec![b'v'; bytes - 7]);
     assert_eq!(marshalled(LIMIT).encoded_len(), LIMIT);
     for below in [0, 3, 16] {

@@ -119,8 +119,8 @@ impl Server {
         self.child.wait().ok();
     }
 
-    /// Starts a killed server again at the same address: etcd with what it had, ours, which keeps nothing
-    /// outside of its memory, with nothing.
+    /// Starts a killed server again at the same address: etcd with what it had, ours, which keeps
+    /// nothing outside of its memory, with nothing.
     pub(crate) fn start_again(&mut self) -> Result<(), String> {
         let folder = self.folder.path();
         (self.child, _) = launch(self.peer, &self.flags, &self.url, folder, &self.log)?;

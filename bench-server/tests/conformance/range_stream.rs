@@ -309,7 +309,8 @@ async fn keys_only_streams(t: Target) {
         .flat_map(|chunk| &chunk.kvs)
         .all(|kv| kv.value.is_empty() && kv.lease == 0 && kv.version == 1);
     assert!(bare, "neither values nor leases, but versions");
-    // A target without an order sorts each chunk of etcd's; all values here are the same, and few stay in place.
+    // A target without an order sorts each chunk of etcd's; all values here are the same, and few
+    // stay in place.
     let by_value = RangeRequest {
         keys_only: true,
         limit: 8,

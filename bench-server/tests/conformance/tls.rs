@@ -27,7 +27,8 @@ async fn client_certificates(t: Target) {
     let ca = format!("--trusted-ca-file={}", own.cert().display());
     let required = "--client-cert-auth".to_owned();
     let (own, other) = (own.sign("own"), other.sign("other"));
-    // Flags, then whether a client is served without a certificate, with one of the CA, and with another.
+    // Flags, then whether a client is served without a certificate, with one of the CA, and with
+    // another.
     let table = [
         (vec![], [true, true, true]),
         (vec![ca.clone()], [false, true, false]),

@@ -79,7 +79,8 @@ async fn nested_path(t: Target) {
         let taken = |level: u8| path & (1 << level) != 0;
         let mut request = txn(vec![]);
         for level in (0..3).rev() {
-            // Only the branch of the path leads on; a wrong turn would write a key that is found below.
+            // Only the branch of the path leads on; a wrong turn would write a key that is found
+            // below.
             let on = if level == 2 {
                 op(put(format!("end/{path}"), "v"))
             } else {

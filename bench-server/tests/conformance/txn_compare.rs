@@ -1,4 +1,5 @@
-//! What a transaction compares: targets, results, missing keys, intervals; the idioms built on them.
+//! What a transaction compares: targets, results, missing keys, intervals; the idioms built on
+//! them.
 
 use bytes::Bytes;
 use etcd_api::proto::etcdserverpb::compare::{CompareResult, TargetUnion};

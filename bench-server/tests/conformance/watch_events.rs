@@ -273,8 +273,8 @@ async fn tombstone_at_the_compacted_revision(t: Target) {
     assert_eq!(brief(&watch.events(2).await), [d("k", 3), p("other", 4)]);
 }
 
-/// etcd reads the revision that a creation's header tells after the watcher has begun, so a write in
-/// between is told twice: by the header, and as an event. Ours tells it once.
+/// etcd reads the revision that a creation's header tells after the watcher has begun, so a write
+/// in between is told twice: by the header, and as an event. Ours tells it once.
 async fn writes_while_watchers_come(t: Target) {
     const WRITES: i64 = 200;
     const WATCHERS: usize = 20;

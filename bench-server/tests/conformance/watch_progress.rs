@@ -127,7 +127,8 @@ async fn dropped_before_a_future_start(t: Target) {
     );
 }
 
-/// A cache watches from the revision after its list: until something is written there is nothing to tell it.
+/// A cache watches from the revision after its list: until something is written there is nothing to
+/// tell it.
 async fn dropped_before_the_next_revision(t: Target) {
     let revision = t.set("k", "v").await;
     let next = WatchCreateRequest {

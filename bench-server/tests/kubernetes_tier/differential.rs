@@ -1,5 +1,5 @@
-//! Random requests to a tier with a watch cache and to one without, over the same etcd: at the same revision,
-//! both must return the same bytes.
+//! Random requests to a tier with a watch cache and to one without, over the same etcd: at the same
+//! revision, both must return the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -196,8 +196,8 @@ async fn lists_by_index_are_the_same_as_from_etcd(cluster: TestCluster) {
     assert!(whole > LISTS / 3, "{whole} lists");
 }
 
-/// Returns the number of lists, of further pages and of errors. Excluded are resourceVersion 0 with a limit,
-/// which a cache ignores, and future revisions, for which a cache waits.
+/// Returns the number of lists, of further pages and of errors. Excluded are resourceVersion 0 with
+/// a limit, which a cache ignores, and future revisions, for which a cache waits.
 async fn ask_for_lists(cluster: TestCluster, limits: &[usize]) -> (usize, usize, usize) {
     let mut rng = Rng(SEED);
     let pair = Pair::start(cluster, &mut rng).await;
@@ -267,7 +267,8 @@ fn token(page: &Reply) -> String {
     }
 }
 
-/// Excluded are bookmarks of a watch without initial events, which depend on the progress of the cache.
+/// Excluded are bookmarks of a watch without initial events, which depend on the progress of the
+/// cache.
 async fn watches_are_the_same_from_cache_and_from_etcd(cluster: TestCluster) {
     let mut rng = Rng(SEED);
     let pair = Pair::start(cluster, &mut rng).await;

@@ -1,5 +1,5 @@
-//! Faults and their effect on other clients: storage that is unreachable, loses data or restarts empty,
-//! undecodable values, clients that do not read.
+//! Faults and their effect on other clients: storage that is unreachable, loses data or restarts
+//! empty, undecodable values, clients that do not read.
 
 use std::time::{Duration, Instant};
 

@@ -118,8 +118,8 @@ pub(crate) fn run_all(cases: &[Case]) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Returns the test that runs `case` over `backend`. A missing program ignores its tests, by name; in CI it
-/// fails them.
+/// Returns the test that runs `case` over `backend`. A missing program ignores its tests, by name;
+/// in CI it fails them.
 fn trial(backend: Backend, case: Case) -> Trial {
     let missing = backend.missing().or_else(|| {
         case.needs

@@ -1,5 +1,5 @@
-//! client-go's informers, which nearly every controller uses, against the tier: both media types, each with a
-//! list and with a watch with initial events.
+//! client-go's informers, which nearly every controller uses, against the tier: both media types,
+//! each with a list and with a watch with initial events.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -30,7 +30,8 @@ pub(crate) struct Informer {
 }
 
 impl Informer {
-    /// Starts an informer of the server at `url`; `files` are a CA, or a CA, a certificate and its key.
+    /// Starts an informer of the server at `url`; `files` are a CA, or a CA, a certificate and its
+    /// key.
     pub(crate) fn start(url: &str, media: &str, by_watch: bool, files: &[&Path]) -> Self {
         let mut child = Command::new(program(INFORMER.0, INFORMER.1))
             .args([url, media, "ns"])

@@ -11,8 +11,8 @@ cases! {
 
 const PATH: &str = "/api/v1/configmaps";
 
-/// A consistent list of one tier has what another one wrote. There is no other traffic on the resource, so
-/// only a progress request can bring the second cache up to date.
+/// A consistent list of one tier has what another one wrote. There is no other traffic on the
+/// resource, so only a progress request can bring the second cache up to date.
 async fn an_object_written_by_one_is_listed_by_the_other(cluster: TestCluster) {
     let other = cluster.another().await;
     let mut slowest = Duration::ZERO;

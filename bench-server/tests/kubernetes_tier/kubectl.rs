@@ -212,7 +212,8 @@ fn columns(line: &str) -> Vec<&str> {
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// Prints a table and compares it with `expected`, the header first. `AGE` stands for any age in seconds.
+/// Prints a table and compares it with `expected`, the header first. `AGE` stands for any age in
+/// seconds.
 async fn prints(kubectl: &Kubectl<'_>, arguments: &[&str], expected: &[&[&str]]) {
     let out = kubectl.ok(arguments, "").await;
     let mut printed: Vec<Vec<String>> = Vec::new();

@@ -103,8 +103,8 @@ async fn writes_between_pages_are_not_seen(cluster: TestCluster) {
     assert!(!String::from_utf8_lossy(&rest.body).contains("\"new\""));
 }
 
-/// A token whose revision is compacted fails with 410 and a new token for the rest at the latest revision.
-/// Without a cache, whose snapshots live until it reads the compacted revision.
+/// A token whose revision is compacted fails with 410 and a new token for the rest at the latest
+/// revision. Without a cache, whose snapshots live until it reads the compacted revision.
 async fn a_compacted_token_gives_a_new_one(cluster: TestCluster) {
     fill(&cluster).await;
     let first = cluster.get(&format!("{PATH}?limit=5")).await.ok();

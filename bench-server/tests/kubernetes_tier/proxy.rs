@@ -1,4 +1,5 @@
-//! A relay between a tier and its etcd that can be cut, which makes storage unreachable while it runs on.
+//! A relay between a tier and its etcd that can be cut, which makes storage unreachable while it
+//! runs on.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -20,8 +21,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a relay to the server at `url` on its own thread, because a test blocks its thread while a tier
-    /// starts.
+    /// Starts a relay to the server at `url` on its own thread, because a test blocks its thread
+    /// while a tier starts.
     pub(crate) fn start(url: &str) -> Self {
         let to = url.strip_prefix("http://").expect("a plain URL");
         let to: SocketAddr = to.parse().expect("an address");

@@ -1,5 +1,5 @@
-//! Shards of lists and watches (KEP-5866): together they have every object once, and each list returns its
-//! canonical selector.
+//! Shards of lists and watches (KEP-5866): together they have every object once, and each list
+//! returns its canonical selector.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -110,8 +110,8 @@ async fn shards_by_hashing_cover_each_object_once(cluster: TestCluster) {
     shards_cover_each_object_once(cluster).await;
 }
 
-/// The initial events of all shards are the state, and each later event is sent to one of them, that of a
-/// recreated object by its new uid.
+/// The initial events of all shards are the state, and each later event is sent to one of them,
+/// that of a recreated object by its new uid.
 async fn watches_of_shards_cover_each_event_once(cluster: TestCluster) {
     fill(&cluster).await;
     for key in ShardKey::ALL {
@@ -152,7 +152,8 @@ async fn watches_of_shards_cover_each_event_once(cluster: TestCluster) {
                 .config_map("a-ns", &format!("{key:?}-{round}").to_lowercase())
                 .await;
         }
-        // A mark in every shard that all of this came before: the same object, until each has seen one.
+        // A mark in every shard that all of this came before: the same object, until each has seen
+        // one.
         let mut told = Vec::new();
         let unsharded = format!("{PATH}?watch=true&resourceVersion={}", whole.revision());
         let mut events = Events::open(&cluster.url, &unsharded).await;

@@ -1,5 +1,6 @@
-//! Each combination of resourceVersion, resourceVersionMatch, continue and limit, as an apiserver defines it:
-//! the result, and whether the cache or storage serves it, by default and with each mechanism disabled.
+//! Each combination of resourceVersion, resourceVersionMatch, continue and limit, as an apiserver
+//! defines it: the result, and whether the cache or storage serves it, by default and with each
+//! mechanism disabled.
 
 use kube_api::ContinueToken;
 
@@ -37,8 +38,8 @@ enum Expected {
 use Expected::{Now, Refused, Then};
 use Needs::{Cache, ConsistentReads, Snapshots};
 
-/// A combination: the query, the mechanism by which the cache serves it, and the result. Storage returns the
-/// same result, except for resourceVersion 0, for which a cache ignores the limit.
+/// A combination: the query, the mechanism by which the cache serves it, and the result. Storage
+/// returns the same result, except for resourceVersion 0, for which a cache ignores the limit.
 struct Row {
     query: String,
     needs: Needs,
@@ -58,8 +59,8 @@ fn row(query: impl Into<String>, needs: Needs, expected: Expected) -> Row {
 const INVALID: Expected = Refused(422, "Invalid");
 const BAD: Expected = Refused(400, "BadRequest");
 
-/// At revision `then` there were three objects, of which `token` continues with the last two; now there are
-/// four.
+/// At revision `then` there were three objects, of which `token` continues with the last two; now
+/// there are four.
 fn rows(then: i64, token: &str) -> Vec<Row> {
     let rest = ContinueToken {
         resource_version: -1,

@@ -24,7 +24,8 @@ fn end_of_initial_events(event: &Value) -> bool {
     event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
 }
 
-/// By whether the object matched before and after a change, the event is ADDED, MODIFIED, DELETED or none.
+/// By whether the object matched before and after a change, the event is ADDED, MODIFIED, DELETED
+/// or none.
 async fn a_selector_turns_changes_into_arrivals_and_departures(cluster: TestCluster) {
     let start = cluster.config_map("ns", "other").await;
     let path = format!("{PATH}?watch=true&labelSelector=in%3Dyes&resourceVersion={start}");
@@ -136,7 +137,8 @@ async fn a_future_revision_is_waited_for_without_events(cluster: TestCluster) {
     );
 }
 
-/// `sendInitialEvents` sends the state, then one bookmark annotated as the end of the initial events.
+/// `sendInitialEvents` sends the state, then one bookmark annotated as the end of the initial
+/// events.
 async fn initial_events_end_with_one_annotated_bookmark(cluster: TestCluster) {
     for name in ["c", "a", "b"] {
         cluster.config_map("ns", name).await;

@@ -1,4 +1,5 @@
-//! POST, PUT, PATCH and DELETE: the fields that the server sets, and each error with code and reason.
+//! POST, PUT, PATCH and DELETE: the fields that the server sets, and each error with code and
+//! reason.
 
 use etcd_api::kubernetes::{GetOptions, KubernetesEtcd};
 use http::Method;

@@ -31,7 +31,8 @@ const LOG_LINES: usize = 30;
 const NO_ADMISSION: &str =
     "ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds,Priority,RuntimeClass";
 
-/// Nothing that writes while nobody asks; shards, which are off by default there and on by default here.
+/// Nothing that writes while nobody asks; shards, which are off by default there and on by default
+/// here.
 const GATES: &str =
     "APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false,ShardedListAndWatch=true";
 

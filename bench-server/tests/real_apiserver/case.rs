@@ -1,4 +1,5 @@
-//! What a case is: questions to both servers, whose differing answers are gathered and told at its end.
+//! What a case is: questions to both servers, whose differing answers are gathered and told at its
+//! end.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! What lies in the etcd of both servers: objects of every kind, with a history, written through the real one.
+//! What lies in the etcd of both servers: objects of every kind, with a history, written through
+//! the real one.
 
 use ::http::Method;
 use futures::StreamExt;

@@ -1,4 +1,5 @@
-//! Forms of an answer: tables, partial objects, protobuf, indented and compressed, of lists and of single objects.
+//! Forms of an answer: tables, partial objects, protobuf, indented and compressed, of lists and of
+//! single objects.
 
 use crate::case::{CaseContext, cases};
 use crate::data::{LEASES, WIDGETS};

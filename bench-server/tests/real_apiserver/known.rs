@@ -1,5 +1,6 @@
-//! Where answers differ and may: how each difference is taken out of both answers before they are compared. Why they may
-//! is told in `docs/apiserver-differences.md`, row by row under the same names.
+//! Where answers differ and may: how each difference is taken out of both answers before they are
+//! compared. Why they may is told in `docs/apiserver-differences.md`, row by row under the same
+//! names.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

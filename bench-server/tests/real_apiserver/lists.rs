@@ -1,5 +1,5 @@
-//! Lists: the table of resourceVersion, resourceVersionMatch, limit and continue, row by row; selectors; tokens of one
-//! server at the other; single objects.
+//! Lists: the table of resourceVersion, resourceVersionMatch, limit and continue, row by row;
+//! selectors; tokens of one server at the other; single objects.
 
 use ::http::Method;
 use base64::Engine as _;

@@ -1,12 +1,12 @@
-//! Compares the Kubernetes tier with a real kube-apiserver over the same etcd: the same requests must
-//! return the same responses, except for the differences in `known`, which has their reasons.
+//! Compares the Kubernetes tier with a real kube-apiserver over the same etcd: the same requests
+//! must return the same responses, except for the differences in `known`, which has their reasons.
 //!
-//! Each case sends requests through its `CaseContext`, which collects differences. A new case goes into
-//! the file of its subject and into the list at that file's end; an intended difference goes into
-//! `known.rs` and `docs/apiserver-differences.md`. The servers start once for each etcd: `bench` (our
-//! tier) and `etcd` (3.7.1). `scripts/oracle kube-apiserver` builds the peer, which takes long; without
-//! it these tests are ignored:
-//! `cargo test -p bench-server --test real_apiserver -- bench::lists`.
+//! Each case sends requests through its `CaseContext`, which collects differences. A new case goes
+//! into the file of its subject and into the list at that file's end; an intended difference goes
+//! into `known.rs` and `docs/apiserver-differences.md`. The servers start once for each etcd:
+//! `bench` (our tier) and `etcd` (3.7.1). `scripts/oracle kube-apiserver` builds the peer, which
+//! takes long; without it these tests are ignored: `cargo test -p bench-server --test
+//! real_apiserver -- bench::lists`.
 
 mod apiserver;
 mod case;

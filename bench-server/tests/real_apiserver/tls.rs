@@ -1,5 +1,5 @@
-//! What an apiserver needs of TLS: certificates, and a relay by which clients of plain HTTP speak to it as its
-//! administrator.
+//! What an apiserver needs of TLS: certificates, and a relay by which clients of plain HTTP speak
+//! to it as its administrator.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,8 +18,8 @@ pub(crate) const SERVING: &str = "serving";
 pub(crate) const ADMIN: &str = "admin";
 pub(crate) const ACCOUNTS: &str = "accounts";
 
-/// Writes the server's identity, an administrator's, and the key that signs service accounts: each as `NAME.crt` (or the
-/// public key as `NAME.pub`) and `NAME.key`.
+/// Writes the server's identity, an administrator's, and the key that signs service accounts: each
+/// as `NAME.crt` (or the public key as `NAME.pub`) and `NAME.key`.
 pub(crate) fn write_identities(folder: &Path) {
     let mut admin = CertificateParams::new(Vec::new()).expect("no names");
     admin.distinguished_name = DistinguishedName::new();
@@ -59,8 +59,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Relays to the TLS server at `to` with the identities in `folder`, on a thread of its own: cases have a runtime
-    /// each.
+    /// Relays to the TLS server at `to` with the identities in `folder`, on a thread of its own:
+    /// cases have a runtime each.
     pub(crate) fn start(to: SocketAddr, folder: &Path) -> Self {
         let connector = TlsConnector::from(Arc::new(client(folder)));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

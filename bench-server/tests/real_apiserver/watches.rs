@@ -1,4 +1,5 @@
-//! Watches that end by their own limit: from a revision, from the state, by list, filtered, and in each form.
+//! Watches that end by their own limit: from a revision, from the state, by list, filtered, and in
+//! each form.
 
 use futures::future::join_all;
 

@@ -1,7 +1,7 @@
 //! Writes: the same steps in a namespace of each server's own, answer by answer.
 //!
-//! Objects are written as a whole, with the fields that a real server would fill in, so that what is compared is what
-//! writing does and not what is filled in.
+//! Objects are written as a whole, with the fields that a real server would fill in, so that what
+//! is compared is what writing does and not what is filled in.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const OPERATIONS: &str = "application/json-patch+json";
 
-/// Both namespaces, and the steps taken in them. `NS` in a path or a body is the namespace, `RV` the resourceVersion of
-/// the last answer that had one, and `UID` its uid.
+/// Both namespaces, and the steps taken in them. `NS` in a path or a body is the namespace, `RV`
+/// the resourceVersion of the last answer that had one, and `UID` its uid.
 pub(crate) struct Steps<'e> {
     context: &'e CaseContext<'e>,
     last: [(String, String); 2],
@@ -129,8 +129,8 @@ impl<'e> Steps<'e> {
     }
 }
 
-/// Without what is of one object or one moment alone. managedFields are the real server's; ours keeps those that it is
-/// given.
+/// Without what is of one object or one moment alone. managedFields are the real server's; ours
+/// keeps those that it is given.
 fn level(reply: &Reply) -> Reply {
     let mut body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = match body {

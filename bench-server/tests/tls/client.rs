@@ -138,7 +138,8 @@ async fn answered(config: &Arc<ClientConfig>, url: &str, path: &str) -> io::Resu
     })
 }
 
-/// Greets as a client that knows nothing newer than TLS 1.1, which must be refused by a fatal alert.
+/// Greets as a client that knows nothing newer than TLS 1.1, which must be refused by a fatal
+/// alert.
 pub(crate) async fn assert_refuses_tls_1_1(url: &str) {
     let mut hello = vec![0x03, 0x02]; // TLS 1.1
     hello.extend([7; 32]); // the client's random bytes
@@ -164,7 +165,8 @@ pub(crate) async fn assert_refuses_tls_1_1(url: &str) {
     let answer = tokio::time::timeout(LIMIT, exchange).await;
     let answer = answer.expect("in time").expect("an alert");
     let [kind, _, _, _, _, level, description] = answer;
-    // handshake_failure, since rustls looks for the signature schemes of TLS 1.2 first, or protocol_version.
+    // handshake_failure, since rustls looks for the signature schemes of TLS 1.2 first, or
+    // protocol_version.
     let refused = (kind, level) == (21, 2) && [40, 70].contains(&description);
     assert!(refused, "{answer:?}");
 }

@@ -1,4 +1,5 @@
-//! Both tiers over TLS: which clients are served, by which version of HTTP, and what happens when the files change.
+//! Both tiers over TLS: which clients are served, by which version of HTTP, and what happens when
+//! the files change.
 
 mod client;
 mod etcd;

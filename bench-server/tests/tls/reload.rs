@@ -1,4 +1,5 @@
-//! Files that change while the server runs. They are read for each connection, so no test waits for anything.
+//! Files that change while the server runs. They are read for each connection, so no test waits for
+//! anything.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

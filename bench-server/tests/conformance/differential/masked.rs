@@ -8,7 +8,8 @@ use etcd_api::proto::etcdserverpb::{
 
 /// An answer that two servers can be compared by.
 pub(super) trait Masked {
-    /// Blanks what is the server's own: ids of cluster and member, the term, an order that says nothing.
+    /// Blanks what is the server's own: ids of cluster and member, the term, an order that says
+    /// nothing.
     fn mask(&mut self);
 
     /// The store's revision that it tells, 0 where it tells none.

@@ -88,7 +88,8 @@ impl Watches {
                 compacted: response.compact_revision,
                 reason: response.cancel_reason,
             });
-            // No progress is told on a stream with a watch that compaction ended until the client cancels it, too.
+            // No progress is told on a stream with a watch that compaction ended until the client
+            // cancels it, too.
             self.over.insert(response.watch_id);
             self.stream.cancel(response.watch_id).await;
         }

@@ -32,8 +32,8 @@ pub(super) enum LookupKey {
 }
 
 impl Interest {
-    /// Returns the interest in everything below the prefix that `filter` selects; `selectors` is the
-    /// text that the filter was parsed from.
+    /// Returns the interest in everything below the prefix that `filter` selects; `selectors` is
+    /// the text that the filter was parsed from.
     pub(crate) fn new(namespace_prefix: String, filter: Filter, selectors: &str) -> Self {
         let name = filter.demands_field(NAME);
         let namespace = match filter.demands_field(NAMESPACE) {
