@@ -200,7 +200,7 @@ fn remove_below<T: Item>(node: &mut Arc<Node<T>>, key: &[u8]) -> Option<T> {
 }
 
 /// Merges the children at `at` and `at + 1`, into two even ones when they do not fit into one.
-fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
+fn merge_children<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
     let right = children.remove(at + 1);
     let left = &mut children[at];
     left.totals += right.totals;

@@ -48,7 +48,7 @@ impl ExtraSlices {
     }
 
     /// Removes published slices, because all slices were exposed.
-    pub fn forget() {
+    pub fn clear() {
         PENDING_SLICES.set(None);
     }
 
@@ -93,25 +93,25 @@ mod tests {
     #[test]
     fn extra_slices_belong_to_the_write_that_ends_with_the_exposed_ones() {
         let (shown, other) = (*b"zero", *b"zero");
-        let leave = || ExtraSlices::after(&shown, Arc::new(Three), 1, 6).remember();
+        let publish = || ExtraSlices::after(&shown, Arc::new(Three), 1, 6).publish();
         let take =
             |last: &[u8]| ExtraSlices::take_after(&[IoSlice::new(b"head"), IoSlice::new(last)]);
-        leave();
-        let rest = take(&shown).expect("it was left");
+        publish();
+        let rest = take(&shown).expect("they were published");
         let texts = |most| rest.slices(most).collect::<Vec<_>>().concat();
         assert_eq!(texts(usize::MAX), b"onetwo");
         assert_eq!(texts(4), b"onet");
         assert_eq!(texts(0), b"");
-        assert!(take(&shown).is_none(), "it is taken once");
-        leave();
+        assert!(take(&shown).is_none(), "they are taken once");
+        publish();
         assert!(take(&other).is_none(), "the same bytes elsewhere");
-        assert!(take(&shown).is_none(), "it is gone with the first write");
-        leave();
+        assert!(take(&shown).is_none(), "the first write discards them");
+        publish();
         assert!(take(&shown[..3]).is_none(), "a slice that was cut");
-        leave();
+        publish();
         assert!(ExtraSlices::take_after(&[]).is_none());
-        leave();
+        publish();
         ExtraSlices::clear();
-        assert!(take(&shown).is_none(), "a later read showed all");
+        assert!(take(&shown).is_none(), "a later read exposed all slices");
     }
 }

@@ -84,7 +84,10 @@ struct State<S> {
 
 /// Coalesces small writes to `socket`; without `coalesce` every write is direct. The task that uses
 /// the first must run in [`CoalescedWriter::run`] of the second, or small writes are never sent.
-pub(super) fn coalescing<S>(socket: S, coalesce: bool) -> (CoalescingSocket<S>, CoalescedWriter<S>) {
+pub(super) fn coalescing<S>(
+    socket: S,
+    coalesce: bool,
+) -> (CoalescingSocket<S>, CoalescedWriter<S>) {
     let shared = Arc::new(Mutex::new(State {
         socket,
         waiting: Vec::new(),

@@ -21,7 +21,7 @@ use listen::{ExtraSlices, Slices};
 use memory::admission::Admitted;
 use memory::in_flight::{self, InFlight};
 
-use super::buffer_pool::Run;
+use super::buffer_pool::CopyBuffer;
 use super::buffer_slice::{BufferSlice, SharedSlice};
 use super::first_byte_metric::FirstByteTimer;
 pub use super::sizes::{COPY_BELOW_BYTES, TARGET_BYTES};
@@ -44,7 +44,7 @@ enum Piece<S> {
 impl<S: SharedBytes> Piece<S> {
     fn as_slice(&self) -> &[u8] {
         match self {
-            Self::CopyBuffer(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
             Self::Shared(shared) => shared.as_ref(),
         }
     }

@@ -16,8 +16,8 @@ mod tests;
 use crate::error::Error;
 pub(crate) use fields::objects;
 use fields::{FieldHead, parse_header, parse_object, read_field_head};
-pub use partial_message::{PartialMessage, Progress};
 pub use fields::{Header, Object};
+pub use partial_message::{PartialMessage, Progress};
 
 const LENGTH_DELIMITED: u64 = 2;
 const PREFIX_LEN: usize = 5;

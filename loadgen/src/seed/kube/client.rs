@@ -148,7 +148,7 @@ impl Client {
 impl Reply {
     /// As an error.
     pub(super) fn refused(&self, method: &Method, path: &str) -> KubeError {
-        refused(method.clone(), path, self.status, &self.body)
+        error_from_response(method.clone(), path, self.status, &self.body)
     }
 
     /// A text of the answer's metadata, where it is an object in JSON.
