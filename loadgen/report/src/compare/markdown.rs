@@ -51,11 +51,11 @@ pub fn markdown(comparison: &Comparison, command: &str) -> String {
     let reasons = rows.reasons.iter().zip(1..);
     let reasons = reasons.map(|(reason, n)| format!("{n}. {reason}\n"));
     text.push_str(&folded("Why it cannot tell", &reasons.collect::<String>()));
-    let summary = format!("{} metrics that decide nothing", others.len());
+    let summary = format!("Metrics that decide nothing ({})", others.len());
     text.push_str(&folded(&summary, &others_table));
     let notes = comparison.notes.iter();
     let notes = list(notes.map(|note| escaped(note, ENTRY_BYTES)));
-    let summary = format!("{} notes", comparison.notes.len());
+    let summary = format!("Notes ({})", comparison.notes.len());
     text.push_str(&folded(&summary, &notes));
     let sides = [("Base", &comparison.base), ("New", &comparison.new)];
     let mut how = list(sides.into_iter().map(|(name, side)| {
@@ -127,9 +127,9 @@ impl Rows {
         if rows.is_empty() {
             return rows;
         }
-        let (lower, upper) = self.axis.ends();
+        let ends = self.axis.label();
         format!(
-            "| case | metric | base | new | n | new/base, 95 % | `{lower:.2} … {upper:.2}` | verdict |\n\
+            "| case | metric | base | new | n | new/base, 95 % | `{ends}` | verdict |\n\
              |---|---|--:|--:|--:|--:|---|---|\n{rows}"
         )
     }
@@ -202,7 +202,10 @@ fn starts(line: &Line) -> String {
         )
     };
     match line.estimate {
-        Some(estimate) if paired(estimate.method) => format!("{} pairs", estimate.new_starts),
+        Some(estimate) if paired(estimate.method) => match estimate.new_starts {
+            1 => "1 pair".to_owned(),
+            pairs => format!("{pairs} pairs"),
+        },
         _ => format!("{} + {}", line.base.len(), line.new.len()),
     }
 }

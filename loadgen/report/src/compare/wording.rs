@@ -214,10 +214,11 @@ impl Axis {
         bar.into_iter().collect()
     }
 
-    /// Returns the ratios at both ends.
-    pub(super) fn ends(self) -> (f64, f64) {
+    /// Returns the ratios at both ends: `0.83 … 1.20`, `0.0029 … 339`.
+    pub(super) fn label(self) -> String {
         let end = self.reaches.exp();
-        (1.0 / end, end)
+        let decimals = if end < 10.0 { 2 } else { 0 };
+        format!("{} … {}", number(1.0 / end, 2), number(end, decimals))
     }
 }
 
@@ -268,6 +269,10 @@ mod tests {
         assert_eq!(slower, "··········┊··├─●──┤··");
         let outside = axis.bar(&estimate(9.0, Some((0.01, 10.0))));
         assert_eq!(outside, "├───────────────────●");
-        assert_eq!(axis.ends(), (0.5, 2.0));
+        assert_eq!(axis.label(), "0.50 … 2.00");
+        let wide = Axis {
+            reaches: 339.0_f64.ln(),
+        };
+        assert_eq!(wide.label(), "0.0029 … 339");
     }
 }
