@@ -188,6 +188,14 @@ pub enum ReportFormat {
     Go,
     /// One value a line.
     Csv,
+    /// PerfData, which Kubernetes' perfdash draws.
+    Perfdash,
+    /// A list for github-action-benchmark's tool customSmallerIsBetter.
+    GithubActionBenchmark,
+    /// Bencher Metric Format: bencher run --adapter json.
+    Bencher,
+    /// OpenMetrics text: promtool tsdb create-blocks-from openmetrics.
+    Openmetrics,
 }
 
 /// What `loadgen compare` takes.
@@ -237,6 +245,10 @@ pub struct CompareArgs {
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub format: CompareFormat,
+
+    /// Also writes the worst lines to standard error as GitHub's annotations
+    #[arg(long)]
+    pub annotate: bool,
 
     /// Draws the ratios of the deciding metrics into this file, as SVG
     #[arg(long, value_name = "FILE.svg")]
@@ -297,6 +309,10 @@ pub struct AbArgs {
     )]
     pub metrics: Vec<Metric>,
 
+    /// As of `loadgen compare`, of what is left after a confirmation
+    #[arg(long)]
+    pub annotate: bool,
+
     /// How the verdict is printed; a confirmation follows it
     #[arg(long = "show", value_enum, default_value_t)]
     pub show: CompareFormat,
@@ -316,6 +332,8 @@ pub enum CompareFormat {
     Markdown,
     /// For programs; its schema is `compare.schema.json`.
     Json,
+    /// Test cases for a CI's list of tests: worse failed, cannot tell is skipped.
+    Junit,
 }
 
 /// What `loadgen serve` takes.

@@ -2,27 +2,25 @@
 
 mod ab;
 mod compare;
+mod report;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
+use ::report::result::{Report, ResultFolder, SavedResult, folder_name};
+use ::report::{draw, terminal};
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
 use kube_api::client::KubeAccess;
 use load::child::parent_death::become_guarded;
-use report::export::csv::csv;
-use report::export::go_benchmark::go_benchmark;
-use report::result::{Report, ResultFolder, SavedResult, folder_name};
-use report::{draw, terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Saturate;
 use workloads::{Scenario, Strategy};
 
 use crate::cli::{
-    AbArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs,
-    ReportFormat, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
+    AbArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs,
+    SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
 };
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
@@ -192,32 +190,9 @@ pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Failure> {
 /// `loadgen report`: saved results, drawn again or printed for other programs.
 ///
 /// # Errors
-/// When a folder holds no result, or a picture cannot be drawn.
+/// When a folder holds no result, or it cannot be drawn or printed.
 pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
-    let mut out = std::io::stdout();
-    let load = |folder: &PathBuf| {
-        let name = folder.file_name().unwrap_or(folder.as_os_str());
-        let result = SavedResult::load(folder).map_err(Failure::usage)?;
-        Ok::<_, Failure>((name.to_string_lossy().into_owned(), result))
-    };
-    let results = || args.folders.iter().map(load);
-    match args.format {
-        ReportFormat::Text => {
-            for folder in &args.folders {
-                write!(out, "{}", draw::draw_again(folder).map_err(Failure::usage)?)?;
-            }
-        }
-        ReportFormat::Go => {
-            let results = results().map(|result| result.map(|(_, result)| result));
-            let results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
-            write!(out, "{}", go_benchmark(&results))?;
-        }
-        ReportFormat::Csv => {
-            let results: Vec<_> = results().collect::<Result<_, _>>()?;
-            write!(out, "{}", csv(&results).map_err(Failure::usage)?)?;
-        }
-    }
-    Ok(Exit::Done)
+    report::run(args)
 }
 
 /// `loadgen compare`: saved results of two sides, held against each other.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use report::compare::json::Document;
 use report::compare::{
-    CompareError, Comparison, Condition, End, Line, Metric, Options, Reason, Sides, Verdict, chart,
-    compare, markdown, text,
+    CompareError, Comparison, Condition, End, Line, Metric, Options, Reason, Sides, Unjudged,
+    Verdict, chart, compare, markdown, text,
 };
 use report::result::{Case, Outcome, Quantiles, ResultFolder, SavedResult, ServerStart};
 use tempfile::TempDir;
@@ -316,14 +316,15 @@ fn cases_are_matched_by_what_they_do_whatever_target_and_data_set_are_called() {
 }
 
 #[test]
-fn a_renamed_strategy_is_gone_and_no_verdict() {
+fn a_renamed_strategy_has_no_verdict() {
     let new = changed(side(1, 1.0, 4), |result| {
         stream(result).strategy = "flow".to_owned();
     });
     let comparison = compared(&side(0, 1.0, 4), &new, &Options::default());
-    assert_eq!(comparison.end(), End::Worse);
-    assert_eq!(comparison.gone.len(), 1);
-    assert_eq!(comparison.gone[0].case, STREAM);
+    assert_eq!(comparison.end(), End::CannotTell);
+    assert_eq!(comparison.gone, []);
+    assert_eq!(comparison.not_comparable.len(), 1);
+    assert_eq!(comparison.not_comparable[0].case, STREAM);
     let note = "pods-150k/etcd/flow is only in the new result".to_owned();
     assert!(comparison.notes.contains(&note), "{:?}", comparison.notes);
     assert!(
@@ -358,16 +359,27 @@ fn a_case_that_no_longer_works_is_gone_even_where_other_starts_worked() {
 
 #[test]
 fn a_case_without_a_success_is_not_the_fastest() {
-    let new = changed(side(1, 1.0, 4), |result| {
+    let refusing = |result: &mut SavedResult| {
         let case = stream(result);
         (case.errors, case.latency_ms) = (case.requests, Some(Quantiles::default()));
-        case.outcome = Outcome::Measured;
-        case.valid = true;
-    });
-    let comparison = compared(&side(0, 1.0, 4), &new, &Options::default());
-    assert_eq!(comparison.end(), End::Worse);
-    let reason = &comparison.gone[0].reason;
-    assert!(reason.starts_with("no request succeeded"), "{reason}");
+    };
+    let mut new = side(1, 1.0, 6);
+    let ended = |base: &[SavedResult], new: &[SavedResult]| {
+        let comparison = compared(base, new, &only(Metric::ServerCpu));
+        assert_eq!(comparison.end(), End::CannotTell);
+        comparison.not_comparable[0].reason.clone()
+    };
+    // One run of six: those that are left are no fair sample.
+    refusing(&mut new[2]);
+    let reason = ended(&side(0, 1.0, 4), &new);
+    assert_eq!(reason, "in the new result: no request succeeded");
+    assert_eq!(
+        ended(&new, &side(0, 1.0, 4)),
+        "in the base: no request succeeded"
+    );
+    new.iter_mut().for_each(refusing);
+    let reason = ended(&side(0, 1.0, 4), &new);
+    assert_eq!(reason, "no request succeeded");
 }
 
 #[test]
@@ -820,8 +832,12 @@ fn json_is_what_its_schema_says() {
     let mut new = side(1, 1.3, 4);
     for result in &mut new {
         stream(result).encoding = Some("other".into());
-        let gone = |case: &Case| case.tier == Tier::Kube && case.strategy == "cached";
-        result.report.cases.retain(|case| !gone(case));
+        for case in &mut result.report.cases {
+            if case.tier == Tier::Kube && case.strategy == "cached" {
+                let reason = "no watch cache".to_owned();
+                case.outcome = Outcome::NotApplicable { reason };
+            }
+        }
     }
     let folder = saved(&side(0, 1.0, 4), &new);
     let (code, out, log) = loadgen(folder.path(), &["base", "new", "--format", "json"]);
@@ -858,20 +874,72 @@ fn markdown_says_the_answer_first_and_stays_within_a_comment() {
         "{shown}"
     );
 
+    let table = shown.find("| case |").expect("a table");
+    let folded = shown.find("<details>").expect("it is folded");
+    let machine = shown.find("Machine: nowhere, 2 cores").expect("a machine");
+    assert!(table < folded && folded < machine, "{shown}");
+
     let mut many = comparison;
     let lines = many.lines.clone();
     for n in 0..200 {
         many.lines.extend(lines.iter().cloned().map(|line| Line {
             case: format!("{}/{n}", line.case),
+            // Each for a reason of its own, which stands below the rows.
+            verdict: Verdict::CannotTell(Reason::TooFewStarts {
+                base: n,
+                new: n + 1,
+                least: n + 2,
+                is_paired: false,
+            }),
             ..line
         }));
+        let long = "*_`".repeat(n * 10);
+        many.notes.push(long.clone());
+        many.gone.push(Unjudged {
+            case: long.clone(),
+            reason: long.clone(),
+        });
+        many.not_comparable.push(many.gone[n].clone());
+        many.new.commits.push(long.clone());
+        many.base.machines.push(long);
     }
-    let shown = markdown::markdown(&many, "loadgen compare base new");
-    assert!(shown.len() < 64_000, "{} bytes", shown.len());
+    let shown = markdown::markdown(&many, &"long ".repeat(10_000));
+    assert!(shown.len() < 60_000, "{} bytes", shown.len());
     assert!(
-        shown.contains(" rows left out; "),
-        "rows are cut, and that is said"
+        shown.contains(" rows left out; ") && shown.contains("- and 188 more\n"),
+        "what is cut is said"
     );
+    let opened = |tag: &str| shown.matches(tag).count();
+    assert_eq!(opened("<details>"), opened("</details>"));
     let drawn = chart::svg(&many);
     assert!(drawn.len() < 120_000, "{} bytes", drawn.len());
+}
+
+#[test]
+fn the_worst_three_are_annotations() {
+    let folder = saved(&side(0, 1.0, 4), &side(1, 1.5, 4));
+    let (code, _, log) = loadgen(folder.path(), &["base", "new", "--annotate"]);
+    assert_eq!(code, Some(1), "{log}");
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    for line in lines {
+        assert!(line.starts_with("::error title="), "{line}");
+        assert!(
+            line.contains(" is worse::base ") && line.contains("new/base 1.5"),
+            "{line}"
+        );
+    }
+    let (code, _, log) = loadgen(folder.path(), &["new", "base", "--annotate"]);
+    assert_eq!((code, log.as_str()), (Some(0), ""), "nothing is worse");
+}
+
+#[test]
+fn junit_is_printed_with_the_same_exit_code() {
+    let folder = saved(&side(0, 1.0, 4), &side(1, 1.5, 4));
+    let (code, out, log) = loadgen(folder.path(), &["base", "new", "--format", "junit"]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(
+        out.starts_with("<?xml ") && out.contains("<failure message=\"worse by 5 % or more: "),
+        "{out}"
+    );
 }

@@ -7,18 +7,21 @@
 //! - `matching`: which cases did the same work; `comparability`: what must be equal besides
 //! - `metric`: what is compared; `verdict`: the rule; `interval`: where a median ratio lies;
 //!   `significance`: how likely chance does it; `judge`: all cases of two sides
-//! - `warnings`: what a reader should know first
-//! - [`text`], [`markdown`], [`json`], [`chart`]: the comparison for people and programs, with
-//!   `wording` for what they say alike
+//! - `warnings`: what a reader should know first; `side`: what is said of each side
+//! - [`text`], [`markdown`], [`json`], [`junit`], [`annotations`], [`chart`]: the comparison for
+//!   people and programs, with `wording` for what they say alike
 
+pub mod annotations;
 pub mod chart;
 mod comparability;
 mod interval;
 pub mod json;
 mod judge;
+pub mod junit;
 pub mod markdown;
 mod matching;
 mod metric;
+mod side;
 mod significance;
 pub mod text;
 mod verdict;
@@ -27,6 +30,7 @@ mod wording;
 
 use crate::result::{SavedResult, Spread};
 
+pub(crate) use comparability::of_runs;
 pub use comparability::{Condition, Difference};
 pub use interval::{Drift, Interval};
 pub use judge::compare;
@@ -174,9 +178,9 @@ pub struct Comparison {
     pub lines: Vec<Line>,
     /// What a reader should know first.
     pub notes: Vec<String>,
-    /// Cases that both sides have and that must not be compared.
+    /// Cases that both sides have and that must not be compared, or that only the base has.
     pub not_comparable: Vec<Unjudged>,
-    /// Cases that the base has measured and the new side has not.
+    /// Cases that the base has measured and that the new side cannot do, or failed at.
     pub gone: Vec<Unjudged>,
     /// Metrics that were asked for and that no case of both sides has.
     pub absent: Vec<Metric>,
@@ -197,6 +201,8 @@ pub struct Side {
     pub last: String,
     /// Commits that the generator was built from.
     pub commits: Vec<String>,
+    /// Where they ran: host, cores, CPU, memory.
+    pub machines: Vec<String>,
 }
 
 /// A case without a verdict.

@@ -5,9 +5,16 @@ mod synthetic;
 
 use std::collections::BTreeMap;
 
+use report::compare::Metric;
+use report::export::ExportError;
+use report::export::bencher::bencher;
 use report::export::csv::{TITLES, csv};
+use report::export::github_action_benchmark::github_action_benchmark;
 use report::export::go_benchmark::go_benchmark;
+use report::export::openmetrics::openmetrics;
+use report::export::perfdash::perfdash;
 use report::result::{SavedResult, ServerStart};
+use serde_json::{Value, json};
 
 /// A result of which one case was measured on three starts.
 fn result() -> SavedResult {
@@ -71,7 +78,7 @@ fn go_benchmark_text_has_a_line_for_each_start_of_what_counts() {
 #[test]
 fn csv_has_one_value_a_line_and_reasons_where_there_is_none() {
     let result = result();
-    let text = csv(&[("run-1".to_owned(), result.clone())]).expect("it can be written");
+    let text = csv([("run-1".to_owned(), &result)]).expect("it can be written");
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().expect("titles"), &TITLES[..]);
     let lines: Vec<BTreeMap<String, String>> = reader
@@ -109,4 +116,260 @@ fn csv_has_one_value_a_line_and_reasons_where_there_is_none() {
     let not_measured = lines.iter().filter(|line| line["valid"] == "false").count();
     let cases = result.report.cases.iter();
     assert_eq!(not_measured, cases.filter(|case| !case.counts()).count());
+}
+
+/// Results of one build, of which each has what the first lacks on some of its starts.
+fn results() -> Vec<SavedResult> {
+    let mut second = synthetic::result(1.1);
+    second.report.started = "2026-01-02T04:04:05Z".to_owned();
+    vec![result(), second]
+}
+
+/// How many values there are: metrics of cases that count, on both targets.
+fn values(results: &[SavedResult], is_wanted: fn(Metric) -> bool) -> usize {
+    let mut found: Vec<(String, Metric)> = Vec::new();
+    for case in results.iter().flat_map(|result| &result.report.cases) {
+        if !case.counts() {
+            continue;
+        }
+        for start in case.server_starts() {
+            for metric in <Metric as clap::ValueEnum>::value_variants() {
+                let value = (case.id(), *metric);
+                if is_wanted(*metric) && metric.of(&start).is_some() && !found.contains(&value) {
+                    found.push(value);
+                }
+            }
+        }
+    }
+    found.len()
+}
+
+/// What must be in no format: cases that are invalid, N/A or failed.
+fn assert_counts_only(text: &str) {
+    assert!(!text.contains("consistent"), "invalid: {text}");
+    assert!(!text.contains("etcd/unary-incremental/etcd"), "N/A: {text}");
+    assert!(!text.contains("null") && !text.contains("NaN"), "{text}");
+}
+
+#[test]
+fn bencher_metric_format_is_what_its_schema_says() {
+    let results = results();
+    let text = bencher(&results).expect("one build");
+    let found: Value = serde_json::from_str(&text).expect("JSON");
+    // As Bencher's reference publishes it.
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": { "minLength": 1, "maxLength": 1024 },
+        "additionalProperties": {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": { "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 64 },
+            "additionalProperties": {
+                "type": "object",
+                "required": ["value"],
+                "additionalProperties": false,
+                "properties": {
+                    "value": { "type": "number" },
+                    "lower_value": { "type": "number" },
+                    "upper_value": { "type": "number" },
+                },
+            },
+        },
+    });
+    jsonschema::validate(&schema, &found).expect("as published");
+    let measures = found.as_object().expect("an object").values();
+    let measures = measures.map(|measures| measures.as_object().expect("an object").len());
+    assert_eq!(measures.sum::<usize>(), values(&results, |_| true));
+    assert_counts_only(&text);
+    let stream = &found["synthetic/pods-150k/etcd/stream/bench"];
+    // Three starts of 640 ms and one of 704, in nanoseconds.
+    let latency = stream["latency"]["value"].as_f64().expect("a number");
+    assert!((latency / 640e6 - 1.0).abs() < 0.01, "{stream}");
+    let upper = stream["latency"]["upper_value"].as_f64().expect("a number");
+    assert!((upper / 704e6 - 1.0).abs() < 0.01, "{stream}");
+    assert_eq!(stream["list-bytes"]["value"], 1_515_000_000.0);
+    let alone = &found["synthetic/pods-150k/etcd/stream/etcd"]["latency"];
+    assert!(alone["lower_value"].is_number(), "of two runs");
+    let one = bencher(&results[..1]).expect("one run");
+    let one: Value = serde_json::from_str(&one).expect("JSON");
+    let alone = &one["synthetic/pods-150k/etcd/stream/etcd"]["latency"];
+    assert!(
+        alone["value"].is_number() && alone["lower_value"].is_null(),
+        "of one start"
+    );
+}
+
+#[test]
+fn perf_data_has_one_key_and_one_unit_for_each_set_of_labels() {
+    let results = results();
+    let text = perfdash(&results).expect("one build");
+    let found: Value = serde_json::from_str(&text).expect("JSON");
+    // As perfdash's Go types read it; of `data` any key would do there.
+    let schema = json!({
+        "type": "object",
+        "required": ["version", "dataItems"],
+        "properties": {
+            "version": { "const": "v1" },
+            "dataItems": { "type": "array", "items": {
+                "type": "object",
+                "required": ["data", "unit", "labels"],
+                "additionalProperties": false,
+                "properties": {
+                    "data": {
+                        "type": "object",
+                        "minProperties": 1,
+                        "maxProperties": 1,
+                        "additionalProperties": { "type": "number" },
+                    },
+                    "unit": { "type": "string", "minLength": 1 },
+                    // `Count` and `SlowCount` would be deleted.
+                    "labels": {
+                        "type": "object",
+                        "required": ["Case", "Metric", "Target"],
+                        "additionalProperties": false,
+                        "properties": {
+                            "Case": { "type": "string" },
+                            "Metric": { "type": "string" },
+                            "Target": { "enum": ["bench", "etcd"] },
+                        },
+                    },
+                },
+            }},
+        },
+    });
+    jsonschema::validate(&schema, &found).expect("as perfdash reads it");
+    let items = found["dataItems"].as_array().expect("a list");
+    assert_eq!(items.len(), values(&results, |_| true));
+    assert_counts_only(&text);
+    let mut labels: Vec<String> = items
+        .iter()
+        .map(|item| item["labels"].to_string())
+        .collect();
+    labels.sort_unstable();
+    labels.dedup();
+    assert_eq!(labels.len(), items.len(), "each of its own labels");
+    let mut units: BTreeMap<String, Vec<(&Value, String)>> = BTreeMap::new();
+    for item in items {
+        let key = item["data"].as_object().expect("an object").keys().next();
+        let of_metric = units
+            .entry(item["labels"]["Metric"].to_string())
+            .or_default();
+        of_metric.push((&item["unit"], key.expect("a key").clone()));
+    }
+    for (metric, units) in units {
+        let is_first = |unit: &(&Value, String)| *unit == units[0];
+        assert!(
+            units.iter().all(is_first),
+            "one unit and key for {metric}: {units:?}"
+        );
+    }
+}
+
+#[test]
+fn github_action_benchmark_has_no_entry_of_which_more_is_better() {
+    let mut results = results();
+    results[0].report.cases[2].starts[0].requests_per_s = Some(7.0);
+    let all = bencher(&results).expect("one build");
+    assert!(all.contains("\"throughput\""), "{all}");
+    let text = github_action_benchmark(&results).expect("one build");
+    let entries: Value = serde_json::from_str(&text).expect("JSON");
+    let entries = entries.as_array().expect("a list");
+    assert_eq!(
+        entries.len(),
+        values(&results, |metric| metric != Metric::Rate)
+    );
+    assert_counts_only(&text);
+    let mut names: Vec<&str> = entries
+        .iter()
+        .filter_map(|entry| entry["name"].as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), entries.len(), "the first of a name would win");
+    let stream = entries
+        .iter()
+        .find(|it| it["name"] == "synthetic/pods-150k/etcd/stream/bench p50");
+    let stream = stream.expect("an entry");
+    assert_eq!(stream["unit"], "ms");
+    let range = stream["range"].as_str().expect("a range");
+    let range: f64 = range
+        .strip_prefix("± ")
+        .expect("a sign")
+        .parse()
+        .expect("a number");
+    assert!((range / 64.0 - 1.0).abs() < 0.02, "{stream}");
+    assert_eq!(stream["extra"], "4 starts\nbench-server 0.1.0");
+}
+
+#[test]
+fn what_does_not_go_together_is_no_value() {
+    type Format = fn(&[SavedResult]) -> Result<String, ExportError>;
+    let formats: [Format; 4] = [bencher, perfdash, github_action_benchmark, openmetrics];
+    let refused = |results: &[SavedResult], said: &str| {
+        for format in formats {
+            let error = format(results).expect_err(said).to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    };
+    let mut twice = results();
+    twice[1].report.started = twice[0].report.started.clone();
+    refused(
+        &twice,
+        "the run of 2026-01-02T03:04:05Z on nowhere is there twice",
+    );
+    let mut machines = results();
+    machines[1].report.environment.cores = 64;
+    refused(
+        &machines,
+        "the number of cores is 2 in one run of synthetic and 64 in another",
+    );
+    let mut none = results();
+    for case in none.iter_mut().flat_map(|result| &mut result.report.cases) {
+        (case.requests, case.errors) = (5, 5);
+        case.starts.clear();
+    }
+    refused(&none, "no case of these results counts");
+
+    let mut builds = results();
+    builds[1].report.environment.servers[1].program = "etcd 3.8.0".to_owned();
+    for format in &formats[..3] {
+        let error = format(&builds).expect_err("two builds").to_string();
+        let said =
+            "the build of etcd is etcd 3.7.1 in one run of synthetic and etcd 3.8.0 in another";
+        assert!(error.contains(said), "{error}");
+    }
+    openmetrics(&builds).expect("a history has many builds");
+    // Other scenarios have other names.
+    builds[1].report.scenario = "another".to_owned();
+    for format in formats {
+        format(&builds).expect("apart by name");
+    }
+}
+
+#[test]
+fn a_name_holds_no_address() {
+    let mut results = results();
+    for result in &mut results {
+        for case in &mut result.report.cases {
+            if case.target == "etcd" {
+                case.target = "https://10.1.2.3:2379".to_owned();
+            }
+        }
+    }
+    let texts = [
+        bencher(&results).expect("one build"),
+        perfdash(&results).expect("one build"),
+        github_action_benchmark(&results).expect("one build"),
+        openmetrics(&results).expect("one machine"),
+        go_benchmark(&results),
+        csv([("run-1".to_owned(), &results[0])]).expect("it can be written"),
+    ];
+    for text in texts {
+        assert!(
+            !text.contains("10.1.2.3") && text.contains("endpoint"),
+            "{text}"
+        );
+    }
 }

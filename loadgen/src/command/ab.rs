@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
-use report::compare::{Comparison, Options};
+use report::compare::annotations::annotations;
+use report::compare::{Comparison, Line, Options};
 use report::result::{ResultFolder, folder_name};
 
 use super::{compare, save, stop_on_signals};
@@ -76,8 +77,17 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
             let folder = ResultFolder::create(&run.out, &name).map_err(Failure::usage)?;
             let (progress, stop) = (&progress, &stop);
-            let compared =
-                ab::run(&plan, ab, only, scenario, environment, &folder, progress, stop).await;
+            let compared = ab::run(
+                &plan,
+                ab,
+                only,
+                scenario,
+                environment,
+                &folder,
+                progress,
+                stop,
+            )
+            .await;
             if let Some(comparison) = &compared.comparison {
                 let text = compare::shown(comparison, args.show)?;
                 std::io::stdout().write_all(text.as_bytes())?;
@@ -90,11 +100,21 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
                 None => Ok((exit, compared.comparison, compared.worse)),
             }
         };
+        let annotate = |comparison: Option<&Comparison>| {
+            let errors = comparison.map(annotations).unwrap_or_default();
+            if args.annotate {
+                errors.lines().for_each(|error| progress.say(error));
+            }
+        };
         let (exit, first, worse) = once(&ab, None).await?;
         if !args.confirm || exit != Exit::TargetFailed || worse.is_empty() {
+            annotate(first.as_ref());
             return Ok(exit);
         }
-        progress.say(&format!("measured again, since worse: {} cases", worse.len()));
+        progress.say(&format!(
+            "measured again, since worse: {} cases",
+            worse.len()
+        ));
         let again = Ab {
             // Another order of starts than the first time.
             seed: ab.seed.wrapping_add(1),
@@ -112,6 +132,13 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
             true => "worse once, and not again: cannot tell".to_owned(),
             false => format!("worse twice: {}", is_confirmed.join(", ")),
         });
+        let second = second.map(|mut second| {
+            second
+                .lines
+                .retain(|line| is_confirmed.contains(&named(line)));
+            second
+        });
+        annotate(second.as_ref());
         let has_gone = first.is_some_and(|first| !first.gone.is_empty());
         Ok(match is_confirmed.is_empty() && !has_gone {
             true => Exit::Invalid,
@@ -122,10 +149,18 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
 
 /// The metrics that are worse in both comparisons, each with its case.
 fn confirmed(first: &Comparison, second: &Comparison) -> Vec<String> {
-    let again: HashSet<_> = second.worse().map(|line| (&line.case, line.metric)).collect();
+    let again: HashSet<_> = second
+        .worse()
+        .map(|line| (&line.case, line.metric))
+        .collect();
     first
         .worse()
         .filter(|line| again.contains(&(&line.case, line.metric)))
-        .map(|line| format!("{} of {}", line.metric, line.case))
+        .map(named)
         .collect()
+}
+
+/// A metric and its case.
+fn named(line: &Line) -> String {
+    format!("{} of {}", line.metric, line.case)
 }

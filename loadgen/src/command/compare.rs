@@ -4,8 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use report::compare::annotations::annotations;
 use report::compare::json::Document;
-use report::compare::{CompareError, Comparison, Options, Sides, chart, compare, markdown, text};
+use report::compare::{
+    CompareError, Comparison, Options, Sides, chart, compare, junit, markdown, text,
+};
 use report::result::{REPORT_FILE, SavedResult};
 use report::terminal;
 
@@ -23,6 +26,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(String, Exit), Failure> {
         fs::write(path, chart::svg(&comparison))
             .with_context(|| format!("cannot write {}", path.display()))
             .map_err(Failure::usage)?;
+    }
+    if args.annotate {
+        eprint!("{}", annotations(&comparison));
     }
     let shown = shown(&comparison, args.format)?;
     Ok((shown, comparison.end().into()))
@@ -45,6 +51,7 @@ pub(super) fn shown(comparison: &Comparison, format: CompareFormat) -> Result<St
             json.push('\n');
             json
         }
+        CompareFormat::Junit => junit::junit(comparison),
     })
 }
 

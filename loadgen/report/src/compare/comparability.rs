@@ -79,7 +79,7 @@ impl Difference {
 }
 
 /// Returns what differs between two runs as wholes.
-pub(super) fn of_runs(base: &SavedResult, new: &SavedResult) -> Vec<Difference> {
+pub(crate) fn of_runs(base: &SavedResult, new: &SavedResult) -> Vec<Difference> {
     let (base, new) = (&base.report.environment, &new.report.environment);
     let text = |of: fn(&Environment) -> String| (Some(of(base)), Some(of(new)));
     let all_cpus = |cpus: &Option<String>| Some(cpus.clone().unwrap_or_else(|| "all".to_owned()));

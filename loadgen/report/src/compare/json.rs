@@ -26,9 +26,9 @@ pub struct Document {
     pub notes: Vec<String>,
     /// Each metric of each case that both sides have.
     pub lines: Vec<LineDocument>,
-    /// Cases that both sides have and that must not be compared.
+    /// Cases that both sides have and that must not be compared, or that only the base has.
     pub not_comparable: Vec<UnjudgedDocument>,
-    /// Cases that the base has measured and the new side has not.
+    /// Cases that the base has measured and that the new side cannot do, or failed at.
     pub gone: Vec<UnjudgedDocument>,
     /// Metrics that were asked for and that no case of both sides has.
     pub absent: Vec<String>,
@@ -50,6 +50,8 @@ pub struct SideDocument {
     pub last: String,
     /// Commits that the generator was built from.
     pub commits: Vec<String>,
+    /// Where they ran: host, cores, CPU, memory.
+    pub machines: Vec<String>,
 }
 
 /// A case without a verdict.
@@ -129,6 +131,7 @@ impl From<&Side> for SideDocument {
             first: side.first.clone(),
             last: side.last.clone(),
             commits: side.commits.clone(),
+            machines: side.machines.clone(),
         }
     }
 }

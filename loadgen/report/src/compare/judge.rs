@@ -4,10 +4,11 @@ use clap::ValueEnum as _;
 
 use super::comparability::{self, Condition, Difference};
 use super::matching::{self, Gathered, Start};
+use super::side::side;
 use super::verdict::{Estimate, Reason, Verdict};
 use super::warnings;
-use super::{CompareError, Comparison, Line, Metric, Options, Side, Sides, Unjudged};
-use crate::result::{Environment, SavedResult};
+use super::{CompareError, Comparison, Line, Metric, Options, Sides, Unjudged};
+use crate::result::SavedResult;
 
 /// Compares what both sides did.
 ///
@@ -169,9 +170,10 @@ impl<'a> Judge<'a> {
                 None if old.starts.is_empty() => {
                     self.notes_once([format!("{} is only in the base", old.label())]);
                 }
-                None => self.gone.push(Unjudged {
+                // Under another name, or not asked for: that says nothing of the target.
+                None => self.not_comparable.push(Unjudged {
                     case: old.label(),
-                    reason: format!("not in the new result of {new}"),
+                    reason: format!("the new result of {new} has no such case"),
                 }),
             }
         }
@@ -211,11 +213,15 @@ impl<'a> Judge<'a> {
             }
             return;
         }
-        if let Some(reason) = base.failed.first() {
-            // Starts that are left of a server that fails are no fair sample of it.
+        // Starts that are left of a server that fails, or refuses, are no fair sample of it.
+        let of_base = base.failed.iter().chain(&base.refused);
+        let of_base = of_base.map(|reason| ("base", reason));
+        let mut no_samples = of_base.chain(new.refused.iter().map(|it| ("new result", it)));
+        if let Some((side, reason)) = no_samples.next() {
+            let reason = format!("in the {side}: {reason}");
             return self.not_comparable.push(Unjudged {
                 case: label,
-                reason: format!("in the base: {reason}"),
+                reason,
             });
         }
         for (side, of) in [("base", base), ("new result", new)] {
@@ -452,28 +458,4 @@ fn missing_in_some(line: &Line, base: &Gathered<'_>, new: &Gathered<'_>) -> Opti
     let sides: Vec<String> = sides.into_iter().flatten().collect();
     let Line { case, metric, .. } = line;
     (!sides.is_empty()).then(|| format!("{case}: no {metric} in {}", sides.join(" and ")))
-}
-
-fn side(results: &[SavedResult], targets: Vec<String>) -> Side {
-    let environments = || results.iter().map(|result| &result.report.environment);
-    let distinct = |values: &mut dyn Iterator<Item = String>| {
-        let mut found: Vec<String> = Vec::new();
-        for value in values {
-            if !found.contains(&value) {
-                found.push(value);
-            }
-        }
-        found
-    };
-    let setups = environments().flat_map(|environment: &Environment| &environment.servers);
-    let programs = setups.filter(|setup| targets.contains(&setup.target));
-    let started = || results.iter().map(|result| result.report.started.clone());
-    Side {
-        programs: distinct(&mut programs.map(|setup| setup.program.clone())),
-        runs: results.len(),
-        first: started().min().unwrap_or_default(),
-        last: started().max().unwrap_or_default(),
-        commits: distinct(&mut environments().filter_map(|it| it.commit.clone())),
-        targets,
-    }
 }

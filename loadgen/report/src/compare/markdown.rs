@@ -1,19 +1,22 @@
-//! A comparison as Markdown, for the summary of a CI job or a comment on a pull request.
+//! A comparison as Markdown, for the summary of a CI job or a comment on a pull request: how it ends
+//! and what to do, the lines that decide, and all else folded.
 //!
 //! GitHub shows no inline SVG and no `data:` images there, drops a summary above 1 MiB as a whole,
 //! and refuses a comment above 65,536 characters: hence bars of characters, and rows that are cut.
 
-use super::{Comparison, Line, Verdict, wording};
+use super::{Comparison, Line, Method, Verdict, wording};
 use crate::quantity::Quantity;
 
-/// Length of the document in bytes above which rows are left out.
-const MOST_BYTES: usize = 60_000;
-/// Bytes of it that all but the rows may take.
-const AROUND_ROWS: usize = 12_000;
-/// Notes that are shown.
-const MOST_NOTES: usize = 12;
+/// Bytes of all rows, with the reasons that they refer to.
+const ROWS_BYTES: usize = 36_000;
+/// Entries of a list that are shown.
+const MOST_ENTRIES: usize = 12;
+/// Bytes of an entry, of each of its two parts.
+const ENTRY_BYTES: usize = 250;
+/// Bytes of a line about a side, or of the command.
+const SIDE_BYTES: usize = 1_000;
 
-/// Returns the comparison as Markdown. `command` is what makes it again.
+/// Returns the comparison as Markdown of at most 60,000 bytes. `command` is what makes it again.
 #[must_use]
 pub fn markdown(comparison: &Comparison, command: &str) -> String {
     let mut rows = Rows {
@@ -27,49 +30,70 @@ pub fn markdown(comparison: &Comparison, command: &str) -> String {
     deciding.sort_by_key(|line| rank(line.verdict));
     let others = comparison.lines.iter().filter(|line| !line.is_deciding);
     let others: Vec<&Line> = others.collect();
-    let mut text = format!("**{}**\n\n", escaped(&wording::headline(comparison)));
-    for (name, side) in [("Base", &comparison.base), ("New", &comparison.new)] {
-        text.push_str(&format!("- {name}: {}\n", escaped(&wording::side(side))));
+    let headline = escaped(&wording::headline(comparison), SIDE_BYTES);
+    let mut text = format!("**{headline}**\n\n");
+    if let Some(step) = wording::next_step(comparison) {
+        text.push_str(&format!("{step}\n\n"));
     }
-    text.push('\n');
     text.push_str(&rows.table(&deciding));
     for (what, unjudged) in [
         ("Gone", &comparison.gone),
         ("Not comparable", &comparison.not_comparable),
     ] {
-        for unjudged in unjudged.iter().take(MOST_NOTES) {
-            let (case, reason) = (&unjudged.case, escaped(&unjudged.reason));
-            text.push_str(&format!("- {what}: {}: {reason}\n", code(case)));
-        }
-        text.push_str(&more(unjudged.len()));
+        let entries = unjudged.iter().map(|unjudged| {
+            let case = code(&unjudged.case, ENTRY_BYTES);
+            format!("{what}: {case}: {}", escaped(&unjudged.reason, ENTRY_BYTES))
+        });
+        text.push_str(&list(entries));
     }
-    if !others.is_empty() {
-        let summary = format!("{} metrics that decide nothing", others.len());
-        let table = rows.table(&others);
-        text.push_str(&format!(
-            "\n<details><summary>{summary}</summary>\n\n{table}\n</details>\n"
-        ));
-    }
+    // Made before the reasons, which it adds to.
+    let others_table = rows.table(&others);
+    let reasons = rows.reasons.iter().zip(1..);
+    let reasons = reasons.map(|(reason, n)| format!("{n}. {reason}\n"));
+    text.push_str(&folded("Why it cannot tell", &reasons.collect::<String>()));
+    let summary = format!("Metrics that decide nothing ({})", others.len());
+    text.push_str(&folded(&summary, &others_table));
+    let notes = comparison.notes.iter();
+    let notes = list(notes.map(|note| escaped(note, ENTRY_BYTES)));
+    let summary = format!("Notes ({})", comparison.notes.len());
+    text.push_str(&folded(&summary, &notes));
+    let sides = [("Base", &comparison.base), ("New", &comparison.new)];
+    let mut how = list(sides.into_iter().map(|(name, side)| {
+        let side = escaped(&wording::side(side), SIDE_BYTES);
+        format!("{name}: {side}")
+    }));
+    how.push_str(&list(wording::machines(comparison).map(|machines| {
+        let machines = escaped(&machines, SIDE_BYTES);
+        format!("Machine: {machines}")
+    })));
+    text.push_str(&folded("What was measured, and where", &how));
     if rows.left_out > 0 {
         let left_out = rows.left_out;
         text.push_str(&format!(
             "\n{left_out} rows left out; `--format text` has them.\n"
         ));
     }
-    if !rows.reasons.is_empty() {
-        text.push_str("\nWhy it cannot tell:\n\n");
-        for (reason, n) in rows.reasons.iter().zip(1..) {
-            text.push_str(&format!("{n}. {}\n", escaped(reason)));
-        }
+    text.push_str(&format!("\nMade by {}.\n", code(command, SIDE_BYTES)));
+    text
+}
+
+/// Returns what a reader opens to see; nothing where there is nothing.
+fn folded(summary: &str, content: &str) -> String {
+    match content.is_empty() {
+        true => String::new(),
+        false => format!("\n<details><summary>{summary}</summary>\n\n{content}\n</details>\n"),
     }
-    if !comparison.notes.is_empty() {
-        text.push_str("\nNotes:\n\n");
-        for note in comparison.notes.iter().take(MOST_NOTES) {
-            text.push_str(&format!("- {}\n", escaped(note)));
-        }
-        text.push_str(&more(comparison.notes.len()));
+}
+
+/// Returns entries as a list, the first ones of many.
+fn list(entries: impl IntoIterator<Item = String>) -> String {
+    let mut entries = entries.into_iter();
+    let shown = entries.by_ref().take(MOST_ENTRIES);
+    let mut text: String = shown.map(|entry| format!("- {entry}\n")).collect();
+    let more = entries.count();
+    if more > 0 {
+        text.push_str(&format!("- and {more} more\n"));
     }
-    text.push_str(&format!("\nMade by {}.\n", code(command)));
     text
 }
 
@@ -83,25 +107,31 @@ struct Rows {
 }
 
 impl Rows {
+    /// Returns the lines as a table, as long as there is room for rows; nothing without a row.
     fn table(&mut self, lines: &[&Line]) -> String {
-        if lines.is_empty() {
-            return String::new();
-        }
-        let (lower, upper) = self.axis.ends();
-        let mut table = format!(
-            "| case | metric | base | new | new/base, 95 % | `{lower:.2} … {upper:.2}` | verdict |\n\
-             |---|---|--:|--:|--:|---|---|\n"
-        );
+        let mut rows = String::new();
         for line in lines {
+            let known = self.reasons.len();
             let row = self.row(line);
-            if self.bytes + row.len() > MOST_BYTES - AROUND_ROWS {
+            let reasons = self.reasons[known..].iter();
+            // With its number.
+            let bytes = row.len() + reasons.map(|reason| reason.len() + 6).sum::<usize>();
+            if self.bytes + bytes > ROWS_BYTES {
+                self.reasons.truncate(known);
                 self.left_out += 1;
                 continue;
             }
-            self.bytes += row.len();
-            table.push_str(&row);
+            self.bytes += bytes;
+            rows.push_str(&row);
         }
-        table
+        if rows.is_empty() {
+            return rows;
+        }
+        let ends = self.axis.label();
+        format!(
+            "| case | metric | base | new | n | new/base, 95 % | `{ends}` | verdict |\n\
+             |---|---|--:|--:|--:|--:|---|---|\n{rows}"
+        )
     }
 
     fn row(&mut self, line: &Line) -> String {
@@ -119,22 +149,29 @@ impl Rows {
             Verdict::Worse | Verdict::Better => format!("{sign} **{}**", name.to_lowercase()),
             Verdict::NoDifference => format!("{sign} {name}"),
             Verdict::CannotTell(reason) => {
-                format!("{sign} {name} ({})", self.number_of(reason.to_string()))
+                format!("{sign} {name} ({})", self.number_of(&reason.to_string()))
             }
         };
         format!(
-            "| {} | {} | {} | {} | {} | {} | {verdict} |\n",
-            code(&case),
+            "| {} | {} | {} | {} | {} | {} | {} | {verdict} |\n",
+            code(&case, ENTRY_BYTES),
             line.metric,
             value(&line.base),
             value(&line.new),
-            escaped(&estimate.map_or_else(String::new, wording::ratio)),
-            estimate.map_or_else(String::new, |estimate| code(&self.axis.bar(estimate))),
+            starts(line),
+            escaped(
+                &estimate.map_or_else(String::new, wording::ratio),
+                ENTRY_BYTES
+            ),
+            estimate.map_or_else(String::new, |estimate| {
+                code(&self.axis.bar(estimate), ENTRY_BYTES)
+            }),
         )
     }
 
     /// Returns under which number a reason stands below.
-    fn number_of(&mut self, reason: String) -> usize {
+    fn number_of(&mut self, reason: &str) -> usize {
+        let reason = escaped(reason, ENTRY_BYTES);
         let known = self.reasons.iter().position(|known| *known == reason);
         known.map_or_else(
             || {
@@ -156,28 +193,38 @@ fn rank(verdict: Verdict) -> u8 {
     }
 }
 
-fn more(all: usize) -> String {
-    match all.checked_sub(MOST_NOTES) {
-        None | Some(0) => String::new(),
-        Some(left_out) => format!("- and {left_out} more\n"),
+/// Returns how many starts a line is of: pairs, or those of both sides.
+fn starts(line: &Line) -> String {
+    let paired = |method| {
+        matches!(
+            method,
+            Method::Paired | Method::Sequential | Method::Drifting
+        )
+    };
+    match line.estimate {
+        Some(estimate) if paired(estimate.method) => match estimate.new_starts {
+            1 => "1 pair".to_owned(),
+            pairs => format!("{pairs} pairs"),
+        },
+        _ => format!("{} + {}", line.base.len(), line.new.len()),
     }
 }
 
 /// Returns text as it is in a code span, also within a table.
-fn code(text: &str) -> String {
+fn code(text: &str, most: usize) -> String {
     let text = text
         .replace('`', "'")
-        .replace('\n', " ")
+        .replace(['\n', '\r'], " ")
         .replace('|', "\\|");
-    format!("`{text}`")
+    format!("`{}`", cut(text, most))
 }
 
 /// Returns text that means nothing to Markdown.
-fn escaped(text: &str) -> String {
+fn escaped(text: &str, most: usize) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\n' => escaped.push(' '),
+            '\n' | '\r' => escaped.push(' '),
             '|' | '*' | '_' | '`' | '<' | '[' | '\\' => {
                 escaped.push('\\');
                 escaped.push(c);
@@ -185,7 +232,18 @@ fn escaped(text: &str) -> String {
             _ => escaped.push(c),
         }
     }
-    escaped
+    cut(escaped, most)
+}
+
+/// Returns the beginning of text that is longer than so many bytes.
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        // Half of an escaped character would escape what follows.
+        text.truncate(text.trim_end_matches('\\').len());
+        text.push('…');
+    }
+    text
 }
 
 #[cfg(test)]
@@ -194,7 +252,14 @@ mod tests {
 
     #[test]
     fn names_cannot_break_a_table_or_a_page() {
-        assert_eq!(code("a|b`c\nd"), "`a\\|b'c d`");
-        assert_eq!(escaped("<b>|*x*"), "\\<b>\\|\\*x\\*");
+        assert_eq!(code("a|b`c\nd", 100), "`a\\|b'c d`");
+        assert_eq!(escaped("<b>|*x*", 100), "\\<b>\\|\\*x\\*");
+    }
+
+    #[test]
+    fn what_is_cut_ends_between_characters() {
+        assert_eq!(escaped("·····", 5), "··…");
+        assert_eq!(escaped("ab|cd", 3), "ab…", "not within an escaped one");
+        assert_eq!(code("abc", 3), "`abc`");
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Gathered<'a> {
     pub(super) failed: Vec<String>,
     /// Why runs of it had no such case: the target cannot do it, or the machine cannot hold it.
     pub(super) not_applicable: Vec<String>,
+    /// Why runs of it have no number, though they were measured to the end.
+    pub(super) refused: Vec<String>,
     /// Why runs of it do not count: not the target's fault, or not measured to the end.
     pub(super) left_out: Vec<String>,
 }
@@ -97,7 +99,12 @@ impl Gathered<'_> {
 
     /// Returns why it has no starts, or fewer than there were runs.
     pub(super) fn reasons(&self) -> String {
-        let all = [&self.failed, &self.not_applicable, &self.left_out];
+        let all = [
+            &self.failed,
+            &self.not_applicable,
+            &self.refused,
+            &self.left_out,
+        ];
         let mut said: Vec<&str> = Vec::new();
         for reason in all.into_iter().flatten() {
             if !said.contains(&reason.as_str()) {
@@ -207,6 +214,7 @@ pub(super) fn gather<'a>(
                     starts: Vec::new(),
                     failed: Vec::new(),
                     not_applicable: Vec::new(),
+                    refused: Vec::new(),
                     left_out: Vec::new(),
                 });
                 found.len() - 1
@@ -229,8 +237,9 @@ impl<'a> Gathered<'a> {
             Outcome::Failed { .. } => self.failed.push(format!("FAILED: {}", reason())),
             Outcome::Invalid { .. } => self.left_out.push(format!("invalid: {}", reason())),
             Outcome::Interrupted => self.left_out.push(reason()),
+            // Refused, as by a target that was offered more than it can do: no number is of it.
             Outcome::Measured if !has_successes => {
-                self.failed.push("no request succeeded".to_owned());
+                self.refused.push("no request succeeded".to_owned());
             }
             Outcome::Measured if !case.valid => self.left_out.push(reason()),
             Outcome::Measured => {

@@ -126,9 +126,13 @@ impl Metric {
     }
 
     /// Returns the number of a start; `None` where it has none, or one that cannot be: a time of
-    /// nothing is a missing time, not the best one.
+    /// nothing is a missing time, not the best one, and what failed requests cost is no cost of
+    /// requests.
     #[must_use]
     pub fn of(self, start: &ServerStart) -> Option<f64> {
+        if start.errors > 0 && start.errors >= start.requests {
+            return None;
+        }
         let of = |quantiles: &Option<Quantiles>, pick: fn(&Quantiles) -> Option<f64>| {
             quantiles.as_ref().and_then(pick)
         };
@@ -208,6 +212,22 @@ mod tests {
             requests_per_s: Some(-1.0),
             ..ServerStart::default()
         };
+        for metric in Metric::value_variants() {
+            assert_eq!(metric.of(&start), None, "{metric}");
+        }
+    }
+
+    #[test]
+    fn a_start_without_a_success_has_no_numbers() {
+        let mut start = ServerStart {
+            requests: 5,
+            errors: 4,
+            bytes: 10,
+            server_cpu_s_per_request: Some(0.001),
+            ..ServerStart::default()
+        };
+        assert_eq!(Metric::ServerCpu.of(&start), Some(1.0));
+        start.errors = 5;
         for metric in Metric::value_variants() {
             assert_eq!(metric.of(&start), None, "{metric}");
         }

@@ -1,6 +1,7 @@
 //! What text and Markdown say alike: a ratio, its interval as a bar, and how a comparison ends.
 
 use super::{Comparison, End, Estimate, Line, Side, Verdict};
+use crate::quantity::Quantity;
 
 /// Characters of a bar.
 const BAR: usize = 21;
@@ -22,6 +23,18 @@ pub(super) fn ratio(estimate: &Estimate) -> String {
     };
     let [ratio, lower, upper] = [estimate.ratio, lower, upper].map(|it| number(it, decimals));
     format!("{ratio} [{lower}, {upper}]")
+}
+
+/// Returns both values and their ratio: `base 640 ms, new 832 ms, new/base 1.30 [1.27, 1.33]`.
+pub(super) fn values(line: &Line) -> String {
+    let value = |starts: &[f64]| {
+        let value = Line::value(starts).map(|value| line.metric.quantity(value));
+        Quantity::or_absent(value)
+    };
+    let ratio = line.estimate.as_ref().map(ratio);
+    let ratio = ratio.map_or_else(String::new, |ratio| format!(", new/base {ratio}"));
+    let (base, new) = (value(&line.base), value(&line.new));
+    format!("base {base}, new {new}{ratio}")
 }
 
 /// Returns a number with so many decimals; below a tenth, with two digits that say something.
@@ -47,6 +60,7 @@ pub(super) fn side(side: &Side) -> String {
         first,
         last,
         commits,
+        machines: _,
     } = side;
     let mut words = vec![targets.join(", ")];
     words.extend((!programs.is_empty()).then(|| programs.join(", ")));
@@ -56,6 +70,31 @@ pub(super) fn side(side: &Side) -> String {
     });
     words.extend((!commits.is_empty()).then(|| format!("commit {}", commits.join(", "))));
     words.join("; ")
+}
+
+/// Returns the machines of both sides, where they are known; more than one where that was allowed.
+pub(super) fn machines(comparison: &Comparison) -> Option<String> {
+    let (base, new) = (&comparison.base.machines, &comparison.new.machines);
+    let mut machines = base.clone();
+    machines.extend(new.iter().filter(|it| !base.contains(it)).cloned());
+    (!machines.is_empty()).then(|| machines.join("; "))
+}
+
+/// Returns what a reader should do next; nothing where nothing needs doing, or where the headline
+/// says it.
+pub(super) fn next_step(comparison: &Comparison) -> Option<&'static str> {
+    let is_worse = comparison.worse().next().is_some();
+    match comparison.end() {
+        End::Worse if is_worse => Some(
+            "Measure again what is ▲ worse before acting on it (`loadgen ab --confirm` does): of \
+             many lines one may be worse by chance.",
+        ),
+        End::Worse => Some("See below what the new side no longer does."),
+        End::CannotTell if !comparison.not_comparable.is_empty() => {
+            Some("See below what cannot be compared, and why.")
+        }
+        End::CannotTell | End::Within => None,
+    }
 }
 
 /// Returns whose line it is: the target, or both where they differ.
@@ -175,10 +214,11 @@ impl Axis {
         bar.into_iter().collect()
     }
 
-    /// Returns the ratios at both ends.
-    pub(super) fn ends(self) -> (f64, f64) {
+    /// Returns the ratios at both ends: `0.83 … 1.20`, `0.0029 … 339`.
+    pub(super) fn label(self) -> String {
         let end = self.reaches.exp();
-        (1.0 / end, end)
+        let decimals = if end < 10.0 { 2 } else { 0 };
+        format!("{} … {}", number(1.0 / end, 2), number(end, decimals))
     }
 }
 
@@ -229,6 +269,10 @@ mod tests {
         assert_eq!(slower, "··········┊··├─●──┤··");
         let outside = axis.bar(&estimate(9.0, Some((0.01, 10.0))));
         assert_eq!(outside, "├───────────────────●");
-        assert_eq!(axis.ends(), (0.5, 2.0));
+        assert_eq!(axis.label(), "0.50 … 2.00");
+        let wide = Axis {
+            reaches: 339.0_f64.ln(),
+        };
+        assert_eq!(wide.label(), "0.0029 … 339");
     }
 }

@@ -4,11 +4,12 @@
 use clap::ValueEnum as _;
 
 use super::setup;
+use super::target_names::TargetNames;
 use crate::compare::Metric;
 use crate::result::{Case, SavedResult, ServerStart};
 
 /// Titles of the columns, in order. Names stay; new ones come at the end.
-pub const TITLES: [&str; 20] = [
+pub const TITLES: [&str; 23] = [
     "run",
     "started",
     "commit",
@@ -29,18 +30,24 @@ pub const TITLES: [&str; 20] = [
     "n",
     "valid",
     "reason",
+    "host",
+    "cpu",
+    "cores",
 ];
 
 /// Returns results as CSV, each with the name that `run` has for it.
 ///
 /// # Errors
 /// When a line cannot be written, which none is known to cause.
-pub fn csv(results: &[(String, SavedResult)]) -> Result<String, csv::Error> {
+pub fn csv<'a>(
+    results: impl IntoIterator<Item = (String, &'a SavedResult)>,
+) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(TITLES)?;
     for (run, result) in results {
+        let names = TargetNames::of(&result.report);
         for case in &result.report.cases {
-            for line in lines(run, result, case) {
+            for line in lines(&run, result, case, names.get(&case.target)) {
                 writer.write_record(&line)?;
             }
         }
@@ -49,7 +56,7 @@ pub fn csv(results: &[(String, SavedResult)]) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn lines(run: &str, result: &SavedResult, case: &Case) -> Vec<Vec<String>> {
+fn lines(run: &str, result: &SavedResult, case: &Case, target: &str) -> Vec<Vec<String>> {
     let report = &result.report;
     let mut data_sets = report.data_sets.iter();
     let data_set = data_sets.find(|data_set| data_set.name == case.data_set);
@@ -62,14 +69,20 @@ fn lines(run: &str, result: &SavedResult, case: &Case) -> Vec<Vec<String>> {
         report.scenario.clone(),
         case.data_set.clone(),
         text(data_set.and_then(|data_set| data_set.fingerprint.as_ref())),
-        case.target.clone(),
+        target.to_owned(),
         text(setup.map(|setup| &setup.program)),
         case.tier.to_string(),
         case.work(),
         text(case.encoding.as_ref()),
         case.clients.to_string(),
     ];
-    let with = |rest: [String; 8]| [of_case.as_slice(), rest.as_slice()].concat();
+    let environment = &report.environment;
+    let of_machine = [
+        environment.host.clone(),
+        environment.cpu_model.clone(),
+        environment.cores.to_string(),
+    ];
+    let with = |rest: [String; 8]| [of_case.as_slice(), &rest, &of_machine].concat();
     if !case.counts() {
         let reason = case.outcome.reason().unwrap_or("not valid").to_owned();
         let mut rest = [const { String::new() }; 8];

@@ -7,6 +7,7 @@
 
 use std::fmt::Write as _;
 
+use super::target_names::TargetNames;
 use crate::compare::Metric;
 use crate::result::{Case, SavedResult, ServerStart};
 
@@ -63,8 +64,9 @@ fn write_result(result: &SavedResult, is_first: bool, text: &mut String) -> std:
             writeln!(text, "Unit {unit} better={better}{exact}")?;
         }
     }
+    let names = TargetNames::of(&result.report);
     for case in result.report.cases.iter().filter(|case| case.counts()) {
-        let name = name(case);
+        let name = name(case, names.get(&case.target));
         for start in case.server_starts() {
             write_start(&name, &start, text)?;
         }
@@ -86,13 +88,13 @@ fn write_start(name: &str, start: &ServerStart, text: &mut String) -> std::fmt::
     writeln!(text, "{name} {succeeded} {}", values.join(" "))
 }
 
-/// Returns a case's name: `BenchmarkList/data=pods-150k/tier=etcd/target=etcd-3.7.1/strategy=stream`.
-fn name(case: &Case) -> String {
+/// Returns a case's name: `BenchmarkList/data=pods-150k/tier=etcd/target=etcd/strategy=stream`.
+fn name(case: &Case, target: &str) -> String {
     let what = if case.bytes > 0 { "List" } else { "Request" };
     let mut words = vec![
         ("data", case.data_set.clone()),
         ("tier", case.tier.to_string()),
-        ("target", case.target.clone()),
+        ("target", target.to_owned()),
         ("strategy", case.strategy.clone()),
     ];
     if case.clients > 1 {
@@ -146,17 +148,12 @@ mod tests {
 
     #[test]
     fn a_name_is_no_number_of_cpus_and_has_no_spaces() {
-        let mut case = Case::new(
-            "a b",
-            "etcd-3.7.1",
-            Tier::Etcd,
-            "paged:500",
-            Outcome::Measured,
-        );
+        let mut case = Case::new("a b", "etcd", Tier::Etcd, "paged:500", Outcome::Measured);
         case.bytes = 1;
         let plain = "BenchmarkList/data=a_b/tier=etcd/target=etcd-3.7.1/strategy=paged:500";
-        assert_eq!(name(&case), plain);
+        assert_eq!(name(&case, "etcd-3.7.1"), plain);
         case.clients = 10;
+        let name = |case: &Case| name(case, "etcd-3.7.1");
         assert_eq!(name(&case), format!("{plain}/clients=10"));
         case.kube_options = vec!["--limit=5-10".to_owned()];
         assert_eq!(

@@ -1,0 +1,56 @@
+//! What is worse, as GitHub's workflow commands: it shows them at the top of a job and of a pull
+//! request.
+
+use super::{Better, Comparison, Line, wording};
+
+/// So many errors are shown: a job's page holds few, and the summary has the rest.
+const MOST: usize = 3;
+
+/// Returns the commands for the worst lines and what is gone, one a line; nothing without any.
+#[must_use]
+pub fn annotations(comparison: &Comparison) -> String {
+    let cost = |line: &Line| {
+        let ratio = line.estimate.map_or(1.0, |estimate| estimate.ratio);
+        match line.metric.better() {
+            Better::Lower => ratio,
+            Better::Higher => 1.0 / ratio,
+        }
+    };
+    let mut worse: Vec<&Line> = comparison.worse().collect();
+    worse.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+    let worse = worse.into_iter().map(|line| {
+        let title = format!("{} of {} is worse", line.metric, line.case);
+        (title, wording::values(line))
+    });
+    let gone = comparison.gone.iter().map(|gone| {
+        let title = format!("{} is gone", gone.case);
+        (title, gone.reason.clone())
+    });
+    let errors = worse.chain(gone).take(MOST);
+    errors
+        .map(|(title, message)| command(&title, &message))
+        .collect()
+}
+
+fn command(title: &str, message: &str) -> String {
+    let data = |text: &str| {
+        text.replace('%', "%25")
+            .replace('\r', "%0D")
+            .replace('\n', "%0A")
+    };
+    let title = data(title).replace(':', "%3A").replace(',', "%2C");
+    format!("::error title={title}::{}\n", data(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_end_its_command() {
+        assert_eq!(
+            command("a:b, c", "1 %\n::error::x"),
+            "::error title=a%3Ab%2C c::1 %25%0A::error::x\n"
+        );
+    }
+}
