@@ -141,6 +141,27 @@ fn records_lost_between_two_segments_are_missed() {
     );
 }
 
+/// A block that a disk wrote to the wrong place: the record in it verifies, and is not the one that was here.
+#[test]
+fn a_record_in_the_place_of_another_is_refused() {
+    let disk = SimulatedDisk::new(1);
+    let mut found = open(&disk, SMALL).expect("a new log");
+    fill(&mut found.log, 0..10, 100);
+    let place = |bytes: &[u8], number| position(bytes, &format!("record {number:08}")) - 20;
+    disk.alter("0000000000000001.log", |bytes| {
+        let (from, to, next) = (place(bytes, 3), place(bytes, 5), place(bytes, 4));
+        bytes.copy_within(from..next, to);
+    });
+    let told = open(&disk, SMALL)
+        .err()
+        .expect("another record")
+        .to_string();
+    assert!(
+        told.starts_with("0000000000000001.log is corrupt at offset "),
+        "{told}"
+    );
+}
+
 /// A length of garbage must not ask for its bytes.
 #[test]
 fn a_length_that_cannot_be_is_not_believed() {

@@ -14,7 +14,9 @@ use std::time::Instant;
 use commit_log::disk::simulated::SimulatedDisk;
 use etcd_api::error::Refusal;
 use etcd_api::proto::etcdserverpb::request_op::Request;
-use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RequestOp, TxnRequest};
+use etcd_api::proto::etcdserverpb::{
+    AlarmType, DeleteRangeRequest, PutRequest, RequestOp, TxnRequest,
+};
 
 use super::*;
 
@@ -59,6 +61,18 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// Waits until something is so, half a minute at most.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let so = (0..3000).any(|_| {
+        let so = is_so();
+        if !so {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        so
+    });
+    assert!(so, "waited in vain until {what}");
+}
+
 /// Whether a future is ready now.
 fn is_ready<F: Future>(future: F) -> bool {
     let mut context = Context::from_waker(Waker::noop());
@@ -93,6 +107,9 @@ fn txn(requests: Vec<Request>) -> TxnRequest {
     }
 }
 
+/// Id, seconds granted, keys.
+type Lease = (i64, i64, Vec<Box<[u8]>>);
+
 /// Everything that can be read of a store.
 #[derive(Debug, PartialEq, Eq)]
 struct Dump {
@@ -103,12 +120,9 @@ struct Dump {
     /// What a watch from the oldest revision is told: record and record before, of each event.
     events: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     history_bytes: u64,
-    /// Id, seconds granted, keys.
-    leases: Vec<(i64, i64, Vec<Box<[u8]>>)>,
+    leases: Vec<Lease>,
     alarms: Vec<AlarmType>,
 }
-
-use etcd_api::proto::etcdserverpb::AlarmType;
 
 fn dump(store: &Store) -> Dump {
     let bytes = |record: &crate::Record| record.wire().concat();

@@ -11,9 +11,7 @@ fn until_written(disk: &SimulatedDisk, record: &str) {
             .windows(record.len())
             .any(|bytes| bytes == record.as_bytes())
     };
-    while !names(disk, ".log").iter().any(written) {
-        std::thread::yield_now();
-    }
+    until("the log has it", || names(disk, ".log").iter().any(written));
 }
 
 #[test]
@@ -108,9 +106,7 @@ fn batch_syncs_without_another_write() {
     store.put(&put("a", "one", 0)).expect("it is accepted");
     logged(&store, Ok(())).expect("it is written");
     // A write and a sync.
-    while disk.calls() < before + 2 {
-        std::thread::yield_now();
-    }
+    until("it is synced", || disk.calls() >= before + 2);
     std::mem::forget(store);
     disk.cut_power();
     assert_eq!(open(&disk, Fsync::Always).revision(), 2);
