@@ -5,7 +5,7 @@
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
 //! - [`CpuList`]: the CPUs that a scenario runs on
 //! - [`arrivals`]: when operations of an open loop begin; [`keys`]: which object operation n is about
-//! - [`mix`]: small requests and weighted mixes of them
+//! - [`mix`]: small requests and weighted mixes of them; [`values`]: what they create
 //! - [`writes`]: writes that change, delete and create again
 //! - [`fingerprint`]: one number for a whole data set, from what was received
 
@@ -17,6 +17,7 @@ pub mod mix;
 pub mod scenario;
 pub mod selector;
 pub mod strategy;
+pub mod values;
 pub mod writes;
 
 mod config_maps;
@@ -39,3 +40,4 @@ pub use random::coin;
 pub use scenario::{BarSpec, DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError};
 pub use selector::Selector;
 pub use strategy::{Shape, Strategy, Tier};
+pub use values::Values;

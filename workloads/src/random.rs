@@ -24,6 +24,7 @@ pub(crate) enum Stream {
     Keys,
     Mixes,
     Coins,
+    Values,
 }
 
 /// The generator for item `i` of a stream.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use report::compare::{Comparison, Options};
 use report::result::{ResultFolder, folder_name};
 
-use super::{compare, save, stop_on_signals};
+use super::{compare, metrics_listener, save, serve_metrics, stop_on_signals};
 use crate::cli::{AbArgs, DEFAULT_SCENARIO, shown_command};
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
@@ -46,6 +46,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let targets: Vec<_> = plan.targets.iter().map(|t| t.spec.clone()).collect();
+    let metrics = metrics_listener(&run)?;
     // No thread exists yet: what holds for this one holds for all.
     let isolation = Isolation::enter(&run, &targets, &own_program)?;
     isolation.pin(scenario)?;
@@ -55,6 +56,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
     runtime.block_on(async {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
+        serve_metrics(metrics, &progress);
         plan.notes.iter().for_each(|note| progress.say(note));
         let ab = Ab {
             within: args.within,
@@ -72,8 +74,17 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
             let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
             let folder = ResultFolder::create(&run.out, &name).map_err(Failure::usage)?;
             let (progress, stop) = (&progress, &stop);
-            let compared =
-                ab::run(&plan, ab, only, scenario, environment, &folder, progress, stop).await;
+            let compared = ab::run(
+                &plan,
+                ab,
+                only,
+                scenario,
+                environment,
+                &folder,
+                progress,
+                stop,
+            )
+            .await;
             if let Some(comparison) = &compared.comparison {
                 let text = compare::shown(comparison, args.show)?;
                 std::io::stdout().write_all(text.as_bytes())?;
@@ -90,7 +101,10 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         if !args.confirm || exit != Exit::TargetFailed || worse.is_empty() {
             return Ok(exit);
         }
-        progress.say(&format!("measured again, since worse: {} cases", worse.len()));
+        progress.say(&format!(
+            "measured again, since worse: {} cases",
+            worse.len()
+        ));
         let again = Ab {
             // Another order of starts than the first time.
             seed: ab.seed.wrapping_add(1),
@@ -118,7 +132,10 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
 
 /// The metrics that are worse in both comparisons, each with its case.
 fn confirmed(first: &Comparison, second: &Comparison) -> Vec<String> {
-    let again: HashSet<_> = second.worse().map(|line| (&line.case, line.metric)).collect();
+    let again: HashSet<_> = second
+        .worse()
+        .map(|line| (&line.case, line.metric))
+        .collect();
     first
         .worse()
         .filter(|line| again.contains(&(&line.case, line.metric)))

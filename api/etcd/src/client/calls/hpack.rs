@@ -73,8 +73,8 @@ impl Encoder {
     /// Bytes of the peer's table that all of them together take at most.
     pub(super) fn table_bytes(&self) -> usize {
         let fixed = self.authority.len() + self.token.as_ref().map_or(0, Vec::len);
-        // Names, values and four paths of less than 40 bytes each.
-        fixed + 8 * (ENTRY_BYTES + 40)
+        // Names, values and eight paths of less than 40 bytes each.
+        fixed + 12 * (ENTRY_BYTES + 40)
     }
 
     /// Appends the header block of one request.

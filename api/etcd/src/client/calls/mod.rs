@@ -51,7 +51,7 @@ pub use answer::{RangeAnswer, put_answer, range_answer};
 use framed::Framed;
 use multiplexed::Multiplexed;
 
-/// A unary call of the KV service.
+/// A call with one request and one response, of the KV and Lease services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rpc {
     /// `Range`: [`range_answer`] reads its answer.
@@ -62,6 +62,14 @@ pub enum Rpc {
     DeleteRange,
     /// `Txn`.
     Txn,
+    /// `Compact`.
+    Compact,
+    /// `LeaseGrant`.
+    LeaseGrant,
+    /// `LeaseKeepAlive`, on a stream that ends with its one request.
+    LeaseKeepAlive,
+    /// `LeaseRevoke`.
+    LeaseRevoke,
 }
 
 impl Rpc {
@@ -72,6 +80,10 @@ impl Rpc {
             Self::Put => "/etcdserverpb.KV/Put",
             Self::DeleteRange => "/etcdserverpb.KV/DeleteRange",
             Self::Txn => "/etcdserverpb.KV/Txn",
+            Self::Compact => "/etcdserverpb.KV/Compact",
+            Self::LeaseGrant => "/etcdserverpb.Lease/LeaseGrant",
+            Self::LeaseKeepAlive => "/etcdserverpb.Lease/LeaseKeepAlive",
+            Self::LeaseRevoke => "/etcdserverpb.Lease/LeaseRevoke",
         }
     }
 }
