@@ -446,6 +446,29 @@ load = [{ name = "gets", operation = "get", arrivals = { constant = 500 }, conne
     }
 }
 
+#[test]
+fn a_network_delays_every_request_of_a_case_and_is_part_of_its_name() {
+    let cases = r#"
+[[case]]
+name = "far"
+load = [
+    { name = "gets", operation = "get" },
+    { name = "lists", operation = { list = "paged:100" } },
+]
+"#;
+    let (code, report, log) = run_with(cases, &["--rtt", "30ms", "--bandwidth", "100Mbit"]);
+    assert_eq!(code, Some(0), "{log}");
+    let case = &report["cases"][0];
+    assert_eq!(case["network"], "rtt-30ms-at-100Mbit", "{case}");
+    let least = |name: &str| load(&report, name)["latency_ms"]["min"].as_f64();
+    assert!(least("gets") >= Some(30.0), "{:?}", least("gets"));
+    // Three pages, one after the other.
+    assert!(least("lists") >= Some(90.0), "{:?}", least("lists"));
+    let (code, _, log) = run_with(cases, &["--bandwidth", "10"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("`10` is not a bandwidth"), "{log}");
+}
+
 const WRITTEN_AND_WATCHED: &str = r#"
 [[case]]
 name = "long"

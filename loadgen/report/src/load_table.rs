@@ -105,7 +105,7 @@ fn times(quantiles: Option<&Quantiles>) -> String {
 fn conflicts(conflicts: u64) -> Option<String> {
     (conflicts > 0).then(|| {
         format!(
-            "{} transactions found their key changed and were sent again",
+            "{} requests found their key changed, or not there yet, and were sent again",
             Quantity::Count(conflicts)
         )
     })
@@ -230,7 +230,7 @@ mod tests {
         assert!(rows[0].cells[8].contains("1,000/s intended; p99 from sending 3.00 ms"));
         assert_eq!(rows[1].cells[3], "– update");
         assert_eq!(rows[0].cells[8].matches("watcher").count(), 0);
-        assert!(rows[1].cells[8].starts_with("3 transactions found their key changed"));
+        assert!(rows[1].cells[8].starts_with("3 requests found their key changed"));
     }
     #[test]
     fn watchers_that_fared_differently_are_told_apart() {
