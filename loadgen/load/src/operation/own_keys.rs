@@ -177,6 +177,8 @@ mod tests {
         let known = keys.next(SmallRequest::DeleteRange);
         assert_eq!((known.number, known.count), (0, RANGE as u64));
         assert_eq!(known.revision, 5);
+        // One of the next ten is known, and the others are not.
+        acknowledged(&mut keys, SmallRequest::Create, RANGE as u64, 6);
         let unknown = keys.next(SmallRequest::DeleteRange);
         assert_eq!((unknown.number, unknown.revision), (RANGE as u64, 0));
         // Too few are left.
