@@ -11,10 +11,11 @@ use load::child::parent_death;
 use report::compare::{Condition, Metric};
 use serde::{Deserialize, Serialize};
 use workloads::CpuList;
-use workloads::scenario::{Objective, Saturate};
+use workloads::scenario::{Bandwidth, ByteSize, Network, Objective, Saturate};
 
 use crate::exit::Exit;
 use crate::isolation::network::{self, NetworkNamespace};
+use crate::live::http::MetricsAddress;
 use crate::servers::baseline;
 
 /// The environment variable that says what is logged.
@@ -474,6 +475,26 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
+    /// Delay what clients and servers say to one another, as 20ms for a round trip
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub rtt: Option<Duration>,
+
+    /// Let so much through in each direction, of all connections together, as 100Mbit
+    #[arg(long, value_name = "RATE")]
+    #[serde(default)]
+    pub bandwidth: Option<Bandwidth>,
+
+    /// Let each client read so many bytes a second, as 10MiB
+    #[arg(long, value_name = "SIZE")]
+    #[serde(default)]
+    pub client_read_rate: Option<ByteSize>,
+
+    /// Serve `/metrics` for Prometheus while it runs: a port of 127.0.0.1, or IP:PORT
+    #[arg(long, value_name = "[IP:]PORT")]
+    #[serde(skip)]
+    pub listen_metrics: Option<MetricsAddress>,
+
     /// End with exit code 1 where a threshold of the scenario is missed, with 3 where one cannot be told or has no figure
     #[arg(long)]
     #[serde(default)]
@@ -503,6 +524,19 @@ pub struct RunArgs {
     /// Say what would be done, and what it needs in memory and disk, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+impl RunArgs {
+    /// The network that is to be imitated, where any is.
+    #[must_use]
+    pub fn network(&self) -> Option<Network> {
+        let network = Network {
+            rtt: self.rtt,
+            bandwidth: self.bandwidth,
+            client_read_rate: self.client_read_rate,
+        };
+        (network != Network::default()).then_some(network)
+    }
 }
 
 /// How to connect to an endpoint that is there.

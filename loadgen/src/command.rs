@@ -26,6 +26,7 @@ use crate::environment::environment;
 use crate::exit::{Exit, Failure};
 use crate::isolation::cpus::pin;
 use crate::isolation::{Isolation, network};
+use crate::live::http::MetricsListener;
 use crate::probe::{self, Finding, Verdict};
 use crate::progress::Progress;
 use crate::run::{self, Finished, Plan};
@@ -73,6 +74,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
         .iter()
         .map(|target| target.spec.clone())
         .collect();
+    let metrics = metrics_listener(args)?;
     // No thread exists yet: what holds for this one holds for all.
     let isolation = Isolation::enter(args, &targets, &own_program)?;
     if let Some(first) = plan.scenarios.first() {
@@ -84,6 +86,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     runtime.block_on(async {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
+        serve_metrics(metrics, &progress);
         plan.notes.iter().for_each(|note| progress.say(note));
         let mut exit = Exit::Done;
         for scenario in &plan.scenarios {
@@ -118,6 +121,32 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
         }
         Ok(exit)
     })
+}
+
+/// Takes the port of `--listen-metrics`, before a network namespace is entered.
+fn metrics_listener(args: &RunArgs) -> Result<Option<MetricsListener>, Failure> {
+    let Some(address) = args.listen_metrics else {
+        return Ok(None);
+    };
+    let taken = MetricsListener::bind(address);
+    let taken = taken.with_context(|| format!("--listen-metrics {address}"));
+    taken.map(Some).map_err(Failure::usage)
+}
+
+/// Serves metrics until the program ends. Must be called within a runtime.
+fn serve_metrics(listener: Option<MetricsListener>, progress: &Progress) {
+    let Some(listener) = listener else {
+        return;
+    };
+    progress.say(&format!("metrics: http://{}/metrics", listener.address()));
+    let progress = progress.clone();
+    tokio::spawn(async move {
+        let served = listener.serve(progress.loads().clone()).await;
+        served.map_or_else(
+            |error| progress.say(&format!("metrics are not served: {error}")),
+            |never| match never {},
+        );
+    });
 }
 
 /// Saves a result, if anything was measured, and says where.

@@ -7,13 +7,15 @@
 //! endpoint that is not ours is written to. Around them: [`cli`] (what may be typed), [`command`]
 //! (what it does), [`environment`] (what a result says of machine and program),
 //! [`isolation`] (a run's own network and CPUs), [`timeouts`] (how long an endpoint may be silent),
-//! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile).
+//! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile), [`live`] (what programs
+//! see meanwhile).
 
 pub mod cli;
 pub mod command;
 pub mod environment;
 pub mod exit;
 pub mod isolation;
+pub mod live;
 pub mod probe;
 pub mod progress;
 pub mod run;

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::live::LiveLoads;
+
 /// Redraws per second of a bar.
 const REDRAWS_HZ: u8 = 8;
+/// How often it is said how loads are doing: on a terminal, which shows the latest, and in lines.
+const TOLD_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
 /// What a phase counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,7 @@ pub enum Counted {
 pub struct Progress {
     bars: Option<MultiProgress>,
     quiet: bool,
+    loads: LiveLoads,
 }
 
 /// One phase being shown. Dropped without [`Phase::done`], it just goes away.
@@ -50,7 +55,11 @@ impl Progress {
         let can_redraw = std::io::stderr().is_terminal() && !is_dumb;
         let target = || ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
         let bars = can_redraw.then(|| MultiProgress::with_draw_target(target()));
-        Self { bars, quiet: false }
+        Self {
+            bars,
+            quiet: false,
+            loads: LiveLoads::default(),
+        }
     }
 
     /// Says nothing: for tests and benches.
@@ -59,7 +68,14 @@ impl Progress {
         Self {
             bars: None,
             quiet: true,
+            loads: LiveLoads::default(),
         }
+    }
+
+    /// The loads that have begun, for whoever looks at them while they run.
+    #[must_use]
+    pub fn loads(&self) -> &LiveLoads {
+        &self.loads
     }
 
     /// Begins a phase of `total` things. Counting is cheap enough for every chunk, not for every object.
@@ -71,7 +87,7 @@ impl Progress {
         };
         bar.set_length(total);
         bar.set_style(style(counted));
-        bar.set_message(title.to_owned());
+        bar.set_prefix(title.to_owned());
         if self.bars.is_some() {
             bar.enable_steady_tick(Duration::from_secs(1) / u32::from(REDRAWS_HZ));
         } else {
@@ -113,6 +129,25 @@ impl Phase {
         self.bar.position()
     }
 
+    /// How often [`Self::tell`] is worth calling.
+    #[must_use]
+    pub fn told_every(&self) -> Duration {
+        match self.progress.bars {
+            Some(_) => TOLD_EVERY.0,
+            None => TOLD_EVERY.1,
+        }
+    }
+
+    /// Says how it goes, so many seconds from its beginning: in the bar, or as a line that stays.
+    pub fn tell(&self, seconds: u64, text: &str) {
+        match self.progress.bars {
+            Some(_) => self.bar.set_message(text.to_owned()),
+            None => self
+                .progress
+                .say(&format!("{}: {seconds} s: {text}", self.title)),
+        }
+    }
+
     /// Ends the phase and leaves a line: its title and what came of it.
     pub fn done(self, outcome: &str) {
         self.bar.finish_and_clear();
@@ -131,7 +166,7 @@ fn style(counted: Counted) -> ProgressStyle {
         Counted::Writes => "writes".to_owned(),
         Counted::Namespaces => format!("{bar} namespaces"),
     };
-    let template = format!("{{spinner}} {{msg:<40!}} {count} {{elapsed}}");
+    let template = format!("{{spinner}} {{prefix:<40!}} {count} {{elapsed}} {{wide_msg}}");
     ProgressStyle::with_template(&template).expect("the template is constant but for its count")
 }
 

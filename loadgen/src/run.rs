@@ -22,7 +22,7 @@ use report::quantity::Quantity;
 use report::result::{
     self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
 };
-use report::threshold;
+use report::{growth, threshold};
 use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, RowSpec, Scenario, Tier};
 
@@ -101,6 +101,7 @@ impl<'a> Run<'a> {
             data_sets: Vec::new(),
             ab: None,
             cases: Vec::new(),
+            growth: Vec::new(),
             bars: Vec::new(),
         };
         Self {
@@ -321,6 +322,7 @@ impl<'a> Run<'a> {
         let report = &mut self.result.report;
         report.elapsed_s = self.begun.elapsed().as_secs_f64();
         report.bars = threshold::judge(self.scenario, report);
+        report.growth = growth::fit(report);
     }
 
     /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its rows and their reasons are shown

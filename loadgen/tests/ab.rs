@@ -102,10 +102,7 @@ const SMALL_CHUNKS: [&str; 6] = [
 fn what_is_worse_is_measured_again_and_red_when_it_is_worse_twice() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let gate = ["--margin", "0.01%", "--confirm"];
-    let ended = ab(
-        folder.path(),
-        &[&SMALL_CHUNKS[..], &gate, &SMALL].concat(),
-    );
+    let ended = ab(folder.path(), &[&SMALL_CHUNKS[..], &gate, &SMALL].concat());
     let log = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{log}");
     assert!(log.contains("worse twice: bytes of"), "{log}");

@@ -219,3 +219,29 @@ fn a_server_that_dies_is_named_with_its_last_words() {
         assert!(log.contains(word), "it says `{word}`: {log}");
     }
 }
+
+#[test]
+fn a_disk_that_is_full_costs_the_folder_and_not_the_table() {
+    let folder = folder();
+    // No file may be longer than a block or two: as on a full disk, the write fails.
+    let program = Command::cargo_bin("loadgen").expect("it is built for its tests");
+    let program = program.get_program().to_string_lossy().into_owned();
+    let limited = format!(
+        "trap '' XFSZ; ulimit -f 2; exec '{program}' run --objects 100 --repeats 3 --strategies stream"
+    );
+    let output = Command::new("sh")
+        .args(["-c", &limited])
+        .current_dir(folder.path())
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{log}");
+    assert!(table.contains("stream"), "{table}: {log}");
+    let errors: Vec<&str> = log
+        .lines()
+        .filter(|line| line.starts_with("error:"))
+        .collect();
+    assert_eq!(errors.len(), 1, "{log}");
+    assert!(errors[0].contains("File too large"), "{log}");
+}

@@ -173,6 +173,14 @@ fn a_put_that_is_answered_with_an_old_revision_is_found() {
 }
 
 #[test]
+fn a_tenth_of_puts_that_fails_is_counted_by_its_error() {
+    assert_puts_found_out(
+        Fault::FailPuts,
+        "requests failed: etcdserver: request timed out",
+    );
+}
+
+#[test]
 fn an_endpoint_that_holds_keys_is_only_read() {
     let etcd = FakeEtcd::start(Fault::None);
     etcd.put("/theirs/1");

@@ -6,11 +6,14 @@
 mod served;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use served::Served;
@@ -46,6 +49,42 @@ fn run_with(cases: &str, more: &[&str]) -> (Option<i32>, Value, String) {
         .expect("it starts");
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.code(), saved(&folder.path().join("out")), log)
+}
+
+/// A run that goes on, in its folder, and the lines that it says from where it measures `case`.
+fn started(
+    cases: &str,
+    case: &str,
+    more: &[&str],
+) -> (
+    tempfile::TempDir,
+    Child,
+    Vec<String>,
+    impl Iterator<Item = String> + use<>,
+) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("small.toml"), format!("{HEAD}\n{cases}")).expect("a folder");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(["run", "small.toml", "--out", "out"])
+        .args(more)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let log = BufReader::new(run.stderr.take().expect("it is piped"));
+    let mut log = log.lines().map_while(Result::ok);
+    let mut said = Vec::new();
+    let measures = format!("/{case} …");
+    loop {
+        let line = log.next().expect("it says when it measures");
+        let is_there = line.ends_with(&measures);
+        said.push(line);
+        if is_there {
+            return (folder, run, said, log);
+        }
+    }
 }
 
 /// The report of the only result in a folder; null where there is none.
@@ -164,6 +203,17 @@ fn what_cannot_be_is_refused_in_one_line() {
         (one(r#""gets""#), "did you mean `get`"),
         (one("{ get = 0, put = 0 }"), "sum to 0"),
         (one("{ delete = 1 }"), "needs `create`"),
+        (one("{ lease-revoke = 1 }"), "needs `lease-grant`"),
+        (one(r#""get", value = { bytes = 5 }"#), "it creates nothing"),
+        (
+            one(r#""create", value = { bytes = 0 }"#),
+            "bytes = 0 must be from 1",
+        ),
+        (one(r#""get", cut_every = "1s""#), "is for watchers"),
+        (
+            one(r#""watch", stall = { read = "5s", every = "5s" }"#),
+            "shorter than every 5s",
+        ),
         (one(r#"{ list = "stream", get = 1 }"#), "stands alone"),
         (
             one(r#"{ list = "consistent" }"#),
@@ -204,7 +254,6 @@ fn what_cannot_be_is_refused_in_one_line() {
 #[test]
 fn a_stall_is_in_the_quantiles_of_a_schedule_and_not_in_those_of_who_waits() {
     let server = Served::etcd();
-    let folder = tempfile::tempdir().expect("a temporary folder");
     let cases = r#"
 [[case]]
 name = "stalled"
@@ -214,19 +263,7 @@ load = [
     { name = "closed", operation = "get" },
 ]
 "#;
-    fs::write(folder.path().join("small.toml"), format!("{HEAD}\n{cases}")).expect("a folder");
-    let mut run = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["run", "small.toml", "--out", "out", "--etcd", &server.url])
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let log = BufReader::new(run.stderr.take().expect("it is piped"));
-    let mut log = log.lines().map_while(Result::ok);
-    let measured = log.find(|line| line.ends_with("/stalled …"));
-    assert!(measured.is_some(), "it says when it measures");
+    let (folder, mut run, _, log) = started(cases, "stalled", &["--etcd", &server.url]);
     thread::sleep(Duration::from_millis(500));
     server.stall(Duration::from_millis(500));
     let log: Vec<String> = log.collect();
@@ -240,4 +277,284 @@ load = [
     assert!(count(&closed["n"]) > 1_000, "{closed}");
     assert!(closed["p99"].as_f64() < Some(100.0), "{closed}");
     assert!(closed["max"].as_f64() > Some(400.0), "{closed}");
+}
+
+#[test]
+fn watchers_that_lose_their_connections_or_read_slowly_get_every_event_once() {
+    let (code, report, log) = run(r#"
+[[case]]
+name = "disturbed"
+duration = "2s"
+load = [
+    { name = "puts", operation = "put", arrivals = { constant = 300 }, connections = 2 },
+    { name = "cut", operation = "watch", clients = 5, connections = 2, cut_every = "300ms" },
+    { name = "slow", operation = "watch", clients = 2, stall = { read = "300ms", every = "600ms" }, window = "64KiB" },
+]
+"#);
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    assert_ne!(report["cases"][0]["outcome"]["state"], "failed", "{log}");
+    let cut = load(&report, "cut");
+    assert_eq!(
+        (&cut["requests"], &cut["events"]),
+        (&600.into(), &3_000.into())
+    );
+    assert!(count(&cut["cut_ms"]["n"]) >= 4, "{cut}");
+    let slow = load(&report, "slow");
+    assert_eq!(slow["events"], 1_200, "{slow}");
+    // What came while nothing was read had to wait: at least as long as that goes on.
+    assert!(slow["latency_ms"]["max"].as_f64() > Some(200.0), "{slow}");
+    let slowest = slow["watchers"]["slowest"]
+        .as_array()
+        .expect("two watchers");
+    assert_eq!(slowest.len(), 2, "{slow}");
+    assert!(slow["watchers"]["p50_ms"]["min"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn leases_ranges_and_compactions_are_part_of_a_mix() {
+    let (code, report, log) = run(r#"
+[[case]]
+name = "all"
+load = [
+    { name = "keys", operation = { create = 30, delete-range = 2, delete = 1, update = 5 }, arrivals = { poisson = 400 }, connections = 2, value = { lognormal = { median = 300, sigma = 0.5, most = 4000 }, entropy = 0.5 } },
+    { name = "leases", operation = { lease-grant = 3, lease-keep-alive = 10, lease-revoke = 2 }, arrivals = { poisson = 200 }, connections = 2 },
+    { name = "compactions", operation = "compact", arrivals = { constant = 10 } },
+    { name = "keep-alive", operation = "lease-keep-alive", clients = 2, connections = 2 },
+    { name = "watchers", operation = "watch", clients = 2 },
+]
+"#);
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    assert_ne!(report["cases"][0]["outcome"]["state"], "failed", "{log}");
+    for name in ["keys", "leases", "compactions", "keep-alive"] {
+        let load = load(&report, name);
+        assert!(
+            count(&load["requests"]) > 0 && load["errors"] == 0,
+            "{load}"
+        );
+    }
+    let kinds = |name: &str| -> Vec<String> {
+        let kinds = load(&report, name)["kinds"].as_array().expect("a mix");
+        let sent = kinds.iter().filter(|kind| count(&kind["requests"]) > 0);
+        let name = |kind: &Value| kind["operation"].as_str().unwrap_or_default().to_owned();
+        sent.map(name).collect()
+    };
+    assert_eq!(
+        kinds("keys"),
+        ["update", "create", "delete", "delete-range"]
+    );
+    assert_eq!(
+        kinds("leases"),
+        ["lease-grant", "lease-keep-alive", "lease-revoke"]
+    );
+    assert_eq!(load(&report, "compactions")["requests"], 10);
+}
+
+/// A way to a server that can be cut: its connections are closed, and nobody listens for a while.
+struct Cuttable {
+    address: SocketAddr,
+    is_cut: Arc<AtomicBool>,
+    sockets: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Cuttable {
+    fn to(server: &str) -> Self {
+        let server = server.trim_start_matches("http://").to_owned();
+        let bound = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = bound.local_addr().expect("bound");
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let sockets: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let (cut, open) = (Arc::clone(&is_cut), Arc::clone(&sockets));
+        bound.set_nonblocking(true).expect("a socket");
+        let mut listener = Some(bound);
+        // It ends with the process.
+        thread::spawn(move || {
+            loop {
+                thread::sleep(Duration::from_millis(1));
+                if cut.load(Ordering::SeqCst) {
+                    listener = None;
+                    continue;
+                }
+                let listening = listener.get_or_insert_with(|| {
+                    let bound = TcpListener::bind(address).expect("its port is free");
+                    bound.set_nonblocking(true).expect("a socket");
+                    bound
+                });
+                let Ok((client, _)) = listening.accept() else {
+                    continue;
+                };
+                client.set_nonblocking(false).expect("a socket");
+                let there = TcpStream::connect(&server).expect("the server is there");
+                let both = [(&client, &there), (&there, &client)];
+                for (from, to) in both.map(|(a, b)| (a.try_clone(), b.try_clone())) {
+                    let (mut from, mut to) = (from.expect("a socket"), to.expect("a socket"));
+                    thread::spawn(move || std::io::copy(&mut from, &mut to));
+                }
+                open.lock().expect("no panic").extend([client, there]);
+            }
+        });
+        Self {
+            address,
+            is_cut,
+            sockets,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn cut(&self, time: Duration) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        // Nobody listens from here on.
+        while TcpStream::connect(self.address).is_ok() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        for socket in self.sockets.lock().expect("no panic").drain(..) {
+            socket.shutdown(Shutdown::Both).ok();
+        }
+        thread::sleep(time);
+        self.is_cut.store(false, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_server_that_is_away_in_an_open_loop_is_an_error_by_its_code_and_a_gap_in_the_latencies() {
+    let server = Served::etcd();
+    let way = Cuttable::to(&server.url);
+    let cases = r#"
+[[case]]
+name = "cut"
+duration = "3s"
+load = [{ name = "gets", operation = "get", arrivals = { constant = 500 }, connections = 2 }]
+"#;
+    let (folder, mut run, _, log) = started(cases, "cut", &["--etcd", &way.url()]);
+    thread::sleep(Duration::from_millis(500));
+    way.cut(Duration::from_millis(500));
+    let log: Vec<String> = log.collect();
+    let ended = run.wait().expect("it ends");
+    let report = saved(&folder.path().join("out"));
+    let gets = load(&report, "gets");
+    // Each that was due was sent, and all but those under way were answered after the gap.
+    assert_eq!(gets["requests"], 1_500, "{gets} {log:?}");
+    assert!(gets["latency_ms"]["p90"].as_f64() > Some(200.0), "{gets}");
+    let errors = count(&gets["errors"]);
+    assert_eq!(gets["latency_ms"]["n"], 1_500 - errors);
+    if errors > 0 {
+        assert_eq!(ended.code(), Some(1), "{log:?}");
+        let sample = gets["error_samples"][0].as_str().expect("a text");
+        assert!(sample.starts_with("Unavailable: connection: "), "{sample}");
+    }
+}
+
+#[test]
+fn a_network_delays_every_request_of_a_case_and_is_part_of_its_name() {
+    let cases = r#"
+[[case]]
+name = "far"
+load = [
+    { name = "gets", operation = "get" },
+    { name = "lists", operation = { list = "paged:100" } },
+]
+"#;
+    let (code, report, log) = run_with(cases, &["--rtt", "30ms", "--bandwidth", "100Mbit"]);
+    assert_eq!(code, Some(0), "{log}");
+    let case = &report["cases"][0];
+    assert_eq!(case["network"], "rtt-30ms-at-100Mbit", "{case}");
+    let least = |name: &str| load(&report, name)["latency_ms"]["min"].as_f64();
+    assert!(least("gets") >= Some(30.0), "{:?}", least("gets"));
+    // Three pages, one after the other.
+    assert!(least("lists") >= Some(90.0), "{:?}", least("lists"));
+    let (code, _, log) = run_with(cases, &["--bandwidth", "10"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("`10` is not a bandwidth"), "{log}");
+}
+
+const WRITTEN_AND_WATCHED: &str = r#"
+[[case]]
+name = "long"
+duration = "10m"
+load = [
+    { name = "puts", operation = "put", arrivals = { constant = 200 }, connections = 2 },
+    { name = "watchers", operation = "watch", clients = 3 },
+    { name = "lists", operation = { list = "stream" } },
+]
+"#;
+
+#[test]
+fn a_case_of_loads_that_is_interrupted_keeps_what_was_measured() {
+    let (folder, mut run, _, log) = started(WRITTEN_AND_WATCHED, "long", &[]);
+    thread::sleep(Duration::from_millis(500));
+    let pid = nix::unistd::Pid::from_raw(run.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).expect("it runs");
+    let log: Vec<String> = log.collect();
+    let ended = run.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(130), "{log:?}");
+    let report = saved(&folder.path().join("out"));
+    assert_eq!(report["interrupted"], true, "{log:?}");
+    assert_eq!(report["cases"][0]["outcome"]["state"], "interrupted");
+    let puts = load(&report, "puts");
+    let sent = count(&puts["requests"]);
+    assert!(sent > 0 && puts["errors"] == 0, "{puts}");
+    assert_eq!(puts["latency_ms"]["n"], sent);
+    let watchers = load(&report, "watchers");
+    assert_eq!(watchers["events"], 3 * sent, "{watchers}");
+    assert!(count(&load(&report, "lists")["requests"]) > 0);
+}
+
+/// What is served at a URL without a path of its own.
+fn get(url: &str) -> String {
+    let rest = url.strip_prefix("http://").expect("a URL");
+    let (address, path) = rest.split_once('/').expect("a path");
+    let mut socket = TcpStream::connect(address).expect("it listens");
+    write!(socket, "GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it reads");
+    let mut response = String::new();
+    socket.read_to_string(&mut response).expect("text");
+    response
+}
+
+#[test]
+fn metrics_are_served_while_it_runs() {
+    let (_folder, mut run, said, log) =
+        started(WRITTEN_AND_WATCHED, "long", &["--listen-metrics", "0"]);
+    let url = said.iter().find_map(|line| line.strip_prefix("metrics: "));
+    let url = url.expect("it says where");
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    let value = |text: &str, name: &str, load: &str| -> Option<f64> {
+        let load = format!("load=\"{load}\"");
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with(name) && line.contains(&load))?;
+        line.rsplit(' ').next()?.parse().ok()
+    };
+    // Bounded: they begin within a second.
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let text = get(url);
+        let is_above_zero = |name, load| value(&text, name, load) > Some(0.0);
+        if is_above_zero("loadgen_requests_total{", "puts")
+            && is_above_zero("loadgen_requests_total{", "lists")
+            && is_above_zero("loadgen_watch_events_total{", "watchers")
+            && is_above_zero("loadgen_requests_due_total{", "puts")
+        {
+            assert_eq!(
+                value(&text, "loadgen_request_errors_total{", "puts"),
+                Some(0.0)
+            );
+            break;
+        }
+        assert!(Instant::now() < until, "{text}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    run.kill().expect("it runs");
+    run.wait().expect("it ends");
+    drop(log);
+}
+
+#[test]
+fn a_metrics_port_that_is_taken_is_a_usage_error() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("bound").port().to_string();
+    let (code, report, log) = run_with(WRITTEN_AND_WATCHED, &["--listen-metrics", &port]);
+    assert_eq!((code, &report), (Some(2), &Value::Null), "{log}");
+    assert!(log.contains("--listen-metrics 127.0.0.1:"), "{log}");
+    assert_eq!(log.trim_end().lines().count(), 1, "{log}");
 }

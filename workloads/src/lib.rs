@@ -5,7 +5,7 @@
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
 //! - [`CpuList`]: the CPUs that a scenario runs on
 //! - [`arrivals`]: intended starts of an open loop; [`keys`]: the object that operation n uses
-//! - [`mix`]: small requests and weighted mixes of them
+//! - [`mix`]: small requests and weighted mixes of them; [`values`]: what they create
 //! - [`writes`]: writes that change, delete and recreate objects
 //! - [`fingerprint`]: the hash of a whole data set, from received objects
 
@@ -17,6 +17,7 @@ pub mod mix;
 pub mod scenario;
 pub mod selector;
 pub mod strategy;
+pub mod values;
 pub mod writes;
 
 mod config_maps;
@@ -39,3 +40,4 @@ pub use random::coin;
 pub use scenario::{DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError, ThresholdSpec};
 pub use selector::Selector;
 pub use strategy::{Driver, Strategy, Tier};
+pub use values::Values;

@@ -32,11 +32,23 @@ pub enum SmallRequest {
     /// `delete`: deletes the oldest key that the same connection created, by a Txn that compares
     /// its mod_revision.
     Delete,
+    /// `delete-range`: a DeleteRange of the ten oldest keys that the same connection created.
+    DeleteRange,
+    /// `lease-grant`: a lease.
+    LeaseGrant,
+    /// `lease-keep-alive`: the lease of the connection kept alive, each time on a stream of its own;
+    /// the first grants it.
+    LeaseKeepAlive,
+    /// `lease-revoke`: the oldest lease that the same connection granted.
+    LeaseRevoke,
+    /// `compact`: everything up to the revision that the store was at when it was compacted last, as
+    /// kube-apiserver does.
+    Compact,
 }
 
 impl SmallRequest {
-    /// All requests, in the order of reports.
-    pub const ALL: [Self; 7] = [
+    /// All, in the order in which reports show them.
+    pub const ALL: [Self; 12] = [
         Self::Get,
         Self::GetSerializable,
         Self::Count,
@@ -44,6 +56,11 @@ impl SmallRequest {
         Self::Update,
         Self::Create,
         Self::Delete,
+        Self::DeleteRange,
+        Self::LeaseGrant,
+        Self::LeaseKeepAlive,
+        Self::LeaseRevoke,
+        Self::Compact,
     ];
 
     /// Returns the name in scenario files and results.
@@ -57,6 +74,11 @@ impl SmallRequest {
             Self::Update => "update",
             Self::Create => "create",
             Self::Delete => "delete",
+            Self::DeleteRange => "delete-range",
+            Self::LeaseGrant => "lease-grant",
+            Self::LeaseKeepAlive => "lease-keep-alive",
+            Self::LeaseRevoke => "lease-revoke",
+            Self::Compact => "compact",
         }
     }
 
@@ -73,10 +95,40 @@ impl SmallRequest {
         matches!(self, Self::Put | Self::Update)
     }
 
-    /// Returns whether it writes or deletes keys outside the data set.
+    /// Whether it is about keys or leases that are no part of the data set.
     #[must_use]
-    pub fn writes_own_keys(self) -> bool {
-        matches!(self, Self::Create | Self::Delete)
+    pub fn is_of_own_keys(self) -> bool {
+        match self {
+            Self::Create
+            | Self::Delete
+            | Self::DeleteRange
+            | Self::LeaseGrant
+            | Self::LeaseKeepAlive
+            | Self::LeaseRevoke => true,
+            Self::Get
+            | Self::GetSerializable
+            | Self::Count
+            | Self::Put
+            | Self::Update
+            | Self::Compact => false,
+        }
+    }
+
+    /// Whether it does what nobody takes back: leaves keys or leases, or compacts the history of all
+    /// who use the store.
+    #[must_use]
+    pub fn needs_own_server(self) -> bool {
+        self.is_of_own_keys() || self == Self::Compact
+    }
+
+    /// What must be in a mix with it, since it takes away only what that made.
+    #[must_use]
+    pub fn needs(self) -> Option<Self> {
+        match self {
+            Self::Delete | Self::DeleteRange => Some(Self::Create),
+            Self::LeaseRevoke => Some(Self::LeaseGrant),
+            _ => None,
+        }
     }
 }
 
@@ -117,9 +169,14 @@ pub enum MixError {
     /// All weights are 0.
     #[error("the weights of an operation sum to 0, so nothing would ever be sent")]
     Nothing,
-    /// `delete` without `create`.
-    #[error("a mix with `delete` needs `create`: it deletes only what it created itself")]
-    NothingToDelete,
+    /// There would be nothing to take away.
+    #[error("a mix with `{request}` needs `{made_by}`: it takes away only what it made itself")]
+    NothingToDelete {
+        /// What takes away.
+        request: SmallRequest,
+        /// What it takes away.
+        made_by: SmallRequest,
+    },
 }
 
 fn names() -> Vec<&'static str> {
@@ -159,8 +216,15 @@ impl Mix {
         if parts.is_empty() {
             return Err(MixError::Nothing);
         }
-        if has(SmallRequest::Delete) && !has(SmallRequest::Create) {
-            return Err(MixError::NothingToDelete);
+        for (request, _) in &parts {
+            if let Some(made_by) = request.needs()
+                && !has(made_by)
+            {
+                return Err(MixError::NothingToDelete {
+                    request: *request,
+                    made_by,
+                });
+            }
         }
         Ok(Self { parts })
     }
@@ -287,5 +351,7 @@ mod tests {
         assert!(refused(&[("get", -1.0)]).contains("weight -1"));
         assert!(refused(&[("get", f64::NAN)]).contains("weight NaN"));
         assert!(refused(&[("delete", 1.0)]).contains("needs `create`"));
+        assert!(refused(&[("delete-range", 1.0)]).contains("needs `create`"));
+        assert!(refused(&[("lease-revoke", 1.0)]).contains("needs `lease-grant`"));
     }
 }

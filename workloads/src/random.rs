@@ -23,6 +23,7 @@ pub(crate) enum Stream {
     Keys,
     Mixes,
     Coins,
+    Values,
 }
 
 /// Returns the generator for item `i` of a stream.

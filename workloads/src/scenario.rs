@@ -12,6 +12,7 @@
 mod background;
 mod case;
 mod data;
+mod network;
 mod rows;
 mod saturate;
 mod threshold;
@@ -29,9 +30,10 @@ use crate::did_you_mean::did_you_mean;
 use crate::strategy::{Driver, Strategy};
 
 pub use background::{Background, Keys};
-pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Start};
+pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start};
 pub use data::{DataSetSpec, Kind};
-pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
+pub use network::{Bandwidth, BandwidthError, Network};
+pub use rows::{Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes, BaselineMode};
 pub use saturate::{Objective, ObjectiveError, Saturate};
 pub use threshold::ThresholdSpec;
 use units::duration_text;
@@ -40,7 +42,7 @@ pub use units::{ByteSize, ByteSizeError};
 /// The scenario that `loadgen` runs by default.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 27] = [
+const BUILT_IN: [(&str, &str); 32] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -95,6 +97,26 @@ const BUILT_IN: [(&str, &str); 27] = [
     ("txn-mixed", include_str!("../scenarios/txn-mixed.toml")),
     ("growth", include_str!("../scenarios/growth.toml")),
     ("cache-fill", include_str!("../scenarios/cache-fill.toml")),
+    (
+        "lease-keepalive",
+        include_str!("../scenarios/lease-keepalive.toml"),
+    ),
+    (
+        "watch-latency",
+        include_str!("../scenarios/watch-latency.toml"),
+    ),
+    (
+        "etcd-benchmark",
+        include_str!("../scenarios/etcd-benchmark.toml"),
+    ),
+    (
+        "consistent-100",
+        include_str!("../scenarios/consistent-100.toml"),
+    ),
+    (
+        "slow-network",
+        include_str!("../scenarios/slow-network.toml"),
+    ),
 ];
 
 /// The data sets to load, the rows to measure on them, and how often.
@@ -171,7 +193,9 @@ pub struct Overrides {
     pub saturate: Option<Saturate>,
     /// `--strategies`: rows to keep or add, in this order, on each tier that has them.
     pub strategies: Option<Vec<Strategy>>,
-    /// `--cases`: names of the cases of several loads to keep; drops the rows.
+    /// `--rtt`, `--bandwidth`, `--client-read-rate`: the network of every row.
+    pub network: Option<Network>,
+    /// `--cases`: cases of several loads to keep, by name; rows are left out.
     pub cases: Option<Vec<String>>,
 }
 
@@ -466,6 +490,18 @@ impl Scenario {
         if let Some(saturate) = overrides.saturate {
             self.rows.searched(saturate);
             self.cases.clear();
+            self.thresholds.clear();
+        }
+        if let Some(network) = overrides.network {
+            network.check().map_err(|message| refuse(self, message))?;
+            for case in &mut self.cases {
+                case.network = Some(network);
+            }
+            for row in self.rows.all_mut() {
+                row.network = Some(network);
+                // The baseline would come without it.
+                row.yardstick = None;
+            }
             self.thresholds.clear();
         }
         rows::check_rate(overrides.rate).map_err(|message| refuse(self, message))?;

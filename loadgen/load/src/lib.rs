@@ -4,7 +4,7 @@
 //! - [`arrivals`]: when requests are due; [`driver`]: operations driven, in rounds or on a schedule
 //! - [`clients`]: threads and programs that operations run in; [`child`]: a process that never
 //!   outlives this one
-//! - [`endpoint`]: where requests go
+//! - [`endpoint`]: where requests go; [`shaper`]: a slower network on the way
 //! - [`record`]: latencies while they happen
 //! - [`verify`]: whether what was received is what was written
 //! - [`shards`]: which worker has which objects, and whether each write reached the one that has it
@@ -17,5 +17,6 @@ pub mod endpoint;
 pub mod operation;
 pub mod record;
 pub mod saturation;
+pub mod shaper;
 pub mod shards;
 pub mod verify;

@@ -2,13 +2,15 @@
 //!
 //! - [`list`]: the ways to list everything, one file each, behind one trait
 //! - [`requests`]: small requests and the checks of their responses; `transactions`: writes as
-//!   Kubernetes makes them; `own_keys`: keys that a connection creates and deletes
+//!   Kubernetes makes them; `own_keys`, `own_requests`: keys and leases that a connection makes and
+//!   takes away
 //! - [`watch`]: many etcd watchers on few streams; [`watch_worker`]: one worker's watch of a
 //!   Kubernetes API
 //! - [`patch`]: changes of objects through a Kubernetes API
 
 pub mod list;
 pub(crate) mod own_keys;
+mod own_requests;
 pub mod patch;
 pub mod requests;
 mod transactions;

@@ -8,8 +8,8 @@
 //!   shown; `history`: how often each was met before
 //! - [`compare`]: two sides held against each other; [`export`]: results for other programs
 //! - [`draw`]: a result drawn into its folder: [`charts`], `page`
-//! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`]
-//!   and [`machine`]
+//! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`],
+//!   [`growth`] and [`machine`]
 //! - [`quantity`]: numbers with their units
 
 pub mod case_text;
@@ -17,6 +17,7 @@ pub mod charts;
 pub mod compare;
 pub mod draw;
 pub mod export;
+pub mod growth;
 mod history;
 pub mod latency;
 pub mod load_table;

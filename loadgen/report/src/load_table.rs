@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::quantity::{ABSENT, Quantity};
-use crate::result::{Case, Load, LoadKind, Quantiles};
+use crate::result::{Case, Load, LoadKind, Quantiles, WatcherSpread};
 
 /// Titles of the cells, in order.
 pub const TITLES: [&str; 9] = [
@@ -105,7 +105,7 @@ fn times(quantiles: Option<&Quantiles>) -> String {
 fn conflicts(conflicts: u64) -> Option<String> {
     (conflicts > 0).then(|| {
         format!(
-            "{} transactions found their key changed and were sent again",
+            "{} requests found their key changed, or not there yet, and were sent again",
             Quantity::Count(conflicts)
         )
     })
@@ -148,6 +148,14 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::Count(events)
         ));
     }
+    notes.extend(load.watchers.as_ref().and_then(watchers));
+    if let Some(cuts) = &load.cut_ms {
+        notes.push(format!(
+            "{} cuts, over after {} (the longest)",
+            Quantity::Count(cuts.n),
+            Quantity::or_absent(cuts.max.map(Quantity::Milliseconds))
+        ));
+    }
     notes.extend(conflicts(load.conflicts).filter(|_| load.kinds.is_empty()));
     if load.restarts > 0 {
         notes.push(format!(
@@ -161,10 +169,27 @@ fn notes(load: &Load) -> Vec<String> {
     notes
 }
 
+/// How far watchers lie apart, and which was the slowest.
+fn watchers(spread: &WatcherSpread) -> Option<String> {
+    let (what, of) = match (spread.p99_ms, spread.p50_ms) {
+        (Some(p99), _) => ("p99", p99),
+        (None, Some(p50)) => ("p50", p50),
+        (None, None) => return None,
+    };
+    let slowest = spread.slowest.first()?;
+    Some(format!(
+        "{what} of a watcher from {} over {} to {}; the slowest event reached number {}",
+        Quantity::Milliseconds(of.min),
+        Quantity::Milliseconds(of.p50),
+        Quantity::Milliseconds(of.max),
+        slowest.number
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Outcome;
+    use crate::result::{Outcome, Spread, WatcherTimes};
     use workloads::strategy::Tier;
 
     #[test]
@@ -204,6 +229,32 @@ mod tests {
         assert_eq!(rows[0].cells[7], "250 µs · 3.00 ms · 9.00 ms");
         assert!(rows[0].cells[8].contains("1,000/s intended; p99 from sending 3.00 ms"));
         assert_eq!(rows[1].cells[3], "– update");
-        assert!(rows[1].cells[8].starts_with("3 transactions found their key changed"));
+        assert_eq!(rows[0].cells[8].matches("watcher").count(), 0);
+        assert!(rows[1].cells[8].starts_with("3 requests found their key changed"));
+    }
+    #[test]
+    fn watchers_that_fared_differently_are_told_apart() {
+        let spread = WatcherSpread {
+            p50_ms: Spread::of([0.4, 0.5, 9.0]),
+            p99_ms: Spread::of([1.0, 2.0, 30.0]),
+            slowest: vec![WatcherTimes {
+                number: 17,
+                max_ms: 50.0,
+                ..WatcherTimes::default()
+            }],
+        };
+        let text = watchers(&spread).expect("three watchers");
+        assert_eq!(
+            text,
+            "p99 of a watcher from 1.00 ms over 2.00 ms to 30.0 ms; the slowest event reached number 17"
+        );
+        let few = WatcherSpread {
+            p99_ms: None,
+            ..spread
+        };
+        assert!(
+            watchers(&few).is_some_and(|text| text.starts_with("p50 of a watcher from 400 µs"))
+        );
+        assert_eq!(watchers(&WatcherSpread::default()), None);
     }
 }

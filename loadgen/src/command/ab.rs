@@ -9,7 +9,7 @@ use report::compare::annotations::annotations;
 use report::compare::{Comparison, Line, Options};
 use report::result::{ResultFolder, folder_name};
 
-use super::{compare, save, stop_on_signals};
+use super::{compare, metrics_listener, save, serve_metrics, stop_on_signals};
 use crate::cli::{AbArgs, DEFAULT_SCENARIO, shown_command};
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
@@ -51,6 +51,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let targets: Vec<_> = plan.targets.iter().map(|t| t.spec.clone()).collect();
+    let metrics = metrics_listener(&run)?;
     // No thread exists yet: what holds for this one holds for all.
     let isolation = Isolation::enter(&run, &targets, &own_program)?;
     isolation.pin(scenario)?;
@@ -60,6 +61,7 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
     runtime.block_on(async {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
+        serve_metrics(metrics, &progress);
         plan.notes.iter().for_each(|note| progress.say(note));
         let ab = Ab {
             within: args.within,

@@ -47,7 +47,10 @@ pub struct Compared {
 }
 
 /// Measures two targets in pairs, in all cases of the scenario or in those of `only`.
-#[allow(clippy::too_many_arguments, reason = "each is a part of the run that the caller made")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is a part of the run that the caller made"
+)]
 pub async fn run(
     plan: &Plan,
     ab: &Ab,
@@ -66,7 +69,10 @@ pub async fn run(
         base: base.name.clone(),
         new: new.name.clone(),
     });
-    let data_sets = scenario.data_sets.iter().map(|spec| Arc::new(DataSet::new(spec)));
+    let data_sets = scenario
+        .data_sets
+        .iter()
+        .map(|spec| Arc::new(DataSet::new(spec)));
     let cases: Vec<_> = data_sets
         .flat_map(|data| {
             let rows = scenario.rows.all();

@@ -13,7 +13,9 @@
 //!   objective
 //! - [`loads`]: several loads together
 //! - [`delivery`]: puts that must reach watchers
+//! - [`status`]: how loads are doing while they are measured
 //! - [`beside`]: loads that run beside the row
+//! - [`network`]: a slower network on the way
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
 
 use std::time::{Duration, Instant};
@@ -43,6 +45,7 @@ mod delivery;
 mod lists;
 mod loads;
 mod meter;
+mod network;
 mod programs;
 mod requests;
 mod resharding;
@@ -51,6 +54,7 @@ mod selection;
 mod sharded_watch;
 mod shards;
 mod source;
+mod status;
 mod times;
 mod unchecked;
 mod warm_up;
@@ -129,6 +133,7 @@ impl RowRun<'_> {
         case.keys = self.spec.keys.map(|keys| keys.to_string());
         case.frame_bytes = self.spec.frame.map(|size| size.0);
         case.kube_options = self.spec.kube_options();
+        case.network = self.spec.network.map(|network| network.to_string());
         let mut measured = Measured {
             case,
             histograms: Vec::new(),
@@ -214,7 +219,8 @@ impl RowRun<'_> {
             let started = self.unless_stopped(started).await?;
             started.map_err(|e| Early::Failed(e.to_string()))?;
         }
-        let reach = self.reach(running);
+        // Kept as long as the row: dropped, it closes every connection.
+        let (reach, _relays) = self.through_network(self.reach(running)).await?;
         if let Some(expected) = &mut verifier.expected
             && self.backgrounds().any(Background::rewrites_data)
         {

@@ -103,6 +103,7 @@ impl Plan {
             duration: args.duration,
             saturate,
             strategies: (!strategies.is_empty()).then_some(strategies),
+            network: args.network(),
             cases: (!args.cases.is_empty()).then(|| args.cases.clone()),
         };
         let mut scenarios = match &args.prefix {

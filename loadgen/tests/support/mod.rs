@@ -49,6 +49,8 @@ pub(crate) enum Fault {
     Hang,
     /// Every tenth put is acknowledged and not done.
     LosePuts,
+    /// Every tenth put is refused, and not done.
+    FailPuts,
     /// Puts are acknowledged at the revision that was there before.
     StalePuts,
     /// Transactions are refused.
@@ -75,6 +77,8 @@ struct State {
     /// The store before the last write that added something.
     before: BTreeMap<Vec<u8>, KeyValue>,
     writes: u64,
+    /// Puts that came.
+    asked: u64,
     watchers: Watchers,
 }
 
@@ -319,6 +323,10 @@ impl Kv for Service {
         let request = request.into_inner();
         let mut state = self.state.lock().expect("no panic holds it");
         let header = state.header();
+        state.asked += 1;
+        if self.fault == Fault::FailPuts && state.asked.is_multiple_of(10) {
+            return Err(Status::unavailable("etcdserver: request timed out"));
+        }
         if self.fault == Fault::LosePuts && state.revision % 10 == 0 {
             state.commit();
         } else {

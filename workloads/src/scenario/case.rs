@@ -7,11 +7,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::units::duration_text;
+use super::network::Network;
+use super::units::{ByteSize, duration_text};
 use crate::arrivals::Profile;
 use crate::keys::Distribution;
 use crate::mix::{Mix, MixError, SmallRequest, WrittenMix};
 use crate::strategy::{Driver, Strategy, StrategyError, Tier};
+use crate::values::Values;
+
+/// Windows that HTTP/2 has.
+const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 1..=2_047 << 20;
 
 /// Returns whether a name has only characters allowed in scenario files.
 pub(super) fn is_plain(name: &str) -> bool {
@@ -46,7 +51,10 @@ pub struct CaseSpec {
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// The loads; never empty.
+    /// The network on the way to the servers, where it is not the one that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// What runs; never empty.
     pub load: Vec<LoadSpec>,
 }
 
@@ -72,7 +80,24 @@ pub struct LoadSpec {
     /// The keys of small requests; uniform by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Distribution>,
-    /// Start, relative to the start of the measured time.
+    /// What `create` writes; the values of the data set's objects where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Values>,
+    /// Watchers that do not read all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
+    /// Watchers: how often their connections are closed. Each then goes on from the revision that it has.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub cut_every: Option<Duration>,
+    /// Watchers: flow-control window of a stream and its connection; our client's own where it is not said. What a
+    /// watcher does not read waits there first, and then in the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<ByteSize>,
+    /// When it begins, from the beginning of the measured time.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -93,6 +118,30 @@ pub struct LoadSpec {
     /// generator may share with the server.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub checked: bool,
+}
+
+/// Stretches of time in which watchers read nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stall {
+    /// How long nothing is read.
+    #[serde(with = "duration_text")]
+    pub read: Duration,
+    /// From the end of one such stretch to the end of the next.
+    #[serde(with = "duration_text")]
+    pub every: Duration,
+}
+
+impl Stall {
+    fn check(self) -> Result<(), String> {
+        match !self.read.is_zero() && self.read < self.every {
+            true => Ok(()),
+            false => Err(format!(
+                "stall: {:?} without reading must be longer than 0s and shorter than every {:?}",
+                self.read, self.every
+            )),
+        }
+    }
 }
 
 fn etcd() -> Tier {
@@ -312,6 +361,11 @@ impl CaseSpec {
                 "case `{name}`: `server` is for the Kubernetes tier: tier = \"kube\""
             ));
         }
+        if let Some(network) = self.network {
+            network
+                .check()
+                .map_err(|what| format!("case `{name}`: {what}"))?;
+        }
         for (nth, one) in load.iter().enumerate() {
             one.check(self.tier, self.lasts(duration))
                 .map_err(|what| format!("case `{name}`, load `{}`: {what}", one.name))?;
@@ -363,6 +417,33 @@ impl LoadSpec {
         }
         if let Some(keys) = self.keys {
             keys.check().map_err(|error| error.to_string())?;
+        }
+        if let Some(value) = &self.value {
+            value.check().map_err(|error| error.to_string())?;
+            if !self.small_requests().any(|r| r == SmallRequest::Create) {
+                return Err("`value` is what `create` writes, and it creates nothing".to_owned());
+            }
+        }
+        let of_watchers = [
+            ("stall", self.stall.is_some()),
+            ("cut_every", self.cut_every.is_some()),
+            ("window", self.window.is_some()),
+        ];
+        if self.operation != Operation::Watch
+            && let Some((field, _)) = of_watchers.iter().find(|(_, is_given)| *is_given)
+        {
+            return Err(format!("`{field}` is for watchers"));
+        }
+        self.stall.map_or(Ok(()), Stall::check)?;
+        if self.cut_every.is_some_and(|every| every.is_zero()) {
+            return Err("`cut_every` must be longer than 0s".to_owned());
+        }
+        if let Some(window) = self.window
+            && !WINDOW_BYTES.contains(&window.0)
+        {
+            return Err(format!(
+                "`window` = {window}: HTTP/2 windows are from 1B to 2047MiB"
+            ));
         }
         let refuse = |field: &str| Err(format!("`{}` does not take `{field}`", self.operation));
         match &self.operation {

@@ -12,6 +12,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::case::CaseSpec;
+use super::network::Network;
 use super::saturate::Saturate;
 use super::units::{ByteSize, duration_text};
 use crate::arrivals::Profile;
@@ -195,7 +196,10 @@ pub struct RowSpec {
     /// Further flags of our Kubernetes tier, as `--watch-cache=false`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// Names of the [`super::Background`] loads that run beside it.
+    /// The network on the way to the servers, where it is not the one that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// Names of the [`super::Background`] loads that run meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
     /// The case of several loads that this row represents; `strategy` is then [`Strategy::Loads`].
@@ -207,6 +211,7 @@ impl From<&CaseSpec> for RowSpec {
     fn from(case: &CaseSpec) -> Self {
         Self {
             server: case.server.clone(),
+            network: case.network,
             case: Some(case.clone()),
             ..Strategy::Loads.into()
         }
@@ -238,6 +243,7 @@ impl From<Strategy> for RowSpec {
             writes: None,
             reshard: None,
             server: Vec::new(),
+            network: None,
             beside: Vec::new(),
             case: None,
         }
@@ -287,6 +293,7 @@ impl RowSpec {
         options.extend(self.saturate.map(|s| format!("saturate-{}", s.objective)));
         options.extend(self.keys.map(|keys| keys.to_string()));
         options.extend(self.kube_options());
+        options.extend(self.network.map(|network| network.to_string()));
         options.extend(self.beside.iter().map(|name| format!("beside-{name}")));
         options
     }
@@ -334,8 +341,11 @@ impl RowSpec {
         let sharded = self.strategy.workers().is_some();
         let sharded_watch = driver == Driver::ShardedWatch;
         let paced = driver == Driver::Requests || sharded_watch;
-        // The baseline needs a server without other load, and a known number of bytes.
-        let alone = self.clients.is_none() && self.beside.is_empty() && self.every.is_none();
+        // Nothing else may take the server's time, and of which bytes it would be must be known.
+        let alone = self.clients.is_none()
+            && self.beside.is_empty()
+            && self.every.is_none()
+            && self.network.is_none();
         let has_bytes = driver == Driver::List
             && ours
             && !matches!(self.strategy, Strategy::NoLists | Strategy::ReadYourWrite);
@@ -420,6 +430,9 @@ impl RowSpec {
         }
         if let Some(keys) = self.keys {
             keys.check().map_err(|error| error.to_string())?;
+        }
+        if let Some(network) = self.network {
+            network.check()?;
         }
         check_rate(self.rate)
     }

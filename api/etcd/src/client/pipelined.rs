@@ -48,7 +48,7 @@ use h2_crate::CrateConnection;
 use h2_min::MinConnection;
 pub use response::{RangeResult, parse_put_response, parse_range_response};
 
-/// A unary call of the KV service.
+/// A call with one request and one response, of the KV and Lease services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rpc {
     /// `Range`; [`parse_range_response`] reads the response.
@@ -59,6 +59,14 @@ pub enum Rpc {
     DeleteRange,
     /// `Txn`.
     Txn,
+    /// `Compact`.
+    Compact,
+    /// `LeaseGrant`.
+    LeaseGrant,
+    /// `LeaseKeepAlive`, on a stream that ends after one request.
+    LeaseKeepAlive,
+    /// `LeaseRevoke`.
+    LeaseRevoke,
 }
 
 impl Rpc {
@@ -69,6 +77,10 @@ impl Rpc {
             Self::Put => "/etcdserverpb.KV/Put",
             Self::DeleteRange => "/etcdserverpb.KV/DeleteRange",
             Self::Txn => "/etcdserverpb.KV/Txn",
+            Self::Compact => "/etcdserverpb.KV/Compact",
+            Self::LeaseGrant => "/etcdserverpb.Lease/LeaseGrant",
+            Self::LeaseKeepAlive => "/etcdserverpb.Lease/LeaseKeepAlive",
+            Self::LeaseRevoke => "/etcdserverpb.Lease/LeaseRevoke",
         }
     }
 }

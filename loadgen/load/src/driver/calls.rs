@@ -26,6 +26,7 @@ use super::run::{DRAIN_WITHIN, Run, Tally};
 use crate::arrivals::Pace;
 use crate::clients::thread;
 use crate::operation::requests::Calls;
+use crate::record::Live;
 
 /// Connected clients: a thread with all their connections. Dropped, they stop.
 #[derive(Debug)]
@@ -62,12 +63,24 @@ impl Callers {
     /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their answers: no longer than 10 s after that,
     /// whatever the target does. A request without an answer by then is an error of the tally.
     pub async fn run(&self, pace: Pace, duration: Duration, stop: &CancellationToken) -> Tally {
+        self.run_counted(pace, duration, stop, Arc::default()).await
+    }
+
+    /// The same, counted in `live` while it goes on.
+    pub async fn run_counted(
+        &self,
+        pace: Pace,
+        duration: Duration,
+        stop: &CancellationToken,
+        live: Arc<Live>,
+    ) -> Tally {
         let (done, answer) = oneshot::channel();
         let run = Run {
             pace,
             waiting: self.waiting,
             duration,
             stop: stop.clone(),
+            live,
         };
         // A thread that has ended drops `done`, which is an answer too.
         self.runs.send((run, done)).ok();

@@ -3,71 +3,53 @@
 //!
 //! What a watcher received is held against what was written by revision, when all is over: an event may
 //! come before the response to its write. A watcher keeps a sum of its revisions; of each event the
-//! revision and the time are kept, 16 bytes.
+//! revision and the time are kept. `read` is what a stream's watchers do: some stop reading now and
+//! then, some lose their connection and go on from the revision that they have.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
-use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
+use workloads::scenario::Stall;
 
+pub use self::error::DeliveryError;
+use self::read::watching;
 use super::run::Written;
 use crate::clients::thread;
 use crate::operation::watch::Watched;
-use crate::operation::watch::streams::{Opening, WatchStream};
-use crate::record::LatencyHistogram;
+use crate::operation::watch::streams::Opening;
+use crate::record::{LatencyHistogram, Live};
 
-/// Events that are kept in all: 320 MB.
+mod error;
+mod read;
+
+/// Events that are kept in all: 480 MB.
 const MOST_EVENTS: usize = 20_000_000;
 /// How long the last event may take after the last write.
 const LAST_EVENT_WITHIN: Duration = Duration::from_secs(30);
 /// How long all watchers together may take to be created.
 const CREATED_WITHIN: Duration = Duration::from_secs(120);
 
-/// What watchers and writes did not agree on.
-#[derive(Debug, thiserror::Error)]
-pub enum DeliveryError {
-    /// A stream that failed.
-    #[error("watching: {0}")]
-    Etcd(#[from] EtcdError),
-    /// No thread to watch in.
-    #[error("watching: cannot start a thread: {0}")]
-    Start(#[from] std::io::Error),
-    /// The thread ended without an answer.
-    #[error("watching: its thread ended")]
-    Ended,
-    /// Events did not come.
-    #[error("{missing} of {watchers} watchers had no event of revision {revision} within {} s of the last write", LAST_EVENT_WITHIN.as_secs())]
-    Late {
-        /// Watchers that lack it.
-        missing: usize,
-        /// Of so many.
-        watchers: usize,
-        /// The last write's.
-        revision: i64,
-    },
-    /// An event that is not newer than the one before.
-    #[error("a watcher got an event of revision {revision} after one of revision {before}")]
-    Order {
-        /// The event's.
-        revision: i64,
-        /// Of the event before.
-        before: i64,
-    },
-    /// A watcher's events are not the writes.
-    #[error("a watcher got {events} events of {writes} writes, or others than were written")]
-    Wrong {
-        /// Events that it got.
-        events: u64,
-        /// Writes that were acknowledged since it was created.
-        writes: u64,
-    },
-    /// More than can be kept.
-    #[error("more than {MOST_EVENTS} events: take fewer watchers, a lower rate or less time")]
-    TooMany,
+/// Watchers to be created, and what they do.
+#[derive(Debug, Clone)]
+pub struct Watching {
+    /// Where.
+    pub config: ClientConfig,
+    /// What all of them watch.
+    pub prefix: String,
+    /// How many.
+    pub count: u32,
+    /// Over how many connections, with a stream each.
+    pub connections: u32,
+    /// They do not read all the time.
+    pub stall: Option<Stall>,
+    /// They lose their connections as often, and go on from the revision that they have.
+    pub cut_every: Option<Duration>,
+    /// Where events are counted when they come.
+    pub live: Arc<Live>,
 }
 
 /// What the watchers of a load came to.
@@ -79,6 +61,28 @@ pub struct Delivered {
     pub events: u64,
     /// Writes whose events were timed. Those of one write are no independent samples.
     pub writes: u64,
+    /// Each watcher by itself, in the order of their numbers.
+    pub watchers: Vec<WatcherTimes>,
+    /// How often a stream was cut, and for how long each time: until all its watchers were confirmed
+    /// again.
+    pub cuts: LatencyHistogram,
+}
+
+/// The times of one watcher's events.
+#[derive(Debug, Clone)]
+pub struct WatcherTimes {
+    /// Its number.
+    pub number: u32,
+    /// As [`Delivered::latency`].
+    pub latency: LatencyHistogram,
+}
+
+/// One watcher, and what it received.
+#[derive(Debug, Default)]
+struct Watcher {
+    number: u32,
+    ledger: Ledger,
+    events: Vec<Event>,
 }
 
 /// One watcher's events.
@@ -100,8 +104,8 @@ struct Event {
 /// What a stream's watchers received.
 #[derive(Debug, Default)]
 struct Received {
-    ledgers: Vec<Ledger>,
-    events: Vec<Event>,
+    watchers: Vec<Watcher>,
+    cuts: LatencyHistogram,
 }
 
 /// Created watchers: a thread with all their streams. Dropped, they close.
@@ -113,27 +117,23 @@ pub struct DeliveryWatchers {
 }
 
 impl DeliveryWatchers {
-    /// Creates `count` watchers of a prefix over `connections` streams and waits until the server has
-    /// confirmed each.
+    /// Creates watchers and waits until the server has confirmed each.
     ///
     /// # Errors
     /// [`DeliveryError`] when a connection fails, or the server does not confirm all in time.
-    pub async fn create(
-        config: &ClientConfig,
-        prefix: &str,
-        count: u32,
-        connections: u32,
-    ) -> Result<Self, DeliveryError> {
+    pub async fn create(watching: Watching) -> Result<Self, DeliveryError> {
         let (last, until) = watch::channel(None);
         let (created, is_created) = oneshot::channel();
+        let count = watching.count;
         let opening = Opening {
-            config: config.clone(),
-            watched: Watched::Together(prefix.to_owned()),
+            config: watching.config.clone(),
+            watched: Watched::Together(watching.prefix.clone()),
             count,
-            connections: connections.min(count).max(1),
+            connections: watching.connections.min(count).max(1),
         };
         let body = async move |answer: oneshot::Sender<_>| {
-            answer.send(watching(opening, created, until).await).ok();
+            let received = self::watching(&watching, &opening, created, until).await;
+            answer.send(received).ok();
         };
         let mut ended = thread::start("watchers", DeliveryError::Start, body)?;
         match timeout(CREATED_WITHIN, is_created).await {
@@ -170,25 +170,32 @@ impl DeliveryWatchers {
             writes: writes.iter().filter(|w| w.intended >= counted).count() as u64,
             ..Delivered::default()
         };
-        for stream in &received {
-            for ledger in &stream.ledgers {
-                if *ledger != due {
+        for stream in received {
+            delivered.cuts.add(&stream.cuts);
+            for watcher in stream.watchers {
+                if watcher.ledger != due {
                     return Err(DeliveryError::Wrong {
-                        events: ledger.events,
+                        events: watcher.ledger.events,
                         writes: due.events,
                     });
                 }
-            }
-            for event in &stream.events {
-                let write = writes.binary_search_by_key(&event.revision, |w| w.revision);
-                let intended = write.ok().map(|place| writes[place].intended);
-                if let Some(intended) = intended.filter(|intended| *intended >= counted) {
-                    delivered.events += 1;
-                    let time = event.at.saturating_duration_since(intended);
-                    delivered.latency.record(time);
+                let mut latency = LatencyHistogram::default();
+                for event in &watcher.events {
+                    let write = writes.binary_search_by_key(&event.revision, |w| w.revision);
+                    let intended = write.ok().map(|place| writes[place].intended);
+                    if let Some(intended) = intended.filter(|intended| *intended >= counted) {
+                        latency.record(event.at.saturating_duration_since(intended));
+                    }
                 }
+                delivered.events += latency.n();
+                delivered.latency.add(&latency);
+                delivered.watchers.push(WatcherTimes {
+                    number: watcher.number,
+                    latency,
+                });
             }
         }
+        delivered.watchers.sort_by_key(|watcher| watcher.number);
         Ok(delivered)
     }
 }
@@ -197,92 +204,17 @@ impl DeliveryWatchers {
 fn ledger_of(writes: &[Written]) -> Ledger {
     let mut ledger = Ledger::default();
     for write in writes {
-        ledger.events += 1;
-        ledger.sum = ledger.sum.wrapping_add(write.revision.cast_unsigned());
-        ledger.last = write.revision;
+        ledger.note(write.revision);
     }
     ledger
 }
 
-async fn watching(
-    opening: Opening,
-    created: oneshot::Sender<()>,
-    until: watch::Receiver<Option<i64>>,
-) -> Result<Vec<Received>, DeliveryError> {
-    let watchers = opening.count as usize;
-    let streams = opening.open::<Ledger>().await?;
-    // Whoever waited may have given up; then `until` closes.
-    created.send(()).ok();
-    let kept = AtomicUsize::new(0);
-    let reading = streams
-        .into_iter()
-        .map(|stream| read(stream, until.clone(), &kept));
-    let received = try_join_all(reading).await?;
-    let last = until.borrow().unwrap_or(0);
-    let ledgers = received.iter().flat_map(|stream| &stream.ledgers);
-    match ledgers.filter(|ledger| ledger.last < last).count() {
-        0 => Ok(received),
-        missing => Err(DeliveryError::Late {
-            missing,
-            watchers,
-            revision: last,
-        }),
+impl Ledger {
+    fn note(&mut self, revision: i64) {
+        self.events += 1;
+        self.sum = self.sum.wrapping_add(revision.cast_unsigned());
+        self.last = revision;
     }
-}
-
-/// Notes events until every watcher of the stream has the revision that `until` asks for, or it does not
-/// come in time, or nobody asks any longer. Events that all streams keep are counted in `kept`.
-async fn read(
-    mut stream: WatchStream<Ledger>,
-    mut until: watch::Receiver<Option<i64>>,
-    kept: &AtomicUsize,
-) -> Result<Received, DeliveryError> {
-    let mut events = Vec::new();
-    loop {
-        let last = *until.borrow_and_update();
-        let has_all = last.is_some_and(|last| {
-            let mut ledgers = stream.watchers.values();
-            ledgers.all(|ledger| ledger.last >= last)
-        });
-        if has_all {
-            break;
-        }
-        let response = tokio::select! {
-            response = stream.next() => response?,
-            changed = until.changed() => match changed {
-                Ok(()) => continue,
-                Err(_) => break,
-            },
-            () = tokio::time::sleep(LAST_EVENT_WITHIN), if last.is_some() => break,
-        };
-        let at = Instant::now();
-        let id = response.watch_id;
-        let Some(ledger) = stream.watchers.get_mut(&id) else {
-            let text = format!("an event for watcher {id}, which is nobody's");
-            return Err(EtcdError::Protocol(text).into());
-        };
-        for event in &response.events {
-            let revision = event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
-            if revision <= ledger.last {
-                return Err(DeliveryError::Order {
-                    revision,
-                    before: ledger.last,
-                });
-            }
-            ledger.last = revision;
-            ledger.events += 1;
-            ledger.sum = ledger.sum.wrapping_add(revision.cast_unsigned());
-            events.push(Event { revision, at });
-        }
-        let count = response.events.len();
-        if kept.fetch_add(count, Ordering::Relaxed) + count > MOST_EVENTS {
-            return Err(DeliveryError::TooMany);
-        }
-    }
-    Ok(Received {
-        ledgers: stream.watchers.into_values().collect(),
-        events,
-    })
 }
 
 #[cfg(test)]
@@ -305,14 +237,15 @@ mod tests {
         let (last, _) = watch::channel(None);
         let (answer, ended) = oneshot::channel();
         let at = begun + Duration::from_millis(7);
-        let events: Vec<Event> = seen
-            .iter()
-            .map(|&revision| Event { revision, at })
-            .collect();
-        let ledger = ledger_of(&writes(seen, begun));
+        let events = seen.iter().map(|&revision| Event { revision, at });
+        let watcher = Watcher {
+            number: 0,
+            ledger: ledger_of(&writes(seen, begun)),
+            events: events.collect(),
+        };
         let received = Received {
-            ledgers: vec![ledger],
-            events,
+            watchers: vec![watcher],
+            ..Received::default()
         };
         answer.send(Ok(vec![received])).expect("it waits");
         let watchers = DeliveryWatchers { last, ended };
@@ -324,6 +257,7 @@ mod tests {
         let delivered = finished(&[5, 6, 9], &[9, 5, 6]).await.expect("all came");
         assert_eq!((delivered.events, delivered.writes), (3, 3));
         assert_eq!(delivered.latency.n(), 3);
+        assert_eq!(delivered.watchers[0].latency.n(), 3);
     }
 
     #[tokio::test]

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use etcd_api::client::pipelined::PipelinedConnection;
 use etcd_api::error::Error as EtcdError;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
 
@@ -15,6 +16,7 @@ use super::run::{DRAIN_WITHIN, NO_ANSWER, Run, Tally, Written};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
 use crate::operation::requests::{CallError, Calls, Planned};
+use crate::record::Live;
 
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the rate, and only memory fills.
 const OUTSTANDING: usize = 20_000;
@@ -26,6 +28,16 @@ const MOST_RETRIES: u32 = 10_000;
 /// Numbers of operations that a run has to itself: the plan of a run does not depend on how many
 /// operations earlier ones ended.
 const OPERATIONS_OF_A_RUN: u64 = 1 << 40;
+
+/// How long to wait before the first and between the later attempts to connect again.
+const RECONNECT_AFTER: Duration = Duration::from_millis(10);
+const RECONNECT_AT_MOST_EVERY: Duration = Duration::from_secs(1);
+/// A server that is away for so long is gone.
+const RECONNECTED_WITHIN: Duration = Duration::from_secs(30);
+/// How long one attempt may take.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+/// How the error of a request begins that was due while there was no connection, until the end.
+const NOT_SENT: &str = "not sent: no connection";
 
 /// What allows a request to be sent.
 enum Source {
@@ -94,9 +106,14 @@ pub(super) struct Driver<'a> {
     outstanding: Vec<Outstanding>,
     /// Places of `outstanding` that can be used again.
     free: Vec<u64>,
-    /// Places of transactions that are to be sent again.
-    conflicts: Vec<u64>,
+    /// Places of requests that are to be sent again: transactions whose key had changed, and what could not be sent.
+    again: Vec<u64>,
+    /// What was due before this was due while there was no connection: that it was late is not the generator's.
+    connected_at: Duration,
+    /// How long to wait before the next attempt to connect again; short once there was a response.
+    reconnect_after: Duration,
     tally: Tally,
+    live: &'a Live,
     source: Source,
     lane: &'a Lane,
 }
@@ -129,45 +146,98 @@ impl<'a> Driver<'a> {
             own_keys: OwnKeys::default(),
             outstanding: Vec::new(),
             free: Vec::new(),
-            conflicts: Vec::new(),
+            again: Vec::new(),
+            connected_at: Duration::ZERO,
+            reconnect_after: RECONNECT_AFTER,
             tally: Tally::default(),
+            live: &run.live,
             source,
             lane,
         }
     }
 
-    /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until nobody waits any longer.
+    /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until nobody waits any longer. A
+    /// connection that is lost is opened again; what comes due meanwhile is sent then, and its time runs.
     pub(super) async fn drive(mut self, connection: &mut PipelinedConnection) -> Tally {
-        poll_fn(|cx| self.poll(connection, cx)).await;
+        while let Err(error) = poll_fn(|cx| self.poll(connection, cx)).await {
+            // The clock has nothing to wake this lane for.
+            self.lane.set_due(None);
+            if !self.reconnected(connection).await {
+                self.never_sent(&error);
+                break;
+            }
+        }
         self.lane.set_due(None);
         self.tally
     }
 
-    fn poll(&mut self, connection: &mut PipelinedConnection, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when all is over, or the connection has ended: what was outstanding on it has been counted as failed then.
+    fn poll(
+        &mut self,
+        connection: &mut PipelinedConnection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), EtcdError>> {
         self.lane.register(cx.waker());
         loop {
             if self.given_up.get() {
                 self.give_up();
-                return Poll::Ready(());
+                return Poll::Ready(Ok(()));
             }
-            if let Err(error) = self.send_due(connection) {
-                return self.broken(&error);
-            }
+            self.send_due(connection)?;
             if self.is_over() && self.in_flight() == 0 {
-                return Poll::Ready(());
+                return Poll::Ready(Ok(()));
             }
-            match self.take(connection, cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return self.broken(&error),
-                Poll::Pending => return Poll::Pending,
+            ready!(self.take(connection, cx))?;
+        }
+    }
+
+    /// Connects again, each time later; false when there is nothing more to send, or nobody waits.
+    async fn reconnected(&mut self, connection: &mut PipelinedConnection) -> bool {
+        let lost_at = Instant::now();
+        while !self.stop.is_cancelled()
+            && !self.given_up.get()
+            && self.has_more_to_send()
+            && lost_at.elapsed() < RECONNECTED_WITHIN
+        {
+            tokio::select! {
+                () = sleep(self.reconnect_after) => {}
+                () = self.stop.cancelled() => return false,
             }
+            self.reconnect_after = (2 * self.reconnect_after).min(RECONNECT_AT_MOST_EVERY);
+            if let Ok(Ok(())) = timeout(CONNECTED_WITHIN, connection.reconnect()).await {
+                self.connected_at = self.begun.elapsed();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the schedule, or a client, has another request in this run.
+    fn has_more_to_send(&self) -> bool {
+        !self.again.is_empty() || !self.is_over()
+    }
+
+    /// Counts what was due, or begun, and has no connection to be sent on.
+    fn never_sent(&mut self, error: &EtcdError) {
+        let mut unsent = self.in_flight() as u64;
+        let now = self.begun.elapsed();
+        if let Source::Open { arrivals, due } = &mut self.source {
+            while *due < self.until.min(now) {
+                unsent += 1;
+                *due = arrivals.next().unwrap_or(Duration::MAX);
+            }
+        }
+        if unsent > 0 {
+            self.live.failed(unsent);
+            self.tally.failed(unsent, format!("{NOT_SENT}: {error}"));
         }
     }
 
     fn send_due(&mut self, connection: &mut PipelinedConnection) -> Result<(), EtcdError> {
-        for token in std::mem::take(&mut self.conflicts) {
+        while let Some(&token) = self.again.last() {
             let planned = self.outstanding[token as usize].planned;
             self.calls.send(connection, planned, self.number, token)?;
+            self.again.pop();
         }
         loop {
             if self.is_over() {
@@ -188,7 +258,9 @@ impl<'a> Driver<'a> {
                 Source::Open { arrivals, due } => {
                     let intended = *due;
                     *due = arrivals.next().unwrap_or(Duration::MAX);
-                    self.tally.lag.record(now.saturating_sub(intended));
+                    if intended >= self.connected_at {
+                        self.tally.lag.record(now.saturating_sub(intended));
+                    }
                     intended
                 }
             };
@@ -196,7 +268,12 @@ impl<'a> Driver<'a> {
                 planned: self.calls.operation(self.next, &mut self.own_keys),
                 retries: 0,
                 intended,
-                sent: now,
+                // Without a connection, it would have been sent in time.
+                sent: if intended < self.connected_at {
+                    intended
+                } else {
+                    now
+                },
             };
             self.next += self.step;
             let token = match self.free.pop() {
@@ -209,8 +286,11 @@ impl<'a> Driver<'a> {
                     self.outstanding.len() as u64 - 1
                 }
             };
-            self.calls
-                .send(connection, request.planned, self.number, token)?;
+            let planned = request.planned;
+            if let Err(error) = self.calls.send(connection, planned, self.number, token) {
+                self.again.push(token);
+                return Err(error);
+            }
             self.tally.overrun |= self.in_flight() >= OUTSTANDING;
         }
     }
@@ -226,10 +306,12 @@ impl<'a> Driver<'a> {
             outstanding,
             free,
             tally,
-            conflicts,
+            live,
+            again,
             source,
             number,
             own_keys,
+            reconnect_after,
             ..
         } = self;
         connection.poll_drive(cx, &mut |done| {
@@ -245,7 +327,7 @@ impl<'a> Driver<'a> {
                 }
                 if request.retries < MOST_RETRIES {
                     request.retries += 1;
-                    return conflicts.push(token);
+                    return again.push(token);
                 }
                 checked = Err(CallError::Contended);
             }
@@ -263,12 +345,15 @@ impl<'a> Driver<'a> {
                     if calls.is_mixed() {
                         tally.kind(kind).failed();
                     }
+                    live.failed(1);
                     return tally.failed(1, error.to_string());
                 }
             };
             tally.requests += 1;
+            *reconnect_after = RECONNECT_AFTER;
             let latency = received.saturating_sub(request.intended);
             tally.latency.record(latency);
+            live.ended(latency);
             if is_open {
                 let service = received.saturating_sub(request.sent);
                 tally.service.record(service);
@@ -277,7 +362,7 @@ impl<'a> Driver<'a> {
                 tally.kind(kind).ended(latency);
             }
             if let (Planned::Own(key), Some(revision)) = (request.planned, checked.created_at) {
-                own_keys.created(key.number, revision);
+                own_keys.made(key, revision);
             }
             if let (true, Some(revision)) = (calls.keeps_writes(), checked.rewritten_at) {
                 tally.writes.push(Written {
@@ -302,18 +387,12 @@ impl<'a> Driver<'a> {
         self.outstanding.len() - self.free.len()
     }
 
-    /// The connection has ended: the end of this lane.
-    fn broken(&mut self, error: &EtcdError) -> Poll<()> {
-        // What was outstanding has been shown as failed already, unless sending failed.
-        self.tally.failed(1, error.to_string());
-        Poll::Ready(())
-    }
-
     /// Counts what was never answered.
     fn give_up(&mut self) {
         let unanswered = self.in_flight() as u64;
         if unanswered > 0 {
             let text = format!("{NO_ANSWER} {} s", DRAIN_WITHIN.as_secs());
+            self.live.failed(unanswered);
             self.tally.failed(unanswered, text);
         }
     }

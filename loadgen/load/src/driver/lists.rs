@@ -17,7 +17,7 @@ use super::alarm::Alarm;
 use super::closed::{Clients, Done, Job};
 use crate::arrivals::Pace;
 use crate::operation::list::restart::Restarts;
-use crate::record::LatencyHistogram;
+use crate::record::{LatencyHistogram, Live};
 
 /// Lists that wait for a client, at most: beyond this the target does not keep the rate.
 const WAITING: usize = 1_000;
@@ -53,7 +53,8 @@ pub struct ListTally {
 
 /// Lists for `duration` and waits for those under way, no longer than 120 s; when `stop` is cancelled, or a list has failed,
 /// no more are begun, and stopping waits for none.
-/// `job` is what is done: a checked list, or one that nobody looks at. `seed` is that of the schedule.
+/// `job` is what is done: a checked list, or one that nobody looks at. `seed` is that of the schedule. What ends is counted in
+/// `live`.
 ///
 /// # Errors
 /// The system's, when a schedule can have no timer.
@@ -64,6 +65,7 @@ pub async fn run(
     seed: u64,
     duration: Duration,
     stop: &CancellationToken,
+    live: &Live,
 ) -> io::Result<ListTally> {
     let begun = Instant::now();
     let arrivals = match pace {
@@ -107,7 +109,10 @@ pub async fn run(
         let drains = schedule.is_over();
         tokio::select! {
             Some((client, intended, sent, done)) = running.next(), if !running.is_empty() => {
-                tally.ended(intended, sent, &done, schedule.is_open());
+                match tally.ended(intended, sent, &done, schedule.is_open()) {
+                    Some(latency) => live.ended(latency),
+                    None => live.failed(1),
+                }
                 idle.push_back(client);
             }
             due = schedule.next(), if !schedule.is_over() => {
@@ -120,6 +125,7 @@ pub async fn run(
             () = sleep_until((begun + duration + DRAIN_WITHIN).into()), if drains => {
                 let unanswered = (running.len() + waiting.len()) as u64;
                 let text = format!("no end within {} s", DRAIN_WITHIN.as_secs());
+                live.failed(unanswered);
                 tally.failed(unanswered, text);
                 break;
             }
@@ -185,7 +191,14 @@ impl Schedule {
 }
 
 impl ListTally {
-    fn ended(&mut self, intended: Instant, sent: Instant, done: &Done, is_open: bool) {
+    /// Notes a list that has ended; returns its latency, `None` where it failed.
+    fn ended(
+        &mut self,
+        intended: Instant,
+        sent: Instant,
+        done: &Done,
+        is_open: bool,
+    ) -> Option<Duration> {
         self.lists += 1;
         self.restarts.count += done.restarts.count;
         self.restarts.time += done.restarts.time;
@@ -194,7 +207,8 @@ impl ListTally {
                 // Whoever waits for a list waits for the tries before it, too.
                 let service = done.restarts.time + done.latency;
                 let waited = sent.saturating_duration_since(intended);
-                self.latency.record(waited + service);
+                let latency = waited + service;
+                self.latency.record(latency);
                 if is_open {
                     self.service.record(service);
                 }
@@ -204,10 +218,12 @@ impl ListTally {
                 if let Some((listed, _)) = listed {
                     self.wire_bytes = listed.wire_bytes;
                 }
+                Some(latency)
             }
             Err(error) => {
                 self.errors += 1;
                 *self.error_counts.entry(error.to_string()).or_default() += 1;
+                None
             }
         }
     }

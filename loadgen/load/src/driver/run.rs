@@ -1,6 +1,7 @@
 //! One run of small requests: what was ordered, and what it came to.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -8,7 +9,7 @@ use workloads::SmallRequest;
 
 use super::open::Waiting;
 use crate::arrivals::Pace;
-use crate::record::LatencyHistogram;
+use crate::record::{LatencyHistogram, Live};
 
 /// How long answers may take after the last request was sent.
 pub(super) const DRAIN_WITHIN: Duration = Duration::from_secs(10);
@@ -23,6 +24,8 @@ pub(super) struct Run {
     pub(super) waiting: Waiting,
     pub(super) duration: Duration,
     pub(super) stop: CancellationToken,
+    /// Counts of it that others read meanwhile.
+    pub(super) live: Arc<Live>,
 }
 
 /// What a run of small requests came to.

@@ -1,4 +1,5 @@
-//! Keys that one connection creates and deletes, so that no two connections are about the same.
+//! Keys and leases that one connection makes and takes away, so that no two connections are about
+//! the same.
 //!
 //! Which key operation n creates or deletes follows from the operations before it on the same
 //! connection, not from what was acknowledged: the plan of a run does not depend on its timing.
@@ -7,56 +8,106 @@ use std::collections::VecDeque;
 
 use workloads::SmallRequest;
 
-/// Keys that stay at least: what would be deleted before there are as many is a key more instead, so
+/// What stays at least: what would be deleted before there are as many is a key more instead, so
 /// that a key is deleted long after it was created.
 const LEAST_ALIVE: usize = 16;
+/// Keys that one DeleteRange deletes.
+const RANGE: usize = 10;
 
-/// The keys of one connection, numbered in the order in which they are created.
+/// The keys and leases of one connection, each numbered in the order in which they are made.
 #[derive(Debug, Default)]
 pub(crate) struct OwnKeys {
-    /// Number of the oldest that is not deleted.
-    oldest: u64,
-    /// Revision of each that is not deleted, from the oldest on; 0 where that is not known yet.
-    revisions: VecDeque<i64>,
+    keys: Made,
+    leases: Made,
 }
 
-/// What is done with one of the keys.
+/// What is done with one of the keys or leases, or with a range of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OwnKey {
-    /// What is done: create or delete.
+    /// What is done.
     pub(crate) request: SmallRequest,
-    /// The key.
+    /// The key or lease; the first of a range.
     pub(crate) number: u64,
-    /// The revision of what is deleted; 0 where its creation is not acknowledged yet.
+    /// How many there are; 1 but for a range.
+    pub(crate) count: u64,
+    /// The revision of the key that is deleted; for leases and ranges, whether all are known to be
+    /// there. 0 where the making of any is not acknowledged yet.
     pub(crate) revision: i64,
 }
 
 impl OwnKeys {
-    /// The next to be deleted where `request` is to delete one and there are enough, else a new one.
+    /// The next to be taken away where `request` is to do that and there are enough, else a new one.
     pub(crate) fn next(&mut self, request: SmallRequest) -> OwnKey {
-        if request == SmallRequest::Delete
-            && self.revisions.len() > LEAST_ALIVE
-            && let Some(revision) = self.revisions.pop_front()
-        {
-            let number = self.oldest;
-            self.oldest += 1;
-            return OwnKey {
-                request,
-                number,
-                revision,
-            };
-        }
-        let number = self.oldest + self.revisions.len() as u64;
-        self.revisions.push_back(0);
+        let of_lease = matches!(
+            request,
+            SmallRequest::LeaseGrant | SmallRequest::LeaseRevoke | SmallRequest::LeaseKeepAlive
+        );
+        let (made, new) = match of_lease {
+            true => (&mut self.leases, SmallRequest::LeaseGrant),
+            false => (&mut self.keys, SmallRequest::Create),
+        };
+        let enough = |count| made.revisions.len() >= LEAST_ALIVE + count;
+        let there = match request {
+            SmallRequest::Delete | SmallRequest::LeaseRevoke if enough(1) => made.take(1),
+            SmallRequest::DeleteRange if enough(RANGE) => made.take(RANGE),
+            SmallRequest::LeaseKeepAlive => made.latest(),
+            _ => None,
+        };
+        let (request, (number, count, revision)) = match there {
+            Some(there) => (request, there),
+            None => (new, (made.add(), 1, 0)),
+        };
         OwnKey {
-            request: SmallRequest::Create,
+            request,
             number,
-            revision: 0,
+            count,
+            revision,
         }
     }
 
-    /// A key was created at this revision.
-    pub(crate) fn created(&mut self, number: u64, revision: i64) {
+    /// A key was created at this revision, or a lease granted.
+    pub(crate) fn made(&mut self, key: OwnKey, revision: i64) {
+        match key.request {
+            SmallRequest::LeaseGrant => self.leases.acknowledged(key.number, revision),
+            _ => self.keys.acknowledged(key.number, revision),
+        }
+    }
+}
+
+/// What was made and not taken away.
+#[derive(Debug, Default)]
+struct Made {
+    /// Number of the oldest.
+    oldest: u64,
+    /// Revision of each from the oldest on; 0 where that is not known yet.
+    revisions: VecDeque<i64>,
+}
+
+impl Made {
+    /// One more; returns its number.
+    fn add(&mut self) -> u64 {
+        self.revisions.push_back(0);
+        self.oldest + self.revisions.len() as u64 - 1
+    }
+
+    /// Takes away the oldest `count`: the number of the first, how many, and the least revision.
+    fn take(&mut self, count: usize) -> Option<(u64, u64, i64)> {
+        let number = self.oldest;
+        let taken = self.revisions.drain(..count);
+        let revision = taken.min()?;
+        self.oldest += count as u64;
+        Some((number, count as u64, revision))
+    }
+
+    /// The newest that is known to be there, else the oldest.
+    fn latest(&self) -> Option<(u64, u64, i64)> {
+        let known = self.revisions.iter().rposition(|&revision| revision != 0);
+        let place = known.unwrap_or(0);
+        let revision = *self.revisions.get(place)?;
+        Some((self.oldest + place as u64, 1, revision))
+    }
+
+    fn acknowledged(&mut self, number: u64, revision: i64) {
         let place = number.checked_sub(self.oldest);
         let place = place.and_then(|place| usize::try_from(place).ok());
         if let Some(known) = place.and_then(|place| self.revisions.get_mut(place)) {
@@ -69,10 +120,26 @@ impl OwnKeys {
 mod tests {
     use super::*;
 
+    fn new(keys: &mut OwnKeys, request: SmallRequest, count: usize) {
+        for _ in 0..count {
+            keys.next(request);
+        }
+    }
+
+    fn acknowledged(keys: &mut OwnKeys, request: SmallRequest, number: u64, revision: i64) {
+        let key = OwnKey {
+            request,
+            number,
+            count: 1,
+            revision: 0,
+        };
+        keys.made(key, revision);
+    }
+
     #[test]
     fn keys_are_deleted_in_the_order_in_which_they_were_created() {
         let mut keys = OwnKeys::default();
-        for number in 0..=LEAST_ALIVE as u64 {
+        for number in 0..LEAST_ALIVE as u64 {
             // There is nothing to delete yet.
             let created = keys.next(SmallRequest::Delete);
             assert_eq!(
@@ -80,8 +147,9 @@ mod tests {
                 (SmallRequest::Create, number)
             );
         }
-        keys.created(0, 100);
-        keys.created(2, 102);
+        new(&mut keys, SmallRequest::Create, 1);
+        acknowledged(&mut keys, SmallRequest::Create, 0, 100);
+        acknowledged(&mut keys, SmallRequest::Create, 2, 102);
         let deleted: Vec<_> = (0..3)
             .map(|_| {
                 let deleted = keys.next(SmallRequest::Delete);
@@ -95,7 +163,41 @@ mod tests {
             [(delete, 0, 100), (delete, 1, 0), (delete, 2, 102)]
         );
         // Its acknowledgement comes late.
-        keys.created(1, 101);
-        assert_eq!(keys.revisions.len(), LEAST_ALIVE + 1);
+        acknowledged(&mut keys, SmallRequest::Create, 1, 101);
+        assert_eq!(keys.keys.revisions.len(), LEAST_ALIVE + 1);
+    }
+
+    #[test]
+    fn a_range_is_of_the_oldest_keys_and_known_when_each_of_them_is() {
+        let mut keys = OwnKeys::default();
+        new(&mut keys, SmallRequest::Create, LEAST_ALIVE + 2 * RANGE);
+        for number in 0..RANGE as u64 {
+            acknowledged(&mut keys, SmallRequest::Create, number, 5);
+        }
+        let known = keys.next(SmallRequest::DeleteRange);
+        assert_eq!((known.number, known.count), (0, RANGE as u64));
+        assert_eq!(known.revision, 5);
+        // One of the next ten is known, and the others are not.
+        acknowledged(&mut keys, SmallRequest::Create, RANGE as u64, 6);
+        let unknown = keys.next(SmallRequest::DeleteRange);
+        assert_eq!((unknown.number, unknown.revision), (RANGE as u64, 0));
+        // Too few are left.
+        let more = keys.next(SmallRequest::DeleteRange);
+        assert_eq!(more.request, SmallRequest::Create);
+    }
+
+    #[test]
+    fn the_first_keep_alive_grants_its_lease_and_those_after_it_keep_it() {
+        let mut keys = OwnKeys::default();
+        let alive = SmallRequest::LeaseKeepAlive;
+        assert_eq!(keys.next(alive).request, SmallRequest::LeaseGrant);
+        let unknown = keys.next(alive);
+        assert_eq!((unknown.request, unknown.number), (alive, 0));
+        assert_eq!(unknown.revision, 0);
+        new(&mut keys, SmallRequest::LeaseGrant, 2);
+        acknowledged(&mut keys, SmallRequest::LeaseGrant, 1, 7);
+        let newest_known = keys.next(alive);
+        assert_eq!((newest_known.number, newest_known.revision), (1, 7));
+        assert_eq!(keys.keys.revisions.len(), 0, "leases are no keys");
     }
 }

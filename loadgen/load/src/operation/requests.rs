@@ -8,77 +8,26 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::client::pipelined::{
     Completion, PipelinedConnection, Rpc, parse_put_response, parse_range_response,
 };
-use etcd_api::error::Error as EtcdError;
+use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::keys::prefix_end;
-use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, TxnRequest};
+use etcd_api::proto::etcdserverpb::{
+    CompactionRequest, CompactionResponse, PutRequest, RangeRequest,
+};
+use prost::Message as _;
 use workloads::keys::Picker;
-use workloads::{DataSet, Distribution, Mix, SmallRequest};
+use workloads::values::ValueSource;
+use workloads::{DataSet, Distribution, Mix, SmallRequest, Values};
 
 use super::own_keys::{OwnKey, OwnKeys};
-use super::transactions;
+use super::{own_requests, transactions};
+pub use error::CallError;
+
+mod error;
 
 /// Objects that requests are about, at most: more would only fill the generator's memory.
 const OBJECTS: u64 = 10_000;
 /// Requests outstanding while puts are read back.
 const READ_AT_ONCE: usize = 100;
-
-/// How a small request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The call failed.
-    #[error(transparent)]
-    Etcd(#[from] EtcdError),
-    /// The answer is not one.
-    #[error("an answer that cannot be read")]
-    Malformed,
-    /// The answer is not what is stored.
-    #[error("the answer for {key} is not the object that was written")]
-    Altered {
-        /// Its key.
-        key: String,
-    },
-    /// A write that was acknowledged, and is not there.
-    #[error(
-        "a put of {key} was acknowledged at revision {acknowledged}, and the key is at {found}"
-    )]
-    Lost {
-        /// Its key.
-        key: String,
-        /// Revision of the latest put of it.
-        acknowledged: i64,
-        /// Revision that was read afterwards.
-        found: i64,
-    },
-    /// A count that is not that of the data set.
-    #[error("{found} keys were counted where {written} were written")]
-    Miscounted {
-        /// What was answered.
-        found: i64,
-        /// How many there are.
-        written: i64,
-    },
-    /// A transaction on a key that nobody else writes, and that did not find it as it was left.
-    #[error("a {request} of {key} was refused: the key is at revision {found}")]
-    Refused {
-        /// What it was to do.
-        request: SmallRequest,
-        /// Its key.
-        key: String,
-        /// The key's revision; 0 where it is not there, or was not read.
-        found: i64,
-    },
-    /// A transaction that never found its key as it had been read.
-    #[error("a key that changed each time before it could be updated")]
-    Contended,
-    /// A write that did not get a later revision than the data before it.
-    #[error("a put was answered with revision {revision}, and the data is at {after} already")]
-    Stale {
-        /// What was answered.
-        revision: i64,
-        /// What came before.
-        after: i64,
-    },
-}
 
 /// What the requests of a load are about.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +44,8 @@ pub struct About<'a> {
     pub after: i64,
     /// From which operations and arrivals follow.
     pub seed: u64,
+    /// What is created; the values of objects where nothing is said.
+    pub values: Option<&'a Values>,
 }
 
 impl<'a> About<'a> {
@@ -108,6 +59,7 @@ impl<'a> About<'a> {
             keys: Distribution::Uniform,
             after: 0,
             seed: data.spec().seed,
+            values: None,
         }
     }
 }
@@ -121,10 +73,14 @@ pub struct Calls {
     all: RangeRequest,
     count: i64,
     own_root: String,
+    values: Option<ValueSource>,
     seed: u64,
     picker: Picker,
     /// Revision of the data before any of these requests.
     after: i64,
+    /// Up to where the next compaction goes: the revision that the store was at when it was
+    /// compacted last.
+    compact_at: AtomicI64,
     /// Whether what was written is kept, to be held against events.
     keeps_writes: bool,
 }
@@ -145,8 +101,10 @@ struct Object {
 pub(crate) enum Planned {
     /// The number of the object.
     Object(SmallRequest, usize),
-    /// A key to create or to delete.
+    /// A key or a lease to make or to take away.
     Own(OwnKey),
+    /// The history up to this revision.
+    Compact(i64),
 }
 
 impl Planned {
@@ -155,6 +113,7 @@ impl Planned {
         match self {
             Self::Object(request, _) => request,
             Self::Own(key) => key.request,
+            Self::Compact(_) => SmallRequest::Compact,
         }
     }
 }
@@ -164,7 +123,7 @@ impl Planned {
 pub(crate) struct Checked {
     /// The revision that it wrote an object of the data set at.
     pub(crate) rewritten_at: Option<i64>,
-    /// The revision that it created a key at.
+    /// The revision that it created a key at; above 0 for a lease that it granted.
     pub(crate) created_at: Option<i64>,
     /// It wrote nothing: the key had changed since it was read.
     pub(crate) conflict: bool,
@@ -181,6 +140,7 @@ impl Calls {
             keys,
             after,
             seed,
+            values,
         } = about;
         let count = data.len().min(OBJECTS);
         let objects = (0..count).map(|i| {
@@ -202,9 +162,11 @@ impl Calls {
             },
             count: data.len().cast_signed(),
             own_root: own_root.to_owned(),
+            values: values.map(|values| values.over(seed)),
             seed,
             picker: keys.over(seed, count),
             after,
+            compact_at: AtomicI64::new(after.max(1)),
             keeps_writes: false,
         }
     }
@@ -237,9 +199,10 @@ impl Calls {
     /// What operation `n` is; a connection's own keys are `own`.
     pub(crate) fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned {
         let request = self.mix.request_of(self.seed, n);
-        match request.writes_own_keys() {
-            true => Planned::Own(own.next(request)),
-            false => Planned::Object(request, self.picker.object_of(n) as usize),
+        match request {
+            SmallRequest::Compact => Planned::Compact(self.compact_at.load(Ordering::Relaxed)),
+            _ if request.is_of_own_keys() => Planned::Own(own.next(request)),
+            _ => Planned::Object(request, self.picker.object_of(n) as usize),
         }
     }
 
@@ -257,8 +220,15 @@ impl Calls {
         let (request, object) = match planned {
             Planned::Object(request, object) => (request, &self.objects[object]),
             Planned::Own(key) => {
-                let request = self.of_own_key(key, lane);
-                return connection.send(Rpc::Txn, &request, token);
+                let value = || self.created_value(lane, key.number);
+                return own_requests::send(connection, key, &self.own_root(lane), value, token);
+            }
+            Planned::Compact(revision) => {
+                let request = CompactionRequest {
+                    revision,
+                    physical: false,
+                };
+                return connection.send(Rpc::Compact, &request, token);
             }
         };
         match request {
@@ -272,7 +242,8 @@ impl Calls {
             }
             SmallRequest::Count => connection.send(Rpc::Range, &self.all, token),
             SmallRequest::Put => connection.send(Rpc::Put, &object.put, token),
-            SmallRequest::Update | SmallRequest::Create | SmallRequest::Delete => {
+            // Those that are not about an object have been sent.
+            _ => {
                 let PutRequest { key, value, .. } = object.put.clone();
                 let seen = object.seen.load(Ordering::Relaxed);
                 connection.send(Rpc::Txn, &transactions::update(key, value, seen), token)
@@ -280,25 +251,18 @@ impl Calls {
         }
     }
 
-    /// The transaction that creates or deletes a key of connection number `lane`.
-    fn of_own_key(&self, key: OwnKey, lane: u64) -> TxnRequest {
-        let OwnKey {
-            request,
-            number,
-            revision,
-        } = key;
-        let key = self.own_key(lane, number);
-        match request {
-            SmallRequest::Delete => transactions::delete(key.into(), revision),
-            _ => {
-                let like = &self.objects[number as usize % self.objects.len()];
-                transactions::create(key.into(), like.put.value.clone())
-            }
-        }
+    /// What the keys and leases of connection number `lane` begin with.
+    fn own_root(&self, lane: u64) -> String {
+        format!("{}{lane}/", self.own_root)
     }
 
-    fn own_key(&self, lane: u64, number: u64) -> String {
-        format!("{}{lane}/{number:010}", self.own_root)
+    /// What key `number` of connection number `lane` is created with.
+    fn created_value(&self, lane: u64, number: u64) -> Bytes {
+        if let Some(values) = &self.values {
+            return values.value((lane << 40) + number);
+        }
+        let like = &self.objects[number as usize % self.objects.len()];
+        like.put.value.clone()
     }
 
     /// Checks a response: what was read is what was written, a write has a later revision, a transaction did
@@ -312,10 +276,14 @@ impl Calls {
         lane: u64,
         done: Completion<'_>,
     ) -> Result<Checked, CallError> {
-        let message = done.response?;
+        let message = match done.response {
+            Ok(message) => message,
+            Err(error) => return after_refusal(planned, error),
+        };
         let (request, object) = match planned {
             Planned::Object(request, object) => (request, object),
-            Planned::Own(key) => return self.check_own_key(key, lane, message),
+            Planned::Own(key) => return own_requests::check(key, &self.own_root(lane), message),
+            Planned::Compact(_) => return self.compacted(message),
         };
         match request {
             SmallRequest::Get | SmallRequest::GetSerializable => {
@@ -338,7 +306,7 @@ impl Calls {
                 let revision = parse_put_response(message).ok_or(CallError::Malformed)?;
                 self.note_written(object, revision)
             }
-            SmallRequest::Update | SmallRequest::Create | SmallRequest::Delete => {
+            _ => {
                 let outcome = transactions::outcome(message).ok_or(CallError::Malformed)?;
                 match (outcome.succeeded, outcome.found) {
                     (true, _) => self.note_written(object, outcome.revision),
@@ -359,25 +327,13 @@ impl Calls {
         }
     }
 
-    fn check_own_key(&self, key: OwnKey, lane: u64, message: &[u8]) -> Result<Checked, CallError> {
-        let outcome = transactions::outcome(message).ok_or(CallError::Malformed)?;
-        match (outcome.succeeded, key.request) {
-            (true, SmallRequest::Create) => Ok(Checked {
-                created_at: Some(outcome.revision),
-                ..Checked::default()
-            }),
-            (true, _) => Ok(Checked::default()),
-            // It was to be deleted before the server had created it.
-            (false, SmallRequest::Delete) if key.revision == 0 => Ok(Checked {
-                conflict: true,
-                ..Checked::default()
-            }),
-            (false, request) => Err(CallError::Refused {
-                request,
-                key: self.own_key(lane, key.number),
-                found: outcome.found,
-            }),
-        }
+    /// The store has been compacted, and says at which revision it is.
+    fn compacted(&self, message: &[u8]) -> Result<Checked, CallError> {
+        let response = CompactionResponse::decode(message).map_err(|_| CallError::Malformed)?;
+        let header = response.header.ok_or(CallError::Malformed)?;
+        self.compact_at
+            .fetch_max(header.revision, Ordering::Relaxed);
+        Ok(Checked::default())
     }
 
     /// An object was written at this revision.
@@ -491,6 +447,22 @@ impl Object {
             written: AtomicI64::new(0),
             seen: AtomicI64::new(0),
         }
+    }
+}
+
+/// What a refusal means: a failure, unless it says what may well be.
+fn after_refusal(planned: Planned, error: EtcdError) -> Result<Checked, CallError> {
+    match (planned, &error) {
+        // Nothing was written since it was compacted last.
+        (Planned::Compact(_), EtcdError::Refused(Refusal::Compacted)) => Ok(Checked::default()),
+        // It was to be revoked before the server had granted it.
+        (Planned::Own(key), EtcdError::Refused(Refusal::LeaseNotFound)) if key.revision == 0 => {
+            Ok(Checked {
+                conflict: true,
+                ..Checked::default()
+            })
+        }
+        _ => Err(error.into()),
     }
 }
 

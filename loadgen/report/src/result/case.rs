@@ -53,6 +53,10 @@ pub struct Case {
     /// How a row of the Kubernetes tier differs from a plain one: encoding, HTTP version, reading speed, server flags.
     #[serde(default)]
     pub kube_options: Vec<String>,
+    /// The network that was imitated between clients and servers: `rtt-20ms-at-100Mbit`; null where it was the one that is
+    /// there.
+    #[serde(default)]
+    pub network: Option<String>,
     /// Small requests per second that were intended (open loop); null in a closed loop.
     #[serde(default)]
     pub offered_per_s: Option<f64>,
@@ -171,6 +175,7 @@ impl Case {
             watchers: None,
             frame_bytes: None,
             kube_options: Vec::new(),
+            network: None,
             offered_per_s: None,
             arrivals: None,
             saturation: None,
@@ -281,6 +286,7 @@ impl Case {
         });
         options.extend(self.keys.clone());
         options.extend(self.kube_options.iter().cloned());
+        options.extend(self.network.clone());
         options.extend(
             self.beside
                 .iter()

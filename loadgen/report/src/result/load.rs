@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::baseline::Spread;
 use super::quantiles::Quantiles;
 
 /// One load of a case.
@@ -37,6 +38,10 @@ pub struct Load {
     pub conflicts: u64,
     /// Events at all watchers together.
     pub events: Option<u64>,
+    /// How each watcher fared, where they were several.
+    pub watchers: Option<WatcherSpread>,
+    /// For how long streams of watchers were cut, until all their watchers were confirmed again.
+    pub cut_ms: Option<Quantiles>,
     /// How often a list was begun again since the server had compacted what it was reading.
     pub restarts: u32,
     /// Whether the target kept less than 99 % of the rate of an open loop.
@@ -55,6 +60,32 @@ pub struct Load {
     pub kinds: Vec<LoadKind>,
     /// Error texts seen, most frequent first, at most a few.
     pub error_samples: Vec<String>,
+}
+
+/// How different the watchers of a load fared.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WatcherSpread {
+    /// Of each watcher's median; null where they had too few events for one.
+    pub p50_ms: Option<Spread>,
+    /// Of each watcher's 99th percentile, likewise.
+    pub p99_ms: Option<Spread>,
+    /// The ten watchers whose slowest event took longest, that one first.
+    pub slowest: Vec<WatcherTimes>,
+}
+
+/// The times of one watcher's events.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WatcherTimes {
+    /// Its number among the watchers of its load, from 0.
+    pub number: u32,
+    /// Its median.
+    pub p50_ms: Option<f64>,
+    /// Its 99th percentile.
+    pub p99_ms: Option<f64>,
+    /// Its slowest event.
+    pub max_ms: f64,
 }
 
 /// The requests of one kind, in a mix.

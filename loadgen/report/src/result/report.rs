@@ -33,9 +33,28 @@ pub struct Report {
     pub ab: Option<AbTargets>,
     /// One entry per data set, target and strategy, in the order in which they ran. What could not run is here too, with its reason.
     pub cases: Vec<Case>,
+    /// How what cases cost grows with the number of objects, where a run has three data sets or more of objects of one size.
+    #[serde(default)]
+    pub growth: Vec<Growth>,
     /// The scenario's bars and what the run made of them.
     #[serde(default)]
     pub bars: Vec<Bar>,
+}
+
+/// How one figure of a case grows with the number of objects.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Growth {
+    /// The target.
+    pub target: String,
+    /// The case, without data set and target: `etcd/stream`.
+    pub case: String,
+    /// The figure, by its name in a case.
+    pub metric: String,
+    /// The slope on logarithmic axes: 1 where the figure grows in proportion to the objects.
+    pub exponent: f64,
+    /// Objects and figure of each data set, in the order of their numbers.
+    pub points: Vec<[f64; 2]>,
 }
 
 /// The two targets of `loadgen ab`.

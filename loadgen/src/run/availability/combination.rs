@@ -24,7 +24,9 @@ pub(in crate::run) fn never(
         return None;
     }
     if writes_what_stays(scenario, row) {
-        return Some("it writes keys that nobody would delete: only on servers that we start");
+        return Some(
+            "it leaves keys or leases that nobody would delete, or compacts: only on servers that we start",
+        );
     }
     (!row.server.is_empty()).then_some("its server's flags are not ours to change")
 }
@@ -72,14 +74,15 @@ pub(in crate::run) fn measures_something(
     )))
 }
 
-/// True when a row writes more than the objects of its data set, which are deleted from an endpoint that is not ours.
+/// True when a row writes more than the objects of its data set, which are deleted from an endpoint that is not ours, or takes
+/// away the history of others.
 fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
     let mut writers = scenario
         .background
         .iter()
         .filter(|load| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere);
-    let creates = row.case.iter().flat_map(CaseSpec::small_requests);
+    let requests = row.case.iter().flat_map(CaseSpec::small_requests);
     row.strategy.driver() == Driver::Delivery
-        || creates.into_iter().any(SmallRequest::writes_own_keys)
+        || requests.into_iter().any(SmallRequest::needs_own_server)
         || writers.any(|load| row.beside.contains(&load.name))
 }

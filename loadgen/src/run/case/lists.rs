@@ -16,6 +16,7 @@ use workloads::Tier;
 use super::meter::Meter;
 use super::programs::Programs;
 use super::{Early, Measured, RowRun};
+use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::to_result;
@@ -100,6 +101,8 @@ impl RowRun<'_> {
         };
         self.warm_up(meter, measured, list).await?;
         meter.begin().await?;
+        let strategy = self.spec.strategy_text();
+        let live = self.live(&strategy, &strategy);
         let mut lists = Lists::new();
         let mut early = Ok(());
         let mut due = tokio::time::Instant::now();
@@ -114,7 +117,10 @@ impl RowRun<'_> {
             meter.begin_round();
             let errors = lists.errors;
             match self.unless_stopped(clients.round(Job::List)).await {
-                Ok(done) => lists.take(done),
+                Ok(done) => {
+                    count(&live, &done);
+                    lists.take(done);
+                }
                 Err(stopped) => {
                     early = Err(stopped);
                     break;
@@ -345,5 +351,17 @@ pub(super) fn served_from(server: Option<&result::ServerFigures>) -> ServedFrom 
         (_, 0) => ServedFrom::WatchCache,
         (0, _) => ServedFrom::Store,
         _ => ServedFrom::Unknown,
+    }
+}
+
+/// Counts the lists of a round for those who look meanwhile.
+fn count(live: &LiveLoad, round: &[Done]) {
+    for done in round {
+        match done.result {
+            Ok(Some(_)) => live.counts().ended(done.latency),
+            // A client that asks for nothing.
+            Ok(None) => {}
+            Err(_) => live.counts().failed(1),
+        }
     }
 }

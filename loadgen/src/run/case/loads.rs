@@ -10,22 +10,25 @@ use futures::future::join_all;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::driver::deliveries::DeliveryWatchers;
+use load::driver::deliveries::{DeliveryWatchers, Watching};
 use load::driver::lists;
 use load::driver::run::Written;
 use load::endpoint::Reach;
 use load::operation::list::Row;
 use load::operation::requests::{About, Calls};
+use load::record::Live;
 use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use workloads::DataSet;
 use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
+use workloads::{DataSet, Strategy};
 
 use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
+use super::status::schedule;
 use super::times::Span;
 use super::{Early, Measured, RowRun};
+use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::availability::target;
 use crate::run::plan::waiting;
@@ -35,6 +38,8 @@ mod figures;
 
 /// How long loads run before they are measured, where the case does not say.
 const WARM_UP: Duration = Duration::from_secs(2);
+/// How long a stopped case waits for the last events.
+const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 /// Where created keys lie: beside the data set, so that lists of it stay what they are.
 const CREATED: &str = "created/";
 /// What the data set's keys begin with, at its end.
@@ -54,6 +59,7 @@ struct Load<'a> {
     worker: Worker,
     pace: Pace,
     seed: u64,
+    live: LiveLoad,
 }
 
 impl RowRun<'_> {
@@ -122,8 +128,12 @@ impl RowRun<'_> {
         meter.begin().await?;
         meter.begin_round();
         let begun = Instant::now();
+        loads.iter().for_each(|load| load.begins(duration));
+        let live = loads.iter().map(|load| load.live.clone()).collect();
+        let status = self.tell_status(&phase, live, running);
         // Stopped, they come back with what there was until then.
         let came = join_all(loads.iter().map(|load| load.run(None, duration, self.stop))).await;
+        drop(status);
         let whole = came.iter().all(|came| came.first_error().is_none());
         let span = self.since(begun);
         meter.end_of_round(whole && !self.stop.is_cancelled()).await;
@@ -158,6 +168,7 @@ impl RowRun<'_> {
         // Each load draws its own operations; the first has those of a row of its kind.
         let seed = data.spec().seed.wrapping_add(number << 32);
         let connections = spec.connections.map_or(1, std::num::NonZeroU32::get);
+        let live = self.live(&spec.name, &spec.operation.to_string());
         let worker = match &spec.operation {
             Operation::Small(mix) => {
                 let own_root = format!(
@@ -170,6 +181,7 @@ impl RowRun<'_> {
                     keys: spec.keys.unwrap_or_default(),
                     after: verifier.expected.as_ref().map_or(0, |e| e.revision),
                     seed,
+                    values: spec.value.as_ref(),
                     ..About::new(data, &verifier.root)
                 };
                 let mut calls = Calls::new(mix.clone(), about);
@@ -193,12 +205,16 @@ impl RowRun<'_> {
                 Worker::Small(callers, calls)
             }
             Operation::List(strategy) => {
-                let row = Row {
+                let mut row = Row {
                     tier: case.tier,
                     strategy: *strategy,
                     ..self.row()
                 };
-                let clients = Clients::connect(spec.clients.get(), &row, reach, verifier.clone());
+                let mut verifier = verifier.clone();
+                if let Strategy::Selector(selector) = *strategy {
+                    row.asks.nodes = self.select(selector, &mut verifier).await?;
+                }
+                let clients = Clients::connect(spec.clients.get(), &row, reach, verifier);
                 let clients = clients.await.map_err(|error| failed(error.to_string()))?;
                 let job = match spec.checked {
                     true => Job::List,
@@ -208,9 +224,23 @@ impl RowRun<'_> {
             }
             Operation::Watch => {
                 let prefix = format!("{}{}", verifier.root, data.prefix());
-                let count = spec.clients.get();
-                let created = DeliveryWatchers::create(etcd()?, &prefix, count, connections).await;
-                Worker::Watch(Some(created.map_err(|error| failed(error.to_string()))?))
+                let mut config = etcd()?.clone();
+                if let Some(window) = spec.window {
+                    config.http2.stream_window_bytes = window.0;
+                    config.http2.connection_window_bytes = window.0;
+                }
+                let created = DeliveryWatchers::create(Watching {
+                    config,
+                    prefix,
+                    count: spec.clients.get(),
+                    connections,
+                    stall: spec.stall,
+                    cut_every: spec.cut_every,
+                    live: Arc::clone(live.counts()),
+                });
+                Worker::Watch(Some(
+                    created.await.map_err(|error| failed(error.to_string()))?,
+                ))
             }
         };
         let pace = match &spec.arrivals {
@@ -224,6 +254,7 @@ impl RowRun<'_> {
             worker,
             pace,
             seed,
+            live,
         })
     }
 
@@ -243,14 +274,21 @@ impl RowRun<'_> {
         for (load, mut came) in loads.iter_mut().zip(came) {
             if let Worker::Watch(watchers) = &mut load.worker
                 && wrote_all
-                && !self.stop.is_cancelled()
                 && let Some(watchers) = watchers.take()
             {
                 let delivered = watchers.finish(writes.clone(), begun);
-                let delivered = self.unless_stopped(delivered).await?;
                 let name = &load.spec.name;
                 let failed = |error| Early::Failed(format!("load {name}: {error}"));
-                came = Came::Watch(Box::new(delivered.map_err(failed)?));
+                if self.stop.is_cancelled() {
+                    // What was written has been acknowledged: its events are there, or nobody
+                    // waits for them.
+                    if let Ok(Ok(delivered)) = timeout(STOPPED_WITHIN, delivered).await {
+                        came = Came::Watch(Box::new(delivered));
+                    }
+                } else {
+                    let delivered = self.unless_stopped(delivered).await?;
+                    came = Came::Watch(Box::new(delivered.map_err(failed)?));
+                }
             }
             let figures = figures(
                 load.spec,
@@ -336,6 +374,14 @@ impl RowRun<'_> {
 }
 
 impl Load<'_> {
+    /// It is measured from now on, in its window of a case that lasts `duration`.
+    fn begins(&self, duration: Duration) {
+        let (start, stop) = self.spec.window(duration);
+        if let Pace::Open(profile) = &self.pace {
+            self.live.keep_to(schedule(profile, start, stop - start));
+        }
+    }
+
     /// Runs in its window of a case that lasts `duration`, or for `warm_up` from now on.
     async fn run(
         &self,
@@ -347,6 +393,11 @@ impl Load<'_> {
             Some(warm_up) => (Duration::ZERO, warm_up),
             None => self.spec.window(duration),
         };
+        // What is not measured is not counted.
+        let live: Arc<Live> = match warm_up {
+            Some(_) => Arc::default(),
+            None => Arc::clone(self.live.counts()),
+        };
         tokio::select! {
             () = sleep(start) => {}
             () = stop.cancelled() => {}
@@ -354,11 +405,12 @@ impl Load<'_> {
         let lasts = end - start;
         match &self.worker {
             Worker::Small(callers, _) => {
-                Came::Small(Box::new(callers.run(self.pace.clone(), lasts, stop).await))
+                let tally = callers.run_counted(self.pace.clone(), lasts, stop, live);
+                Came::Small(Box::new(tally.await))
             }
             Worker::Lists(clients, job) => {
-                let lists = lists::run(clients, *job, &self.pace, self.seed, lasts, stop).await;
-                match lists {
+                let lists = lists::run(clients, *job, &self.pace, self.seed, lasts, stop, &live);
+                match lists.await {
                     Ok(tally) => Came::Lists(Box::new(tally)),
                     Err(error) => Came::Broken(format!("the schedule has no clock: {error}")),
                 }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Strategy;
 
+use super::status::schedule;
 use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::progress::Counted;
@@ -169,8 +170,16 @@ impl RowRun<'_> {
         meter.begin().await?;
         meter.begin_round();
         let start = self.run_begun.elapsed();
+        let strategy = self.spec.strategy_text();
+        let live = self.live(&strategy, &strategy);
+        if let Pace::Open(profile) = &pace {
+            live.keep_to(schedule(profile, Duration::ZERO, duration));
+        }
+        let status = self.tell_status(&phase, vec![live.clone()], running);
+        let counts = Arc::clone(live.counts());
         // Stopped, it comes back with what there was until then.
-        let tally = callers.run(pace, duration, self.stop).await;
+        let tally = callers.run_counted(pace, duration, self.stop, counts).await;
+        drop(status);
         let whole = tally.errors == 0 && !self.stop.is_cancelled();
         meter.end_of_round(whole).await;
         let requests = tally.requests;

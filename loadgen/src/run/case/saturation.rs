@@ -1,6 +1,7 @@
 //! The highest rate of small requests that keeps an objective: trials, as `load::saturation` orders
 //! them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use load::arrivals::Pace;
@@ -14,6 +15,7 @@ use workloads::scenario::{Objective, Saturate};
 
 use super::meter::Meter;
 use super::requests::{Peer, describe, is_saturated, stall_of};
+use super::status::schedule;
 use super::times::Span;
 use super::{Early, Measured, RowRun};
 use crate::progress::Counted;
@@ -108,6 +110,8 @@ impl RowRun<'_> {
         let mut search = Search::new(Goal { from, to, width });
         let mut all = Vec::new();
         let mut callers = self.callers(peer.config, peer.calls).await?;
+        let strategy = self.spec.strategy_text();
+        let live = self.live(&strategy, &strategy);
         loop {
             let (rate, length) = match search.next() {
                 Step::Done(outcome) => return Ok((Some(outcome), all)),
@@ -121,14 +125,17 @@ impl RowRun<'_> {
                     .max(Duration::from_secs_f64(objective.samples() / rate))
                     .min(full),
             };
-            let pace = Pace::Open(Profile::Poisson(rate));
+            let profile = Profile::Poisson(rate);
+            let pace = Pace::Open(profile.clone());
             let never = CancellationToken::new();
             let settling = callers.run(pace.clone(), duration.mul_f64(SETTLE), &never);
             if self.unless_stopped(settling).await.is_err() {
                 return Ok((None, all));
             }
             meter.begin_round();
-            let tally = callers.run(pace, duration, self.stop).await;
+            let counts = Arc::clone(live.counts());
+            live.keep_to(schedule(&profile, Duration::ZERO, duration));
+            let tally = callers.run_counted(pace, duration, self.stop, counts).await;
             let stopped = self.stop.is_cancelled();
             meter.end_of_round(tally.errors == 0 && !stopped).await;
             if stopped {

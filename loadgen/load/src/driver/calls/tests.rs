@@ -47,6 +47,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
         waiting: Waiting::Sleep,
         duration: Duration::from_secs(10 * 365 * 24 * 3_600),
         stop: CancellationToken::new(),
+        live: Arc::default(),
     };
     let stop = async {
         sleep(Duration::from_secs(3_600)).await;
@@ -81,6 +82,7 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
         waiting: Waiting::Sleep,
         duration: Duration::from_secs(1),
         stop: CancellationToken::new(),
+        live: Arc::default(),
     };
     let (calls, given_up, lane) = (gets(), Cell::new(false), Lane::default());
     let place = Place {

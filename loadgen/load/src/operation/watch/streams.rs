@@ -1,7 +1,7 @@
 //! Watchers on streams: one connection and one stream for each share of them.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
@@ -35,53 +35,80 @@ pub(crate) struct Opening {
 
 /// An open stream. It ends when its requests do.
 pub(crate) struct WatchStream<T> {
-    responses: Streaming<WatchResponse>,
+    /// Responses, and what keeps the stream open; `None` once it is closed.
+    open: Option<(
+        Streaming<WatchResponse>,
+        mpsc::UnboundedSender<WatchRequest>,
+    )>,
     /// What is known of each of its watchers, by watch id.
     pub(crate) watchers: HashMap<i64, T>,
-    _requests: mpsc::UnboundedSender<WatchRequest>,
+    /// The store's revision when the first of them was created.
+    pub(crate) created_at: i64,
+    /// Events that came while watchers were being created.
+    early: VecDeque<WatchResponse>,
 }
 
 impl Opening {
-    /// Creates all of them and waits until the server has confirmed each.
+    /// Creates all of them and waits until the server has confirmed each; `make` is what is known of
+    /// one at first, by its number.
     ///
     /// # Errors
     /// When a connection fails, or the server refuses a watcher.
-    pub(crate) async fn open<T: Default>(&self) -> Result<Vec<WatchStream<T>>, EtcdError> {
+    pub(crate) async fn open<T>(
+        &self,
+        make: impl Fn(u32) -> T,
+    ) -> Result<Vec<WatchStream<T>>, EtcdError> {
         let mut streams = Vec::new();
         for number in 0..self.connections {
             let watchers = (number..self.count).step_by(self.connections as usize);
-            streams.push(self.stream(watchers).await?);
+            // From now on.
+            let watchers = watchers.map(|watcher| (watcher, 0, make(watcher)));
+            streams.push(self.reopen(watchers).await?);
         }
         Ok(streams)
     }
 
-    /// One stream with its watchers, confirmed.
-    async fn stream<T: Default>(
+    /// Creates watchers on one stream, each from a revision on, and waits until the server has
+    /// confirmed each.
+    ///
+    /// # Errors
+    /// When the connection fails, or the server refuses a watcher, as where that revision has been
+    /// compacted.
+    pub(crate) async fn reopen<T>(
         &self,
-        watchers: impl Iterator<Item = u32>,
+        watchers: impl IntoIterator<Item = (u32, i64, T)>,
     ) -> Result<WatchStream<T>, EtcdError> {
         let client = Client::connect(self.config.clone()).await?;
         let (requests, receiver) = mpsc::unbounded_channel();
-        let mut asked = 0;
-        for watcher in watchers {
-            asked += 1;
+        // In this order the server creates them.
+        let mut asked = VecDeque::new();
+        for (watcher, from, known) in watchers {
             // The receiver is here.
-            requests.send(self.request(watcher)).ok();
+            requests.send(self.request(watcher, from)).ok();
+            asked.push_back(known);
         }
         let requests_sent = UnboundedReceiverStream::new(receiver);
         let responses = client.watch().watch(requests_sent).await?.into_inner();
         let mut stream = WatchStream {
-            responses,
-            watchers: HashMap::with_capacity(asked),
-            _requests: requests,
+            open: Some((responses, requests)),
+            watchers: HashMap::with_capacity(asked.len()),
+            created_at: 0,
+            early: VecDeque::new(),
         };
-        while stream.watchers.len() < asked {
-            let response = stream.next().await?;
-            if !response.created {
-                continue;
+        while let Some(known) = asked.pop_front() {
+            let response = loop {
+                let response = stream.next_sent().await?;
+                if response.created {
+                    break response;
+                }
+                // One that is created may have events before the next is.
+                stream.early.push_back(response);
+            };
+            if stream.watchers.is_empty() {
+                stream.created_at = response.header.as_ref().map_or(0, |header| header.revision);
             }
             match stream.watchers.entry(response.watch_id) {
-                Entry::Vacant(fresh) => fresh.insert(T::default()),
+                Entry::Vacant(fresh) => fresh.insert(known),
                 Entry::Occupied(taken) => {
                     let id = taken.key();
                     let text = format!("two watchers of a stream have the id {id}");
@@ -92,7 +119,7 @@ impl Opening {
         Ok(stream)
     }
 
-    fn request(&self, watcher: u32) -> WatchRequest {
+    fn request(&self, watcher: u32, from: i64) -> WatchRequest {
         let (key, range_end) = match &self.watched {
             Watched::Together(prefix) => {
                 (prefix.clone().into_bytes(), prefix_end(prefix.as_bytes()))
@@ -111,6 +138,7 @@ impl Opening {
             request_union: Some(RequestUnion::CreateRequest(WatchCreateRequest {
                 key: key.into(),
                 range_end: range_end.into(),
+                start_revision: from,
                 ..WatchCreateRequest::default()
             })),
         }
@@ -123,7 +151,23 @@ impl<T> WatchStream<T> {
     /// # Errors
     /// When the stream ends, or a watcher is cancelled.
     pub(crate) async fn next(&mut self) -> Result<WatchResponse, EtcdError> {
-        let response = self.responses.message().await?;
+        match self.early.pop_front() {
+            Some(response) => Ok(response),
+            None => self.next_sent().await,
+        }
+    }
+
+    /// Ends the stream; its connection goes with it.
+    pub(crate) fn close(&mut self) {
+        self.open = None;
+        self.early.clear();
+    }
+
+    async fn next_sent(&mut self) -> Result<WatchResponse, EtcdError> {
+        let response = match &mut self.open {
+            Some((responses, _)) => responses.message().await?,
+            None => None,
+        };
         let response = response
             .ok_or_else(|| EtcdError::Protocol("the server ended a watch stream".to_owned()))?;
         if response.canceled {

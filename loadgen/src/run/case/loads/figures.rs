@@ -8,7 +8,7 @@ use load::driver::deliveries::Delivered;
 use load::driver::lists::ListTally;
 use load::driver::run::{Tally, Written};
 use load::record::LatencyHistogram;
-use report::result::{Load, LoadKind, Quantiles};
+use report::result::{Load, LoadKind, Quantiles, Spread, WatcherSpread, WatcherTimes};
 use workloads::scenario::LoadSpec;
 
 use crate::run::case::requests::{is_saturated, most_frequent, stall_of};
@@ -20,6 +20,9 @@ const LATE_PART: f64 = 0.5;
 /// The part of the rate of lists below which a target is saturated: they are few, so that the last one alone may
 /// end behind the time by more than the hundredth that small requests are given.
 const SATURATED_LISTS: f64 = 0.9;
+
+/// Watchers that are named of those whose events took longest.
+const SLOWEST: usize = 10;
 
 /// What the requests of a load came to.
 #[derive(Debug)]
@@ -79,7 +82,9 @@ impl Came {
                 ("lag", &tally.lag),
                 ("first_object", &tally.first_object),
             ],
-            Self::Watch(delivered) => vec![("latency", &delivered.latency)],
+            Self::Watch(delivered) => {
+                vec![("latency", &delivered.latency), ("cuts", &delivered.cuts)]
+            }
             Self::Broken(_) => Vec::new(),
         };
         let filled = all.into_iter().filter(|(_, times)| times.n() > 0);
@@ -116,6 +121,8 @@ pub(super) fn figures(spec: &LoadSpec, pace: &Pace, came: &Came, duration: Durat
             arrivals: "at each write".to_owned(),
             requests: delivered.writes,
             events: Some(delivered.events),
+            watchers: spread(delivered),
+            cut_ms: quantiles(&delivered.cuts),
             latency_ms: (delivered.latency.n() > 0)
                 .then(|| to_result::quantiles_of_ms(&delivered.latency, delivered.writes)),
             ..common
@@ -174,6 +181,38 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
         first_object_ms: quantiles(&tally.first_object),
         ..common
     }
+}
+
+/// How different watchers fared; `None` for one alone.
+fn spread(delivered: &Delivered) -> Option<WatcherSpread> {
+    let timed = delivered.watchers.iter().filter(|w| w.latency.n() > 0);
+    let mut watchers: Vec<WatcherTimes> = timed
+        .map(|watcher| {
+            let times = to_result::quantiles_ms(&watcher.latency);
+            WatcherTimes {
+                number: watcher.number,
+                p50_ms: times.p50,
+                p99_ms: times.p99,
+                max_ms: times.max.unwrap_or(0.0),
+            }
+        })
+        .collect();
+    if watchers.len() < 2 {
+        return None;
+    }
+    // A quantile that not all can have would be of some of them only.
+    let of = |quantile: fn(&WatcherTimes) -> Option<f64>| {
+        let all: Option<Vec<f64>> = watchers.iter().map(quantile).collect();
+        Spread::of(all?)
+    };
+    let (p50_ms, p99_ms) = (of(|watcher| watcher.p50_ms), of(|watcher| watcher.p99_ms));
+    watchers.sort_by(|a, b| b.max_ms.total_cmp(&a.max_ms));
+    watchers.truncate(SLOWEST);
+    Some(WatcherSpread {
+        p50_ms,
+        p99_ms,
+        slowest: watchers,
+    })
 }
 
 fn quantiles(histogram: &LatencyHistogram) -> Option<Quantiles> {

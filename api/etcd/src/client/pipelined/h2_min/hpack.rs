@@ -74,8 +74,8 @@ impl Encoder {
     /// Returns an upper bound of the table size that all entries need together, bytes.
     pub(super) fn table_bytes(&self) -> usize {
         let fixed = self.authority.len() + self.token.as_ref().map_or(0, Vec::len);
-        // Names, values and four paths of less than 40 bytes each.
-        fixed + 8 * (ENTRY_BYTES + 40)
+        // Names, values and eight paths of less than 40 bytes each.
+        fixed + 12 * (ENTRY_BYTES + 40)
     }
 
     /// Appends the header block of one request.

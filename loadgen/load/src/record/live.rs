@@ -1,0 +1,232 @@
+//! What a load has done so far, for progress lines and `/metrics` while it runs.
+//!
+//! The results come from [`LatencyHistogram`](super::LatencyHistogram); this is read by other
+//! threads meanwhile, so it is atomic counters in coarser buckets: twenty for each power of ten,
+//! 12 % apart. Every tenth bound is a bound of the classic Prometheus buckets, so both come from
+//! one set of counters.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Buckets for each power of ten.
+const PER_DECADE: usize = 20;
+/// Bounds of buckets, from a microsecond to 1,000 s.
+const BOUNDS: usize = 9 * PER_DECADE + 1;
+/// Bounds that Prometheus is shown, in seconds: from 100 µs to 100 s, a factor of √10 apart.
+const SHOWN_S: [f64; 13] = [
+    0.000_1, 0.000_316, 0.001, 0.003_16, 0.01, 0.031_6, 0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0,
+];
+/// Which bound the first of them is.
+const FIRST_SHOWN: usize = 2 * PER_DECADE;
+/// Bounds from one of them to the next.
+const SHOWN_STEP: usize = PER_DECADE / 2;
+
+/// The bounds in nanoseconds: what is as long is within.
+static BOUNDS_NS: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
+    std::array::from_fn(|nth| {
+        let decades = nth as f64 / PER_DECADE as f64;
+        (1e3 * 10_f64.powf(decades)).round() as u64
+    })
+});
+
+/// Counts of one load, written by its clients and read by anyone.
+#[derive(Debug)]
+pub struct Live {
+    /// How many were longer than the bound before and within the bound of that number; the last
+    /// were longer than every bound.
+    counts: [AtomicU64; BOUNDS + 1],
+    sum_ns: AtomicU64,
+    errors: AtomicU64,
+    events: AtomicU64,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+            sum_ns: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Live {
+    /// Counts a request that was answered rightly. Costs some nanoseconds and never waits.
+    pub fn ended(&self, latency: Duration) {
+        let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_NS.partition_point(|bound| *bound < ns);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// Counts requests that failed, were answered wrongly, or not at all.
+    pub fn failed(&self, requests: u64) {
+        self.errors.fetch_add(requests, Ordering::Relaxed);
+    }
+
+    /// Counts events that reached watchers; when their writes were due is not known yet.
+    pub fn delivered(&self, events: u64) {
+        self.events.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// Reads the counts. What ends meanwhile may be in some of them and not in others.
+    #[must_use]
+    pub fn read(&self) -> Counts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counts {
+            counts: self.counts.iter().map(read).collect(),
+            sum_ns: read(&self.sum_ns),
+            errors: read(&self.errors),
+            events: read(&self.events),
+        }
+    }
+}
+
+/// Counts at one moment, or between two.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    counts: Vec<u64>,
+    sum_ns: u64,
+    errors: u64,
+    events: u64,
+}
+
+impl Counts {
+    /// What came after `before`, an earlier moment of the same load.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let pairs = self.counts.iter().zip(&before.counts);
+        Self {
+            counts: pairs.map(|(now, before)| now - before).collect(),
+            sum_ns: self.sum_ns - before.sum_ns,
+            errors: self.errors - before.errors,
+            events: self.events - before.events,
+        }
+    }
+
+    /// Requests that were answered rightly.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Requests that were not.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// Events that reached watchers.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// All latencies together, in seconds.
+    #[must_use]
+    pub fn sum_s(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+
+    /// The latency within which the part `quantile` of the requests ended, rounded up to the next
+    /// bound: up to 12 % more than it was. `None` where so few do not support it: the median needs 3, a
+    /// higher one 10/(1 − `quantile`).
+    #[must_use]
+    pub fn quantile(&self, quantile: f64) -> Option<Duration> {
+        let ended = self.ended();
+        let least = if quantile <= 0.5 {
+            3.0
+        } else {
+            10.0 / (1.0 - quantile)
+        };
+        if (ended as f64) < least.round() {
+            return None;
+        }
+        let wanted = (quantile * ended as f64).ceil() as u64;
+        let mut reached = 0;
+        let bucket = self.counts.iter().position(|count| {
+            reached += count;
+            reached >= wanted
+        })?;
+        let ns = BOUNDS_NS.get(bucket).copied();
+        Some(ns.map_or(Duration::MAX, Duration::from_nanos))
+    }
+
+    /// The classic buckets of Prometheus: upper bounds in seconds, the last infinite, and how many
+    /// latencies were within each and above the one before.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<(f64, u64)> {
+        let mut counts = self.counts.iter();
+        let mut next = |buckets: usize| counts.by_ref().take(buckets).sum();
+        let mut shown = Vec::with_capacity(SHOWN_S.len() + 1);
+        for (nth, bound_s) in SHOWN_S.into_iter().enumerate() {
+            let buckets = if nth == 0 {
+                FIRST_SHOWN + 1
+            } else {
+                SHOWN_STEP
+            };
+            shown.push((bound_s, next(buckets)));
+        }
+        shown.push((f64::INFINITY, next(usize::MAX)));
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(latencies: impl IntoIterator<Item = Duration>) -> Counts {
+        let live = Live::default();
+        latencies
+            .into_iter()
+            .for_each(|latency| live.ended(latency));
+        live.read()
+    }
+
+    #[test]
+    fn a_latency_is_in_the_bucket_whose_bound_it_does_not_exceed() {
+        let us = Duration::from_micros;
+        let counted = counts([us(100), us(101), us(1_000), Duration::from_secs(2_000)]);
+        let buckets = counted.buckets();
+        assert_eq!(buckets.len(), 14);
+        assert_eq!(buckets[0], (0.0001, 1));
+        assert_eq!(buckets[1], (0.000_316, 1));
+        assert_eq!(buckets[2], (0.001, 1));
+        assert_eq!(buckets[12], (100.0, 0));
+        assert_eq!(buckets[13], (f64::INFINITY, 1));
+        let sum: u64 = buckets.iter().map(|(_, count)| count).sum();
+        assert_eq!((sum, counted.ended()), (4, 4));
+    }
+
+    #[test]
+    fn a_quantile_is_known_within_a_bucket_and_needs_enough_requests() {
+        let all = counts((1..=1_000).map(Duration::from_millis));
+        let ms = |quantile| all.quantile(quantile).map(|time| time.as_secs_f64() * 1e3);
+        let near = |found: Option<f64>, exact: f64| {
+            found.is_some_and(|found| (exact..=exact * 1.1221).contains(&found))
+        };
+        assert!(near(ms(0.5), 500.0), "{:?}", ms(0.5));
+        assert!(near(ms(0.99), 990.0), "{:?}", ms(0.99));
+        assert_eq!(ms(0.999), None, "it takes 10,000");
+        let two = counts([Duration::from_millis(1); 2]);
+        assert_eq!(two.quantile(0.5), None);
+    }
+
+    #[test]
+    fn what_came_between_two_moments_is_their_difference() {
+        let live = Live::default();
+        live.ended(Duration::from_millis(2));
+        live.failed(1);
+        let before = live.read();
+        live.ended(Duration::from_millis(3));
+        live.failed(4);
+        live.delivered(7);
+        let between = live.read().since(&before);
+        assert_eq!((between.ended(), between.errors()), (1, 4));
+        assert_eq!(between.events(), 7);
+        assert!((between.sum_s() - 0.003).abs() < 1e-9);
+    }
+}

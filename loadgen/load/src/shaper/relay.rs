@@ -1,0 +1,201 @@
+//! One direction of one connection: bytes that are passed on when a network would have brought them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep_until};
+
+/// Bytes that are read and passed on at once.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// A limit that several directions may share: so many bytes a second, one after the other.
+#[derive(Debug)]
+pub(super) struct Pace {
+    bytes_per_s: u64,
+    /// When all that was taken so far is through.
+    free_at: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    /// A limit that nothing has been taken of.
+    pub(super) fn new(bytes_per_s: u64) -> Self {
+        Self {
+            bytes_per_s: bytes_per_s.max(1),
+            free_at: Mutex::new(None),
+        }
+    }
+
+    /// Takes `bytes` that are there at `at`; returns when the last of them is through.
+    fn take(&self, bytes: usize, at: Instant) -> Instant {
+        let time = Duration::from_secs_f64(bytes as f64 / self.bytes_per_s as f64);
+        let mut free_at = self.free_at.lock();
+        let begins = free_at.map_or(at, |free| free.max(at));
+        *free_at.insert(begins + time)
+    }
+}
+
+/// What a direction is like.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// How long a byte is on its way.
+    pub(super) delay: Duration,
+    /// What limits it, in this order.
+    pub(super) paces: Vec<Arc<Pace>>,
+    /// Bytes that may wait.
+    pub(super) buffer_bytes: usize,
+}
+
+impl Way {
+    /// When bytes that have come now are to be passed on.
+    fn due(&self, bytes: usize) -> Instant {
+        let paced = self
+            .paces
+            .iter()
+            .fold(Instant::now(), |at, pace| pace.take(bytes, at));
+        paced + self.delay
+    }
+}
+
+/// Passes bytes on until `from` ends, and then the end.
+///
+/// # Errors
+/// That of either side.
+pub(super) async fn relay(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    way: Way,
+) -> io::Result<()> {
+    let mut waiting: VecDeque<(Instant, Bytes)> = VecDeque::new();
+    let mut waiting_bytes = 0;
+    let mut has_ended = false;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let next = waiting.front().map(|(due, _)| *due);
+        if has_ended && next.is_none() {
+            return to.shutdown().await;
+        }
+        tokio::select! {
+            read = from.read(&mut chunk), if !has_ended && waiting_bytes < way.buffer_bytes => {
+                match read? {
+                    0 => has_ended = true,
+                    count => {
+                        let bytes = Bytes::copy_from_slice(&chunk[..count]);
+                        waiting.push_back((way.due(count), bytes));
+                        waiting_bytes += count;
+                    }
+                }
+            }
+            () = due(next), if next.is_some() => {
+                // What is due is passed on at once, however late: the schedule does not wait.
+                let now = Instant::now();
+                while let Some((_, bytes)) = waiting.pop_front_if(|(due, _)| *due <= now) {
+                    to.write_all(&bytes).await?;
+                    waiting_bytes -= bytes.len();
+                }
+            }
+        }
+    }
+}
+
+async fn due(at: Option<Instant>) {
+    if let Some(at) = at {
+        sleep_until(at).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{DuplexStream, duplex, split};
+
+    fn way(delay_ms: u64, rates: &[u64], buffer_bytes: usize) -> Way {
+        let paces = rates.iter().map(|rate| Arc::new(Pace::new(*rate)));
+        Way {
+            delay: Duration::from_millis(delay_ms),
+            paces: paces.collect(),
+            buffer_bytes,
+        }
+    }
+
+    /// The two ends of a direction that is relayed.
+    fn relayed(way: Way) -> (DuplexStream, DuplexStream) {
+        let (near, from) = duplex(1 << 20);
+        let (to, far) = duplex(1 << 20);
+        tokio::spawn(async move {
+            let (from, _) = split(from);
+            relay(from, to, way).await.expect("both ends are there");
+        });
+        (near, far)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_byte_is_on_its_way_for_the_delay() {
+        let (mut near, mut far) = relayed(way(25, &[], 1 << 20));
+        let begun = Instant::now();
+        near.write_all(b"ping").await.expect("room");
+        let mut got = [0; 4];
+        far.read_exact(&mut got).await.expect("four bytes");
+        assert_eq!(begun.elapsed().as_millis(), 25);
+        // Those that follow at once do not wait for one another.
+        tokio::time::advance(Duration::from_millis(100)).await;
+        let begun = Instant::now();
+        for _ in 0..10 {
+            near.write_all(b"ping").await.expect("room");
+        }
+        let mut got = [0; 40];
+        far.read_exact(&mut got).await.expect("forty bytes");
+        assert!(
+            begun.elapsed() <= Duration::from_millis(26),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_pass_at_the_slower_of_two_rates() {
+        let (mut near, mut far) = relayed(way(10, &[1_000_000, 100_000], 1 << 20));
+        let begun = Instant::now();
+        near.write_all(&vec![7; 200_000]).await.expect("room");
+        let mut got = vec![0; 200_000];
+        far.read_exact(&mut got).await.expect("all of them");
+        let took = begun.elapsed().as_secs_f64();
+        assert!((2.0..2.05).contains(&took), "{took}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn directions_that_share_a_rate_take_turns() {
+        let pace = Arc::new(Pace::new(100_000));
+        let now = Instant::now();
+        let through = |at| (pace.take(50_000, at) - now).as_secs_f64();
+        assert!((through(now) - 0.5).abs() < 1e-6);
+        assert!((through(now) - 1.0).abs() < 1e-6);
+        // What was not used is gone.
+        assert!((through(now + Duration::from_secs(5)) - 5.5).abs() < 1e-6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_relay_that_is_full_reads_no_more() {
+        let (mut near, _far) = relayed(way(0, &[1_000], 20_000));
+        // What the test's own pipe holds besides.
+        let more = vec![0; (1 << 20) + 100_000];
+        let written = tokio::time::timeout(Duration::from_secs(1), near.write_all(&more));
+        assert!(written.await.is_err(), "somebody has read all of it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_comes_after_the_last_byte() {
+        let (mut near, mut far) = relayed(way(25, &[], 1 << 20));
+        let begun = Instant::now();
+        near.write_all(b"bye").await.expect("room");
+        drop(near);
+        let mut all = Vec::new();
+        far.read_to_end(&mut all).await.expect("until it ends");
+        assert_eq!(all, b"bye");
+        assert!(begun.elapsed() >= Duration::from_millis(25));
+    }
+}

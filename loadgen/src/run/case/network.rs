@@ -1,0 +1,66 @@
+//! The network that a row asks for: its clients reach the servers through a relay.
+
+use std::net::SocketAddr;
+
+use http::Uri;
+use load::endpoint::Reach;
+use load::shaper::{Link, Shaper};
+use tokio::net::lookup_host;
+use workloads::scenario::Network;
+
+use super::{Early, RowRun};
+
+impl RowRun<'_> {
+    /// The same servers by way of the row's network, and the relays that must be kept for it.
+    pub(super) async fn through_network(
+        &self,
+        mut reach: Reach,
+    ) -> Result<(Reach, Vec<Shaper>), Early> {
+        let Some(network) = self.spec.network else {
+            return Ok((reach, Vec::new()));
+        };
+        let mut shapers = Vec::new();
+        if let Some(etcd) = &mut reach.etcd {
+            let endpoint = etcd.endpoints.first().cloned().unwrap_or_default();
+            let (relayed, shaper) = relayed(&endpoint, network).await?;
+            etcd.endpoints = vec![relayed];
+            shapers.push(shaper);
+        }
+        if let Some(url) = &mut reach.kube_url {
+            let endpoint: Uri = url.parse().unwrap_or_default();
+            let (relayed, shaper) = relayed(&endpoint, network).await?;
+            // Without the path `/` that a URI has and a base URL has not.
+            *url = relayed.to_string().trim_end_matches('/').to_owned();
+            shapers.push(shaper);
+        }
+        Ok((reach, shapers))
+    }
+}
+
+/// An endpoint by way of a relay.
+async fn relayed(endpoint: &Uri, network: Network) -> Result<(Uri, Shaper), Early> {
+    if endpoint.scheme_str() != Some("http") || endpoint.path() != "/" {
+        return Err(Early::NotApplicable(format!(
+            "`{endpoint}`: a network is imitated for plain HTTP only, and certificates name the server"
+        )));
+    }
+    let failed = |why: String| Early::Failed(format!("{endpoint}: {why}"));
+    let authority = endpoint.authority().map(ToString::to_string);
+    let authority = authority.unwrap_or_default();
+    let addresses: Vec<SocketAddr> = match lookup_host(&authority).await {
+        Ok(addresses) => addresses.collect(),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let to = addresses.first().copied();
+    let to = to.ok_or_else(|| failed("it has no address".to_owned()))?;
+    let link = Link {
+        rtt: network.rtt.unwrap_or_default(),
+        bandwidth: network.bandwidth.map(|bandwidth| bandwidth.bytes_per_s()),
+        client_read_rate: network.client_read_rate.map(|rate| rate.0.into()),
+    };
+    let shaper = Shaper::start(to, link).await;
+    let shaper = shaper.map_err(|error| Early::Failed(error.to_string()))?;
+    let relayed = format!("http://{}", shaper.address()).parse();
+    let relayed = relayed.map_err(|_| failed("the relay has no URL".to_owned()))?;
+    Ok((relayed, shaper))
+}

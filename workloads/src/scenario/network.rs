@@ -1,0 +1,167 @@
+//! The network between the generator and the servers, where it is not to be the one that is there.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::units::{ByteSize, duration_text};
+
+/// Units of a bandwidth, in bits a second.
+const UNITS: [(&str, u64); 4] = [
+    ("Gbit", 1_000_000_000),
+    ("Mbit", 1_000_000),
+    ("kbit", 1_000),
+    ("bit", 1),
+];
+/// The least bandwidth: below it a single frame takes seconds.
+const LEAST_BITS_PER_S: u64 = 8_000;
+/// The longest round trip.
+const MOST_RTT: Duration = Duration::from_secs(10);
+
+/// What is imitated between clients and servers.
+///
+/// In a scenario file: `{ rtt = "20ms", bandwidth = "100Mbit", client_read_rate = "10MiB" }`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// There and back again.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration_text::option"
+    )]
+    pub rtt: Option<Duration>,
+    /// In each direction, of all connections together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+    /// Bytes that each connection's client takes in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_read_rate: Option<ByteSize>,
+}
+
+impl Network {
+    /// Refuses what cannot be imitated, or is none.
+    ///
+    /// # Errors
+    /// The field and its value.
+    pub fn check(&self) -> Result<(), String> {
+        if *self == Self::default() {
+            return Err("network: none of rtt, bandwidth and client_read_rate is given".to_owned());
+        }
+        if let Some(rtt) = self.rtt.filter(|rtt| *rtt > MOST_RTT) {
+            return Err(format!("network: rtt {rtt:?} is longer than {MOST_RTT:?}"));
+        }
+        if let Some(bandwidth) = self.bandwidth.filter(|b| b.0 < LEAST_BITS_PER_S) {
+            return Err(format!("network: bandwidth {bandwidth} is below 8kbit"));
+        }
+        match self.client_read_rate {
+            Some(ByteSize(rate)) if u64::from(rate) * 8 < LEAST_BITS_PER_S => Err(format!(
+                "network: client_read_rate {rate} is below 1000 bytes a second"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Its name in a case, as `rtt-20ms-at-100Mbit-read-at-10MiB`.
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rtt = self.rtt.map(humantime::format_duration);
+        let words = [
+            rtt.map(|rtt| format!("rtt-{rtt}").replace(' ', "")),
+            self.bandwidth.map(|bandwidth| format!("at-{bandwidth}")),
+            self.client_read_rate.map(|rate| format!("read-at-{rate}")),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        f.write_str(&words.join("-"))
+    }
+}
+
+/// Bits in a second, written with their unit: `100Mbit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Bandwidth(pub u64);
+
+impl Bandwidth {
+    /// The same in bytes.
+    #[must_use]
+    pub fn bytes_per_s(self) -> u64 {
+        self.0 / 8
+    }
+}
+
+/// A bandwidth that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a bandwidth like `100Mbit` or `1Gbit`")]
+pub struct BandwidthError(String);
+
+impl FromStr for Bandwidth {
+    type Err = BandwidthError;
+
+    fn from_str(text: &str) -> Result<Self, BandwidthError> {
+        let refused = || BandwidthError(text.to_owned());
+        let (digits, unit) = UNITS
+            .iter()
+            .find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)))
+            .ok_or_else(refused)?;
+        let number: u64 = digits.trim().parse().map_err(|_| refused())?;
+        number.checked_mul(unit).map(Self).ok_or_else(refused)
+    }
+}
+
+impl TryFrom<String> for Bandwidth {
+    type Error = BandwidthError;
+
+    fn try_from(text: String) -> Result<Self, BandwidthError> {
+        text.parse()
+    }
+}
+
+impl From<Bandwidth> for String {
+    fn from(bandwidth: Bandwidth) -> Self {
+        bandwidth.to_string()
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut units = UNITS.iter();
+        let fitting = units.find(|(_, unit)| self.0 > 0 && self.0.is_multiple_of(*unit));
+        let (name, unit) = fitting.unwrap_or(&UNITS[3]);
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_read_and_named_by_what_it_has() {
+        let network = |text: &str| -> Network { toml::from_str(text).expect("a network") };
+        let slow = network("rtt = \"20ms\"\nbandwidth = \"100Mbit\"\nclient_read_rate = \"10MiB\"");
+        assert_eq!(slow.check(), Ok(()));
+        assert_eq!(slow.to_string(), "rtt-20ms-at-100Mbit-read-at-10MiB");
+        let far = network("rtt = \"1500us\"");
+        assert_eq!(far.to_string(), "rtt-1ms500us");
+        assert_eq!(slow.bandwidth.map(Bandwidth::bytes_per_s), Some(12_500_000));
+    }
+
+    #[test]
+    fn what_cannot_be_imitated_is_refused_with_its_value() {
+        let refused = |text: &str| {
+            let network: Network = toml::from_str(text).expect("a network");
+            network.check().expect_err("no network")
+        };
+        assert!(refused("").contains("none of"));
+        assert!(refused("rtt = \"11s\"").contains("11s"));
+        assert!(refused("bandwidth = \"7kbit\"").contains("7kbit"));
+        assert!(refused("client_read_rate = \"100B\"").contains("100"));
+        for bad in ["100", "Mbit", "1.5Gbit", "-1Mbit", "99999999999Gbit"] {
+            let error = bad.parse::<Bandwidth>().expect_err("no bandwidth");
+            assert!(error.to_string().contains(bad), "{error}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What created keys hold: how many bytes, and how much of them is random, as a pure function of the
+//! seed and the operation's number.
+//!
+//! All zeros or one value used again and again flatter disks and compression, and so does one size for
+//! all where sizes differ.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::random::{Stream, below, generator, put_bytes, uniform};
+
+/// Bytes of the largest value: etcd takes requests of 1.5 MiB.
+const MOST_BYTES: u32 = 1 << 20;
+/// Values are parts of one buffer of this size, which begin anywhere in it.
+const BUFFER_BYTES: usize = 2 << 20;
+/// Of each block of so many bytes the same part is random.
+const BLOCK_BYTES: usize = 64;
+/// What is not random.
+const FILL: u8 = b'.';
+
+/// Sizes and entropy of values.
+///
+/// In a scenario file: `{ bytes = 1000 }`,
+/// `{ lognormal = { median = 1000, sigma = 0.8, most = 100000 } }`,
+/// `{ table = [{ bytes = 300, weight = 9 }, { bytes = 20000, weight = 1 }], entropy = 0.5 }`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Values {
+    /// All of one size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u32>,
+    /// Sizes whose logarithm is normally distributed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lognormal: Option<Lognormal>,
+    /// A few sizes, each as often as it weighs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    table: Option<Vec<TableEntry>>,
+    /// The part of each 64 bytes that is random, from 0 to 1.
+    #[serde(default = "all")]
+    entropy: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lognormal {
+    /// Half of the values are smaller.
+    median: u32,
+    /// Standard deviation of the natural logarithm.
+    sigma: f64,
+    /// What would be larger is as large as this.
+    most: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableEntry {
+    bytes: u32,
+    weight: f64,
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+/// Values that make no sense.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ValuesError {
+    /// No size, or several.
+    #[error("value: one of `bytes`, `lognormal` and `table` says its size, and here {0} do")]
+    Sizes(usize),
+    /// A size out of range.
+    #[error("value: {field} = {bytes} must be from 1 to {MOST_BYTES} bytes")]
+    Bytes {
+        /// Its name in the scenario file.
+        field: &'static str,
+        /// What was written.
+        bytes: u32,
+    },
+    /// A number out of range.
+    #[error("value: {field} = {value} must be a number {bound}")]
+    Number {
+        /// Its name in the scenario file.
+        field: &'static str,
+        /// What was written.
+        value: f64,
+        /// What it must be.
+        bound: &'static str,
+    },
+    /// Nothing would ever be drawn.
+    #[error("value: the weights of the table sum to 0, so no size would ever be drawn")]
+    Nothing,
+}
+
+impl Values {
+    /// Refuses what cannot be made.
+    ///
+    /// # Errors
+    /// [`ValuesError`], with the field and the value.
+    pub fn check(&self) -> Result<(), ValuesError> {
+        let given = [
+            self.bytes.is_some(),
+            self.lognormal.is_some(),
+            self.table.is_some(),
+        ];
+        let given = given.into_iter().filter(|is_given| *is_given).count();
+        if given != 1 {
+            return Err(ValuesError::Sizes(given));
+        }
+        let size = |field, bytes: u32| match (1..=MOST_BYTES).contains(&bytes) {
+            true => Ok(()),
+            false => Err(ValuesError::Bytes { field, bytes }),
+        };
+        let number = |field, value: f64, is_right: bool, bound| match is_right {
+            true => Ok(()),
+            false => Err(ValuesError::Number {
+                field,
+                value,
+                bound,
+            }),
+        };
+        let is_part = (0.0..=1.0).contains(&self.entropy);
+        number("entropy", self.entropy, is_part, "from 0 to 1")?;
+        if let Some(bytes) = self.bytes {
+            size("bytes", bytes)?;
+        }
+        if let Some(Lognormal {
+            median,
+            sigma,
+            most,
+        }) = self.lognormal
+        {
+            size("median", median)?;
+            size("most", most)?;
+            let is_right = sigma.is_finite() && sigma >= 0.0;
+            number("sigma", sigma, is_right, "of 0 or more")?;
+        }
+        if let Some(table) = &self.table {
+            for entry in table {
+                size("bytes", entry.bytes)?;
+                let is_right = entry.weight.is_finite() && entry.weight >= 0.0;
+                number("weight", entry.weight, is_right, "of 0 or more")?;
+            }
+            if !table.iter().any(|entry| entry.weight > 0.0) {
+                return Err(ValuesError::Nothing);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what all values share: 2 MiB.
+    #[must_use]
+    pub fn over(&self, seed: u64) -> ValueSource {
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+        let mut random = generator(seed, Stream::Values, u64::MAX);
+        let part = (self.entropy * BLOCK_BYTES as f64).round() as usize;
+        while buffer.len() < BUFFER_BYTES {
+            put_bytes(&mut buffer, &mut random, part);
+            buffer.resize(buffer.len() + BLOCK_BYTES - part, FILL);
+        }
+        ValueSource {
+            values: self.clone(),
+            seed,
+            buffer: buffer.into(),
+        }
+    }
+
+    /// Bytes of value `n`.
+    fn size(&self, random: &mut rand_xoshiro::Xoshiro256PlusPlus) -> u32 {
+        if let Some(Lognormal {
+            median,
+            sigma,
+            most,
+        }) = self.lognormal
+        {
+            // Box and Muller's transform, with libm's functions: the same on every machine.
+            let radius = libm::sqrt(-2.0 * libm::log(uniform(random)));
+            let normal = radius * libm::cos(std::f64::consts::TAU * uniform(random));
+            let bytes = f64::from(median) * libm::exp(sigma * normal);
+            return bytes.round().clamp(1.0, f64::from(most)) as u32;
+        }
+        let Some(table) = &self.table else {
+            return self.bytes.unwrap_or(1);
+        };
+        let sum: f64 = table.iter().map(|entry| entry.weight).sum();
+        let mut left = uniform(random) * sum;
+        let mut entries = table.iter().filter(|entry| entry.weight > 0.0);
+        let drawn = entries.find(|entry| {
+            left -= entry.weight;
+            left <= 0.0
+        });
+        // Rounding may leave something behind the last.
+        drawn.or(table.last()).map_or(1, |entry| entry.bytes)
+    }
+}
+
+/// Makes values. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ValueSource {
+    values: Values,
+    seed: u64,
+    buffer: Bytes,
+}
+
+impl ValueSource {
+    /// Value `n`: a part of the shared buffer, so that nothing is copied. Costs some 20 ns.
+    #[must_use]
+    pub fn value(&self, n: u64) -> Bytes {
+        let mut random = generator(self.seed, Stream::Values, n);
+        let bytes = self.values.size(&mut random) as usize;
+        let places = (self.buffer.len() - bytes) as u64 + 1;
+        let begin = below(&mut random, places) as usize;
+        self.buffer.slice(begin..begin + bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Values {
+        toml::from_str(text).expect("values")
+    }
+
+    fn refused(text: &str) -> String {
+        values(text).check().expect_err("no values").to_string()
+    }
+
+    #[test]
+    fn sizes_are_fixed_or_come_as_often_as_the_distribution_says() {
+        let sizes = |text: &str| -> Vec<usize> {
+            let values = values(text);
+            values.check().expect("they can be made");
+            let source = values.over(7);
+            (0..10_000).map(|n| source.value(n).len()).collect()
+        };
+        assert!(sizes("bytes = 300").iter().all(|size| *size == 300));
+        let table = "table = [{ bytes = 10, weight = 9 }, { bytes = 500, weight = 1 }, { bytes = 1, weight = 0 }]";
+        let large = sizes(table).iter().filter(|size| **size == 500).count();
+        // Within five standard deviations of a binomial count.
+        assert!(large.abs_diff(1_000) < 150, "{large}");
+        let mut drawn = sizes("lognormal = { median = 1000, sigma = 1.0, most = 5000 }");
+        drawn.sort_unstable();
+        assert!(drawn[5_000].abs_diff(1_000) < 80, "{}", drawn[5_000]);
+        // One standard deviation of the logarithm above the median lie 15.9 %.
+        assert!(drawn[8_413].abs_diff(2_718) < 250, "{}", drawn[8_413]);
+        assert_eq!(drawn[9_999], 5_000, "capped");
+    }
+
+    #[test]
+    fn the_part_that_is_random_is_that_of_each_block() {
+        let filled = |entropy: &str| {
+            let source = values(&format!("bytes = 64000\nentropy = {entropy}")).over(1);
+            let value = source.value(3);
+            let filled = value.iter().filter(|byte| **byte == FILL).count();
+            filled as f64 / value.len() as f64
+        };
+        assert!((filled("0") - 1.0).abs() < 1e-9);
+        assert!((filled("0.5") - 0.5).abs() < 0.01, "{}", filled("0.5"));
+        assert!(filled("1") < 0.01);
+    }
+
+    #[test]
+    fn a_value_follows_from_the_seed_and_its_number() {
+        let source =
+            |seed| values("lognormal = { median = 99, sigma = 0.5, most = 999 }").over(seed);
+        let (one, again, other) = (source(1), source(1), source(2));
+        assert_eq!(one.value(5), again.value(5));
+        assert_ne!(one.value(5), one.value(6));
+        assert_ne!(one.value(5), other.value(5));
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_refused_with_the_field() {
+        assert!(refused("entropy = 1").contains("here 0 do"));
+        assert!(refused("bytes = 0").contains("bytes = 0"));
+        assert!(refused("bytes = 2000000").contains("1048576"));
+        assert!(refused("bytes = 1\nentropy = 1.5").contains("entropy = 1.5"));
+        assert!(refused("lognormal = { median = 1, sigma = -1, most = 9 }").contains("sigma"));
+        assert!(refused("table = [{ bytes = 1, weight = 0 }]").contains("sum to 0"));
+        assert!(refused("bytes = 1\ntable = []").contains("here 2 do"));
+    }
+}
