@@ -60,21 +60,22 @@ fn a_restart_after_a_compaction_reads_a_snapshot() {
         write(store);
         assert!(store.clear_alarm(AlarmType::Nospace));
     }
-    // The snapshot is written beside what follows: it may be there at one of the next compactions only.
-    let mut compactions = 0;
-    while names(&disk, ".snapshot").is_empty() {
-        compactions += 1;
-        assert!(compactions < 1000, "no snapshot comes");
-        for store in [&store, &memory] {
-            store.put(&put("a", &"later".repeat(40), 0)).expect("a put");
+    // A log much longer than the store, and one compaction: another one would hide what the snapshot lacks.
+    for store in [&store, &memory] {
+        for number in 0..100 {
+            let value = format!("{number}").repeat(1000);
+            store.put(&put("a", &value, 0)).expect("a put");
         }
-        logged(&store, Ok(())).expect("a log");
-        let at = store.revision() - 3;
-        for store in [&store, &memory] {
-            store.compact(at).expect("a revision of the past");
-        }
-        logged(&store, Ok(())).expect("a log");
     }
+    logged(&store, Ok(())).expect("a log");
+    let at = store.revision() - 3;
+    for store in [&store, &memory] {
+        store.compact(at).expect("a revision of the past");
+    }
+    logged(&store, Ok(())).expect("a log");
+    until("there is a snapshot", || {
+        !names(&disk, ".snapshot").is_empty()
+    });
     for store in [&store, &memory] {
         store.put(&put("e", "behind it", 8)).expect("a put");
     }
