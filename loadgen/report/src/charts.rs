@@ -1,13 +1,14 @@
 //! The charts of a result, each as SVG and as PNG of double size. A chart that cannot be drawn costs that chart.
 
-mod axis;
+pub(crate) mod axis;
 mod canvas;
-mod curves;
+pub(crate) mod curves;
 mod figures;
 mod frame;
 mod panels;
-mod rows;
-mod thin;
+pub(crate) mod rows;
+pub(crate) mod thin;
+pub(crate) mod timeline;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,15 +31,18 @@ const BITMAP_SCALE: u32 = 2;
 pub struct Chart {
     /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards` or `shard-watches`, and the data set where there are several.
     pub name: String,
+    /// The name without the data set.
+    pub(crate) kind: &'static str,
     /// Name of the data set that it is of.
     pub data_set: String,
     /// What it shows, in a sentence: for people who do not see it.
     pub caption: String,
-    figure: Figure,
+    pub(crate) figure: Figure,
 }
 
+/// What a chart shows, however it is drawn.
 #[derive(Debug, Clone)]
-enum Figure {
+pub(crate) enum Figure {
     Rows(RowsFigure),
     Panels(PanelsFigure),
     Curves(CurvesFigure),
@@ -161,14 +165,15 @@ pub fn charts(result: &SavedResult) -> Vec<Chart> {
                 subject.shard_watches().map(Figure::Curves),
             ),
         ];
-        for (name, caption, figure) in figures {
+        for (kind, caption, figure) in figures {
             let name = if data_sets.len() == 1 {
-                name.to_owned()
+                kind.to_owned()
             } else {
-                format!("{name}-{}", file_name(&data_set.name))
+                format!("{kind}-{}", file_name(&data_set.name))
             };
             charts.extend(figure.map(|figure| Chart {
                 name,
+                kind,
                 data_set: data_set.name.clone(),
                 caption: caption.to_owned(),
                 figure,

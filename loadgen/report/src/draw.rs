@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::charts::{Chart, charts};
 use crate::history::History;
 use crate::page::{self, Picture};
-use crate::result::{FolderError, Report, ResultFolder, SavedResult};
+use crate::result::{FolderError, ResultFolder, SavedResult};
 use crate::terminal;
 
 /// Why a saved result could not be drawn again.
@@ -45,14 +45,15 @@ pub fn publish(
 #[must_use]
 pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
     let mut failures = Vec::new();
+    let charts = charts(result);
     let mut pictures = Vec::new();
-    for chart in charts(result) {
-        match draw_chart(&chart, folder) {
+    for chart in &charts {
+        match draw_chart(chart, folder) {
             Ok(svg) => pictures.push(Picture {
-                name: chart.name,
-                caption: chart.caption,
+                name: chart.name.clone(),
+                caption: chart.caption.clone(),
                 svg,
-                data_set: chart.data_set,
+                data_set: chart.data_set.clone(),
             }),
             Err(why) => failures.push(format!("chart {}: {why}", chart.name)),
         }
@@ -61,12 +62,11 @@ pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
         failures.push(format!("history of thresholds: {error}"));
         History::default()
     });
-    type Page = fn(&Report, &[Picture], &History) -> Result<String, minijinja::Error>;
     for (name, page) in [
-        ("report.html", page::html as Page),
-        ("README.md", page::readme),
+        ("report.html", page::html(result, &charts, &history)),
+        ("README.md", page::readme(result, &pictures, &history)),
     ] {
-        let written = page(&result.report, &pictures, &history)
+        let written = page
             .map_err(|error| error.to_string())
             .and_then(|text| fs::write(folder.join(name), text).map_err(|error| error.to_string()));
         if let Err(why) = written {

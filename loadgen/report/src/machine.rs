@@ -3,7 +3,7 @@
 use crate::result::{Case, MachineLoad};
 
 /// A part of the machine's CPU from which on a case counts as disturbed.
-const DISTURBED: f64 = 0.05;
+pub(crate) const DISTURBED: f64 = 0.05;
 
 /// How quiet the machine was while these cases were measured; `None` where nothing is known of any.
 #[must_use]
@@ -61,7 +61,8 @@ impl Parts {
     }
 }
 
-fn percent(part: f64) -> String {
+/// Returns a part as a percentage, `< 0.1 %` where it is smaller.
+pub(crate) fn percent(part: f64) -> String {
     match part * 100.0 {
         0.0 => "0 %".to_owned(),
         percent if percent < 0.1 => "< 0.1 %".to_owned(),

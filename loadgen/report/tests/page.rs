@@ -1,4 +1,5 @@
-//! `report.html` in a browser: it fits its window, holds everything, and asks for nothing.
+//! `report.html` in a browser: it fits its window, can be read in light and dark, is sorted by
+//! keyboard, holds everything without its script, and asks for nothing.
 
 #[path = "page/browser.rs"]
 mod browser;
@@ -10,25 +11,14 @@ use std::path::{Path, PathBuf};
 use report::draw;
 use serde_json::Value;
 
-use browser::{Browser, Opened};
+use browser::{Browser, Opened, Scheme, Window};
 
 /// A desk's window and a telephone's.
 const WIDTHS: [u32; 2] = [1280, 375];
+const SCHEMES: [Scheme; 2] = [Scheme::Light, Scheme::Dark];
 
-/// What is there, and what sticks out at the right although nothing around it scrolls.
-const SCRIPT: &str = r#"(() => {
-    const all = selector => [...document.querySelectorAll(selector)];
-    const width = document.documentElement.clientWidth;
-    const sticksOut = element => element.getBoundingClientRect().right > width + 1
-        && !element.parentElement.closest(".scroll, pre, svg");
-    return {
-        width,
-        needed: Math.max(document.documentElement.scrollWidth, document.body.scrollWidth),
-        wide: all("body *").filter(sticksOut).map(element => element.outerHTML.slice(0, 100)),
-        headings: all("h2").map(heading => heading.textContent),
-        figures: all("figure > svg").filter(svg => svg.getBoundingClientRect().width > 200).length,
-    };
-})()"#;
+/// What is there, and what is wrong with it.
+const CHECKS: &str = include_str!("page/checks.js");
 
 /// The program, or nothing where it may be missing.
 fn chromium() -> Option<PathBuf> {
@@ -52,13 +42,20 @@ fn page(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("report.html")).expect("the page")
 }
 
+/// Every window that a page must fit.
+fn windows() -> impl Iterator<Item = Window> {
+    let of = |width| SCHEMES.map(|scheme| Window { width, scheme });
+    WIDTHS.into_iter().flat_map(of)
+}
+
 /// Everything that is wrong with an opened page, in words.
-fn faults(width: u32, opened: &Opened) -> Vec<String> {
+fn faults(window: Window, opened: &Opened) -> Vec<String> {
     let Opened {
         complaints,
         requests,
         value,
     } = opened;
+    let width = window.width;
     let mut faults = Vec::new();
     if value["width"] != width {
         faults.push(format!(
@@ -68,6 +65,16 @@ fn faults(width: u32, opened: &Opened) -> Vec<String> {
     }
     if value["needed"].as_u64() > Some(width.into()) {
         faults.push(format!("needs {} px: {}", value["needed"], value["wide"]));
+    }
+    for (kind, said) in [
+        ("pale", "pale text"),
+        ("small", "small text"),
+        ("unnamed", "no name"),
+        ("dangling", "no such mark"),
+        ("twice", "an id twice"),
+    ] {
+        let found = value[kind].as_array().into_iter().flatten();
+        faults.extend(found.map(|it| format!("{said}: {it}")));
     }
     faults.extend(complaints.iter().map(|said| format!("console: {said}")));
     faults.extend(requests.iter().map(|url| format!("asks for {url}")));
@@ -80,18 +87,104 @@ fn the_page_fits_its_window_and_asks_for_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     page(folder.path());
     let mut browser = Browser::start(&program, folder.path());
-    for width in WIDTHS {
-        let opened = browser.open(&folder.path().join("report.html"), width, SCRIPT);
-        assert_eq!(faults(width, &opened), Vec::<String>::new(), "{width} px");
+    for window in windows() {
+        let opened = browser.open(&folder.path().join("report.html"), window, CHECKS);
+        assert_eq!(faults(window, &opened), Vec::<String>::new(), "{window:?}");
         let headings = [
+            "Results",
+            "Ratios",
+            "Time",
+            "Memory",
+            "CPU",
+            "First chunk against the whole list",
+            "Memory and CPU over time",
             "Thresholds",
-            "pods-150k",
+            "Cases that do not count",
+            "Notes",
+            "Every figure",
             "How each number was made",
             "Environment",
+            "Run it again",
         ];
         assert_eq!(opened.value["headings"], Value::from(headings.to_vec()));
-        assert_eq!(opened.value["figures"], 6, "{width} px");
+        assert!(opened.value["charts"].as_u64() > Some(40), "{window:?}");
+        assert!(opened.value["buttons"].as_u64() > Some(5), "{window:?}");
+        let paper = opened.value["paper"].as_str().expect("a colour");
+        let is_light = paper == "rgb(255, 255, 255)";
+        assert_eq!(
+            is_light,
+            window.scheme == Scheme::Light,
+            "{window:?}: {paper}"
+        );
+        browser.picture(window);
     }
+}
+
+/// What is focused, and the order of the lines of the first table with the sign of its third column.
+const SORTED: &str = r#"(() => {
+    const table = document.querySelector("table.sortable");
+    const head = table.querySelector("th[data-column='2']");
+    return {
+        focused: document.activeElement === head.querySelector("button"),
+        sort: head.getAttribute("aria-sort"),
+        sorted: table.querySelectorAll("[aria-sort]").length,
+        first: table.querySelector("tbody tr:nth-child(2) code").textContent,
+        last: table.querySelector("tbody tr:last-child td:nth-child(3)").innerText.split("\n")[0],
+    };
+})()"#;
+
+#[test]
+fn tables_are_sorted_by_keyboard() {
+    let Some(program) = chromium() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    page(folder.path());
+    let mut browser = Browser::start(&program, folder.path());
+    let window = Window {
+        width: WIDTHS[0],
+        scheme: Scheme::Light,
+    };
+    let opened = browser.open(&folder.path().join("report.html"), window, SORTED);
+    assert_eq!(opened.value["sort"], Value::Null);
+    assert_eq!(opened.value["first"], "unary", "as they ran");
+    let mut tabs = 0;
+    while browser.evaluate(SORTED)["focused"] != true {
+        browser.press("Tab");
+        tabs += 1;
+        assert!(tabs < 20, "the column of etcd's times is not reached");
+    }
+    for (sort, first) in [("ascending", "stream"), ("descending", "unary")] {
+        browser.press("Enter");
+        let found = browser.evaluate(SORTED);
+        assert_eq!(
+            (&found["sort"], &found["first"]),
+            (&sort.into(), &first.into())
+        );
+        assert_eq!(found["sorted"], 1, "one column at a time");
+        let last = found["last"].as_str().expect("a cell");
+        assert!(["–", "N/A"].contains(&last), "no figure is last: {last}");
+    }
+}
+
+#[test]
+fn without_its_script_the_page_holds_everything() {
+    let Some(program) = chromium() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = page(folder.path());
+    let (before, rest) = text.split_once("<script>").expect("it has one");
+    let (_, after) = rest.split_once("</script>").expect("its end");
+    let file = folder.path().join("plain.html");
+    std::fs::write(&file, [before, after].concat()).expect("a writable folder");
+    let mut browser = Browser::start(&program, folder.path());
+    let window = Window {
+        width: WIDTHS[0],
+        scheme: Scheme::Light,
+    };
+    let whole = browser.open(&folder.path().join("report.html"), window, CHECKS);
+    let plain = browser.open(&file, window, CHECKS);
+    assert_eq!(faults(window, &plain), Vec::<String>::new());
+    assert_eq!(plain.value["charts"], whole.value["charts"]);
+    assert_eq!(plain.value["headings"], whole.value["headings"]);
+    assert_eq!(plain.value["buttons"], 0, "no button that does nothing");
 }
 
 #[test]
@@ -108,22 +201,53 @@ fn a_broken_page_is_noticed() {
         ),
         ("<script>console.error('bad')</script>", "bad"),
         ("<script>nowhere()</script>", "nowhere is not defined"),
-        (r#"<img src="nowhere.png">"#, "asks for file:///"),
+        (
+            r#"<img alt="" src="nowhere.png">"#,
+            "Content Security Policy",
+        ),
         (
             r#"<link rel="stylesheet" href="http://127.0.0.1:1/x">"#,
-            "asks for http://127.0.0.1:1/x",
+            "Content Security Policy",
         ),
+        (r#"<p style="color: #808080">x</p>"#, "pale text: \"3.9"),
+        (r#"<p style="font-size: 11px">x</p>"#, "small text"),
+        (r#"<svg role="img" width="9"></svg>"#, "no name"),
+        (r##"<svg><use href="#m-none"/></svg>"##, "no such mark"),
+        (r#"<p id="time"></p>"#, "an id twice"),
     ];
     for (fault, said) in broken {
         let text = page.replacen("<h2>", &format!("{fault}<h2>"), 1);
         std::fs::write(&file, text).expect("a writable folder");
+        // Grey is as pale on black as it is on white.
         for width in WIDTHS {
-            let opened = browser.open(&file, width, SCRIPT);
-            let faults = faults(width, &opened);
+            let window = Window {
+                width,
+                scheme: Scheme::Light,
+            };
+            let opened = browser.open(&file, window, CHECKS);
+            let faults = faults(window, &opened);
             assert!(
                 faults.iter().any(|fault| fault.contains(said)),
                 "{fault} at {width} px: {faults:?}"
             );
         }
     }
+    // A page that asks is noticed also where its policy would let it.
+    let policy = page.find("<meta http-equiv").expect("it has one");
+    let end = policy + page[policy..].find('>').expect("its end") + 1;
+    let asking = r#"<img alt="" src="nowhere.png">"#;
+    let text = [&page[..policy], asking, &page[end..]].concat();
+    std::fs::write(&file, text).expect("a writable folder");
+    let window = Window {
+        width: WIDTHS[0],
+        scheme: Scheme::Dark,
+    };
+    let opened = browser.open(&file, window, CHECKS);
+    let faults = faults(window, &opened);
+    assert!(
+        faults
+            .iter()
+            .any(|fault| fault.contains("asks for file:///")),
+        "{faults:?}"
+    );
 }

@@ -8,15 +8,15 @@ use crate::quantity::{Unit, three_digits};
 
 /// An axis in a unit of its own, from its first to its last tick.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Axis {
-    pub(super) unit: Unit,
+pub(crate) struct Axis {
+    pub(crate) unit: Unit,
     /// Values that span decades are shown by their logarithm.
-    pub(super) logarithmic: bool,
+    pub(crate) logarithmic: bool,
     /// In the axis' unit.
-    pub(super) low: f64,
+    pub(crate) low: f64,
     /// In the axis' unit.
-    pub(super) high: f64,
-    pub(super) ticks: Vec<f64>,
+    pub(crate) high: f64,
+    pub(crate) ticks: Vec<f64>,
 }
 
 /// From this ratio of the largest to the smallest value on an axis is logarithmic.
@@ -24,7 +24,7 @@ const DECADES_FROM: f64 = 30.0;
 
 impl Axis {
     /// An axis for these values, in their base unit. `None` when there is nothing to show.
-    pub(super) fn of(
+    pub(crate) fn of(
         values: impl IntoIterator<Item = f64>,
         unit: impl Fn(f64) -> Unit,
     ) -> Option<Self> {
@@ -62,7 +62,9 @@ impl Axis {
         }
     }
 
-    fn logarithmic(unit: Unit, smallest: f64, largest: f64) -> Self {
+    /// A logarithmic axis from a round value below the smallest to one above the largest, both in the
+    /// axis' unit.
+    pub(crate) fn logarithmic(unit: Unit, smallest: f64, largest: f64) -> Self {
         let (low, high) = (one_two_five_below(smallest), one_two_five_above(largest));
         let decades = (high / low).log10();
         let mantissas: &[f64] = if decades <= 4.0 {
@@ -89,19 +91,28 @@ impl Axis {
     }
 
     /// A value in the base unit, on this axis. Zero has no place on a logarithmic axis and is put at its foot.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         (value / self.unit.size).clamp(self.low, self.high)
     }
 
+    /// How far along the axis a value in its unit is: 0 at the foot, 1 at the end.
+    pub(crate) fn part(&self, value: f64) -> f64 {
+        if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+
     /// The same axis, ending at a value in the base unit instead of at the next tick.
-    pub(super) fn ending_at(mut self, value: f64) -> Self {
+    pub(crate) fn ending_at(mut self, value: f64) -> Self {
         self.high = value / self.unit.size;
         self.ticks.retain(|&tick| tick <= self.high);
         self
     }
 
     /// What is written at a tick.
-    pub(super) fn label(value: f64) -> String {
+    pub(crate) fn label(value: f64) -> String {
         // Ticks are 1, 2 or 5 times a power of ten: everything that three digits add is noise.
         let text = three_digits(value);
         if text.contains('.') {
@@ -112,7 +123,7 @@ impl Axis {
     }
 
     /// The axis' title with its unit, and whether it is logarithmic.
-    pub(super) fn title(&self, of: &str) -> String {
+    pub(crate) fn title(&self, of: &str) -> String {
         let scale = if self.logarithmic {
             ", logarithmic"
         } else {
@@ -128,12 +139,7 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        let part = if self.logarithmic {
-            (value / self.low).ln() / (self.high / self.low).ln()
-        } else {
-            (value - self.low) / (self.high - self.low)
-        };
-        from + (part * f64::from(to - from)).round() as i32
+        from + (self.part(*value) * f64::from(to - from)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {

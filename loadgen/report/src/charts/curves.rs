@@ -26,21 +26,21 @@ const WORKERS: Unit = Unit {
 
 /// A chart of curves.
 #[derive(Debug, Clone)]
-pub(super) struct CurvesFigure {
-    pub(super) title: String,
-    pub(super) subtitle: String,
+pub(crate) struct CurvesFigure {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
     /// What each line of every panel is, in the order of their colours.
-    pub(super) names: Vec<String>,
-    pub(super) panels: Vec<CurvePanel>,
+    pub(crate) names: Vec<String>,
+    pub(crate) panels: Vec<CurvePanel>,
 }
 
 /// One measure.
 #[derive(Debug, Clone)]
-pub(super) struct CurvePanel {
-    pub(super) name: &'static str,
-    pub(super) unit: fn(f64) -> Unit,
+pub(crate) struct CurvePanel {
+    pub(crate) name: &'static str,
+    pub(crate) unit: fn(f64) -> Unit,
     /// For each of the figure's names: workers, and the measure in its base unit.
-    pub(super) lines: Vec<Vec<(f64, f64)>>,
+    pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
 impl CurvesFigure {
@@ -84,7 +84,7 @@ impl CurvePanel {
     }
 
     /// The numbers of workers that there are, as doublings.
-    fn workers_axis(&self) -> Option<Axis> {
+    pub(crate) fn workers_axis(&self) -> Option<Axis> {
         let mut ticks: Vec<f64> = self.points().map(|(workers, _)| workers).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();

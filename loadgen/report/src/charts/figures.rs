@@ -7,6 +7,7 @@ mod thresholds;
 use super::axis::Axis;
 use super::panels::{Panel, PanelGroup, PanelsFigure};
 use super::rows::{FigureRow, Group, Mark, RowsFigure, Shape};
+use super::timeline::Timeline;
 use crate::case_text;
 use crate::quantity::{Quantity, Unit, step_of};
 use crate::result::{Case, DataSet, Quantiles, SavedResult};
@@ -79,6 +80,7 @@ impl<'a> Subject<'a> {
         self.targets()
             .into_iter()
             .map(|target| Group {
+                target: target.to_owned(),
                 name: self.target_title(target),
                 rows: self
                     .cases()
@@ -337,9 +339,12 @@ impl<'a> Subject<'a> {
     }
 
     fn panel(&self, case: &Case) -> Panel {
-        let id = case.id();
-        let mut panel = Panel {
+        let timeline = Timeline::of(&self.result.series, case);
+        Panel {
             name: full_name(case),
+            private: timeline.private,
+            allocated: timeline.allocated,
+            generator: timeline.generator,
             idle: case.server.as_ref().map(|server| {
                 let private = server.rss_anon_idle.unwrap_or(server.rss_idle);
                 private as f64
@@ -350,44 +355,7 @@ impl<'a> Subject<'a> {
                 format!("peak {above} above idle")
             }),
             counts: case.counts(),
-            ..Panel::default()
-        };
-        for series in self.result.series.iter().filter(|series| series.case == id) {
-            if series.process == GENERATOR {
-                panel.generator = series
-                    .samples
-                    .iter()
-                    .map(|sample| (sample.elapsed_s, sample.rss as f64))
-                    .collect();
-                continue;
-            }
-            // A target may be several processes, sampled one after the other at each tick: their sizes add up.
-            for (at, sample) in series.samples.iter().enumerate() {
-                add(
-                    &mut panel.private,
-                    at,
-                    (sample.elapsed_s, sample.anon as f64),
-                );
-                if let Some(allocated) = sample.allocated {
-                    add(
-                        &mut panel.allocated,
-                        at,
-                        (sample.elapsed_s, allocated as f64),
-                    );
-                }
-            }
         }
-        panel
-    }
-}
-
-/// How the generator's own series is called.
-const GENERATOR: &str = "loadgen";
-
-fn add(line: &mut Vec<(f64, f64)>, at: usize, (s, bytes): (f64, f64)) {
-    match line.get_mut(at) {
-        Some(point) => point.1 += bytes,
-        None => line.push((s, bytes)),
     }
 }
 
@@ -413,6 +381,7 @@ fn named(case: &Case) -> FigureRow {
         None => format!("{} tier", case.tier),
     };
     FigureRow {
+        work: case.work(),
         name: case_text::strategy_and_clients(case),
         detail,
         note: case_text::warnings(case).join("; "),

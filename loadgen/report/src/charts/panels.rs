@@ -28,7 +28,7 @@ const AXIS_LABELS: AxisLabels = AxisLabels {
 
 /// A chart of panels.
 #[derive(Debug, Clone)]
-pub(super) struct PanelsFigure {
+pub(crate) struct PanelsFigure {
     pub(super) title: String,
     pub(super) subtitle: String,
     pub(super) groups: Vec<PanelGroup>,

@@ -21,49 +21,53 @@ const NOTE_AT: i32 = 31;
 
 /// A chart of rows.
 #[derive(Debug, Clone)]
-pub(super) struct RowsFigure {
-    pub(super) title: String,
-    pub(super) subtitle: String,
+pub(crate) struct RowsFigure {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
     /// What the axis shows, without its unit.
-    pub(super) measure: &'static str,
-    pub(super) axis: Axis,
+    pub(crate) measure: &'static str,
+    pub(crate) axis: Axis,
     /// What each kind of mark means, in the order of the legend.
-    pub(super) legend: Vec<(Shape, &'static str)>,
-    pub(super) groups: Vec<Group>,
+    pub(crate) legend: Vec<(Shape, &'static str)>,
+    pub(crate) groups: Vec<Group>,
 }
 
 /// The rows of one target.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
-    pub(super) name: String,
-    pub(super) rows: Vec<FigureRow>,
+pub(crate) struct Group {
+    /// The target, without what it runs.
+    pub(crate) target: String,
+    pub(crate) name: String,
+    pub(crate) rows: Vec<FigureRow>,
 }
 
 /// One row.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FigureRow {
-    pub(super) name: String,
+pub(crate) struct FigureRow {
+    /// What was done: rows of several targets that have it in common belong beside each other.
+    pub(crate) work: String,
+    pub(crate) name: String,
     /// Encoding and number of values, below the name.
-    pub(super) detail: String,
+    pub(crate) detail: String,
     /// In base units.
-    pub(super) marks: Vec<Mark>,
+    pub(crate) marks: Vec<Mark>,
     /// The row's main number in words, and what stands below it.
-    pub(super) number: String,
-    pub(super) number_detail: String,
+    pub(crate) number: String,
+    pub(crate) number_detail: String,
     /// Why it was not measured, or what limits it.
-    pub(super) note: String,
+    pub(crate) note: String,
     /// False when it must not be compared: its marks lose their colour.
-    pub(super) counts: bool,
+    pub(crate) counts: bool,
 }
 
 /// Something on a row, at values in the axis' base unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Mark {
-    pub(super) shape: Shape,
-    pub(super) from: f64,
-    pub(super) to: f64,
+pub(crate) struct Mark {
+    pub(crate) shape: Shape,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
     /// Something to compare with, which has no part in the target's colour.
-    pub(super) is_reference: bool,
+    pub(crate) is_reference: bool,
 }
 
 /// Where a mark is drawn, in pixels of the surface.
@@ -76,7 +80,7 @@ struct Place {
 
 /// How a mark looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// From the axis' foot to a value. On a logarithmic axis, which has no foot, only its end is drawn.
     Bar,
     /// From one value to another.
@@ -94,7 +98,7 @@ pub(super) enum Shape {
 }
 
 impl Mark {
-    pub(super) fn at(shape: Shape, value: f64) -> Self {
+    pub(crate) fn at(shape: Shape, value: f64) -> Self {
         Self {
             shape,
             from: value,
@@ -103,7 +107,7 @@ impl Mark {
         }
     }
 
-    pub(super) fn span(from: f64, to: f64) -> Self {
+    pub(crate) fn span(from: f64, to: f64) -> Self {
         Self {
             shape: Shape::Span,
             from,
@@ -112,7 +116,7 @@ impl Mark {
         }
     }
 
-    pub(super) fn as_reference(self) -> Self {
+    pub(crate) fn as_reference(self) -> Self {
         Self {
             is_reference: true,
             ..self

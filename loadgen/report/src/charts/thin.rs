@@ -11,7 +11,7 @@ const TOLERANCE_PX: f64 = 0.5;
 /// Of each column of two pixels the first, lowest, highest and last point are candidates; of these,
 /// points within half a pixel of the line through their neighbours are left out. So a peak keeps
 /// its height, and a flat line is two points.
-pub(super) fn thin(points: &[(f64, f64)], scale: (f64, f64)) -> Vec<(f64, f64)> {
+pub(crate) fn thin(points: &[(f64, f64)], scale: (f64, f64)) -> Vec<(f64, f64)> {
     let candidates = extremes(points, scale.0);
     let (Some(&first), Some(&last)) = (candidates.first(), candidates.last()) else {
         return Vec::new();

@@ -159,7 +159,7 @@ impl Metric {
 
     /// Returns what is added to both values before their ratio is taken, given the coarsest
     /// counter of either side, in bytes.
-    pub(super) fn floor(self, resolution: Option<u64>) -> f64 {
+    pub(crate) fn floor(self, resolution: Option<u64>) -> f64 {
         match self {
             Self::PeakMemory | Self::IdleMemory => {
                 LEAST_BYTES.max(resolution.unwrap_or_default() as f64)
@@ -170,7 +170,7 @@ impl Metric {
 
     /// Returns whether it is a time of requests, which says nothing of a target that cannot keep
     /// up with an open loop.
-    pub(super) fn is_latency(self) -> bool {
+    pub(crate) fn is_latency(self) -> bool {
         matches!(self, Self::P50 | Self::P90 | Self::P99 | Self::OverBaseline)
     }
 

@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 /// How long the browser may take for one answer. A hang fails the test instead of holding it.
@@ -23,6 +25,24 @@ pub(crate) struct Opened {
     pub(crate) requests: Vec<String>,
     /// What the script returned.
     pub(crate) value: Value,
+}
+
+/// Which colours the reader's system asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// Dark on light.
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+/// How a page is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    /// In pixels.
+    pub(crate) width: u32,
+    /// See [`Scheme`].
+    pub(crate) scheme: Scheme,
 }
 
 /// A running browser with one tab. Ends when dropped.
@@ -91,12 +111,18 @@ impl Browser {
         browser
     }
 
-    /// Opens a file in a window of this width, and returns what happened and what `script`
-    /// evaluates to.
-    pub(crate) fn open(&mut self, file: &Path, width: u32, script: &str) -> Opened {
-        let window =
-            json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
-        self.call("Emulation.setDeviceMetricsOverride", window);
+    /// Opens a file in a window, and returns what happened and what `script` evaluates to.
+    pub(crate) fn open(&mut self, file: &Path, window: Window, script: &str) -> Opened {
+        let metrics = json!({
+            "width": window.width, "height": 800, "deviceScaleFactor": 1, "mobile": false,
+        });
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+        let scheme = match window.scheme {
+            Scheme::Light => "light",
+            Scheme::Dark => "dark",
+        };
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.call("Emulation.setEmulatedMedia", media);
         // They would take 15 px of it; a telephone's take none.
         self.call("Emulation.setScrollbarsHidden", json!({"hidden": true}));
         self.events.clear();
@@ -111,12 +137,8 @@ impl Browser {
             let event = self.receive();
             self.events.push(event);
         }
-        let evaluate = json!({"expression": script, "returnByValue": true});
-        let mut evaluated = self.call("Runtime.evaluate", evaluate);
-        let exception = evaluated.get("exceptionDetails");
-        assert!(exception.is_none(), "the test's own script: {evaluated}");
         let mut opened = Opened {
-            value: evaluated["result"]["value"].take(),
+            value: self.evaluate(script),
             ..Opened::default()
         };
         for event in self.events.drain(..) {
@@ -135,6 +157,48 @@ impl Browser {
             }
         }
         opened
+    }
+
+    /// Returns what a script evaluates to in the opened page.
+    pub(crate) fn evaluate(&mut self, script: &str) -> Value {
+        let evaluate = json!({"expression": script, "returnByValue": true});
+        let mut evaluated = self.call("Runtime.evaluate", evaluate);
+        let exception = evaluated.get("exceptionDetails");
+        assert!(exception.is_none(), "the test's own script: {evaluated}");
+        evaluated["result"]["value"].take()
+    }
+
+    /// Presses and releases a key: `Tab` or `Enter`.
+    pub(crate) fn press(&mut self, key: &str) {
+        let (code, text) = match key {
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            other => panic!("no key `{other}`"),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code,
+            });
+            if kind == "keyDown" && !text.is_empty() {
+                event["text"] = text.into();
+            }
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    /// Writes what the window shows into the folder that `LOADGEN_TEST_PICTURES` names, if it
+    /// names one.
+    pub(crate) fn picture(&mut self, window: Window) {
+        let Some(folder) = std::env::var_os("LOADGEN_TEST_PICTURES") else {
+            return;
+        };
+        let whole = json!({"format": "png", "captureBeyondViewport": true});
+        let taken = self.call("Page.captureScreenshot", whole);
+        let data = taken["data"].as_str().expect("a picture");
+        let Window { width, scheme } = window;
+        let file = Path::new(&folder).join(format!("page-{width}-{scheme:?}.png"));
+        let bytes = STANDARD.decode(data).expect("it is in base64");
+        std::fs::write(file, bytes).expect("a writable folder");
     }
 
     fn call(&mut self, method: &str, parameters: Value) -> Value {

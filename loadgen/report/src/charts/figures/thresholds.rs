@@ -21,7 +21,8 @@ impl Subject<'_> {
             .iter()
             .filter(|bar| bar.data_set == self.data_set.name)
             .collect();
-        let rows: Vec<FigureRow> = bars.iter().map(|bar| row(bar)).collect();
+        let rows = bars.iter().enumerate();
+        let rows: Vec<FigureRow> = rows.map(|(at, bar)| row(at, bar)).collect();
         let marks = rows.iter().flat_map(|row| &row.marks);
         let values: Vec<f64> = marks.map(|mark| mark.from).collect();
         if !bars.iter().any(|bar| bar.value.is_some()) {
@@ -42,6 +43,7 @@ impl Subject<'_> {
                 ),
             ],
             groups: vec![Group {
+                target: bars.first()?.target.clone(),
                 name: self.target_title(&bars.first()?.target),
                 rows,
             }],
@@ -49,7 +51,7 @@ impl Subject<'_> {
     }
 }
 
-fn row(bar: &Bar) -> FigureRow {
+fn row(at: usize, bar: &Bar) -> FigureRow {
     let part = |value: f64| {
         if bar.at_least {
             bar.limit / value
@@ -65,6 +67,8 @@ fn row(bar: &Bar) -> FigureRow {
     marks.extend(bar.value.map(|value| Mark::at(Shape::Disc, part(value))));
     let row = bar.row.split_once('/').map_or(&*bar.row, |(_, row)| row);
     FigureRow {
+        // Each is a line of its own, also where several are of one case.
+        work: at.to_string(),
         name: row.to_owned(),
         detail: bar.metric.clone(),
         marks,

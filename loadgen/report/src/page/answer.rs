@@ -1,0 +1,325 @@
+//! What a result says, in a sentence or two made of its figures. Where it says nothing, that.
+
+use crate::compare::{Metric, Verdict};
+use crate::quantity::{Quantity, three_digits};
+use crate::result::{Bar, Case, Report};
+
+use super::pairs::{Pairs, figure};
+use super::side_by_side::{SideBySide, Work};
+
+/// A case's figure, and the case as sentences name it.
+struct Found {
+    value: f64,
+    name: String,
+}
+
+/// Returns the sentences.
+pub(super) fn sentences(report: &Report, cases: &SideBySide<'_>, pairs: &Pairs) -> Vec<String> {
+    let has_counted = report.cases.iter().any(|case| case.counts());
+    if !has_counted {
+        return vec!["No case was measured to a valid end: nothing can be said.".to_owned()];
+    }
+    let mut said: Vec<String> = match cases.targets.len() {
+        1 => alone(cases).into_iter().collect(),
+        targets => (1..targets)
+            .flat_map(|target| against_first(cases, pairs, target))
+            .collect(),
+    };
+    said.extend(saturation(report));
+    said.extend(thresholds(&report.bars));
+    said
+}
+
+/// How a target compares with the first. Only the first of several says it in full.
+fn against_first(cases: &SideBySide<'_>, pairs: &Pairs, target: usize) -> Vec<String> {
+    let (base, name) = (cases.targets[0], cases.targets[target]);
+    let mut ratios: Vec<Found> = Vec::new();
+    for work in &cases.works {
+        let Some(pair) = pairs.of_metric(work, target, Metric::P50) else {
+            continue;
+        };
+        ratios.push(Found {
+            value: pair.ratio,
+            name: beside(cases, work, target, Metric::P50),
+        });
+    }
+    ratios.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else {
+        return vec![format!(
+            "No case has comparable times of both {name} and {base}: nothing can be said of which is faster."
+        )];
+    };
+    let longer = ratios.iter().filter(|found| found.value > 1.0).count();
+    let all = ratios.len();
+    let what = match longer {
+        0 => format!("{name} took less time than {base}"),
+        _ => format!("{name} took longer than {base}"),
+    };
+    let of_cases = match (longer, all) {
+        (_, 1) => "in the one case that both measured".to_owned(),
+        (0 | 2, 2) => "in both cases that both measured".to_owned(),
+        (some, _) if some > 0 && some < all => {
+            format!("in {some} of {all} cases that both measured")
+        }
+        _ => format!("in all {all} cases that both measured"),
+    };
+    let (lowest, highest) = (times(least.value), times(most.value));
+    let range = match all {
+        1 => format!("{lowest} ({})", least.name),
+        _ if target > 1 => format!("{lowest} to {highest}"),
+        _ => format!("{lowest} ({}) to {highest} ({})", least.name, most.name),
+    };
+    let memory = memory(cases, target).unwrap_or_default();
+    let mut said = vec![format!("{what} {of_cases}, {range} the time{memory}.")];
+    said.extend(certainty(pairs, target));
+    said
+}
+
+/// The most memory above idle of either in the cases that both have.
+fn memory(cases: &SideBySide<'_>, target: usize) -> Option<String> {
+    let most = |of: usize| {
+        let has = |work: &Work<'_>, at| work.counted(at).is_some_and(|it| it.server.is_some());
+        let both = cases.works.iter();
+        let both = both.filter(|work| has(work, 0) && has(work, target));
+        let servers = both.filter_map(|work| work.counted(of)?.server.as_ref());
+        let most = servers.max_by_key(|server| server.peak_above_idle)?;
+        let above = Quantity::bytes_within(most.peak_above_idle, most.rss_resolution);
+        Some(above.to_string())
+    };
+    Some(format!(
+        ", and its memory above idle peaked at {} ({}: {})",
+        most(target)?,
+        cases.targets[0],
+        most(0)?
+    ))
+}
+
+/// What of the times is sure, where starts come in numbers.
+fn certainty(pairs: &Pairs, target: usize) -> Option<String> {
+    let verdicts = pairs.verdicts(target, Metric::P50);
+    let of = |is_so: fn(&Verdict) -> bool, word: &str| {
+        let count = verdicts.iter().filter(|verdict| is_so(verdict)).count();
+        (count > 0).then(|| format!("{word} in {count}"))
+    };
+    let words = [
+        of(|it| *it == Verdict::Worse, "surely slower"),
+        of(|it| *it == Verdict::Better, "surely faster"),
+        of(|it| *it == Verdict::NoDifference, "no different"),
+        of(|it| matches!(it, Verdict::CannotTell(_)), "not to be told"),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| format!("By its starts it is {}.", words.join(", ")))
+}
+
+/// The ends of what one target did: of its whole lists by one client where there are several, else
+/// of everything that it was asked.
+fn alone(cases: &SideBySide<'_>) -> Option<String> {
+    let counted = cases.works.iter();
+    let counted = counted.filter_map(|work| Some((work, work.counted(0)?)));
+    let timed = counted.filter(|(_, case)| !case.saturated && figure(case, Metric::P50).is_some());
+    let timed: Vec<(&Work<'_>, &Case)> = timed.collect();
+    let objects = timed.iter().map(|(_, case)| case.objects).max()?;
+    let is_whole = |case: &Case| {
+        let is_list = case.requests_per_s.is_none() && case.watchers.is_none();
+        is_list && case.loads.is_empty() && case.clients == 1 && case.objects == objects
+    };
+    let whole: Vec<_> = timed.iter().filter(|(_, case)| is_whole(case)).collect();
+    let (mut of, what) = match whole.len() {
+        0 | 1 => (timed.iter().collect(), "cases".to_owned()),
+        _ => {
+            let objects = Quantity::Count(objects);
+            (whole, format!("lists of {objects} objects by one client"))
+        }
+    };
+    let time = |(_, case): &(&Work<'_>, &Case)| figure(case, Metric::P50).unwrap_or_default();
+    of.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let (fastest, slowest) = of.first().zip(of.last())?;
+    let [fast, slow] = [fastest, slowest].map(|found| Quantity::Milliseconds(time(found)));
+    let name = |found: &(&Work<'_>, &Case)| full_name(cases, found.0);
+    let mut said = match of.len() {
+        1 => format!("`{}` took {} {fast}", name(fastest), cases.targets[0]),
+        count => format!(
+            "Of {count} {what} the fastest was `{}` with {fast}, the slowest `{}` with {slow}",
+            name(fastest),
+            name(slowest)
+        ),
+    };
+    let servers = of
+        .iter()
+        .filter_map(|found| Some((found.1.server.as_ref()?, found)));
+    if let Some((server, found)) = servers.max_by_key(|(server, _)| server.peak_above_idle) {
+        let above = Quantity::bytes_within(server.peak_above_idle, server.rss_resolution);
+        let of = match of.len() {
+            1 => String::new(),
+            _ => format!(" (`{}`)", name(found)),
+        };
+        said.push_str(&format!("; memory above idle peaked at {above}{of}"));
+    }
+    Some(said + ".")
+}
+
+/// Who did not keep the rates that were offered.
+fn saturation(report: &Report) -> Option<String> {
+    let offered = |target: &str| {
+        let of_target = report.cases.iter().filter(|case| case.target == target);
+        let offered = of_target.filter(|case| {
+            case.offered_per_s.is_some() || case.loads.iter().any(|it| it.offered_per_s.is_some())
+        });
+        let offered: Vec<bool> = offered.map(|case| case.saturated).collect();
+        let kept = offered.iter().filter(|saturated| !**saturated).count();
+        (!offered.is_empty()).then_some((kept, offered.len()))
+    };
+    let mut targets: Vec<&str> = Vec::new();
+    for case in &report.cases {
+        if !targets.contains(&case.target.as_str()) {
+            targets.push(&case.target);
+        }
+    }
+    let found = targets.into_iter();
+    let found = found.filter_map(|target| Some((target, offered(target)?)));
+    let found: Vec<(&str, (usize, usize))> = found.collect();
+    let is_worth_a_word = found.iter().any(|(_, (kept, all))| kept < all);
+    let words = found
+        .iter()
+        .map(|(target, (kept, all))| format!("{target} {kept} of {all}"));
+    let words: Vec<String> = words.collect();
+    is_worth_a_word.then(|| format!("Rates that were kept: {}.", words.join(", ")))
+}
+
+/// How many promises were kept, and which were not.
+fn thresholds(bars: &[Bar]) -> Option<String> {
+    const NAMED: usize = 3;
+    if bars.is_empty() {
+        return None;
+    }
+    let of = |met: Option<bool>| bars.iter().filter(move |bar| bar.met == met);
+    let (met, open) = (of(Some(true)).count(), of(None).count());
+    let missed: Vec<&str> = of(Some(false)).map(|bar| bar.name.as_str()).collect();
+    if met == bars.len() {
+        return Some(match met {
+            1 => "The threshold is met.".to_owned(),
+            2 => "Both thresholds are met.".to_owned(),
+            _ => format!("All {met} thresholds are met."),
+        });
+    }
+    let mut said = format!("Of {} thresholds {met} are met", bars.len());
+    if open > 0 {
+        said.push_str(&format!(", {open} undecided"));
+    }
+    if !missed.is_empty() {
+        let named = missed[..missed.len().min(NAMED)].join("; ");
+        let more = match missed.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        said.push_str(&format!(", {} missed ({named}{more})", missed.len()));
+    }
+    Some(said + ".")
+}
+
+/// A case with the figures of both sides: `` `stream`: 1.64 s against 505 ms ``.
+fn beside(cases: &SideBySide<'_>, work: &Work<'_>, target: usize, metric: Metric) -> String {
+    let of = |target: usize| {
+        let value = work.counted(target).and_then(|case| figure(case, metric));
+        Quantity::or_absent(value.map(|value| metric.quantity(value)))
+    };
+    let name = full_name(cases, work);
+    format!("`{name}`: {} against {}", of(target), of(0))
+}
+
+/// A case's name, with what sets it apart from others of that name in the result.
+fn full_name(cases: &SideBySide<'_>, work: &Work<'_>) -> String {
+    let same_name = |other: &&Work<'_>| other.name == work.name;
+    let same = || cases.works.iter().filter(same_name);
+    let mut name = work.name.clone();
+    let in_data_set: Vec<&Case> = same()
+        .filter(|it| it.data_set == work.data_set)
+        .filter_map(|it| it.present().next().map(|(_, case)| case))
+        .collect();
+    if let (Some((_, case)), true) = (work.present().next(), in_data_set.len() > 1) {
+        let has_tiers = in_data_set.iter().any(|other| other.tier != case.tier);
+        let mut words = vec![name];
+        words.extend(has_tiers.then(|| format!("{} tier", case.tier)));
+        words.extend(case.options());
+        name = words.join(", ");
+    }
+    let in_data_set = in_data_set.len();
+    if same().count() > in_data_set {
+        name.push_str(&format!(" of {}", work.data_set));
+    }
+    name
+}
+
+fn times(ratio: f64) -> String {
+    format!("{} ×", three_digits(ratio))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::fixture;
+    use crate::result::SavedResult;
+
+    fn said(report: &Report) -> String {
+        let result = SavedResult {
+            report: report.clone(),
+            histograms: Vec::new(),
+            series: Vec::new(),
+            scenario_toml: String::new(),
+        };
+        let cases = SideBySide::of(report);
+        sentences(report, &cases, &Pairs::of(&result, &cases)).join(" ")
+    }
+
+    #[test]
+    fn two_targets_are_held_against_each_other_by_their_figures() {
+        let mut report = fixture::report(&[
+            ("bench", "unary", 500.0),
+            ("etcd", "unary", 1_500.0),
+            ("bench", "stream", 400.0),
+            ("etcd", "stream", 2_000.0),
+        ]);
+        assert_eq!(
+            said(&report),
+            "etcd took longer than bench in both cases that both measured, 3.00 × \
+             (`unary`: 1.50 s against 500 ms) to 5.00 × (`stream`: 2.00 s against 400 ms) the time, \
+             and its memory above idle peaked at 1.95 GiB (bench: 500 MiB)."
+        );
+        report.cases[1].latency_ms.as_mut().expect("it has").p50 = Some(250.0);
+        assert!(said(&report).starts_with("etcd took longer than bench in 1 of 2 cases"));
+        report.cases[3].latency_ms.as_mut().expect("it has").p50 = Some(200.0);
+        assert!(said(&report).starts_with("etcd took less time than bench in both cases"));
+    }
+
+    #[test]
+    fn where_nothing_can_be_said_that_is_said() {
+        let mut report = fixture::report(&[("bench", "unary", 500.0), ("etcd", "stream", 1.0)]);
+        assert!(
+            said(&report).contains("nothing can be said of which is faster"),
+            "{}",
+            said(&report)
+        );
+        for case in &mut report.cases {
+            case.valid = false;
+        }
+        let nothing = "No case was measured to a valid end: nothing can be said.";
+        assert_eq!(said(&report), nothing);
+    }
+
+    #[test]
+    fn one_target_has_its_fastest_and_slowest_case() {
+        let mut report = fixture::report(&[
+            ("bench", "unary", 500.0),
+            ("bench", "stream", 400.0),
+            ("bench", "read-your-write", 1.0),
+        ]);
+        report.cases[..2]
+            .iter_mut()
+            .for_each(|case| case.objects = 1_000);
+        assert_eq!(
+            said(&report),
+            "Of 2 lists of 1,000 objects by one client the fastest was `stream` with 400 ms, the slowest `unary` with 500 ms; \
+             memory above idle peaked at 500 MiB (`unary`)."
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! Reports of a few made-up figures for the tests of the page.
+
+use workloads::strategy::Tier;
+
+use crate::result::{Case, DataSet, Outcome, Quantiles, Report, SCHEMA_VERSION, ServerFigures};
+
+/// Returns a report of these cases: target, strategy, median time in ms.
+pub(super) fn report(cases: &[(&str, &str, f64)]) -> Report {
+    Report {
+        schema_version: SCHEMA_VERSION,
+        scenario: "made-up".to_owned(),
+        started: "2026-01-02T03:04:05Z".to_owned(),
+        elapsed_s: 60.0,
+        interrupted: false,
+        environment: crate::result::Environment {
+            host: "nowhere".to_owned(),
+            ..Default::default()
+        },
+        data_sets: vec![DataSet {
+            name: "pods".to_owned(),
+            objects: 1_000,
+            bytes: 10_000_000,
+            ..DataSet::default()
+        }],
+        ab: None,
+        cases: cases
+            .iter()
+            .map(|(target, strategy, ms)| case(target, strategy, *ms))
+            .collect(),
+        bars: Vec::new(),
+    }
+}
+
+/// Returns a case of five lists whose times lie a tenth about `ms`, with a MiB above idle for each
+/// ms and as much CPU time as half of it.
+pub(super) fn case(target: &str, strategy: &str, ms: f64) -> Case {
+    let mut case = Case::new("pods", target, Tier::Etcd, strategy, Outcome::Measured);
+    (case.valid, case.requests, case.bytes) = (true, 5, 10_000_000);
+    case.latency_ms = Some(Quantiles {
+        n: 5,
+        min: Some(ms * 0.9),
+        p50: Some(ms),
+        max: Some(ms * 1.1),
+        ..Quantiles::default()
+    });
+    case.server = Some(ServerFigures {
+        peak_above_idle: (ms * 1_048_576.0) as u64,
+        cpu_s_per_request: Some(ms / 2e3),
+        ..ServerFigures::default()
+    });
+    case
+}

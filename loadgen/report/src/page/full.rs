@@ -1,0 +1,96 @@
+//! What the page's template is filled with.
+
+use serde::Serialize;
+
+use crate::charts::Chart;
+use crate::history::History;
+use crate::machine;
+use crate::result::{Report, SavedResult};
+use crate::threshold_table::{BarTable, FIRST_NUMBER};
+use crate::warm_up;
+
+use super::answer;
+use super::details::{self, Details, Refused};
+use super::environment::{self, Facts};
+use super::graphics::{self, Topic};
+use super::markup::with_code;
+use super::matrix::{self, Matrix};
+use super::overview::{self, Fact};
+use super::pairs::Pairs;
+use super::side_by_side::SideBySide;
+
+const STYLE: &str = include_str!("../../assets/report.css");
+const SCRIPT: &str = include_str!("../../assets/report.js");
+
+/// The page, in words and charts.
+#[derive(Serialize)]
+pub(super) struct FullPage<'a> {
+    report: &'a Report,
+    style: &'static str,
+    script: &'static str,
+    /// What the scenario is, as it says itself.
+    summary: Option<String>,
+    /// What was run, when and where.
+    line: String,
+    validity: Vec<Fact>,
+    /// Sentences as HTML.
+    answer: Vec<String>,
+    matrix: Matrix,
+    loads: Option<Matrix>,
+    /// Case, target, what to know before comparing it.
+    notes: Vec<(String, String, String)>,
+    refused: Vec<Refused>,
+    topics: Vec<Topic>,
+    bars: BarTable,
+    first_number: usize,
+    bar_charts: Vec<String>,
+    details: Vec<Details<'a>>,
+    /// What all targets of the run shared, and what else is said of the run as a whole.
+    lines: Vec<String>,
+    facts: Facts,
+    servers: Vec<(String, Facts)>,
+    command: String,
+}
+
+impl<'a> FullPage<'a> {
+    pub(super) fn of(result: &'a SavedResult, charts: &[Chart], history: &History) -> Self {
+        let report = &result.report;
+        let cases = SideBySide::of(report);
+        let pairs = Pairs::of(result, &cases);
+        let mut bars = BarTable::of(report);
+        history.add_to(&mut bars, report);
+        let answer = answer::sentences(report, &cases, &pairs);
+        let mut lines: Vec<String> = report.environment.shared_line().into_iter().collect();
+        let of_cases = [
+            machine::line(report.cases.iter()),
+            warm_up::line(report.cases.iter()),
+        ];
+        lines.extend(of_cases.into_iter().flatten());
+        Self {
+            style: STYLE,
+            script: SCRIPT,
+            summary: overview::summary(&result.scenario_toml),
+            line: overview::line(report),
+            validity: overview::validity(report),
+            answer: answer.iter().map(|sentence| with_code(sentence)).collect(),
+            matrix: Matrix::of_cases(&report.data_sets, &cases, &pairs),
+            loads: Matrix::of_loads(&cases),
+            notes: matrix::notes(&cases),
+            refused: details::refused(&cases),
+            topics: graphics::topics(result, &cases, &pairs, charts),
+            bars,
+            first_number: FIRST_NUMBER,
+            bar_charts: graphics::thresholds(charts, &cases),
+            details: report
+                .data_sets
+                .iter()
+                .map(|data_set| Details::of(report, data_set))
+                .collect(),
+            lines,
+            facts: environment::facts(report),
+            servers: environment::servers(report),
+            command: environment::command(report),
+            report,
+        }
+    }
+}

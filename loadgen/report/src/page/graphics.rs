@@ -1,0 +1,305 @@
+//! The charts of the page, topic by topic.
+//!
+//! - `lanes`: marks along an axis, targets beside each other; `plot`: lines over an axis
+//! - `ratios`: targets over the first one; `over_time`: memory and CPU; `spectrum`: quantiles;
+//!   `size`: cost against the number of objects; `rate`: latency against the rate; `workers`:
+//!   cost against the number of workers
+
+mod lanes;
+mod over_time;
+mod plot;
+mod rate;
+mod ratios;
+mod size;
+mod spectrum;
+mod workers;
+
+use serde::Serialize;
+
+use crate::charts::rows::{RowsFigure, Shape};
+use crate::charts::{Chart, Figure};
+use crate::result::SavedResult;
+
+use super::markup::escaped;
+use super::pairs::Pairs;
+use super::side_by_side::SideBySide;
+
+use lanes::{Lanes, SHAPES};
+
+/// One topic of the page.
+#[derive(Debug, Serialize)]
+pub(super) struct Topic {
+    id: &'static str,
+    title: &'static str,
+    about: &'static str,
+    figures: Vec<TopicFigure>,
+}
+
+/// One chart, or several small ones that are read together.
+#[derive(Debug, Serialize)]
+struct TopicFigure {
+    /// Above it; empty where the topic has said it.
+    title: String,
+    caption: String,
+    /// What marks and colours mean, as HTML.
+    legend: String,
+    /// HTML and SVG.
+    body: String,
+}
+
+/// What charts are made of.
+struct Material<'a> {
+    result: &'a SavedResult,
+    cases: &'a SideBySide<'a>,
+    pairs: &'a Pairs,
+    charts: &'a [Chart],
+}
+
+/// Returns the topics that the result has charts for, in the order of the page.
+pub(super) fn topics(
+    result: &SavedResult,
+    cases: &SideBySide<'_>,
+    pairs: &Pairs,
+    charts: &[Chart],
+) -> Vec<Topic> {
+    let of = Material {
+        result,
+        cases,
+        pairs,
+        charts,
+    };
+    let mut rates: Vec<TopicFigure> = rate::against_latency(&of).into_iter().collect();
+    rates.extend(rate::searches(&of));
+    rates.extend(of.charts("open-loop"));
+    let mut workers = workers::figures(&of);
+    workers.retain(|figure| !figure.body.is_empty());
+    let topics = [
+        Topic {
+            id: "ratios",
+            title: "Ratios",
+            about: "Each target over the first one, on a logarithmic axis: left of 1 it needs less, right of 1 more.",
+            figures: ratios::figures(&of),
+        },
+        Topic {
+            id: "time",
+            title: "Time",
+            about: "",
+            figures: of.charts("latency"),
+        },
+        Topic {
+            id: "memory",
+            title: "Memory",
+            about: "Private memory of the server above what it held at rest, at its peak. Heap that the warm-up left behind is in it, pages of mapped files (etcd's database) are a mark of their own.",
+            figures: of.charts("peak"),
+        },
+        Topic {
+            id: "cpu",
+            title: "CPU",
+            about: "User and system time of the server and of the generator for each list or request.",
+            figures: of.charts("cpu"),
+        },
+        Topic {
+            id: "first-chunk",
+            title: "First chunk against the whole list",
+            about: "How long a reader waits for the first object: lists that were cancelled right after it, beside the whole list.",
+            figures: of.charts("first-chunk"),
+        },
+        Topic {
+            id: "spectrum",
+            title: "Quantiles",
+            about: "Every quantile that the sample carries, of cases with at least a hundred requests: a line that stays low to the right is one without a tail.",
+            figures: spectrum::figures(&of),
+        },
+        Topic {
+            id: "over-time",
+            title: "Memory and CPU over time",
+            about: "From the beginning of the measured phase. Above: private memory of the server, its dashed line what it held at rest. Below: the cores that it used. Ticks at the foot: where a round of lists, or a load, ends.",
+            figures: over_time::figures(&of),
+        },
+        Topic {
+            id: "size",
+            title: "Cost against size",
+            about: "The same work on more and more objects of one size; their number is on a logarithmic axis.",
+            figures: size::figures(&of),
+        },
+        Topic {
+            id: "rate",
+            title: "Latency against rate",
+            about: "Requests on a schedule. Latency counts from the intended start of a request, so that waiting for a slow server is part of it.",
+            figures: rates,
+        },
+        Topic {
+            id: "workers",
+            title: "Cost against workers",
+            about: "The same objects between more and more workers.",
+            figures: workers,
+        },
+    ];
+    let mut topics: Vec<Topic> = topics.into();
+    topics.retain(|topic| !topic.figures.is_empty());
+    for topic in &mut topics {
+        // Of one chart the topic's title says it all.
+        if let [figure] = topic.figures.as_mut_slice() {
+            figure.title.clear();
+        }
+    }
+    topics
+}
+
+/// Returns the chart of thresholds of each data set, as HTML with its legend.
+pub(super) fn thresholds(charts: &[Chart], cases: &SideBySide<'_>) -> Vec<String> {
+    let bars = charts.iter().filter(|chart| chart.kind == "bars");
+    let figures = bars.filter_map(|chart| match &chart.figure {
+        Figure::Rows(rows) => Some((chart, rows)),
+        _ => None,
+    });
+    figures
+        .map(|(chart, rows)| {
+            let (legend, body) = lanes_of(chart, rows, cases);
+            format!("{legend}{body}")
+        })
+        .collect()
+}
+
+impl Material<'_> {
+    /// Returns the charts of a kind that are marks along an axis, one for each data set.
+    fn charts(&self, kind: &str) -> Vec<TopicFigure> {
+        let of_kind = self.charts.iter().filter(|chart| chart.kind == kind);
+        let figures = of_kind.filter_map(|chart| {
+            let Figure::Rows(rows) = &chart.figure else {
+                return None;
+            };
+            let (legend, body) = lanes_of(chart, rows, self.cases);
+            Some(TopicFigure {
+                title: self.title(&chart.data_set, &rows.title),
+                caption: sentence(&rows.subtitle),
+                legend,
+                body,
+            })
+        });
+        figures.collect()
+    }
+
+    /// A figure's title: what it is of, and the data set where there are several.
+    fn title(&self, data_set: &str, of: &str) -> String {
+        match self.result.report.data_sets.len() {
+            0 | 1 => of.to_owned(),
+            _ => format!("{of}: {data_set}"),
+        }
+    }
+
+    /// What the colours and shapes of targets mean, where there are several.
+    fn legend(&self) -> String {
+        let targets = self.cases.targets.iter().enumerate();
+        let entries = targets.map(|(at, target)| {
+            entry(&format!("disc{}", at % SHAPES), "fill", &colour(at), target)
+        });
+        match self.cases.targets.len() {
+            0 | 1 => String::new(),
+            _ => list(entries),
+        }
+    }
+}
+
+/// A chart of marks with its legend, as HTML.
+fn lanes_of(chart: &Chart, rows: &RowsFigure, cases: &SideBySide<'_>) -> (String, String) {
+    let has_targets = rows.groups.len() > 1;
+    // What holds for every target has the colour of none.
+    let class = if has_targets { "all" } else { "t0" };
+    let mut groups = lanes::groups(rows, cases, &chart.data_set);
+    if chart.kind == "bars" {
+        groups.iter_mut().for_each(name_by_threshold);
+    }
+    let entries = rows.legend.iter().map(|(shape, meaning)| {
+        let (name, mark) = match shape {
+            Shape::Bar if !rows.axis.logarithmic => ("bar", "fill"),
+            Shape::Bar | Shape::Disc => ("disc0", "fill"),
+            Shape::Span => ("span", "span"),
+            Shape::Ring => ("ring", "ring"),
+            Shape::Stroke => ("stroke", "line"),
+            Shape::Cross => ("cross", "line"),
+            Shape::Square => ("square", "fill"),
+        };
+        entry(name, mark, class, meaning)
+    });
+    let lanes = Lanes {
+        id: plain(&chart.name),
+        axis: &rows.axis,
+        measure: rows.axis.title(rows.measure),
+        line_at: (rows.axis.unit.name == "× the limit").then_some(1.0),
+        band: None,
+        groups,
+        has_targets,
+    };
+    (list(entries), lanes.html())
+}
+
+/// Gives the lane of a threshold its name, and its figure without the range, which the table has.
+fn name_by_threshold(group: &mut lanes::LaneGroup) {
+    let Some(lane) = group.lanes.first_mut() else {
+        return;
+    };
+    group.detail = format!("{}, {}", group.name, group.detail);
+    group.name = std::mem::take(&mut lane.note);
+    if let Some((figure, rest)) = lane.number.split_once(" (") {
+        let behind = rest.split_once(')').map_or("", |(_, behind)| behind);
+        lane.number = format!("{figure}{behind}");
+    }
+}
+
+/// The colour of a target.
+fn colour(target: usize) -> String {
+    format!("t{}", target % lanes::COLOURS)
+}
+
+/// One entry of a legend.
+fn entry(mark: &str, class: &str, colour: &str, meaning: &str) -> String {
+    format!(
+        r##"<li class="{colour}"><svg width="26" height="16" aria-hidden="true"><use href="#m-{mark}" x="13" y="8" class="{class}"/></svg>{}</li>"##,
+        escaped(meaning)
+    )
+}
+
+fn list(entries: impl Iterator<Item = String>) -> String {
+    let entries: Vec<String> = entries.collect();
+    format!("<ul class=\"legend\">{}</ul>", entries.concat())
+}
+
+/// Small charts side by side, each below its name.
+fn panels(panels: impl IntoIterator<Item = (String, String, String)>) -> String {
+    let panels = panels.into_iter().map(|(name, detail, body)| {
+        let detail = match detail.is_empty() {
+            true => String::new(),
+            false => format!("<small>{}</small>", escaped(&detail)),
+        };
+        format!(
+            "<div class=\"panel\"><p class=\"name\">{}{detail}</p>{body}</div>\n",
+            escaped(&name)
+        )
+    });
+    let panels: Vec<String> = panels.collect();
+    match panels.is_empty() {
+        true => String::new(),
+        false => format!("<div class=\"panels\">{}</div>", panels.concat()),
+    }
+}
+
+/// A part of an id: letters that need no escaping anywhere.
+fn plain(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    name.chars()
+        .map(|c| if plain(c) { c } else { '_' })
+        .collect()
+}
+
+/// The part of a subtitle behind the data set, which the page's headings name, as a sentence.
+fn sentence(subtitle: &str) -> String {
+    let rest = subtitle
+        .split_once(" · ")
+        .map_or(subtitle, |(_, rest)| rest);
+    let mut letters = rest.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,97 @@
+//! What the README's template is filled with.
+
+use serde::Serialize;
+
+use crate::case_text::{Row, TITLES};
+use crate::history::History;
+use crate::load_table::{self, LoadRow};
+use crate::machine;
+use crate::quantity::Quantity;
+use crate::result::{DataSet, Report};
+use crate::threshold_table::BarTable;
+use crate::warm_up;
+
+use super::environment::{self, Facts};
+use super::{Picture, details};
+
+/// The README, in words.
+#[derive(Serialize)]
+pub(super) struct Readme<'a> {
+    report: &'a Report,
+    command: String,
+    elapsed: String,
+    answer: Vec<String>,
+    /// What all targets of the run shared.
+    shared: Option<String>,
+    titles: [&'static str; TITLES.len()],
+    data_sets: Vec<Section<'a>>,
+    bars: BarTable,
+    facts: Facts,
+    servers: Vec<(String, Facts)>,
+}
+
+/// One data set's part.
+#[derive(Serialize)]
+struct Section<'a> {
+    name: &'a str,
+    about: String,
+    rows: Vec<Row>,
+    /// Loads that ran together.
+    load_titles: [&'static str; load_table::TITLES.len()],
+    loads: Vec<LoadRow>,
+    /// Below the table.
+    lines: Vec<String>,
+    pictures: Vec<&'a Picture>,
+}
+
+impl<'a> Readme<'a> {
+    pub(super) fn of(
+        report: &'a Report,
+        answer: Vec<String>,
+        pictures: &'a [Picture],
+        history: &History,
+    ) -> Self {
+        let mut bars = BarTable::of(report);
+        history.add_to(&mut bars, report);
+        Self {
+            command: environment::command(report),
+            elapsed: Quantity::seconds(report.elapsed_s).to_string(),
+            answer,
+            shared: report.environment.shared_line(),
+            titles: TITLES,
+            data_sets: report
+                .data_sets
+                .iter()
+                .map(|data_set| Section::of(report, data_set, pictures))
+                .collect(),
+            bars,
+            facts: environment::facts(report),
+            servers: environment::servers(report),
+            report,
+        }
+    }
+}
+
+impl<'a> Section<'a> {
+    fn of(report: &'a Report, data_set: &'a DataSet, pictures: &'a [Picture]) -> Self {
+        let cases = || {
+            let cases = report.cases.iter();
+            cases.filter(|case| case.data_set == data_set.name)
+        };
+        Self {
+            name: &data_set.name,
+            about: details::about(data_set),
+            rows: cases().map(Row::of).collect(),
+            load_titles: load_table::TITLES,
+            loads: load_table::rows(cases()),
+            lines: [machine::line(cases()), warm_up::line(cases())]
+                .into_iter()
+                .flatten()
+                .collect(),
+            pictures: pictures
+                .iter()
+                .filter(|picture| picture.data_set == data_set.name)
+                .collect(),
+        }
+    }
+}
