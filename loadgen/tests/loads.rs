@@ -75,16 +75,12 @@ fn started(
         .expect("it starts");
     let log = BufReader::new(run.stderr.take().expect("it is piped"));
     let mut log = log.lines().map_while(Result::ok);
-    let mut said = Vec::new();
+    let mut said: Vec<String> = Vec::new();
     let measures = format!("/{case} …");
-    loop {
-        let line = log.next().expect("it says when it measures");
-        let is_there = line.ends_with(&measures);
-        said.push(line);
-        if is_there {
-            return (folder, run, said, log);
-        }
+    while !said.last().is_some_and(|line| line.ends_with(&measures)) {
+        said.push(log.next().expect("it says when it measures"));
     }
+    (folder, run, said, log)
 }
 
 /// The report of the only result in a folder; null where there is none.
