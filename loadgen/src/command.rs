@@ -28,12 +28,11 @@ use crate::environment::environment;
 use crate::exit::{Exit, Failure};
 use crate::isolation::cpus::pin;
 use crate::isolation::{Isolation, network};
-use crate::probe::{self, Finding, Verdict};
+use crate::probe::{self, Access, Document};
 use crate::progress::Progress;
 use crate::run::{self, Finished, Plan};
 use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Launcher, folders_left};
-use crate::timeouts::in_time;
 
 /// `loadgen run`.
 ///
@@ -68,6 +67,9 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     let mut out = std::io::stdout();
     if args.dry_run {
         writeln!(out, "{}", plan.dry_run())?;
+        for line in runtime()?.block_on(run::survey(&plan))? {
+            writeln!(out, "{line}")?;
+        }
         return Ok(Exit::Done);
     }
     let targets: Vec<_> = plan
@@ -80,9 +82,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     if let Some(first) = plan.scenarios.first() {
         isolation.pin(first)?;
     }
-    let runtime = tokio::runtime::Runtime::new()
-        .context("cannot start a runtime")
-        .map_err(Failure::usage)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
@@ -114,12 +114,18 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
             if let Some(failure) = errors.into_iter().flatten().reduce(Failure::and) {
                 return Err(failure.beside(exit));
             }
-            if stop.is_cancelled() {
+            if stop.is_cancelled() || exit == Exit::Protected {
                 break;
             }
         }
         Ok(exit)
     })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Runtime::new()
+        .context("cannot start a runtime")
+        .map_err(Failure::usage)
 }
 
 /// Saves a result, if anything was measured, and says where.
@@ -259,9 +265,7 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// When it cannot.
 pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Runtime::new()
-        .context("cannot start a runtime")
-        .map_err(Failure::usage)?;
+    let runtime = runtime()?;
     let served = runtime.block_on(bench_server::baseline::serve(bytes));
     served.map_err(Failure::usage)?;
     Ok(Exit::Done)
@@ -290,27 +294,25 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
         kube_access: KubeAccess::default(),
     };
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
-    let runtime = tokio::runtime::Runtime::new()
-        .context("cannot start a runtime")
-        .map_err(Failure::usage)?;
-    let findings = runtime.block_on(async {
+    let runtime = runtime()?;
+    let document = runtime.block_on(async {
         let stop = stop_on_signals(&Progress::new())?;
-        probed(&launcher, &target, &stop).await
+        probed(&launcher, &target, args.seed_data, &stop).await
     })?;
-    let Some(findings) = findings else {
+    let Some(document) = document else {
         return Ok(Exit::Interrupted);
     };
     let mut out = std::io::stdout();
-    for finding in &findings {
-        writeln!(out, "{finding}")?;
+    match args.format {
+        Format::Text => writeln!(out, "{document}")?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        }
     }
-    let broken = findings
-        .iter()
-        .any(|f| matches!(f.verdict, Verdict::Broken(_)));
-    Ok(if broken {
-        Exit::TargetFailed
-    } else {
-        Exit::Done
+    Ok(match document.counts.broken {
+        0 => Exit::Done,
+        _ => Exit::TargetFailed,
     })
 }
 
@@ -318,8 +320,9 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
 async fn probed(
     launcher: &Launcher,
     target: &TargetSpec,
+    seed_data: bool,
     stop: &CancellationToken,
-) -> Result<Option<Vec<Finding>>, Failure> {
+) -> Result<Option<Document>, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow::anyhow!("{target}: {error}"));
     let running = tokio::select! {
         running = launcher.start(target, Strategy::Stream) => running.map_err(|e| bad(&e))?,
@@ -329,19 +332,15 @@ async fn probed(
         let reason = "is a Kubernetes API; only an etcd can be probed";
         return Err(Failure::usage(anyhow::anyhow!("`{target}` {reason}")));
     };
-    let findings = async {
-        if target.is_started() {
-            // An empty server has no second page to look at.
-            probe::furnish(&config).await?;
-        }
-        probe::probe(&config).await
+    let access = match (target.is_started(), seed_data) {
+        (true, _) => Access::Own,
+        (false, true) => Access::Write,
+        (false, false) => Access::IfEmpty,
     };
-    let findings = tokio::select! {
-        findings = in_time(findings) => Some(findings),
-        () = stop.cancelled() => None,
-    };
+    let document = probe::probe(&config, access, &run::run_id(), stop).await;
     running.stop().await;
-    findings.transpose().map_err(|e| bad(&e))
+    let document = document.map_err(|e| bad(&e))?;
+    Ok(Some(document).filter(|_| !stop.is_cancelled()))
 }
 
 /// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint that does not answer

@@ -6,6 +6,7 @@
 
 mod baseline;
 mod case;
+mod conformance;
 mod environment;
 mod folder;
 pub mod histogram_log;
@@ -24,6 +25,7 @@ mod warm_up;
 
 pub use baseline::{Spread, Transfer, Yardstick, YardstickRound};
 pub use case::{Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
+pub use conformance::{Conformance, RuleFinding};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
 pub use load::{Load, LoadKind};

@@ -228,6 +228,7 @@ impl<'a> Gathered<'a> {
             }
             Outcome::Failed { .. } => self.failed.push(format!("FAILED: {}", reason())),
             Outcome::Invalid { .. } => self.left_out.push(format!("invalid: {}", reason())),
+            Outcome::Stopped { .. } => self.left_out.push(format!("stopped: {}", reason())),
             Outcome::Interrupted => self.left_out.push(reason()),
             Outcome::Measured if !has_successes => {
                 self.failed.push("no request succeeded".to_owned());
