@@ -63,6 +63,8 @@ pub enum Command {
     /// Says rule by rule what an endpoint honours of the contract that lists and watches lean on. Only reads where somebody's
     /// keys are. Exit code 1 when a rule is broken.
     Probe(ProbeArgs),
+    /// Makes a scenario like an etcd that holds a cluster's objects: counts and samples it, writes nothing, and keeps no names.
+    Capture(CaptureArgs),
     /// Lists the built-in scenarios, one line each, or shows one of them as a file to start from.
     Scenarios(ScenariosArgs),
     /// Draws saved results again: charts, page, README and table. Or prints them for other programs.
@@ -170,6 +172,26 @@ pub struct ProbeArgs {
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+
+    /// How to connect.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+}
+
+/// What `loadgen capture` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CaptureArgs {
+    /// An etcd that is there: http://HOST:PORT or https://HOST:PORT
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+
+    /// Where objects are
+    #[arg(long, value_name = "PREFIX", default_value = "/registry/")]
+    pub prefix: String,
+
+    /// The scenario file; one that exists is not overwritten
+    #[arg(long, value_name = "FILE.toml", default_value = "captured.toml")]
+    pub out: PathBuf,
 
     /// How to connect.
     #[command(flatten)]

@@ -4,11 +4,12 @@ mod ab;
 mod compare;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
+use etcd_api::client::config::ClientConfig;
 use kube_api::client::KubeAccess;
 use load::child::parent_death::become_guarded;
 use report::export::csv::csv;
@@ -20,9 +21,11 @@ use tokio_util::sync::CancellationToken;
 use workloads::scenario::Saturate;
 use workloads::{Scenario, Strategy};
 
+use crate::capture;
 use crate::cli::{
-    AbArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs,
-    ReportFormat, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
+    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs,
+    ReportArgs, ReportFormat, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs,
+    shown_command,
 };
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
@@ -278,6 +281,64 @@ pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
 pub fn try_network_namespace() -> Result<Exit, Failure> {
     network::enter().map_err(Failure::usage)?;
     Ok(Exit::Done)
+}
+
+/// `loadgen capture`.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 when the target is no etcd or cannot be reached, or the file exists or cannot be written.
+pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
+    let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
+    let TargetSpec::Etcd(endpoints) = &target else {
+        return Err(Failure::usage(anyhow!(
+            "`{target}` is no etcd that is there: capture reads http://HOST:PORT or https://HOST:PORT"
+        )));
+    };
+    let config = ClientConfig {
+        endpoints: ClientConfig::new(endpoints)
+            .map_err(Failure::usage)?
+            .endpoints,
+        ..run::connect_config(&args.connect)?
+    };
+    let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow!("{target}: {error}"));
+    let written = |error: std::io::Error| {
+        let context = format!("cannot write {}", args.out.display());
+        Failure::usage(anyhow::Error::new(error).context(context))
+    };
+    // Before anything is asked for nothing.
+    let mut file = std::fs::File::create_new(&args.out).map_err(written)?;
+    let captured = runtime()?.block_on(async {
+        let stop = stop_on_signals(&Progress::new())?;
+        tokio::select! {
+            captured = capture::capture(&config, &args.prefix) => captured.map(Some).map_err(|e| bad(&e)),
+            () = stop.cancelled() => Ok(None),
+        }
+    });
+    let captured = match captured {
+        Ok(Some(captured)) => captured,
+        other => {
+            std::fs::remove_file(&args.out).map_err(written)?;
+            return other.map(|_| Exit::Interrupted);
+        }
+    };
+    file.write_all(captured.scenario().as_bytes())
+        .map_err(written)?;
+    let mut out = std::io::stdout();
+    write!(out, "{captured}")?;
+    writeln!(
+        out,
+        "Run it on the bench server: loadgen run {}",
+        run_name(&args.out)
+    )?;
+    Ok(Exit::Done)
+}
+
+/// A file's name as `loadgen run` takes it: with a slash, or ending in `.toml`.
+fn run_name(path: &Path) -> String {
+    match path.extension().is_some_and(|end| end == "toml") {
+        true => path.display().to_string(),
+        false => format!("./{}", path.display()),
+    }
 }
 
 /// `loadgen probe`.

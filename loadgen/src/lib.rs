@@ -9,6 +9,7 @@
 //! [`isolation`] (a run's own network and CPUs), [`timeouts`] (how long an endpoint may be silent),
 //! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile).
 
+pub mod capture;
 pub mod cli;
 pub mod command;
 pub mod environment;

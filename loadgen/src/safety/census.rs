@@ -24,7 +24,7 @@ pub const PAGE: usize = 8;
 /// Pages with keys that are read at most.
 pub const MOST_PAGES: usize = 32;
 /// What an object in a list has besides its key and its value: tags, lengths and revisions.
-const ENVELOPE_BYTES: u64 = 36;
+pub const ENVELOPE_BYTES: u64 = 36;
 
 /// What is known of the objects below a prefix.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,6 +51,8 @@ pub struct Sample {
 pub struct SampledPage {
     /// Bytes of each object in a list.
     pub sizes: Vec<u64>,
+    /// Bytes of their keys.
+    pub key_bytes: u64,
     /// Keys that it stands for: its own, and half of those between it and its neighbours.
     pub weight: f64,
 }
@@ -115,6 +117,38 @@ impl Sample {
         let mean = weighted(&SampledPage::mean);
         let variance = weighted(&|page| (page.mean() - mean).powi(2));
         Some(((mean + 2.0 * variance.sqrt()) * keys as f64).ceil() as u64)
+    }
+}
+
+impl Sample {
+    /// Bytes of the values, in the mean; `None` where none was read.
+    #[must_use]
+    pub fn mean_value(&self) -> Option<f64> {
+        let weight: f64 = self.pages.iter().map(|page| page.weight).sum();
+        let values = self.pages.iter().map(|page| {
+            let keys = page.key_bytes as f64 / page.sizes.len().max(1) as f64;
+            page.weight * (page.mean() - keys - ENVELOPE_BYTES as f64).max(0.0)
+        });
+        (weight > 0.0).then(|| values.sum::<f64>() / weight)
+    }
+
+    /// The size that a part `q` of the objects does not exceed; `None` where none was read.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let mut sizes: Vec<(u64, f64)> = Vec::new();
+        for page in &self.pages {
+            let each = page.weight / page.sizes.len().max(1) as f64;
+            sizes.extend(page.sizes.iter().map(|size| (*size, each)));
+        }
+        sizes.sort_by_key(|(size, _)| *size);
+        let all: f64 = sizes.iter().map(|(_, weight)| weight).sum();
+        let mut so_far = 0.0;
+        let last = sizes.last().map(|(size, _)| *size);
+        let reached = sizes.into_iter().find(|(_, weight)| {
+            so_far += weight;
+            so_far >= q * all
+        });
+        reached.map(|(size, _)| size).or(last)
     }
 }
 

@@ -97,7 +97,11 @@ pub async fn census(connection: &mut Connection, resource: &str) -> Result<Censu
             .map(|item| item.to_string().len() as u64);
         let sizes: Vec<u64> = sizes.collect();
         let weight = sizes.len() as f64;
-        pages.push(SampledPage { sizes, weight });
+        pages.push(SampledPage {
+            sizes,
+            weight,
+            ..SampledPage::default()
+        });
         match text(&page["metadata"]["continue"]).filter(|token| !token.is_empty()) {
             Some(next) => token = next,
             None => break,

@@ -47,8 +47,8 @@ struct Gap {
     is_tight: bool,
 }
 
-/// A page's sizes, and the gap behind it.
-type Known = (Vec<u64>, Gap);
+/// A page, of which it is not yet known what it stands for, and the gap behind it.
+type Known = (SampledPage, Gap);
 
 /// Reads pages between two keys.
 ///
@@ -94,12 +94,17 @@ fn behind(page: Page, to: Vec<u8>) -> Option<Known> {
         keys: page.rest.saturating_sub(page.objects.len() as u64),
         is_tight: false,
     };
-    let sizes = page.objects.iter().take(PAGE).map(|(_, size)| *size);
-    Some((sizes.collect(), gap))
+    let objects = page.objects.iter().take(PAGE);
+    let page = SampledPage {
+        sizes: objects.clone().map(|(_, size)| *size).collect(),
+        key_bytes: objects.map(|(key, _)| key.len() as u64).sum(),
+        weight: 0.0,
+    };
+    Some((page, gap))
 }
 
 fn read(known: &[Known]) -> u64 {
-    known.iter().flat_map(|(sizes, _)| sizes).sum()
+    known.iter().flat_map(|(page, _)| &page.sizes).sum()
 }
 
 /// The gap with the most keys that has a middle, and that.
@@ -167,12 +172,12 @@ fn weighted(known: Vec<Known>) -> Sample {
     let unread = known.iter().map(|(_, gap)| gap.keys).sum();
     let last = known.len().saturating_sub(1);
     let mut before = 0.0;
-    let pages = known.into_iter().enumerate().map(|(nth, (sizes, gap))| {
+    let pages = known.into_iter().enumerate().map(|(nth, (page, gap))| {
         let keys = gap.keys as f64;
         let behind = if nth == last { keys } else { keys / 2.0 };
-        let weight = sizes.len() as f64 + before + behind;
+        let weight = page.sizes.len() as f64 + before + behind;
         before = keys - behind;
-        SampledPage { sizes, weight }
+        SampledPage { weight, ..page }
     });
     Sample {
         pages: pages.collect(),
