@@ -34,7 +34,7 @@ pub use quantiles::Quantiles;
 pub use report::{AbTargets, DataSet, Report, SCHEMA_VERSION};
 pub use rounds::Round;
 pub use saturation::{RateSearch, RateTrial, Saturation, TrialVerdict};
-pub use server::{ServerFigures, TierFigures};
+pub use server::{MemberFigures, ServerFigures, TierFigures};
 pub use server_start::ServerStart;
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
 pub use threshold::{Bar, OtherTarget};

@@ -139,6 +139,16 @@ impl ClientConfig {
         })
     }
 
+    /// The same with the endpoint that is tried first moved on by `n`, so that as many connections, one after the other, are
+    /// spread over all endpoints.
+    #[must_use]
+    pub fn beginning_at(&self, n: usize) -> Self {
+        let mut config = self.clone();
+        let count = config.endpoints.len().max(1);
+        config.endpoints.rotate_left(n % count);
+        config
+    }
+
     /// The tonic endpoint of one URL with every setting applied.
     ///
     /// # Errors
@@ -306,6 +316,18 @@ impl From<PemError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_begin_at_one_endpoint_after_the_other() {
+        let config = ClientConfig::new("a:1,b:2,c:3").expect("valid list");
+        let first = |n| config.beginning_at(n).endpoints[0].to_string();
+        let firsts: Vec<_> = (0..4).map(first).collect();
+        assert_eq!(
+            firsts,
+            ["http://a:1/", "http://b:2/", "http://c:3/", "http://a:1/"]
+        );
+        assert_eq!(config.beginning_at(1).endpoints.len(), 3, "the others stay");
+    }
 
     #[test]
     fn endpoints_are_split_and_completed() {
