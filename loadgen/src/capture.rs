@@ -1,5 +1,6 @@
-//! A scenario like an etcd that holds a cluster's objects: how many there are of each resource, how large, in how many
-//! namespaces, and how long a request takes. It counts and samples, writes nothing, and keeps no name that anybody chose.
+//! A scenario like an etcd that holds a cluster's objects: how many there are of each resource, how
+//! large, in how many namespaces, and how long a request takes. It counts and samples, writes
+//! nothing, and keeps no name that anybody chose.
 //!
 //! - [`resources`]: which resources there are, and what they hold
 //! - [`scenario`]: the file that `loadgen run` takes

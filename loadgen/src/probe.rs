@@ -1,12 +1,14 @@
-//! What an etcd endpoint honours of the contract that lists, watches and Kubernetes lean on: rule by rule, what was sent and
-//! what came back.
+//! What an etcd endpoint honours of the contract that lists, watches and Kubernetes lean on: rule
+//! by rule, what was sent and what came back.
 //!
 //! - [`rules`]: every rule, and what is sent for it
 //! - [`finding`]: what became of a rule; [`document`]: all of them, as text and as JSON
 //! - [`reads`]: rules that only read, at most some tens of keys: safe on anybody's endpoint
-//! - [`writes`]: rules that need to write, below a prefix of our own that is emptied again; [`watches`]: of what was written
+//! - [`writes`]: rules that need to write, below a prefix of our own that is emptied again;
+//!   [`watches`]: of what was written
 //!
-//! A rule whose request is refused for want of rights, or that needs what another rule has found broken, is not tried.
+//! A rule whose request is refused for want of rights, or that needs what another rule has found
+//! broken, is not tried.
 
 pub mod document;
 pub mod finding;
@@ -53,8 +55,8 @@ pub enum Access {
     Read,
 }
 
-/// Probes an endpoint. `run_id` makes our prefix unlike any other's. When `stop` is cancelled, what was written is removed and
-/// the rest is not tried.
+/// Probes an endpoint. `run_id` makes our prefix unlike any other's. When `stop` is cancelled, what
+/// was written is removed and the rest is not tried.
 ///
 /// # Errors
 /// [`Error`] when the endpoint cannot be reached, or is lost meanwhile; a broken rule is a finding.

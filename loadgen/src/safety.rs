@@ -1,4 +1,5 @@
-//! Other people's servers: what must hold before anything is read from, or written to, an endpoint that is not ours.
+//! Other people's servers: what must hold before anything is read from, or written to, an endpoint
+//! that is not ours.
 //!
 //! - [`seeding`]: whether anything may be written
 //! - [`identity`]: what an etcd says of itself and of its cluster

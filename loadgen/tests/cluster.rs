@@ -1,4 +1,5 @@
-//! Several endpoints of one cluster: requests go to all members, and each member's figures are kept.
+//! Several endpoints of one cluster: requests go to all members, and each member's figures are
+//! kept.
 
 #[path = "support/etcd_cluster.rs"]
 mod etcd_cluster;

@@ -1,4 +1,5 @@
-//! `loadgen probe`: every rule is honoured by our own server and by etcd, and each is found broken where a server breaks it.
+//! `loadgen probe`: every rule is honoured by our own server and by etcd, and each is found broken
+//! where a server breaks it.
 
 #[path = "probe/lying_etcd.rs"]
 mod lying_etcd;

@@ -1,5 +1,5 @@
-//! What RangeStream, pages and shards would save, by the same estimates that decide what may be listed on a server that is
-//! not ours.
+//! What RangeStream, pages and shards would save, by the same estimates that decide what may be
+//! listed on a server that is not ours.
 
 use std::fmt;
 use std::num::NonZeroU32;

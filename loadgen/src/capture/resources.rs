@@ -1,4 +1,5 @@
-//! Which resources there are below a prefix, found by jumping from one to the next, and what they hold.
+//! Which resources there are below a prefix, found by jumping from one to the next, and what they
+//! hold.
 
 use bytes::Bytes;
 use etcd_api::client::Client;
@@ -126,8 +127,8 @@ async fn first_key(client: &Client, from: &[u8], end: &[u8]) -> Result<Option<By
     Ok(answer.kvs.into_iter().next().map(|kv| kv.key))
 }
 
-/// What all keys of a key's resource begin with: the part behind the prefix, or two where the first is a group's name, as
-/// `acme.io/widgets/`. Of a key without parts all of it.
+/// What all keys of a key's resource begin with: the part behind the prefix, or two where the first
+/// is a group's name, as `acme.io/widgets/`. Of a key without parts all of it.
 fn resource_of(key: &[u8], prefix: usize) -> Vec<u8> {
     let rest = &key[prefix..];
     let mut slashes = (0..rest.len()).filter(|&at| rest[at] == b'/');
@@ -156,8 +157,8 @@ fn shown(resource: &[u8], customs: &mut u32) -> String {
     }
 }
 
-/// How many namespaces a resource's keys are in, by jumping from one to the next; as many as were counted where there are
-/// more than [`MOST_NAMESPACES`].
+/// How many namespaces a resource's keys are in, by jumping from one to the next; as many as were
+/// counted where there are more than [`MOST_NAMESPACES`].
 async fn namespaces(client: &Client, resource: &[u8]) -> Result<u64, Error> {
     let end = prefix_end(resource);
     let mut from = resource.to_vec();

@@ -7,12 +7,14 @@ use super::{Captured, Resource};
 /// Pods of the built-in kind have so many bytes; others within a fifth are taken for such.
 const POD_BYTES: f64 = 10_100.0;
 const LIKE_PODS: f64 = 0.2;
-/// The least and the most that an object of a size can have: a ConfigMap's metadata, and etcd's limit of a request.
+/// The least and the most that an object of a size can have: a ConfigMap's metadata, and etcd's
+/// limit of a request.
 const LEAST_BYTES: u64 = 700;
 const MOST_BYTES: u64 = 1_500_000;
 
 impl Captured {
-    /// A scenario with as many objects of about that size, in as many namespaces, for `loadgen run`.
+    /// A scenario with as many objects of about that size, in as many namespaces, for `loadgen
+    /// run`.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut file = String::from(

@@ -1,7 +1,7 @@
 //! Every rule that is probed: what the contract says, and what is sent to see whether it is kept.
 //!
-//! The contract is etcd's API as kube-apiserver uses it: KEP-4743's reads and optimistic writes, and what its lists and
-//! watches rely on besides.
+//! The contract is etcd's API as kube-apiserver uses it: KEP-4743's reads and optimistic writes,
+//! and what its lists and watches rely on besides.
 
 /// What a rule needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

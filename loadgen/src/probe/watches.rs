@@ -1,4 +1,5 @@
-//! Rules of watches, on the history that was written: what is delivered, in which order, and from where.
+//! Rules of watches, on the history that was written: what is delivered, in which order, and from
+//! where.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};
@@ -92,7 +93,8 @@ fn expected(history: &History) -> Vec<Event> {
     ]
 }
 
-/// What a watch of our prefix delivers from a revision on until it has reached another; why not, in one line.
+/// What a watch of our prefix delivers from a revision on until it has reached another; why not, in
+/// one line.
 async fn watched(probe: &Probe, from: i64, until: i64) -> Result<Vec<WatchItem>, String> {
     let options = WatchOptions {
         start_revision: from,

@@ -1,4 +1,5 @@
-//! Rules that write, below a prefix of our own: one history of a few keys, which [`super::watches`] watches afterwards.
+//! Rules that write, below a prefix of our own: one history of a few keys, which [`super::watches`]
+//! watches afterwards.
 
 use bytes::Bytes;
 use etcd_api::error::{Error, Refusal};

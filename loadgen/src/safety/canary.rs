@@ -1,5 +1,5 @@
-//! A small linearizable read beside the load, on a connection of its own, and a look at what the server says of itself: where
-//! either shows that the server suffers, the load is stopped at once.
+//! A small linearizable read beside the load, on a connection of its own, and a look at what the
+//! server says of itself: where either shows that the server suffers, the load is stopped at once.
 //!
 //! - [`pulse`]: what the times of the reads say
 //! - [`vitals`]: the server's memory, leader, slow writes and alarms
@@ -24,7 +24,8 @@ pub use vitals::Vitals;
 
 /// From the start of one read to the start of the next.
 const EVERY: Duration = Duration::from_millis(200);
-/// From one look at what the server says of itself to the next: its page costs it what a small list does.
+/// From one look at what the server says of itself to the next: its page costs it what a small list
+/// does.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Reads of the baseline at least.
 const LEAST_BASELINE: usize = 5;
@@ -103,8 +104,8 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// Takes a baseline for so long and watches from then on. Where the server suffers, `stop` is cancelled. `vitals` are
-    /// `None` where the server does not say how it is.
+    /// Takes a baseline for so long and watches from then on. Where the server suffers, `stop` is
+    /// cancelled. `vitals` are `None` where the server does not say how it is.
     ///
     /// # Errors
     /// In one line, where the server suffers before anything was asked of it.

@@ -1,8 +1,8 @@
 //! How many objects there are below a prefix and how large they are, without reading them all.
 //!
-//! Counting costs an etcd a run over keys that it has in memory anyway. Sizes are estimated from at most [`MOST_PAGES`]
-//! forward pages of [`PAGE`] keys, see [`spread`]. Never a descending sort or a filter by revision: etcd drops the limit of
-//! such a page and reads everything.
+//! Counting costs an etcd a run over keys that it has in memory anyway. Sizes are estimated from at
+//! most [`MOST_PAGES`] forward pages of [`PAGE`] keys, see [`spread`]. Never a descending sort or a
+//! filter by revision: etcd drops the limit of such a page and reads everything.
 
 mod spread;
 
@@ -58,8 +58,9 @@ pub struct SampledPage {
 }
 
 impl Census {
-    /// Counts and samples what is below `prefix`; everything where it is empty. Reads at most 256 keys, and no more pages
-    /// after 16 MiB. `in_use_bytes` is what the database says that it holds, which no list can exceed.
+    /// Counts and samples what is below `prefix`; everything where it is empty. Reads at most 256
+    /// keys, and no more pages after 16 MiB. `in_use_bytes` is what the database says that it
+    /// holds, which no list can exceed.
     ///
     /// # Errors
     /// [`EtcdError`] when the endpoint does not answer, or refuses.
@@ -100,8 +101,9 @@ impl fmt::Display for Census {
 }
 
 impl Sample {
-    /// Bytes of one list of `keys` objects: their number times the mean of the pages and twice what pages deviate from it;
-    /// exact where all were read. `None` where there are keys and none was read.
+    /// Bytes of one list of `keys` objects: their number times the mean of the pages and twice what
+    /// pages deviate from it; exact where all were read. `None` where there are keys and none was
+    /// read.
     #[must_use]
     pub fn bytes_of_all(&self, keys: u64) -> Option<u64> {
         if self.unread == 0 && (keys == 0 || !self.pages.is_empty()) {

@@ -1,17 +1,21 @@
-//! What a case takes of a server at its peak, at worst, and in which order cases run on a server that is not ours.
+//! What a case takes of a server at its peak, at worst, and in which order cases run on a server
+//! that is not ours.
 //!
-//! The factors are from measurements of etcd 3.7.1 with 1.44 GiB: 2.8 GiB above idle for a first unary list, 7.9 GiB for
-//! repeated ones, part of it pages of the mapped database; 0.6 to 0.8 GiB for streams and pages. An apiserver takes five
-//! times its response (Kubernetes KEP-3157, Motivation). They are rounded up.
+//! The factors are from measurements of etcd 3.7.1 with 1.44 GiB: 2.8 GiB above idle for a first
+//! unary list, 7.9 GiB for repeated ones, part of it pages of the mapped database; 0.6 to 0.8 GiB
+//! for streams and pages. An apiserver takes five times its response (Kubernetes KEP-3157,
+//! Motivation). They are rounded up.
 
 use workloads::scenario::Operation;
 use workloads::{RowSpec, Shape, Strategy, Tier};
 
 use super::census::Census;
 
-/// What one unary list takes of an etcd, over its bytes: the objects, the response, and what is garbage meanwhile.
+/// What one unary list takes of an etcd, over its bytes: the objects, the response, and what is
+/// garbage meanwhile.
 const UNARY: u64 = 6;
-/// What a stream or pages take, over the bytes of the whole list: mostly pages of the mapped database that become resident.
+/// What a stream or pages take, over the bytes of the whole list: mostly pages of the mapped
+/// database that become resident.
 const STREAM: u64 = 2;
 /// What a list takes of an apiserver, over its bytes.
 const APISERVER: u64 = 5;
@@ -21,7 +25,8 @@ const SMALL_BYTES: u64 = 1 << 20;
 /// What a case costs the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes of memory at its peak, above what the server has before; `None` where nobody knows how large a list is.
+    /// Bytes of memory at its peak, above what the server has before; `None` where nobody knows how
+    /// large a list is.
     pub peak: Option<u64>,
     /// Bytes that one round of its lists reads.
     pub round: Option<u64>,

@@ -1,4 +1,5 @@
-//! What an etcd says of itself and of its cluster, from its own memory: nothing here is a proposal or reads a key.
+//! What an etcd says of itself and of its cluster, from its own memory: nothing here is a proposal
+//! or reads a key.
 
 use std::fmt;
 
@@ -12,7 +13,8 @@ use report::quantity::Quantity;
 pub struct Identity {
     /// Version of the member that answered.
     pub version: String,
-    /// Names of the members; empty where they are not told, which takes no rights but may be refused by a proxy.
+    /// Names of the members; empty where they are not told, which takes no rights but may be
+    /// refused by a proxy.
     pub members: Vec<String>,
     /// Name, or number, of the leader; `None` while there is none.
     pub leader: Option<String>,
@@ -27,8 +29,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Asks one member, whichever the client is connected to. Alarms come from its status: to ask for them by their own call
-    /// is a proposal, which every member writes to its disk.
+    /// Asks one member, whichever the client is connected to. Alarms come from its status: to ask
+    /// for them by their own call is a proposal, which every member writes to its disk.
     ///
     /// # Errors
     /// [`EtcdError`] when it does not give its status.

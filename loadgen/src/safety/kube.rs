@@ -1,4 +1,5 @@
-//! What a Kubernetes API says of itself, and how many objects of a collection it has, without listing them.
+//! What a Kubernetes API says of itself, and how many objects of a collection it has, without
+//! listing them.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -9,7 +10,8 @@ use tokio::time::timeout;
 use super::census::{Census, PAGE, Sample, SampledPage};
 use crate::timeouts::ANSWERS_WITHIN;
 
-/// Pages that are read at most: only from the beginning, since a token is the only way to a later page.
+/// Pages that are read at most: only from the beginning, since a token is the only way to a later
+/// page.
 const MOST_PAGES: usize = 4;
 /// An answer beyond is not read: 8 objects of 1.5 MB, and as much again for JSON.
 const ANSWER_BYTES: usize = 32 << 20;
@@ -69,8 +71,9 @@ impl std::fmt::Display for KubeIdentity {
     }
 }
 
-/// Counts a collection of the core group in all namespaces by a page of one object, and samples its first pages in JSON,
-/// which is larger than protobuf. Never `resourceVersion=0` with a limit, which an apiserver ignores then.
+/// Counts a collection of the core group in all namespaces by a page of one object, and samples its
+/// first pages in JSON, which is larger than protobuf. Never `resourceVersion=0` with a limit,
+/// which an apiserver ignores then.
 ///
 /// # Errors
 /// [`KubeError`] when it does not answer, or refuses.

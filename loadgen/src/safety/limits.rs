@@ -1,4 +1,5 @@
-//! What is refused on a server that is not ours, what needs consent, and how many bytes a run may read.
+//! What is refused on a server that is not ours, what needs consent, and how many bytes a run may
+//! read.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ pub const NEVER_ABOVE_PERCENT: u64 = 50;
 const LEAST_MEMORY_BYTES: u64 = 2 << 30;
 /// Between two lists, unless another is asked for.
 pub const PAUSE: Duration = Duration::from_secs(5);
-/// A list is followed by a pause of so many times its own length at least: the server is busy with it a quarter of the time.
+/// A list is followed by a pause of so many times its own length at least: the server is busy with
+/// it a quarter of the time.
 const PAUSE_PER_LIST: u32 = 3;
 
 /// How much memory a server has.
@@ -27,8 +29,8 @@ pub struct ServerMemory {
 }
 
 impl ServerMemory {
-    /// What was said on the command line, else the least that the server must have: it does not tell, but it is not less
-    /// than what it has in memory now.
+    /// What was said on the command line, else the least that the server must have: it does not
+    /// tell, but it is not less than what it has in memory now.
     #[must_use]
     pub fn new(told: Option<u64>, resident: Option<u64>) -> Self {
         Self {
@@ -79,8 +81,8 @@ impl Allowed {
         self.pause.max(list * PAUSE_PER_LIST)
     }
 
-    /// Why a case of `rounds` rounds must not run, with the figures that decide; `None` when it may. `spent` bytes have been
-    /// read so far.
+    /// Why a case of `rounds` rounds must not run, with the figures that decide; `None` when it
+    /// may. `spent` bytes have been read so far.
     #[must_use]
     pub fn refuse(
         &self,

@@ -1,4 +1,5 @@
-//! Other people's data is sacred: what must hold before anything is written to an endpoint that is not ours.
+//! Other people's data is sacred: what must hold before anything is written to an endpoint that is
+//! not ours.
 
 use bytes::Bytes;
 use etcd_api::client::Client;

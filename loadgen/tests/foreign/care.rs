@@ -1,4 +1,5 @@
-//! An endpoint that holds somebody's data is asked little before it is asked much, and nothing more once it suffers.
+//! An endpoint that holds somebody's data is asked little before it is asked much, and nothing more
+//! once it suffers.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +14,8 @@ use super::support::{FakeEtcd, Fault, loadgen};
 
 const PREFIX: &str = "/theirs/";
 
-/// `loadgen run --prefix` on an endpoint without pauses: exit code, cases, and what was said on standard error.
+/// `loadgen run --prefix` on an endpoint without pauses: exit code, cases, and what was said on
+/// standard error.
 fn run(url: &str, more: &[&str]) -> (Option<i32>, Vec<Value>, String) {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = loadgen(out.path())
@@ -66,7 +68,8 @@ fn cases_go_from_the_cheapest_to_the_dearest_and_each_step_says_a_line() {
     ] {
         assert!(log.contains(step), "`{step}`: {log}");
     }
-    // One list before and three measured: none to see whether it can be had, none unchecked, none for a first object.
+    // One list before and three measured: none to see whether it can be had, none unchecked, none
+    // for a first object.
     assert_eq!(
         etcd.whole_lists(),
         4 + 4 + 1 + 20,

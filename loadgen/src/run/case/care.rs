@@ -1,4 +1,5 @@
-//! Lists on a server that holds somebody's data: each after a rest, and none after one that the server could not bear.
+//! Lists on a server that holds somebody's data: each after a rest, and none after one that the
+//! server could not bear.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use load::operation::list::ListError;
 use super::{Early, RowRun};
 
 impl RowRun<'_> {
-    /// Waits until the server may be asked for the next round of lists; at once on servers of our own.
+    /// Waits until the server may be asked for the next round of lists; at once on servers of our
+    /// own.
     pub(super) async fn rest(&self) -> Result<(), Early> {
         match self.care {
             None => Ok(()),

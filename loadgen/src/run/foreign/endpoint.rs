@@ -87,7 +87,8 @@ impl Endpoint {
         })
     }
 
-    /// What it says that it is: one line. `yes` consents to a user whom a Kubernetes API does not limit.
+    /// What it says that it is: one line. `yes` consents to a user whom a Kubernetes API does not
+    /// limit.
     ///
     /// # Errors
     /// In one line, where it does not say so, has an alarm, or consent is needed.

@@ -1,6 +1,6 @@
-//! What a run takes care of on an endpoint that holds somebody's data: it learns what a list costs before the first one,
-//! refuses what would hurt, goes from the cheapest case to the dearest with pauses between, and stops where the server
-//! suffers. Each step says one line.
+//! What a run takes care of on an endpoint that holds somebody's data: it learns what a list costs
+//! before the first one, refuses what would hurt, goes from the cheapest case to the dearest with
+//! pauses between, and stops where the server suffers. Each step says one line.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,7 +145,8 @@ impl Surveyed {
         surveyed.map_err(|error| unusable(target, error))
     }
 
-    /// Cases from the cheapest to the dearest, each with what it costs and, where it is refused, why.
+    /// Cases from the cheapest to the dearest, each with what it costs and, where it is refused,
+    /// why.
     pub(in crate::run) fn in_order<'s>(
         &self,
         scenario: &'s Scenario,
@@ -194,7 +195,8 @@ impl Surveyed {
             .collect()
     }
 
-    /// Watches the endpoint from now on. The canary's baseline takes half a minute. `None` when stopped meanwhile.
+    /// Watches the endpoint from now on. The canary's baseline takes half a minute. `None` when
+    /// stopped meanwhile.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 where the server suffers before anything was asked of it.
@@ -285,7 +287,8 @@ impl Precautions {
         self.allowed.pause.min(Duration::from_secs(1))
     }
 
-    /// Why a case must not begin; `None` where it may. From then on the server's memory may grow by what it takes.
+    /// Why a case must not begin; `None` where it may. From then on the server's memory may grow by
+    /// what it takes.
     pub(in crate::run) fn refuse(
         &self,
         scenario: &Scenario,
@@ -390,7 +393,8 @@ fn is_distress(error: &ListError) -> bool {
     }
 }
 
-/// Surveys an endpoint for a run that does nothing: what it is, what it holds, and what would be done with each case.
+/// Surveys an endpoint for a run that does nothing: what it is, what it holds, and what would be
+/// done with each case.
 ///
 /// # Errors
 /// Those of [`Surveyed::take`].

@@ -53,7 +53,8 @@ struct Endpoint {
     slow_applies: SlowApplies,
 }
 
-/// Slow writes, which a server has without us, too: they may not come faster than they came before the load.
+/// Slow writes, which a server has without us, too: they may not come faster than they came before
+/// the load.
 #[derive(Debug, Default)]
 struct SlowApplies {
     /// When they were counted, and how many there were.
@@ -216,8 +217,8 @@ mod tests {
         assert!(stopped.contains("is 61.0 MiB, and 60.0 MiB"), "{stopped}");
     }
 
-    /// One look every two seconds, so many slow writes more at each: after how many looks the load is stopped, which begins
-    /// with the fourth.
+    /// One look every two seconds, so many slow writes more at each: after how many looks the load
+    /// is stopped, which begins with the fourth.
     fn stopped_at(more: &[u32]) -> Option<usize> {
         let begun = Instant::now();
         let mut slow = SlowApplies::default();

@@ -1,8 +1,9 @@
 //! Forward pages, spread over keys that nobody knows.
 //!
-//! Each page says how many keys are left from its start. So the next one is read in the middle of the widest stretch of
-//! which nothing is known yet: by bytes, since nothing better is known. Names of Kubernetes begin with much that all of them
-//! have in common; where a middle finds nothing, what the stretch's keys have in common is searched for by counting.
+//! Each page says how many keys are left from its start. So the next one is read in the middle of
+//! the widest stretch of which nothing is known yet: by bytes, since nothing better is known. Names
+//! of Kubernetes begin with much that all of them have in common; where a middle finds nothing,
+//! what the stretch's keys have in common is searched for by counting.
 
 use bytes::Bytes;
 use etcd_api::keys::prefix_end;
@@ -116,7 +117,8 @@ fn widest(known: &[Known]) -> Option<(usize, Vec<u8>)> {
     widest.map(|(nth, _, middle)| (nth, middle))
 }
 
-/// Lowers a gap's end to where the keys end that begin as all of it do. Returns how many counts it took.
+/// Lowers a gap's end to where the keys end that begin as all of it do. Returns how many counts it
+/// took.
 async fn tighten<K: Keys>(gap: &mut Gap, keys: &mut K) -> Result<usize, K::Error> {
     gap.is_tight = true;
     let before = gap.from[..gap.from.len() - 1].to_vec();
@@ -146,8 +148,8 @@ impl Gap {
         bytes.take_while(|(a, b)| a == b).count()
     }
 
-    /// A key about half-way between its ends, counted in the eight bytes that follow what both begin with; `None` where none
-    /// lies between them. An end of `\0` is the end of all keys.
+    /// A key about half-way between its ends, counted in the eight bytes that follow what both
+    /// begin with; `None` where none lies between them. An end of `\0` is the end of all keys.
     fn middle(&self) -> Option<Vec<u8>> {
         let end = [0xff; 9];
         let to: &[u8] = if self.to == b"\0" { &end } else { &self.to };

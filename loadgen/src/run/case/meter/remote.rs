@@ -1,5 +1,5 @@
-//! A server that is not ours, an etcd, each member of a cluster, or a Kubernetes API: where it tells its figures, and what
-//! they come to.
+//! A server that is not ours, an etcd, each member of a cluster, or a Kubernetes API: where it
+//! tells its figures, and what they come to.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +59,8 @@ impl Remote {
         join_all(self.members.iter_mut().map(|m| m.server.look_again())).await;
     }
 
-    /// The figures of a phase of so many requests with `in_flight` bytes of lists at the same time; `None` when a server has
-    /// ceased to tell them.
+    /// The figures of a phase of so many requests with `in_flight` bytes of lists at the same time;
+    /// `None` when a server has ceased to tell them.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64) -> Option<ServerFigures> {
         let costs = join_all(self.members.iter_mut().map(|m| m.server.end())).await;
         let costs: Vec<RemoteCost> = costs.into_iter().collect::<Option<_>>()?;
