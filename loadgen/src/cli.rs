@@ -16,6 +16,7 @@ use workloads::scenario::{Bandwidth, ByteSize, Network, Objective, Saturate};
 use crate::exit::Exit;
 use crate::isolation::network::{self, NetworkNamespace};
 use crate::live::http::MetricsAddress;
+use crate::safety::limits::{Allowed, PAUSE};
 use crate::servers::baseline;
 
 /// The environment variable that says what is logged.
@@ -60,8 +61,11 @@ pub enum Command {
     /// Searches for the highest rate of small requests that keeps an objective.
     #[command(after_help = after_help())]
     Saturate(Box<SaturateArgs>),
-    /// Says what an endpoint honours of what listing leans on; only reads. Exit code 1 when it breaks the contract.
+    /// Says rule by rule what an endpoint honours of the contract that lists and watches lean on. Only reads where somebody's
+    /// keys are. Exit code 1 when a rule is broken.
     Probe(ProbeArgs),
+    /// Makes a scenario like an etcd that holds a cluster's objects: counts and samples it, writes nothing, and keeps no names.
+    Capture(CaptureArgs),
     /// Lists the built-in scenarios, one line each, or shows one of them as a file to start from.
     Scenarios(ScenariosArgs),
     /// Draws saved results again: charts, page, README and table. Or prints them for other programs.
@@ -161,6 +165,34 @@ pub struct ProbeArgs {
     /// What to probe: as `--target` of `loadgen run`, but no Kubernetes API
     #[arg(value_name = "TARGET")]
     pub target: String,
+
+    /// Try the rules that write also where keys are, below a prefix of our own that is emptied again
+    #[arg(long)]
+    pub seed_data: bool,
+
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// How to connect.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+}
+
+/// What `loadgen capture` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CaptureArgs {
+    /// An etcd that is there: http://HOST:PORT or https://HOST:PORT
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+
+    /// Where objects are
+    #[arg(long, value_name = "PREFIX", default_value = "/registry/")]
+    pub prefix: String,
+
+    /// The scenario file; one that exists is not overwritten
+    #[arg(long, value_name = "FILE.toml", default_value = "captured.toml")]
+    pub out: PathBuf,
 
     /// How to connect.
     #[command(flatten)]
@@ -415,6 +447,11 @@ pub struct RunArgs {
     #[arg(long)]
     pub seed_data: bool,
 
+    /// What may be done to an endpoint that holds somebody's data.
+    #[command(flatten)]
+    #[serde(default)]
+    pub care: CareArgs,
+
     /// How to connect.
     #[command(flatten)]
     pub connect: ConnectArgs,
@@ -539,6 +576,41 @@ impl RunArgs {
     }
 }
 
+/// What may be done to an endpoint that holds somebody's data.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct CareArgs {
+    /// On an endpoint that holds data: run cases that may take more than a tenth of the server's memory, or nobody knows how
+    /// much, too. What may take more than half is never run
+    #[arg(long)]
+    pub yes: bool,
+
+    /// Memory of the server behind an endpoint that holds data, as 16GiB [default: what it has resident, and 2GiB at least]
+    #[arg(long, value_name = "SIZE")]
+    pub server_memory: Option<Size>,
+
+    /// Bytes that lists may read from an endpoint that holds data, as 10GiB: a case that needs more is not run
+    #[arg(long, value_name = "SIZE")]
+    pub max_bytes: Option<Size>,
+
+    /// Rest of an endpoint that holds data between two lists, and three times the last list's time at least [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(default, with = "humantime_serde")]
+    pub pause: Option<Duration>,
+}
+
+impl CareArgs {
+    /// The same with its defaults.
+    #[must_use]
+    pub fn allowed(&self) -> Allowed {
+        Allowed {
+            yes: self.yes,
+            server_memory: self.server_memory.map(|size| size.0),
+            max_bytes: self.max_bytes.map(|size| size.0),
+            pause: self.pause.unwrap_or(PAUSE),
+        }
+    }
+}
+
 /// How to connect to an endpoint that is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct ConnectArgs {
@@ -594,6 +666,9 @@ pub fn shown_command(args: impl IntoIterator<Item = String>) -> Vec<String> {
         })
         .collect()
 }
+
+mod size;
+pub use size::{Size, SizeError};
 
 #[cfg(test)]
 mod tests;

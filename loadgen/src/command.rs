@@ -5,12 +5,14 @@ mod compare;
 mod report;
 
 use std::io::Write;
+use std::path::Path;
 use std::time::SystemTime;
 
 use ::report::result::{Report, ResultFolder, SavedResult, folder_name};
 use ::report::{draw, terminal};
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
+use etcd_api::client::config::ClientConfig;
 use kube_api::client::KubeAccess;
 use load::child::parent_death::become_guarded;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use workloads::scenario::Saturate;
 use workloads::{Scenario, Strategy};
 
+use crate::capture;
 use crate::cli::{
-    AbArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, ReportArgs, RunArgs,
+    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, RunArgs,
     SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
 };
 use crate::environment::environment;
@@ -27,12 +30,11 @@ use crate::exit::{Exit, Failure};
 use crate::isolation::cpus::pin;
 use crate::isolation::{Isolation, network};
 use crate::live::http::MetricsListener;
-use crate::probe::{self, Finding, Verdict};
+use crate::probe::{self, Access, Document};
 use crate::progress::Progress;
 use crate::run::{self, Finished, Plan};
 use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Launcher, folders_left};
-use crate::timeouts::in_time;
 
 /// `loadgen run`.
 ///
@@ -67,6 +69,9 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     let mut out = std::io::stdout();
     if args.dry_run {
         writeln!(out, "{}", plan.dry_run())?;
+        for line in runtime()?.block_on(run::survey(&plan))? {
+            writeln!(out, "{line}")?;
+        }
         return Ok(Exit::Done);
     }
     let targets: Vec<_> = plan
@@ -80,9 +85,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     if let Some(first) = plan.scenarios.first() {
         isolation.pin(first)?;
     }
-    let runtime = tokio::runtime::Runtime::new()
-        .context("cannot start a runtime")
-        .map_err(Failure::usage)?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let progress = Progress::new();
         let stop = stop_on_signals(&progress)?;
@@ -115,7 +118,7 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
             if let Some(failure) = errors.into_iter().flatten().reduce(Failure::and) {
                 return Err(failure.beside(exit));
             }
-            if stop.is_cancelled() {
+            if stop.is_cancelled() || exit == Exit::Protected {
                 break;
             }
         }
@@ -147,6 +150,12 @@ fn serve_metrics(listener: Option<MetricsListener>, progress: &Progress) {
             |never| match never {},
         );
     });
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Runtime::new()
+        .context("cannot start a runtime")
+        .map_err(Failure::usage)
 }
 
 /// Saves a result, if anything was measured, and says where.
@@ -263,9 +272,7 @@ pub fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// When it cannot.
 pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Runtime::new()
-        .context("cannot start a runtime")
-        .map_err(Failure::usage)?;
+    let runtime = runtime()?;
     let served = runtime.block_on(bench_server::baseline::serve(bytes));
     served.map_err(Failure::usage)?;
     Ok(Exit::Done)
@@ -278,6 +285,64 @@ pub fn serve_baseline(bytes: usize) -> Result<Exit, Failure> {
 pub fn try_network_namespace() -> Result<Exit, Failure> {
     network::enter().map_err(Failure::usage)?;
     Ok(Exit::Done)
+}
+
+/// `loadgen capture`.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 when the target is no etcd or cannot be reached, or the file exists or cannot be written.
+pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
+    let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
+    let TargetSpec::Etcd(endpoints) = &target else {
+        return Err(Failure::usage(anyhow!(
+            "`{target}` is no etcd that is there: capture reads http://HOST:PORT or https://HOST:PORT"
+        )));
+    };
+    let config = ClientConfig {
+        endpoints: ClientConfig::new(endpoints)
+            .map_err(Failure::usage)?
+            .endpoints,
+        ..run::connect_config(&args.connect)?
+    };
+    let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow!("{target}: {error}"));
+    let written = |error: std::io::Error| {
+        let context = format!("cannot write {}", args.out.display());
+        Failure::usage(anyhow::Error::new(error).context(context))
+    };
+    // Before anything is asked for nothing.
+    let mut file = std::fs::File::create_new(&args.out).map_err(written)?;
+    let captured = runtime()?.block_on(async {
+        let stop = stop_on_signals(&Progress::new())?;
+        tokio::select! {
+            captured = capture::capture(&config, &args.prefix) => captured.map(Some).map_err(|e| bad(&e)),
+            () = stop.cancelled() => Ok(None),
+        }
+    });
+    let captured = match captured {
+        Ok(Some(captured)) => captured,
+        other => {
+            std::fs::remove_file(&args.out).map_err(written)?;
+            return other.map(|_| Exit::Interrupted);
+        }
+    };
+    file.write_all(captured.scenario().as_bytes())
+        .map_err(written)?;
+    let mut out = std::io::stdout();
+    write!(out, "{captured}")?;
+    writeln!(
+        out,
+        "Run it on the bench server: loadgen run {}",
+        run_name(&args.out)
+    )?;
+    Ok(Exit::Done)
+}
+
+/// A file's name as `loadgen run` takes it: with a slash, or ending in `.toml`.
+fn run_name(path: &Path) -> String {
+    match path.extension().is_some_and(|end| end == "toml") {
+        true => path.display().to_string(),
+        false => format!("./{}", path.display()),
+    }
 }
 
 /// `loadgen probe`.
@@ -294,27 +359,25 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
         kube_access: KubeAccess::default(),
     };
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
-    let runtime = tokio::runtime::Runtime::new()
-        .context("cannot start a runtime")
-        .map_err(Failure::usage)?;
-    let findings = runtime.block_on(async {
+    let runtime = runtime()?;
+    let document = runtime.block_on(async {
         let stop = stop_on_signals(&Progress::new())?;
-        probed(&launcher, &target, &stop).await
+        probed(&launcher, &target, args.seed_data, &stop).await
     })?;
-    let Some(findings) = findings else {
+    let Some(document) = document else {
         return Ok(Exit::Interrupted);
     };
     let mut out = std::io::stdout();
-    for finding in &findings {
-        writeln!(out, "{finding}")?;
+    match args.format {
+        Format::Text => writeln!(out, "{document}")?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        }
     }
-    let broken = findings
-        .iter()
-        .any(|f| matches!(f.verdict, Verdict::Broken(_)));
-    Ok(if broken {
-        Exit::TargetFailed
-    } else {
-        Exit::Done
+    Ok(match document.counts.broken {
+        0 => Exit::Done,
+        _ => Exit::TargetFailed,
     })
 }
 
@@ -322,8 +385,9 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
 async fn probed(
     launcher: &Launcher,
     target: &TargetSpec,
+    seed_data: bool,
     stop: &CancellationToken,
-) -> Result<Option<Vec<Finding>>, Failure> {
+) -> Result<Option<Document>, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow::anyhow!("{target}: {error}"));
     let running = tokio::select! {
         running = launcher.start(target, Strategy::Stream) => running.map_err(|e| bad(&e))?,
@@ -333,19 +397,15 @@ async fn probed(
         let reason = "is a Kubernetes API; only an etcd can be probed";
         return Err(Failure::usage(anyhow::anyhow!("`{target}` {reason}")));
     };
-    let findings = async {
-        if target.is_started() {
-            // An empty server has no second page to look at.
-            probe::furnish(&config).await?;
-        }
-        probe::probe(&config).await
+    let access = match (target.is_started(), seed_data) {
+        (true, _) => Access::Own,
+        (false, true) => Access::Write,
+        (false, false) => Access::IfEmpty,
     };
-    let findings = tokio::select! {
-        findings = in_time(findings) => Some(findings),
-        () = stop.cancelled() => None,
-    };
+    let document = probe::probe(&config, access, &run::run_id(), stop).await;
     running.stop().await;
-    findings.transpose().map_err(|e| bad(&e))
+    let document = document.map_err(|e| bad(&e))?;
+    Ok(Some(document).filter(|_| !stop.is_cancelled()))
 }
 
 /// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint that does not answer

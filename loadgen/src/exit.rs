@@ -17,6 +17,8 @@ pub enum Exit {
     /// A case says nothing about the target: the generator was late or out of CPU, or sent nothing.
     /// Or a comparison cannot tell.
     Invalid = 3,
+    /// Stopped since the server suffered, or could have. What was measured is kept.
+    Protected = 4,
     /// Stopped from outside. What was measured is kept.
     Interrupted = 130,
 }
@@ -39,9 +41,10 @@ Exit codes:
     1  the target failed a check or a request, died, or lost the comparison
     2  wrong usage, or the target cannot be reached
     3  a case is invalid: the generator did not keep up, or sent nothing; a comparison cannot tell
+    4  stopped, since a server with somebody's data suffered; what was measured is kept
   130  interrupted; what was measured is kept and marked";
 
-    /// Of two parts of a run, the end that the whole has: interrupted over failed over unusable over invalid over done.
+    /// Of two parts of a run, the end that the whole has: interrupted over protected over failed over unusable over invalid over done.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let rank = |exit| match exit {
@@ -49,7 +52,8 @@ Exit codes:
             Self::Invalid => 1,
             Self::Usage => 2,
             Self::TargetFailed => 3,
-            Self::Interrupted => 4,
+            Self::Protected => 4,
+            Self::Interrupted => 5,
         };
         if rank(other) > rank(self) {
             other
@@ -144,6 +148,7 @@ mod tests {
             Exit::TargetFailed,
             Exit::Usage,
             Exit::Invalid,
+            Exit::Protected,
             Exit::Interrupted,
         ] {
             let code = format!("{:>5}  ", exit as u8);
@@ -158,7 +163,8 @@ mod tests {
     fn the_worse_of_two_ends_is_kept() {
         assert_eq!(Exit::Done.and(Exit::Invalid), Exit::Invalid);
         assert_eq!(Exit::TargetFailed.and(Exit::Invalid), Exit::TargetFailed);
-        assert_eq!(Exit::TargetFailed.and(Exit::Interrupted), Exit::Interrupted);
+        assert_eq!(Exit::TargetFailed.and(Exit::Protected), Exit::Protected);
+        assert_eq!(Exit::Protected.and(Exit::Interrupted), Exit::Interrupted);
     }
 
     #[test]

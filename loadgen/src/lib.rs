@@ -10,6 +10,7 @@
 //! [`exit`] (how the program ends), [`progress`] (what is seen meanwhile), [`live`] (what programs
 //! see meanwhile).
 
+pub mod capture;
 pub mod cli;
 pub mod command;
 pub mod environment;

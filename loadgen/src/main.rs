@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Run(args) => command::run(&args),
         Command::Saturate(args) => command::saturate(&args),
         Command::Probe(args) => command::probe(&args),
+        Command::Capture(args) => command::capture(&args),
         Command::Scenarios(args) => command::scenarios(&args),
         Command::Completions(args) => command::completions(&args),
         Command::Man => command::man(),

@@ -1,322 +1,235 @@
-//! What an etcd endpoint honours of the contract that listing leans on. Only reads: safe on anybody's endpoint.
+//! What an etcd endpoint honours of the contract that lists, watches and Kubernetes lean on: rule
+//! by rule, what was sent and what came back.
+//!
+//! - [`rules`]: every rule, and what is sent for it
+//! - [`finding`]: what became of a rule; [`document`]: all of them, as text and as JSON
+//! - [`reads`]: rules that only read, at most some tens of keys: safe on anybody's endpoint
+//! - [`writes`]: rules that need to write, below a prefix of our own that is emptied again;
+//!   [`watches`]: of what was written
+//!
+//! A rule whose request is refused for want of rights, or that needs what another rule has found
+//! broken, is not tried.
 
-use std::fmt;
+pub mod document;
+pub mod finding;
+mod reads;
+pub mod rules;
+mod watches;
+mod writes;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::client::kubernetes::KubernetesClient;
-use etcd_api::client::list_validator::{ListSummary, Object};
-use etcd_api::client::raw_list::{ListRpc, RawConnection};
 use etcd_api::error::{Error, Refusal};
-use etcd_api::kubernetes::{KubernetesEtcd as _, WatchItem, WatchOptions};
-use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest, RangeResponse, StatusRequest};
-use tokio::time::{sleep, timeout};
-use workloads::Fingerprint;
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::{
+    DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, StatusRequest,
+};
+use tokio_util::sync::CancellationToken;
 
-/// Objects that a comparison reads at most: a probe must not load a production cluster.
-const SAMPLE: i64 = 200;
-/// Objects of one page of the paging check.
-const PAGE: i64 = 5;
-/// A key that nobody has, for what needs a key.
-const NOBODYS_KEY: &[u8] = b"/loadgen/probe/nobody";
-/// How long progress may take, asked for again and again.
-const PROGRESS_WITHIN: Duration = Duration::from_secs(3);
-const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+pub use document::Document;
+pub use finding::{Finding, Verdict};
+use rules::{Needs, RULES, Rule};
 
-/// What became of one check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// As the contract has it.
-    Honoured(String),
-    /// Not there, which a client can find out and live with.
-    Lacking(String),
-    /// Answered, but not as the contract has it.
-    Broken(String),
+use crate::safety::count;
+use crate::timeouts::in_time;
+
+/// Keys that are written so that there is something to read.
+const FURNISHED: usize = 25;
+/// How long what a rule waits for may take.
+const WITHIN: Duration = Duration::from_secs(3);
+
+/// What a probe may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Write where no key is, else only read.
+    IfEmpty,
+    /// Write below a prefix of our own.
+    Write,
+    /// Also compact: the server is ours.
+    Own,
+    /// Read, and nothing else.
+    Read,
 }
 
-/// One check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// What was checked.
-    pub subject: &'static str,
-    /// What became of it.
-    pub verdict: Verdict,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (state, text) = match &self.verdict {
-            Verdict::Honoured(text) => ("ok", text),
-            Verdict::Lacking(text) => ("lacks", text),
-            Verdict::Broken(text) => ("BROKEN", text),
-        };
-        write!(f, "{state:<6}  {:<20}  {text}", self.subject)
-    }
-}
-
-/// Probes an endpoint.
+/// Probes an endpoint. `run_id` makes our prefix unlike any other's. When `stop` is cancelled, what
+/// was written is removed and the rest is not tried.
 ///
 /// # Errors
-/// [`Error`] when it cannot be reached, or fails while it is being read; a broken contract is a finding.
-pub async fn probe(config: &ClientConfig) -> Result<Vec<Finding>, Error> {
-    let client = Client::connect(config.clone()).await?;
-    let raw = client.raw().await?;
-    let probe = Probe { client, raw };
-    let checks = [
-        ("status", probe.status().await?),
-        ("linearizable read", probe.header().await?),
-        ("error texts", probe.errors().await?),
-        ("count", probe.count().await?),
-        ("pages", probe.pages().await?),
-        ("RangeStream", probe.range_stream().await?),
-        ("watch progress", probe.progress().await?),
-    ];
-    let findings = checks.into_iter();
-    Ok(findings
-        .map(|(subject, verdict)| Finding { subject, verdict })
-        .collect())
-}
-
-/// Writes a few keys to a server of our own, for [`probe`] to read.
-///
-/// # Errors
-/// The first write that fails.
-pub async fn furnish(config: &ClientConfig) -> Result<(), Error> {
-    let client = Client::connect(config.clone()).await?;
-    for i in 0..3 * PAGE {
-        let request = PutRequest {
-            key: format!("/loadgen/probe/{i:03}").into(),
-            value: Bytes::from_static(b"value"),
-            ..PutRequest::default()
-        };
-        client.kv().put(request).await?;
+/// [`Error`] when the endpoint cannot be reached, or is lost meanwhile; a broken rule is a finding.
+pub async fn probe(
+    config: &ClientConfig,
+    access: Access,
+    run_id: &str,
+    stop: &CancellationToken,
+) -> Result<Document, Error> {
+    let client = in_time(Client::connect(config.clone())).await?;
+    let status = in_time(client.maintenance().status(StatusRequest {})).await?;
+    let may_write = match access {
+        Access::Read => false,
+        Access::IfEmpty => in_time(count(&client, b"")).await? == 0,
+        Access::Write | Access::Own => true,
+    };
+    let mut probe = Probe {
+        storage: KubernetesClient::new(client.clone()),
+        client,
+        prefix: format!("/loadgen/probe/{run_id}/").into_bytes(),
+        findings: Vec::new(),
+    };
+    let rules = async {
+        if may_write {
+            probe.furnish().await?;
+        }
+        reads::try_all(&mut probe).await?;
+        if may_write {
+            let history = writes::try_all(&mut probe).await?;
+            watches::try_all(&mut probe, &history, access == Access::Own).await?;
+        }
+        Ok(())
+    };
+    let tried: Result<(), Error> = tokio::select! {
+        tried = rules => tried,
+        () = stop.cancelled() => Ok(()),
+    };
+    if may_write {
+        probe.clear().await?;
     }
-    Ok(())
+    tried?;
+    let why = match may_write {
+        true => "needs what another rule has found broken",
+        false => {
+            "writes, and the endpoint holds keys: --seed-data allows it, below a prefix of our own"
+        }
+    };
+    for rule in &RULES {
+        if !probe.findings.iter().any(|f| f.rule == rule.name) {
+            let why = match (rule.needs, access) {
+                (Needs::OwnServer, Access::IfEmpty | Access::Write | Access::Read) => {
+                    "compacts history: only on servers that we start"
+                }
+                _ => why,
+            };
+            probe
+                .findings
+                .push(Finding::of(rule, Verdict::NotTried, why));
+        }
+    }
+    let place = |finding: &Finding| RULES.iter().position(|rule| rule.name == finding.rule);
+    probe.findings.sort_by_key(place);
+    Ok(Document::new(
+        &status.into_inner().version,
+        may_write,
+        probe.findings,
+    ))
 }
 
+/// A probe under way.
 struct Probe {
     client: Client,
-    raw: RawConnection,
+    storage: KubernetesClient,
+    /// What we write is below it.
+    prefix: Vec<u8>,
+    findings: Vec<Finding>,
+}
+
+/// What a check came to: whether the rule holds, and what came back.
+struct Found {
+    verdict: Verdict,
+    came: String,
+}
+
+/// Honoured where `holds`, else broken; `came` is what came back.
+fn found(holds: bool, came: impl Into<String>) -> Found {
+    let verdict = match holds {
+        true => Verdict::Honoured,
+        false => Verdict::Broken,
+    };
+    Found {
+        verdict,
+        came: came.into(),
+    }
+}
+
+/// A server may be without it.
+fn lacking(came: impl Into<String>) -> Found {
+    Found {
+        verdict: Verdict::Lacking,
+        came: came.into(),
+    }
+}
+
+/// It cannot be tried here.
+fn not_tried(why: impl Into<String>) -> Found {
+    Found {
+        verdict: Verdict::NotTried,
+        came: why.into(),
+    }
 }
 
 impl Probe {
-    async fn status(&self) -> Result<Verdict, Error> {
-        let status = self.client.maintenance().status(StatusRequest {}).await?;
-        let status = status.into_inner();
-        let parts: Vec<_> = status.version.split(['.', '-', '+']).take(3).collect();
-        let is_semver = parts.len() == 3 && parts.iter().all(|part| part.parse::<u64>().is_ok());
-        if !is_semver {
-            return Ok(Verdict::Broken(format!(
-                "version `{}` is no semantic version: apiservers take the server for one without watch progress",
-                status.version
-            )));
-        }
-        Ok(Verdict::Honoured(format!(
-            "version {}, database {} MiB, quota {}",
-            status.version,
-            status.db_size >> 20,
-            match status.db_size_quota {
-                0 => "not told".to_owned(),
-                quota => format!("{} MiB", quota >> 20),
+    /// Notes what a rule's check came to. Returns whether it is honoured.
+    ///
+    /// # Errors
+    /// The endpoint is lost.
+    fn note(&mut self, rule: &'static Rule, checked: Result<Found, Error>) -> Result<bool, Error> {
+        let found = match checked {
+            Ok(found) => found,
+            Err(error) if is_lost(&error) => return Err(error),
+            Err(Error::Refused(Refusal::PermissionDenied)) => {
+                not_tried("this user may not: etcdserver: permission denied")
             }
-        )))
+            Err(error) => Found {
+                verdict: Verdict::Broken,
+                came: error.to_string(),
+            },
+        };
+        let holds = found.verdict == Verdict::Honoured;
+        self.findings
+            .push(Finding::of(rule, found.verdict, found.came));
+        Ok(holds)
     }
 
-    async fn header(&self) -> Result<Verdict, Error> {
-        let response = self.range(one_key(NOBODYS_KEY)).await?;
-        let Some(header) = &response.header else {
-            return Ok(Verdict::Broken("answers without a header".to_owned()));
-        };
-        if header.revision < 1 || header.cluster_id == 0 || header.member_id == 0 {
-            return Ok(Verdict::Broken(format!("a header with zeros: {header:?}")));
-        }
-        Ok(Verdict::Honoured(format!("revision {}", header.revision)))
+    fn key(&self, name: &str) -> Bytes {
+        [&self.prefix, name.as_bytes()].concat().into()
     }
 
-    async fn errors(&self) -> Result<Verdict, Error> {
-        let future = RangeRequest {
-            revision: i64::MAX,
-            ..one_key(NOBODYS_KEY)
-        };
-        let cases = [
-            (one_key(b""), Refusal::EmptyKey),
-            (future, Refusal::FutureRevision),
-        ];
-        for (request, expected) in cases {
-            let answer = self.range(request).await;
-            if !matches!(&answer, Err(Error::Refused(refusal)) if *refusal == expected) {
-                let said =
-                    answer.map_or_else(|error| error.to_string(), |_| "an answer".to_owned());
-                return Ok(Verdict::Broken(format!(
-                    "`{said}` where etcd says `{expected}`"
-                )));
-            }
+    /// Writes some keys, so that there is something to read.
+    async fn furnish(&self) -> Result<(), Error> {
+        for i in 0..FURNISHED {
+            let request = PutRequest {
+                key: self.key(&format!("read/{i:03}")),
+                value: Bytes::from_static(b"value"),
+                ..PutRequest::default()
+            };
+            in_time(self.client.kv().put(request)).await?;
         }
-        Ok(Verdict::Honoured("as etcd has them".to_owned()))
+        Ok(())
     }
 
-    async fn count(&self) -> Result<Verdict, Error> {
-        let request = RangeRequest {
-            count_only: true,
-            ..everything(0)
+    /// Removes all that we have written.
+    async fn clear(&self) -> Result<(), Error> {
+        let request = DeleteRangeRequest {
+            key: self.prefix.clone().into(),
+            range_end: prefix_end(&self.prefix).into(),
+            ..DeleteRangeRequest::default()
         };
-        let response = self.range(request).await?;
-        if !response.kvs.is_empty() || response.more {
-            return Ok(Verdict::Broken("count_only answers with keys".to_owned()));
-        }
-        Ok(Verdict::Honoured(format!("{} keys", response.count)))
-    }
-
-    /// Two pages: `count` is what remains from a page's start, `more` whether any does.
-    async fn pages(&self) -> Result<Verdict, Error> {
-        let first = self.range(everything(PAGE)).await?;
-        let Some(last) = first.kvs.last().filter(|_| first.more) else {
-            return Ok(match first.count == first.kvs.len() as i64 {
-                true => Verdict::Lacking(format!("only {} keys: no second page", first.count)),
-                false => Verdict::Broken(format!(
-                    "more is false with {} of {} keys",
-                    first.kvs.len(),
-                    first.count
-                )),
-            });
-        };
-        let mut key = last.key.to_vec();
-        key.push(0);
-        let request = RangeRequest {
-            key: key.into(),
-            revision: first.header.as_ref().map_or(0, |header| header.revision),
-            ..everything(PAGE)
-        };
-        let second = match self.range(request).await {
-            // Somebody compacts while we look.
-            Err(Error::Refused(Refusal::Compacted)) => {
-                return Ok(Verdict::Lacking("compacted between two pages".to_owned()));
-            }
-            other => other?,
-        };
-        let expected = first.count - first.kvs.len() as i64;
-        if second.count != expected {
-            return Ok(Verdict::Broken(format!(
-                "the second page counts {}, {expected} remained",
-                second.count
-            )));
-        }
-        Ok(Verdict::Honoured(
-            "count shrinks by what was read".to_owned(),
-        ))
-    }
-
-    /// The same keys by unary Range and by RangeStream, at one revision.
-    async fn range_stream(&self) -> Result<Verdict, Error> {
-        let header = self.range(one_key(NOBODYS_KEY)).await?.header;
-        let request = RangeRequest {
-            revision: header.map_or(0, |header| header.revision),
-            ..everything(SAMPLE)
-        };
-        let streamed = match self.walk(ListRpc::RangeStream, &request).await {
-            Err(Error::Unimplemented(text)) => return Ok(Verdict::Lacking(text)),
-            Err(Error::Protocol(text)) => return Ok(Verdict::Broken(text)),
-            other => other?,
-        };
-        let unary = self.walk(ListRpc::Range, &request).await?;
-        if streamed.0.empty_chunks > 0 {
-            return Ok(Verdict::Broken(
-                "a chunk without keys before the last: apiservers fail on it".to_owned(),
-            ));
-        }
-        let same = streamed.1 == unary.1
-            && (streamed.0.count, streamed.0.more) == (unary.0.count, unary.0.more);
-        if !same {
-            return Ok(Verdict::Broken(format!(
-                "{} keys (count {}) where unary has {} (count {})",
-                streamed.0.objects, streamed.0.count, unary.0.objects, unary.0.count
-            )));
-        }
-        Ok(Verdict::Honoured(format!(
-            "{} keys in {} chunks, the same as unary",
-            streamed.0.objects, streamed.0.messages
-        )))
-    }
-
-    async fn progress(&self) -> Result<Verdict, Error> {
-        let storage = KubernetesClient::new(self.client.clone());
-        let features = storage.features().await?;
-        if !features.request_progress {
-            return Ok(Verdict::Lacking(format!(
-                "version {}: progress could overtake events (etcd issues 15220, 17507)",
-                features.version
-            )));
-        }
-        let options = WatchOptions {
-            single_key: true,
-            stream_key: "probe".to_owned(),
-            ..WatchOptions::default()
-        };
-        let at_least = storage.current_revision(NOBODYS_KEY).await?;
-        let mut watch = match storage.watch(NOBODYS_KEY, options).await {
-            Ok(watch) => watch,
-            Err(error) => return Ok(Verdict::Broken(format!("no watch: {error}"))),
-        };
-        let ask = async {
-            loop {
-                storage.request_progress("probe").await.ok();
-                sleep(PROGRESS_EVERY).await;
-            }
-        };
-        let answered = async {
-            while let Some(item) = watch.next().await {
-                if let Ok(WatchItem::Progress { revision }) = item
-                    && revision >= at_least
-                {
-                    return true;
-                }
-            }
-            false
-        };
-        let answered = timeout(PROGRESS_WITHIN, async {
-            tokio::select! {
-                () = ask => false,
-                answered = answered => answered,
-            }
-        });
-        Ok(match answered.await {
-            Ok(true) => Verdict::Honoured("on request".to_owned()),
-            _ => Verdict::Broken("a watch in sync gets no progress on request".to_owned()),
-        })
+        in_time(self.client.kv().delete_range(request)).await?;
+        Ok(())
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Error> {
-        Ok(self.client.kv().range(request).await?.into_inner())
-    }
-
-    async fn walk(
-        &self,
-        rpc: ListRpc,
-        request: &RangeRequest,
-    ) -> Result<(ListSummary, Fingerprint), Error> {
-        let mut fingerprint = Fingerprint::default();
-        let mut visit = |object: Object<'_>| {
-            fingerprint.add(object.key, object.value);
-        };
-        let summary = self.raw.validate(rpc, request, &mut visit, || {}).await?;
-        Ok((summary, fingerprint))
+        Ok(in_time(self.client.kv().range(request)).await?.into_inner())
     }
 }
 
-fn one_key(key: &'static [u8]) -> RangeRequest {
-    RangeRequest {
-        key: Bytes::from_static(key),
-        ..RangeRequest::default()
-    }
-}
-
-fn everything(limit: i64) -> RangeRequest {
-    RangeRequest {
-        key: Bytes::from_static(b"\0"),
-        range_end: Bytes::from_static(b"\0"),
-        limit,
-        ..RangeRequest::default()
+/// Whether nothing else can be asked.
+fn is_lost(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { .. } => true,
+        Error::Status { code, .. } => *code == tonic::Code::Unavailable,
+        _ => false,
     }
 }

@@ -6,7 +6,7 @@
 //! - [`availability`]: whether a target can have a row, and this machine can hold it
 //! - [`case`]: one row, phase by phase
 //! - [`ab`]: pairs of starts of two targets, until the verdict is sure
-//! - [`foreign`]: seeding and cleaning up on endpoints that are not ours
+//! - [`foreign`]: endpoints that are not ours: precautions, seeding and cleaning up
 
 pub mod ab;
 mod availability;
@@ -18,6 +18,7 @@ mod target;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use etcd_api::client::config::ClientConfig;
 use report::quantity::Quantity;
 use report::result::{
     self, Case, Environment, Outcome, Report, ResultFolder, SCHEMA_VERSION, SavedResult,
@@ -27,12 +28,13 @@ use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, RowSpec, Scenario, Tier};
 
 use crate::exit::{Exit, Failure};
+use crate::probe::{Access, Verdict, probe};
 use crate::progress::Progress;
 use crate::servers::target_spec::TargetSpec;
 use crate::to_result;
 use case::{Measured, RowRun, Source};
-use foreign::{InNamespaces, Seeded};
-pub use plan::{Plan, connect_config};
+use foreign::{InNamespaces, Listed, Precautions, Seeded, survey_lines};
+pub use plan::{Plan, connect_config, run_id};
 pub use target::Target;
 use target::{answered, unusable};
 
@@ -41,7 +43,8 @@ use target::{answered, unusable};
 pub struct Finished {
     /// Everything measured.
     pub result: SavedResult,
-    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`] or [`Exit::Interrupted`].
+    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`], [`Exit::Protected`] or
+    /// [`Exit::Interrupted`].
     pub exit: Exit,
     /// Why the rest was not measured, or what is left behind: a foreign endpoint could not be reached, or refused to be
     /// written to or cleaned up.
@@ -65,6 +68,32 @@ pub async fn run(
     run.finish(failure)
 }
 
+/// What a run would find on endpoints that hold somebody's data, and do to them: a line each. They are asked what they are,
+/// counted and sampled; nothing is listed.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 when one does not answer, or refuses.
+pub async fn survey(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let mut lines = Vec::new();
+    for scenario in &plan.scenarios {
+        for target in plan.targets.iter().filter(|t| plan.only_reads(t)) {
+            // Each resource once, whatever is measured on it.
+            let mut known = Vec::new();
+            for spec in &scenario.data_sets {
+                let prefix = plan.prefix.as_deref().unwrap_or_default();
+                let listed = Listed::there(target, scenario, &spec.name, prefix);
+                if known.contains(&listed) {
+                    continue;
+                }
+                let found = survey_lines(plan, target, listed.clone(), scenario).await?;
+                lines.extend(found.iter().map(|line| format!("{target}: {line}")));
+                known.push(listed);
+            }
+        }
+    }
+    Ok(lines)
+}
+
 /// A run under way.
 struct Run<'a> {
     plan: &'a Plan,
@@ -76,6 +105,8 @@ struct Run<'a> {
     result: SavedResult,
     /// Data sets that were loaded through a Kubernetes API so far.
     loads: usize,
+    /// A server that holds somebody's data suffered: nothing else is measured.
+    is_over: bool,
 }
 
 impl<'a> Run<'a> {
@@ -103,6 +134,7 @@ impl<'a> Run<'a> {
             cases: Vec::new(),
             growth: Vec::new(),
             bars: Vec::new(),
+            conformance: Vec::new(),
         };
         Self {
             plan,
@@ -118,6 +150,7 @@ impl<'a> Run<'a> {
                 scenario_toml: scenario.to_toml(),
             },
             loads: 0,
+            is_over: false,
         }
     }
 
@@ -126,6 +159,9 @@ impl<'a> Run<'a> {
             return self.prefix().await;
         }
         for spec in &self.scenario.data_sets {
+            if self.is_over {
+                break;
+            }
             let data = Arc::new(DataSet::new(spec));
             self.data_set(&data).await?;
         }
@@ -145,6 +181,9 @@ impl<'a> Run<'a> {
             }
         }
         for target in there {
+            if self.is_over {
+                break;
+            }
             self.foreign(target, data).await?;
         }
         Ok(())
@@ -163,16 +202,24 @@ impl<'a> Run<'a> {
             self.result.report.interrupted = true;
             return Ok(());
         };
-        for (tier, spec) in self.scenario.rows.all() {
-            let source = Source::Seeded {
-                data: Arc::clone(data),
-                root: seeded.root.clone(),
-                expected: seeded.expected.clone(),
-            };
-            self.row(target, tier, spec, source, None).await;
-        }
+        let source = Source::Seeded {
+            data: Arc::clone(data),
+            root: seeded.root.clone(),
+            expected: seeded.expected.clone(),
+        };
+        // One that held nothing is there to be measured, as hard as one of our own.
+        let measured = if seeded.others > 0 {
+            let listed = Listed::ours(data, &seeded.root);
+            self.with_care(target, listed, &source, None).await
+        } else {
+            for (tier, spec) in self.scenario.rows.all() {
+                self.row(target, tier, spec, source.clone(), None).await;
+            }
+            Ok(())
+        };
         let deleted = seeded.clean_up(self.plan.keep_data, self.progress).await;
-        deleted.map_err(|left| unusable(target, left))
+        let deleted = deleted.map_err(|left| unusable(target, left));
+        both(measured, deleted)
     }
 
     /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed whatever happens.
@@ -194,19 +241,20 @@ impl<'a> Run<'a> {
             self.result.report.interrupted = true;
             return Ok(());
         };
-        for (tier, spec) in self.scenario.rows.all() {
-            let source = Source::Loaded(Arc::clone(&loaded));
-            self.row(target, tier, spec, source, None).await;
-        }
+        let resource = data.prefix().trim_end_matches('/').to_owned();
+        let source = Source::Loaded(Arc::clone(&loaded));
+        let listed = Listed::Resource(resource);
+        let measured = self.with_care(target, listed, &source, None).await;
         let removed = namespaces.clean_up(plan.keep_data, progress).await;
-        removed.map_err(|left| unusable(target, left))
+        let removed = removed.map_err(|left| unusable(target, left));
+        both(measured, removed)
     }
 
     /// `--prefix`: everything below it, as it is.
     async fn prefix(&mut self) -> Result<(), Failure> {
         let name = format!("prefix:{}", self.plan.prefix.as_deref().unwrap_or_default());
         for target in &self.plan.targets {
-            if !target.spec.is_started() {
+            if !target.spec.is_started() && !self.is_over {
                 self.whatever_is_there(target, &name).await?;
             }
         }
@@ -234,11 +282,66 @@ impl<'a> Run<'a> {
         if !self.reach(target, name).await? {
             return Ok(());
         }
-        for (tier, spec) in self.scenario.rows.all() {
-            let prefix = self.plan.prefix.clone().unwrap_or_default();
-            self.row(target, tier, spec, Source::There { prefix }, Some(name))
+        let prefix = self.plan.prefix.clone().unwrap_or_default();
+        let listed = Listed::there(target, self.scenario, name, &prefix);
+        let source = Source::There { prefix };
+        self.with_care(target, listed, &source, Some(name)).await
+    }
+
+    /// Rows on an endpoint that holds somebody's data, from the cheapest to the dearest and with all precautions.
+    async fn with_care(
+        &mut self,
+        target: &Target,
+        listed: Listed,
+        source: &Source,
+        name: Option<&str>,
+    ) -> Result<(), Failure> {
+        let (plan, scenario) = (self.plan, self.scenario);
+        let begun = Precautions::begin(plan, target, listed, scenario, self.progress, self.stop);
+        let Some(care) = begun.await? else {
+            self.result.report.interrupted = true;
+            return Ok(());
+        };
+        self.conformance(target, care.stop()).await?;
+        for (tier, spec) in care.in_order(scenario) {
+            self.careful_row(target, tier, spec, source.clone(), name, Some(&care))
                 .await;
         }
+        self.is_over |= care.stopped().is_some();
+        Ok(())
+    }
+
+    /// Notes what an etcd honours of the contract, by rules that only read.
+    async fn conformance(
+        &mut self,
+        target: &Target,
+        stop: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let TargetSpec::Etcd(endpoints) = &target.spec else {
+            return Ok(());
+        };
+        let bad = |error: &dyn std::fmt::Display| unusable(target, error);
+        let endpoints = ClientConfig::new(endpoints).map_err(|e| bad(&e))?.endpoints;
+        let config = ClientConfig {
+            endpoints,
+            ..self.plan.launcher.connect.clone()
+        };
+        let run_id = &self.plan.run_id;
+        let probed = probe(&config, Access::Read, run_id, stop).await;
+        let document = match probed {
+            // Why it was stopped says more.
+            Err(_) if stop.is_cancelled() => return Ok(()),
+            probed => probed.map_err(|e| bad(&e))?,
+        };
+        for finding in &document.rules {
+            if finding.verdict == Verdict::Broken {
+                let (rule, came) = (finding.rule, &finding.came);
+                self.progress
+                    .say(&format!("{target}: breaks the rule {rule}: {came}"));
+            }
+        }
+        let found = to_result::conformance(&target.name, &document);
+        self.result.report.conformance.push(found);
         Ok(())
     }
 
@@ -249,6 +352,19 @@ impl<'a> Run<'a> {
         spec: &RowSpec,
         source: Source,
         name: Option<&str>,
+    ) {
+        self.careful_row(target, tier, spec, source, name, None)
+            .await;
+    }
+
+    async fn careful_row(
+        &mut self,
+        target: &Target,
+        tier: Tier,
+        spec: &RowSpec,
+        source: Source,
+        name: Option<&str>,
+        care: Option<&Precautions>,
     ) {
         if self.stop.is_cancelled() {
             self.result.report.interrupted = true;
@@ -275,7 +391,8 @@ impl<'a> Run<'a> {
             data_set,
             run_begun: self.begun,
             progress: self.progress,
-            stop: self.stop,
+            stop: care.map_or(self.stop, Precautions::stop),
+            care,
         };
         let measured = run.measure().await;
         self.take(measured);
@@ -365,6 +482,7 @@ impl<'a> Run<'a> {
             exit = exit.and(match case.outcome {
                 Outcome::Failed { .. } => Exit::TargetFailed,
                 Outcome::Invalid { .. } => Exit::Invalid,
+                Outcome::Stopped { .. } => Exit::Protected,
                 _ => Exit::Done,
             });
         }
@@ -388,6 +506,14 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The first error of measuring and of cleaning up after it, or both in one line.
+fn both(measured: Result<(), Failure>, cleaned: Result<(), Failure>) -> Result<(), Failure> {
+    match (measured, cleaned) {
+        (Err(one), Err(other)) => Err(one.and(other)),
+        (one, other) => one.and(other),
+    }
+}
+
 /// What a row came to, for whoever watches.
 fn one_line(case: &Case) -> String {
     let row = case.id();
@@ -396,6 +522,7 @@ fn one_line(case: &Case) -> String {
             Outcome::NotApplicable { .. } => "N/A",
             Outcome::Failed { .. } => "FAILED",
             Outcome::Invalid { .. } => "invalid",
+            Outcome::Stopped { .. } => "STOPPED",
             _ => "stopped",
         };
         return format!("{row}: {state}: {reason}");

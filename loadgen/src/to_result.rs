@@ -7,8 +7,13 @@ use load::record::LatencyHistogram;
 use load::shards::event_ledger::EventCounts;
 use load::verify::Found;
 use report::latency::{self, Latencies};
-use report::result::{self, Disk, MachineLoad, Quantiles, Round, ShardEvents, Verified, series};
+use report::result::{
+    self, Conformance, Disk, MachineLoad, Quantiles, Round, RuleFinding, ShardEvents, Verified,
+    series,
+};
 use workloads::{DataSet, Fingerprint};
+
+use crate::probe::{Document, Verdict};
 
 /// Recorded latencies, as they are saved.
 #[must_use]
@@ -27,6 +32,26 @@ pub fn quantiles_ms(recorded: &LatencyHistogram) -> Quantiles {
 #[must_use]
 pub fn quantiles_of_ms(recorded: &LatencyHistogram, groups: u64) -> Quantiles {
     latency::quantiles_of_ms(recorded.histogram_ns(), recorded.clamped(), groups)
+}
+
+/// What a probe found of a target.
+#[must_use]
+pub fn conformance(target: &str, document: &Document) -> Conformance {
+    let (honoured, others): (Vec<_>, Vec<_>) = document
+        .rules
+        .iter()
+        .partition(|finding| finding.verdict == Verdict::Honoured);
+    let others = others.into_iter().map(|finding| RuleFinding {
+        rule: finding.rule.to_owned(),
+        verdict: finding.verdict.name().to_owned(),
+        came: finding.came.clone(),
+    });
+    Conformance {
+        target: target.to_owned(),
+        version: document.version.clone(),
+        honoured: honoured.iter().map(|f| f.rule.to_owned()).collect(),
+        others: others.collect(),
+    }
 }
 
 /// A data set whose objects are ours, and what they are.

@@ -1,5 +1,7 @@
 //! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data is left alone.
 
+#[path = "foreign/care.rs"]
+mod care;
 #[path = "foreign/clean_up.rs"]
 mod clean_up;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
@@ -193,7 +195,7 @@ fn an_endpoint_that_holds_keys_is_only_read() {
     );
     assert_eq!(etcd.writes(), 0, "nothing was written");
 
-    let (code, _, log) = run(&etcd, EVERY_WAY, &["--seed-data"]);
+    let (code, _, log) = run(&etcd, EVERY_WAY, &["--seed-data", "--pause", "0s"]);
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(etcd.keys(), ["/theirs/1", "/theirs/2"]);
     assert!(log.contains("compacts and defragments"), "{log}");
@@ -253,7 +255,7 @@ fn a_prefix_is_listed_without_writing() {
     let out = tempfile::tempdir().expect("a temporary folder");
     let output = loadgen(out.path())
         .args(["run", "--prefix", "/theirs/", "--etcd", &etcd.url()])
-        .args(["--format", "json", "--out", "kept"])
+        .args(["--format", "json", "--out", "kept", "--pause", "0s"])
         .output()
         .expect("it runs");
     let log = String::from_utf8_lossy(&output.stderr);

@@ -69,7 +69,7 @@ impl Files {
             .args(["run", "./https.toml", "--kube", url, "--seed-data"])
             .arg("--cacert")
             .arg(ca)
-            .args(["--format", "json"])
+            .args(["--format", "json", "--pause", "0s"])
             .assert();
         let output = run.get_output();
         let log = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -168,7 +168,7 @@ fn against(fault: Fault, strategy: &str) -> (Option<i32>, String) {
             "--repeats",
             "3",
         ])
-        .args(["--strategies", strategy])
+        .args(["--strategies", strategy, "--pause", "0s"])
         .assert();
     let output = assert.get_output();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -68,6 +68,7 @@ fn loadgen(folder: &Path, url: &str) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
     command.current_dir(folder);
     command.args(["run", "./own.toml", "--kube", url, "--seed-data"]);
+    command.args(["--pause", "0s"]);
     command
 }
 

@@ -106,6 +106,7 @@ async fn a_real_apiserver_is_loaded_listed_and_left_as_it_was() {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("loadgen"));
     command
         .args(["run", "./real.toml", "--seed-data", "--format", "json"])
+        .args(["--pause", "0s", "--yes"])
         .arg("--kube")
         .arg(format!("https://{}", real.address))
         .arg("--cacert")

@@ -13,3 +13,14 @@ pub struct Reach {
     /// What the Kubernetes tier lets clients in by.
     pub kube_access: KubeAccess,
 }
+
+impl Reach {
+    /// The same for the client of this number: of several endpoints of an etcd each client begins at the next one.
+    #[must_use]
+    pub fn for_client(&self, number: usize) -> Self {
+        Self {
+            etcd: self.etcd.as_ref().map(|etcd| etcd.beginning_at(number)),
+            ..self.clone()
+        }
+    }
+}

@@ -21,12 +21,18 @@ const PAGE_WITHIN: Duration = Duration::from_secs(10);
 /// A page beyond this is not read to its end; a large cluster's has some 20 MiB.
 const LARGEST_PAGE: usize = 128 << 20;
 
+/// The metrics page of a server that is somewhere else.
+#[derive(Debug)]
+pub struct RemotePage {
+    connection: Connection,
+}
+
 /// A server that is somewhere else, measured by its own word.
 #[derive(Debug)]
 pub struct RemoteServer {
-    connection: Connection,
+    page: RemotePage,
     looked: Instant,
-    begin: Reading,
+    begin: MetricsPage,
     rss_peak: u64,
     allocated_peak: Option<u64>,
     rss_idle: u64,
@@ -50,13 +56,17 @@ pub struct RemoteCost {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What one page said.
-#[derive(Debug, Clone, Default)]
-struct Reading {
-    cpu_s: f64,
-    rss: u64,
-    allocated: Option<u64>,
-    counters: BTreeMap<String, f64>,
+/// What one page said. Sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MetricsPage {
+    /// CPU time since the server started, in seconds.
+    pub cpu_s: f64,
+    /// Resident size.
+    pub rss: u64,
+    /// Allocated bytes; `None` where it does not tell.
+    pub allocated: Option<u64>,
+    /// Its counters, as `name{labels}`.
+    pub counters: BTreeMap<String, f64>,
 }
 
 impl RemoteServer {
@@ -65,10 +75,10 @@ impl RemoteServer {
     /// # Errors
     /// [`KubeError`] when it does not tell them: with 403 where who asks may not read metrics.
     pub async fn open(url: &str, access: KubeAccess) -> Result<Self, KubeError> {
-        let mut connection = Connection::new(url, access, Options::default())?;
-        let idle = read(&mut connection).await?;
+        let mut page = RemotePage::new(url, access)?;
+        let idle = page.read().await?;
         Ok(Self {
-            connection,
+            page,
             looked: Instant::now(),
             rss_peak: idle.rss,
             allocated_peak: idle.allocated,
@@ -105,9 +115,9 @@ impl RemoteServer {
         })
     }
 
-    async fn look(&mut self) -> Option<Reading> {
+    async fn look(&mut self) -> Option<MetricsPage> {
         // A server that is too busy to tell has no new figure.
-        let reading = read(&mut self.connection).await.ok()?;
+        let reading = self.page.read().await.ok()?;
         self.looked = Instant::now();
         self.rss_peak = self.rss_peak.max(reading.rss);
         self.allocated_peak = self.allocated_peak.max(reading.allocated);
@@ -115,35 +125,49 @@ impl RemoteServer {
     }
 }
 
-async fn read(connection: &mut Connection) -> Result<Reading, KubeError> {
-    let page = match timeout(PAGE_WITHIN, page(connection)).await {
-        Ok(page) => page?,
-        Err(_) => {
-            connection.cancel();
-            let within = PAGE_WITHIN.as_secs();
-            return Err(KubeError::Body(format!("no {PATH} within {within} s")));
-        }
-    };
-    // Where it is not told, zero would be taken for what it is.
-    let told = |name: &str| {
-        let missing = || KubeError::Body(format!("{PATH} has no {name}"));
-        page.sum(name).ok_or_else(missing)
-    };
-    Ok(Reading {
-        cpu_s: told("process_cpu_seconds_total")?,
-        rss: told("process_resident_memory_bytes")? as u64,
-        allocated: page.allocated(),
-        counters: page.totals(),
-    })
-}
+impl RemotePage {
+    /// The page of the server at `url`. Opens nothing yet.
+    ///
+    /// # Errors
+    /// [`KubeError::Url`].
+    pub fn new(url: &str, access: KubeAccess) -> Result<Self, KubeError> {
+        let connection = Connection::new(url, access, Options::default())?;
+        Ok(Self { connection })
+    }
 
-async fn page(connection: &mut Connection) -> Result<MetricsText, KubeError> {
-    let answer = connection
-        .send(Method::GET, PATH, HeaderMap::new(), Bytes::new())
-        .await?;
-    let answer = expect_success(Method::GET, PATH, answer).await?;
-    let page = read_whole(answer.into_body(), LARGEST_PAGE).await?;
-    Ok(MetricsText::new(
-        String::from_utf8_lossy(&page).into_owned(),
-    ))
+    /// Fetches the page.
+    ///
+    /// # Errors
+    /// [`KubeError`] when it cannot be had within ten seconds, or lacks CPU time or resident size.
+    pub async fn read(&mut self) -> Result<MetricsPage, KubeError> {
+        let page = match timeout(PAGE_WITHIN, self.text()).await {
+            Ok(page) => page?,
+            Err(_) => {
+                self.connection.cancel();
+                let within = PAGE_WITHIN.as_secs();
+                return Err(KubeError::Body(format!("no {PATH} within {within} s")));
+            }
+        };
+        // Where it is not told, zero would be taken for what it is.
+        let told = |name: &str| {
+            let missing = || KubeError::Body(format!("{PATH} has no {name}"));
+            page.sum(name).ok_or_else(missing)
+        };
+        Ok(MetricsPage {
+            cpu_s: told("process_cpu_seconds_total")?,
+            rss: told("process_resident_memory_bytes")? as u64,
+            allocated: page.allocated(),
+            counters: page.totals(),
+        })
+    }
+
+    async fn text(&mut self) -> Result<MetricsText, KubeError> {
+        let sent = self
+            .connection
+            .send(Method::GET, PATH, HeaderMap::new(), Bytes::new());
+        let answer = expect_success(Method::GET, PATH, sent.await?).await?;
+        let page = read_whole(answer.into_body(), LARGEST_PAGE).await?;
+        let page = String::from_utf8_lossy(&page).into_owned();
+        Ok(MetricsText::new(page))
+    }
 }

@@ -241,6 +241,7 @@ pub fn warnings(case: &Case) -> Vec<String> {
         Outcome::NotApplicable { reason } => notes.push(format!("N/A: {reason}")),
         Outcome::Failed { reason } => notes.push(format!("FAILED: {reason}")),
         Outcome::Invalid { reason } => notes.push(format!("INVALID: {reason}")),
+        Outcome::Stopped { reason } => notes.push(format!("STOPPED: {reason}")),
         Outcome::Interrupted => notes.push("interrupted".to_owned()),
     }
     if case.saturated {

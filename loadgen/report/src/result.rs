@@ -6,6 +6,7 @@
 
 mod baseline;
 mod case;
+mod conformance;
 mod environment;
 mod folder;
 pub mod histogram_log;
@@ -24,6 +25,7 @@ mod warm_up;
 
 pub use baseline::{Spread, Transfer, Yardstick, YardstickRound};
 pub use case::{Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
+pub use conformance::{Conformance, RuleFinding};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
 pub use load::{Load, LoadKind, WatcherSpread, WatcherTimes};
@@ -32,7 +34,7 @@ pub use quantiles::Quantiles;
 pub use report::{AbTargets, DataSet, Growth, Report, SCHEMA_VERSION};
 pub use rounds::Round;
 pub use saturation::{RateSearch, RateTrial, Saturation, TrialVerdict};
-pub use server::{ServerFigures, TierFigures};
+pub use server::{MemberFigures, ServerFigures, TierFigures};
 pub use server_start::ServerStart;
 pub use shards::{Resharding, ShardEvents, ShardFigures, Sharding};
 pub use threshold::{Bar, OtherTarget};

@@ -213,6 +213,7 @@ impl Run<'_> {
             run_begun: self.begun,
             progress: self.progress,
             stop: self.stop,
+            care: None,
         };
         run.measure().await
     }

@@ -16,6 +16,7 @@
 //! - [`status`]: how loads are doing while they are measured
 //! - [`beside`]: loads that run beside the row
 //! - [`network`]: a slower network on the way
+//! - [`care`]: rests between lists on a server that holds somebody's data
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
 
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use workloads::scenario::Background;
 use workloads::{Driver, RowSpec, Scenario, Strategy, Tier};
 
 use super::availability::target;
+use super::foreign::Precautions;
 use super::plan::Plan;
 use super::target::Target;
 use crate::progress::Progress;
@@ -41,6 +43,7 @@ pub(super) use source::{Source, resource_there};
 
 mod baseline;
 mod beside;
+mod care;
 mod delivery;
 mod lists;
 mod loads;
@@ -75,6 +78,8 @@ pub(super) struct RowRun<'a> {
     pub(super) run_begun: Instant,
     pub(super) progress: &'a Progress,
     pub(super) stop: &'a CancellationToken,
+    /// What is taken care of where the server holds somebody's data; `stop` is then also its own.
+    pub(super) care: Option<&'a Precautions>,
 }
 
 /// What a row came to.
@@ -145,10 +150,15 @@ impl RowRun<'_> {
         if let Err(early) = self.phases(&mut measured).await {
             let case = &mut measured.case;
             case.valid = false;
-            case.outcome = match early {
-                Early::NotApplicable(reason) => Outcome::NotApplicable { reason },
-                Early::Failed(reason) => Outcome::Failed { reason },
-                Early::Interrupted => Outcome::Interrupted,
+            let stopped = self.care.and_then(Precautions::stopped);
+            case.outcome = match (early, stopped) {
+                (Early::NotApplicable(reason), _) => Outcome::NotApplicable { reason },
+                // What failed then, failed for the same reason.
+                (_, Some(reason)) => Outcome::Stopped {
+                    reason: reason.to_owned(),
+                },
+                (Early::Failed(reason), None) => Outcome::Failed { reason },
+                (Early::Interrupted, None) => Outcome::Interrupted,
             };
         }
         measured
@@ -156,6 +166,7 @@ impl RowRun<'_> {
 
     async fn phases(&self, measured: &mut Measured) -> Result<(), Early> {
         self.check_possible()?;
+        self.check_allowed()?;
         let Target { build, given, .. } = self.target.clone();
         let launcher = self.plan.launcher_of(self.scenario);
         let launcher = launcher.of_target(build, given);

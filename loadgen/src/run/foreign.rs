@@ -1,7 +1,13 @@
-//! Seeding and cleaning up on endpoints that are not ours, whatever happens in between.
+//! Endpoints that are not ours: what is taken care of there, and seeding and cleaning up, whatever happens in between.
+//!
+//! - [`precautions`]: what is taken care of where somebody's data is; [`endpoint`]: what is asked for it
+//! - [`etcd`], [`kube`]: seeding and cleaning up
 
+mod endpoint;
 mod etcd;
 mod kube;
+mod precautions;
 
 pub(super) use etcd::Seeded;
 pub(super) use kube::InNamespaces;
+pub(super) use precautions::{Listed, Precautions, survey_lines};

@@ -22,6 +22,7 @@ use crate::cli::{AbArgs, ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::environment::allocator;
 use crate::exit::Failure;
 use crate::isolation::cpus;
+use crate::safety::limits::Allowed;
 use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Given, Launcher, OwnProgram};
 
@@ -41,6 +42,10 @@ pub struct Plan {
     pub notes: Vec<String>,
     pub(super) seed_data: bool,
     pub(super) keep_data: bool,
+    /// What may be done to an endpoint that holds somebody's data.
+    pub(super) allowed: Allowed,
+    /// Whether `--strategies` names what is run.
+    pub(super) names_strategies: bool,
     /// A missed threshold fails the run.
     pub(super) fail_on_threshold: bool,
     /// What starts servers, on any CPU; [`Plan::launcher_of`] has those of a scenario.
@@ -125,6 +130,8 @@ impl Plan {
             notes,
             seed_data: args.seed_data,
             keep_data: args.keep_data,
+            allowed: args.care.allowed(),
+            names_strategies: !args.strategies.is_empty(),
             fail_on_threshold: args.fail_on_threshold,
             launcher: Launcher {
                 own_program: own_program.into(),
@@ -197,6 +204,10 @@ impl Plan {
                 let data = DataSet::new(spec);
                 for target in &self.targets {
                     for (tier, row) in scenario.rows.all() {
+                        // What is there is asked first, and then each case has its line: see [`super::survey`].
+                        if self.only_reads(target) {
+                            continue;
+                        }
                         let name = format!("{}/{}/{tier}/{}", spec.name, target.name, row.name());
                         let target = &target.spec;
                         lines.push(self.dry_row(&name, target, tier, row, &data, scenario));
@@ -205,6 +216,14 @@ impl Plan {
             }
         }
         lines.join("\n")
+    }
+
+    /// Whether nothing is written to a target that is there: what it holds is listed.
+    pub(super) fn only_reads(&self, target: &Target) -> bool {
+        match target.spec {
+            TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => !self.seed_data,
+            _ => self.prefix.is_some() && !target.spec.is_started(),
+        }
     }
 
     fn dry_row(
@@ -224,23 +243,17 @@ impl Plan {
         if let Some(Err(reason)) = program {
             return format!("{name}: N/A: {reason}");
         }
-        if let Some(prefix) = &self.prefix {
-            return format!("{name}: reads what is below {prefix}");
-        }
         let after = match self.keep_data {
             true => "leaves them there",
             false => "removes them after",
         };
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target {
-            return match self.seed_data {
-                false => format!("{name}: reads what is there, in all namespaces"),
-                true => format!(
-                    "{name}: writes {} objects into {} namespaces loadgen-{}-…, {after}",
-                    data.len(),
-                    data.namespaces(),
-                    self.run_id
-                ),
-            };
+            return format!(
+                "{name}: writes {} objects into {} namespaces loadgen-{}-…, {after}",
+                data.len(),
+                data.namespaces(),
+                self.run_id
+            );
         }
         if !target.is_started() {
             let root = self.foreign_root(data);
@@ -425,7 +438,9 @@ fn kube_access(args: &ConnectArgs) -> Result<KubeAccess, Failure> {
     access.map_err(Failure::usage)
 }
 
-fn run_id() -> String {
+/// Makes a prefix or a namespace unlike any other run's: the time and the process.
+#[must_use]
+pub fn run_id() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let plain: String = now.chars().filter(char::is_ascii_alphanumeric).collect();
     // Also part of names of namespaces, which have no capitals.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use assert_cmd::Command;
 use bytes::Bytes;
@@ -67,6 +68,14 @@ pub(crate) enum Fault {
     TellTwice,
     /// A watcher gets no event of the first put.
     DropEvent,
+    /// Lists take a second, and from the first of them on reads of one key take three.
+    SlowUnderLoad,
+    /// Lists take a second, and from the first of them on reads of one key are refused.
+    RefuseUnderLoad,
+    /// Lists are refused.
+    RefuseLists,
+    /// The database is full.
+    Alarm,
 }
 
 /// What the server holds.
@@ -80,6 +89,12 @@ struct State {
     /// Puts that came.
     asked: u64,
     watchers: Watchers,
+    /// Lists by one Range without a limit.
+    whole_lists: u64,
+    /// Keys that were sent, in all.
+    keys_sent: u64,
+    /// Whether anything was listed.
+    is_loaded: bool,
 }
 
 /// A running server; dropped, it stops.
@@ -145,6 +160,30 @@ impl FakeEtcd {
         state.writes = 0;
     }
 
+    /// Puts so many keys that are somebody else's, with values of this size.
+    pub(crate) fn fill(&self, prefix: &str, count: usize, size: usize) {
+        let mut state = self.state.lock().expect("no panic holds it");
+        for i in 0..count {
+            state.put(&pb::PutRequest {
+                key: format!("{prefix}{i:06}").into(),
+                value: vec![b'v'; size].into(),
+                ..pb::PutRequest::default()
+            });
+        }
+        state.commit();
+        state.writes = 0;
+    }
+
+    /// Lists that were asked for by one Range without a limit.
+    pub(crate) fn whole_lists(&self) -> u64 {
+        self.state.lock().expect("no panic holds it").whole_lists
+    }
+
+    /// Keys that were sent by Range.
+    pub(crate) fn keys_sent(&self) -> u64 {
+        self.state.lock().expect("no panic holds it").keys_sent
+    }
+
     /// The keys that it holds.
     pub(crate) fn keys(&self) -> Vec<String> {
         let state = self.state.lock().expect("no panic holds it");
@@ -204,7 +243,7 @@ struct Service {
 
 impl Service {
     fn answer(&self, request: &pb::RangeRequest) -> pb::RangeResponse {
-        let state = self.state.lock().expect("no panic holds it");
+        let mut state = self.state.lock().expect("no panic holds it");
         let range = KeyRange::new(&request.key, &request.range_end);
         let is_list = !request.range_end.is_empty() && !request.count_only;
         let stale = is_list && self.fault == Fault::Stale;
@@ -222,6 +261,7 @@ impl Service {
         if request.count_only {
             kvs.clear();
         }
+        state.keys_sent += kvs.len() as u64;
         let mut header = state.header();
         if let Some(header) = header.as_mut().filter(|_| stale) {
             header.revision -= 1;
@@ -231,6 +271,38 @@ impl Service {
             more: !request.count_only && kvs.len() < count,
             kvs,
             count: count as i64,
+        }
+    }
+}
+
+/// Larger pages are lists, smaller ones samples.
+const LARGEST_SAMPLE: i64 = 20;
+const LIST_TAKES: Duration = Duration::from_secs(1);
+const SLOW_READ_TAKES: Duration = Duration::from_secs(3);
+
+impl Service {
+    /// Notes what is asked for, and shows the load where that is the fault.
+    async fn suffer(&self, request: &pb::RangeRequest) -> Result<(), Status> {
+        let is_range = !request.range_end.is_empty() && !request.count_only;
+        let is_list = is_range && !(1..=LARGEST_SAMPLE).contains(&request.limit);
+        let is_loaded = {
+            let mut state = self.state.lock().expect("no panic holds it");
+            state.whole_lists += u64::from(is_range && request.limit == 0);
+            state.is_loaded |= is_list;
+            state.is_loaded
+        };
+        match self.fault {
+            Fault::RefuseLists if is_list => Err(Status::resource_exhausted("too much")),
+            Fault::SlowUnderLoad | Fault::RefuseUnderLoad if is_list => {
+                tokio::time::sleep(LIST_TAKES).await;
+                Ok(())
+            }
+            Fault::SlowUnderLoad if is_loaded => {
+                tokio::time::sleep(SLOW_READ_TAKES).await;
+                Ok(())
+            }
+            Fault::RefuseUnderLoad if is_loaded => Err(Status::unavailable("too busy")),
+            _ => Ok(()),
         }
     }
 }
@@ -269,6 +341,7 @@ impl Kv for Service {
         request: Request<pb::RangeRequest>,
     ) -> Result<Response<pb::RangeResponse>, Status> {
         let request = request.into_inner();
+        self.suffer(&request).await?;
         let answer = self.answer(&request);
         if self.fault == Fault::Hang && answer.kvs.len() > 1 {
             std::future::pending::<()>().await;
@@ -280,6 +353,7 @@ impl Kv for Service {
         &self,
         request: Request<pb::RangeRequest>,
     ) -> Result<Response<Self::RangeStreamStream>, Status> {
+        self.suffer(request.get_ref()).await?;
         let mut whole = self.answer(request.get_ref());
         // Two chunks, the header on the last one only, as etcd has it.
         let rest = whole.kvs.split_off(whole.kvs.len() / 2);
@@ -373,6 +447,10 @@ impl Maintenance for Service {
             header: state.header(),
             version: "3.7.1".to_owned(),
             db_size: 4096,
+            errors: match self.fault {
+                Fault::Alarm => vec!["memberID:1 alarm:NOSPACE".to_owned()],
+                _ => Vec::new(),
+            },
             ..pb::StatusResponse::default()
         }))
     }

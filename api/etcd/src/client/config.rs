@@ -141,6 +141,16 @@ impl ClientConfig {
         })
     }
 
+    /// Returns the same with the endpoints rotated by `n`, so that successive connections are
+    /// spread over all endpoints.
+    #[must_use]
+    pub fn beginning_at(&self, n: usize) -> Self {
+        let mut config = self.clone();
+        let count = config.endpoints.len().max(1);
+        config.endpoints.rotate_left(n % count);
+        config
+    }
+
     /// Returns the tonic endpoint of one URL, fully configured.
     ///
     /// # Errors
@@ -314,6 +324,18 @@ impl From<PemError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_begin_at_one_endpoint_after_the_other() {
+        let config = ClientConfig::new("a:1,b:2,c:3").expect("valid list");
+        let first = |n| config.beginning_at(n).endpoints[0].to_string();
+        let firsts: Vec<_> = (0..4).map(first).collect();
+        assert_eq!(
+            firsts,
+            ["http://a:1/", "http://b:2/", "http://c:3/", "http://a:1/"]
+        );
+        assert_eq!(config.beginning_at(1).endpoints.len(), 3, "the others stay");
+    }
 
     #[test]
     fn endpoints_are_split_and_completed() {

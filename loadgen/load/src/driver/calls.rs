@@ -50,7 +50,8 @@ impl Callers {
         let config = config.clone();
         let connect = async move || {
             let mut all = Vec::new();
-            for _ in 0..connections {
+            for nth in 0..connections as usize {
+                let config = config.beginning_at(nth);
                 all.push(PipelinedConnection::connect(&config, None).await?);
             }
             Ok(all)

@@ -162,7 +162,7 @@ impl Clients {
         let mut jobs = Vec::new();
         for (number, (row, verifier)) in clients.into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
-            let reach = reach.clone();
+            let reach = reach.for_client(number);
             let connect = async move || {
                 let lister = timeout(LIST_WITHIN, row.connect(&reach)).await;
                 lister.unwrap_or(Err(ListError::Slow(LIST_WITHIN)))

@@ -238,6 +238,7 @@ impl<'a> Gathered<'a> {
             }
             Outcome::Failed { .. } => self.failed.push(format!("FAILED: {}", reason())),
             Outcome::Invalid { .. } => self.left_out.push(format!("invalid: {}", reason())),
+            Outcome::Stopped { .. } => self.left_out.push(format!("stopped: {}", reason())),
             Outcome::Interrupted => self.left_out.push(reason()),
             // Refused, as by a target that was offered more than it can do: no number is of it.
             Outcome::Measured if !has_successes => {

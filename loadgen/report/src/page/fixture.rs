@@ -27,6 +27,8 @@ pub(super) fn report(cases: &[(&str, &str, f64)]) -> Report {
             .iter()
             .map(|(target, strategy, ms)| case(target, strategy, *ms))
             .collect(),
+        growth: Vec::new(),
+        conformance: Vec::new(),
         bars: Vec::new(),
     }
 }

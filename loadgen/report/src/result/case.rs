@@ -349,6 +349,11 @@ pub enum Outcome {
         /// What spoiled them.
         reason: String,
     },
+    /// It was stopped, since the server holds somebody's data and suffered.
+    Stopped {
+        /// What the server showed, or which limit was reached.
+        reason: String,
+    },
     /// The run was stopped from outside while this row was measured.
     Interrupted,
 }
@@ -358,9 +363,10 @@ impl Outcome {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::NotApplicable { reason } | Self::Failed { reason } | Self::Invalid { reason } => {
-                Some(reason)
-            }
+            Self::NotApplicable { reason }
+            | Self::Failed { reason }
+            | Self::Invalid { reason }
+            | Self::Stopped { reason } => Some(reason),
             Self::Measured => None,
             Self::Interrupted => Some("interrupted"),
         }

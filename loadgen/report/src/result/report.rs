@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
+use super::conformance::Conformance;
 use super::environment::Environment;
 use super::threshold::Bar;
 
@@ -39,6 +40,9 @@ pub struct Report {
     /// The scenario's bars and what the run made of them.
     #[serde(default)]
     pub bars: Vec<Bar>,
+    /// What each etcd that holds somebody's data honours of the contract, by rules that only read.
+    #[serde(default)]
+    pub conformance: Vec<Conformance>,
 }
 
 /// How one figure of a case grows with the number of objects.

@@ -76,6 +76,31 @@ pub struct ServerFigures {
     /// as it was between lists, pages of files included, without the peaks within one; CPU of whatever it did, for anybody.
     #[serde(default)]
     pub is_own_word: bool,
+    /// Each member of a cluster by itself, where several endpoints were given; the figures above are their sums. Empty else.
+    #[serde(default)]
+    pub members: Vec<MemberFigures>,
+}
+
+/// One member of a cluster, by its own word. Sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MemberFigures {
+    /// Its URL.
+    pub endpoint: String,
+    /// Whether it was the leader when the case began; null where it did not tell.
+    pub is_leader: Option<bool>,
+    /// As [`ServerFigures::rss_idle`].
+    pub rss_idle: u64,
+    /// As [`ServerFigures::rss_peak`].
+    pub rss_peak: u64,
+    /// As [`ServerFigures::allocated_idle`].
+    pub allocated_idle: Option<u64>,
+    /// As [`ServerFigures::allocated_peak`].
+    pub allocated_peak: Option<u64>,
+    /// As [`ServerFigures::peak_above_idle`].
+    pub peak_above_idle: u64,
+    /// CPU time of whatever it did in the measured phase, for anybody.
+    pub cpu_s: f64,
 }
 
 /// One process of a target that has several. Sizes are in bytes.

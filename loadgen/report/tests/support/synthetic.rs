@@ -227,6 +227,7 @@ fn report() -> Report {
         cases: Vec::new(),
         ab: None,
         growth: Vec::new(),
+        conformance: Vec::new(),
         bars: vec![
             bar(600.0, None, Some(640.0), Some(1_250.0)),
             bar(1.2, Some("etcd/unary-incremental"), Some(640.0), None),

@@ -4,10 +4,12 @@ use etcd_api::error::Error as EtcdError;
 use load::endpoint::Reach;
 use load::operation::list::{ListError, Row};
 use tokio::time::timeout;
+use workloads::Strategy;
 
 use crate::run::availability::combination::never;
 use crate::run::availability::machine::Needs;
 use crate::run::case::{Early, RowRun, Source};
+use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::timeouts::ANSWERS_WITHIN;
 
@@ -28,6 +30,15 @@ impl RowRun<'_> {
                 None => Ok(()),
             }
             .map_err(Early::NotApplicable),
+        }
+    }
+
+    /// Whether a server that holds somebody's data may have the row asked of it.
+    pub(in crate::run) fn check_allowed(&self) -> Result<(), Early> {
+        let refuse = |care: &Precautions| care.refuse(self.scenario, self.tier, self.spec);
+        match self.care.and_then(refuse) {
+            Some(reason) => Err(Early::NotApplicable(reason)),
+            None => Ok(()),
         }
     }
 
@@ -52,6 +63,10 @@ impl RowRun<'_> {
 
     /// Whether the target knows the call, before anything is written to it for nothing.
     pub(in crate::run) async fn probe(&self, row: &Row, running: &Running) -> Result<(), Early> {
+        // Only RangeStream can be unknown to an etcd, and to begin any other list is for the server to read all of it.
+        if self.care.is_some() && row.by_our_client().strategy != Strategy::Stream {
+            return Ok(());
+        }
         let reach = Reach::from(running);
         let probe = async {
             let mut lister = row.by_our_client().connect(&reach).await?;
@@ -60,7 +75,6 @@ impl RowRun<'_> {
         let probe = timeout(ANSWERS_WITHIN, probe);
         let probed = self.unless_stopped(probe).await?;
         match probed.unwrap_or(Err(ListError::Slow(ANSWERS_WITHIN))) {
-            // Only RangeStream can be unknown to an etcd.
             Err(ListError::Etcd(EtcdError::Unimplemented(text))) => Err(Early::NotApplicable(
                 format!("{} has no RangeStream: {text}", running.setup.program),
             )),

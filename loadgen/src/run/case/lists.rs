@@ -11,13 +11,14 @@ use load::record::LatencyHistogram;
 use load::verify::Found;
 use report::quantity::Quantity;
 use report::result::{self, Case, ServedFrom};
-use workloads::Tier;
+use workloads::{Strategy, Tier};
 
 use super::meter::Meter;
 use super::programs::Programs;
 use super::{Early, Measured, RowRun};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
+use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::to_result;
 
@@ -27,6 +28,8 @@ const KEPT_ERRORS: usize = 5;
 const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
 /// How long the first-object phase may take where the scenario does not say it: a server that builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
+/// First objects on a server that holds somebody's data, at most.
+const FEW_FIRST_OBJECTS: u32 = 20;
 /// The same while other loads run, which it waits for.
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
 
@@ -48,6 +51,9 @@ impl RowRun<'_> {
         // A program of its own decodes whole lists, and nothing else.
         if self.strategy().go_client().is_some() {
             return Ok(());
+        }
+        if let Some(care) = self.care {
+            return self.few_first_objects(care, &clients, measured).await;
         }
         // The time of a slow reader is its own, whoever looks at what it reads.
         if !is_timed || self.spec.read_per_s.is_some() {
@@ -90,7 +96,10 @@ impl RowRun<'_> {
         let phase = self.progress.phase(&title, total, Counted::Lists);
         let list = async || {
             let mut longest = Duration::ZERO;
-            for done in self.unless_stopped(clients.round(Job::List)).await? {
+            self.rest().await?;
+            let round = self.unless_stopped(clients.round(Job::List)).await?;
+            self.bears(&round);
+            for done in round {
                 longest = longest.max(done.latency);
                 done.result?;
             }
@@ -114,19 +123,28 @@ impl RowRun<'_> {
                 }
                 due += every;
             }
+            if let Err(stopped) = self.rest().await {
+                early = Err(stopped);
+                break;
+            }
             meter.begin_round();
             let errors = lists.errors;
-            match self.unless_stopped(clients.round(Job::List)).await {
+            let goes_on = match self.unless_stopped(clients.round(Job::List)).await {
                 Ok(done) => {
                     count(&live, &done);
+                    let bears = self.bears(&done);
                     lists.take(done);
+                    bears
                 }
                 Err(stopped) => {
                     early = Err(stopped);
                     break;
                 }
-            }
+            };
             meter.end_of_round(lists.errors == errors).await;
+            if !goes_on {
+                break;
+            }
             if lists.errors == errors {
                 let begun = Instant::now();
                 match self.check_round(clients).await {
@@ -187,6 +205,34 @@ impl RowRun<'_> {
             after.as_secs_f64(),
             Quantity::bytes(bytes)
         ))
+    }
+
+    /// The same on a server that holds somebody's data: a few, and only where the server reads no more than it sends.
+    async fn few_first_objects(
+        &self,
+        care: &Precautions,
+        clients: &Clients,
+        measured: &mut Measured,
+    ) -> Result<(), Early> {
+        if !matches!(self.strategy(), Strategy::Stream | Strategy::Paged(_)) {
+            return Ok(());
+        }
+        let mut lists = Lists::new();
+        let wanted = self.scenario.first_chunk_streams.min(FEW_FIRST_OBJECTS);
+        for _ in 0..wanted {
+            self.unless_stopped(tokio::time::sleep(care.short_pause()))
+                .await?;
+            for done in self.unless_stopped(clients.round(Job::FirstObject)).await? {
+                lists.latency.record(done.latency);
+                done.result.map_err(|error| self.not_borne(error))?;
+            }
+        }
+        if wanted > 0 {
+            let span = self.since(lists.begun);
+            measured.case.first_chunk_ms = Some(to_result::quantiles_ms(&lists.latency));
+            measured.keep("first_chunk", span, lists.latency);
+        }
+        Ok(())
     }
 
     /// Lists cancelled after their first object: as many as the scenario wants, or as the time allows.

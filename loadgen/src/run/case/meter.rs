@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use measure::{
     AllocatedWatch, Highest, MachineClocks, MetricsClient, MetricsText, Process, ProcessError,
-    RemoteServer, Rounds, SAMPLE_EVERY, Sampler, Series, Watched, grown, rss_resolution, settle,
-    socket_memory, socket_resolution,
+    Rounds, SAMPLE_EVERY, Sampler, Series, Watched, grown, rss_resolution, settle, socket_memory,
+    socket_resolution,
 };
 use report::result::{ClientFigures, ServerFigures, TierFigures};
+
+use remote::Remote;
 
 use super::Measured;
 use crate::servers::running::Running;
@@ -70,7 +72,7 @@ pub(super) struct PeakMemory {
 pub(super) struct Meter {
     servers: Vec<Metered>,
     /// A server that is not ours and tells its figures; then there are no `servers`.
-    remote: Option<RemoteServer>,
+    remote: Option<Remote>,
     /// Why it does not.
     unmetered: Option<String>,
     own: Process,
@@ -107,7 +109,7 @@ impl Meter {
             });
         }
         let (remote, unmetered) = match running.processes() {
-            [] => match remote::open(running).await {
+            [] => match Remote::open(running).await {
                 Ok(remote) => (Some(remote), None),
                 Err(error) => (None, Some(error.to_string())),
             },
@@ -328,7 +330,7 @@ impl Meter {
             None => Vec::new(),
         };
         if let Some(remote) = &mut self.remote {
-            let figures = remote::figures(remote.end().await, in_flight, requests);
+            let figures = remote.end(in_flight, requests).await;
             return (figures, client, series);
         }
         if self.servers.is_empty() {

@@ -127,7 +127,7 @@ impl RowRun<'_> {
             whole: &whole,
         };
         // Where every worker lists everything, one costs what each costs.
-        let alone = match self.strategy().server_shards() {
+        let alone = match self.strategy().server_shards() && self.care.is_none() {
             true => turns.measured(workers.rows.len(), &meter).await?,
             false => None,
         };

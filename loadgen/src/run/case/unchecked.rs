@@ -19,6 +19,10 @@ impl RowRun<'_> {
         measured: &mut Measured,
         list: impl AsyncFn(Job) -> Result<Vec<Duration>, Early>,
     ) -> Result<(), Early> {
+        // Nothing is read twice from a server that holds somebody's data.
+        if self.care.is_some() {
+            return Ok(());
+        }
         let begun = Instant::now();
         let mut drained = LatencyHistogram::default();
         let mut ratios = Vec::new();

@@ -21,6 +21,8 @@ use crate::seed::{Written, seed, unseed};
 pub(in crate::run) struct Seeded {
     pub(in crate::run) root: String,
     pub(in crate::run) expected: Expected,
+    /// Keys that the endpoint held before, anybody's.
+    pub(in crate::run) others: u64,
     target: Target,
     config: ClientConfig,
     data: Arc<DataSet>,
@@ -53,12 +55,13 @@ impl Seeded {
             must_be_empty(&client, &root)
                 .await
                 .map_err(|e| bad(&e))?
-                .map_err(|e| bad(&e))
+                .map_err(|e| bad(&e))?;
+            Ok(survey.keys)
         };
-        tokio::select! {
+        let others = tokio::select! {
             looked = answered(target, looked) => looked?,
             () = stop.cancelled() => return Ok(None),
-        }
+        };
 
         progress.say(&format!("{}: writing below {root}", target.name));
         let mut seeded = Self {
@@ -68,6 +71,7 @@ impl Seeded {
                 revisions: None,
                 revision: 0,
             },
+            others,
             target: target.clone(),
             config,
             data: Arc::clone(data),

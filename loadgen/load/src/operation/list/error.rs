@@ -22,6 +22,9 @@ pub enum ListError {
     /// The Kubernetes API failed.
     #[error("{0}")]
     Http(String),
+    /// The Kubernetes API puts requests off, or fails (429, 5xx): it has more to do than it can.
+    #[error("{0}")]
+    Overloaded(String),
     /// The Kubernetes API no longer keeps what the list is read from (410).
     #[error("410 Expired: {0}")]
     Expired(String),
@@ -85,6 +88,11 @@ impl From<KubeError> for ListError {
             KubeError::CutOff { bytes, reason } => Self::CutOff { bytes, reason },
             KubeError::Refused { status, text, .. } if status == StatusCode::GONE => {
                 Self::Expired(text)
+            }
+            KubeError::Refused { status, .. }
+                if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() =>
+            {
+                Self::Overloaded(error.to_string())
             }
             other => Self::Http(other.to_string()),
         }

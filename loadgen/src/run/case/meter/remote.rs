@@ -1,52 +1,123 @@
-//! A server that is not ours, an etcd or a Kubernetes API: where it tells its figures, and what
-//! they come to.
+//! A server that is not ours, an etcd, each member of a cluster, or a Kubernetes API: where it
+//! tells its figures, and what they come to.
 
+use std::collections::BTreeMap;
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::StatusRequest;
+use futures::future::join_all;
 use kube_api::client::KubeError;
 use measure::{RemoteCost, RemoteServer};
-use report::result::ServerFigures;
+use report::result::{MemberFigures, ServerFigures};
 
 use crate::servers::running::Running;
+use crate::timeouts::in_time;
 
-/// Asks an endpoint that is there for its figures, which are those at rest.
-///
-/// # Errors
-/// [`KubeError`] when it does not tell them: with 403 where who asks may not read metrics.
-pub(super) async fn open(running: &Running) -> Result<RemoteServer, KubeError> {
-    let etcd = running.etcd.iter().flat_map(|config| &config.endpoints);
-    let urls = running.kube_url.iter().cloned();
-    let urls: Vec<_> = urls.chain(etcd.map(ToString::to_string)).collect();
-    let url = urls.first().map_or("", String::as_str);
-    if urls.len() > 1 {
-        return Err(KubeError::Url {
-            url: url.to_owned(),
-            reason: "is one of several endpoints, and nobody knows which of them does the work",
-        });
-    }
-    RemoteServer::open(url, running.kube_access.clone()).await
+/// The members of a target, or its only server.
+pub(super) struct Remote {
+    members: Vec<Member>,
 }
 
-/// The figures of a phase of so many requests with `in_flight` bytes of lists at the same time;
-/// `None` when the server has ceased to tell them.
-pub(super) fn figures(
-    cost: Option<RemoteCost>,
-    in_flight: u64,
-    requests: u64,
-) -> Option<ServerFigures> {
-    let cost = cost?;
-    let mut figures = ServerFigures {
-        rss_idle: cost.rss_idle,
-        rss_peak: cost.rss_peak,
-        allocated_idle: cost.allocated_idle,
-        allocated_peak: cost.allocated_peak,
-        cpu_s: cost.cpu_s,
-        counters: cost.counters,
-        is_own_word: true,
-        ..ServerFigures::default()
+struct Member {
+    url: String,
+    server: RemoteServer,
+    is_leader: Option<bool>,
+}
+
+impl Remote {
+    /// Asks every endpoint that is there for its figures, which are those at rest.
+    ///
+    /// # Errors
+    /// [`KubeError`] when one does not tell them: with 403 where who asks may not read metrics.
+    pub(super) async fn open(running: &Running) -> Result<Self, KubeError> {
+        let etcd = running.etcd.iter().flat_map(|config| &config.endpoints);
+        let urls = running.kube_url.iter().cloned();
+        let urls: Vec<_> = urls.chain(etcd.map(ToString::to_string)).collect();
+        let leaders = match &running.etcd {
+            Some(config) if config.endpoints.len() > 1 => leaders(config).await,
+            _ => Vec::new(),
+        };
+        let mut members = Vec::new();
+        for (nth, url) in urls.into_iter().enumerate() {
+            members.push(Member {
+                server: RemoteServer::open(&url, running.kube_access.clone()).await?,
+                url,
+                is_leader: leaders.get(nth).copied().flatten(),
+            });
+        }
+        Ok(Self { members })
+    }
+
+    /// Notes the clocks.
+    pub(super) async fn begin(&mut self) {
+        join_all(self.members.iter_mut().map(|m| m.server.begin())).await;
+    }
+
+    /// Looks at the memory, if the last look is a second ago.
+    pub(super) async fn look_again(&mut self) {
+        join_all(self.members.iter_mut().map(|m| m.server.look_again())).await;
+    }
+
+    /// The figures of a phase of so many requests with `in_flight` bytes of lists at the same time;
+    /// `None` when a server has ceased to tell them.
+    pub(super) async fn end(&mut self, in_flight: u64, requests: u64) -> Option<ServerFigures> {
+        let costs = join_all(self.members.iter_mut().map(|m| m.server.end())).await;
+        let costs: Vec<RemoteCost> = costs.into_iter().collect::<Option<_>>()?;
+        let members = self.members.iter().zip(&costs);
+        let members: Vec<_> = members.map(|(m, cost)| m.figures(cost)).collect();
+        let told = |of: fn(&RemoteCost) -> Option<u64>| costs.iter().map(of).sum::<Option<u64>>();
+        let mut counters = BTreeMap::new();
+        for (name, count) in costs.iter().flat_map(|cost| &cost.counters) {
+            *counters.entry(name.clone()).or_default() += count;
+        }
+        let mut figures = ServerFigures {
+            rss_idle: members.iter().map(|m| m.rss_idle).sum(),
+            rss_peak: members.iter().map(|m| m.rss_peak).sum(),
+            allocated_idle: told(|cost| cost.allocated_idle),
+            allocated_peak: told(|cost| cost.allocated_peak),
+            peak_above_idle: members.iter().map(|m| m.peak_above_idle).sum(),
+            cpu_s: members.iter().map(|m| m.cpu_s).sum(),
+            counters,
+            is_own_word: true,
+            ..ServerFigures::default()
+        };
+        if members.len() > 1 {
+            figures.members = members;
+        }
+        figures.settle(in_flight, requests);
+        Some(figures)
+    }
+}
+
+impl Member {
+    fn figures(&self, cost: &RemoteCost) -> MemberFigures {
+        let resident = cost.rss_peak.saturating_sub(cost.rss_idle);
+        let allocated = cost.allocated_peak.zip(cost.allocated_idle);
+        let allocated = allocated.map_or(0, |(peak, idle)| peak.saturating_sub(idle));
+        MemberFigures {
+            endpoint: self.url.clone(),
+            is_leader: self.is_leader,
+            rss_idle: cost.rss_idle,
+            rss_peak: cost.rss_peak,
+            allocated_idle: cost.allocated_idle,
+            allocated_peak: cost.allocated_peak,
+            peak_above_idle: resident.max(allocated),
+            cpu_s: cost.cpu_s,
+        }
+    }
+}
+
+/// Whether each endpoint's member leads, where it says so.
+async fn leaders(config: &ClientConfig) -> Vec<Option<bool>> {
+    let Ok(client) = in_time(Client::connect(config.clone())).await else {
+        return Vec::new();
     };
-    let resident = figures.rss_peak.saturating_sub(figures.rss_idle);
-    let allocated = figures.allocated_peak.zip(figures.allocated_idle);
-    let allocated = allocated.map_or(0, |(peak, idle)| peak.saturating_sub(idle));
-    figures.peak_above_idle = resident.max(allocated);
-    figures.settle(in_flight, requests);
-    Some(figures)
+    let leads = config.endpoints.iter().map(async |endpoint| {
+        let mut maintenance = client.maintenance_of(endpoint).ok()?;
+        let status = in_time(maintenance.status(StatusRequest {})).await.ok()?;
+        let status = status.into_inner();
+        Some(status.leader == status.header?.member_id)
+    });
+    join_all(leads).await
 }

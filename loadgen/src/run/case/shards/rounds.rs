@@ -31,6 +31,7 @@ pub(super) struct Rounds<'r> {
 impl Rounds<'_> {
     /// Every worker at once: the time until the last one has its shard, and what each answered.
     async fn round(&self, job: Job) -> Result<(Duration, Vec<Done>), Early> {
+        self.run.rest().await?;
         let asked = self
             .run
             .unless_stopped(self.clients.ask(0, Job::Revision))
@@ -39,6 +40,7 @@ impl Rounds<'_> {
         let pin = Job::Pin(revision.unwrap_or_default());
         self.run.unless_stopped(self.clients.round(pin)).await?;
         let done = self.run.unless_stopped(self.clients.round(job)).await?;
+        self.run.bears(&done);
         let last = done.iter().map(|done| done.latency).max();
         Ok((asked.latency + last.unwrap_or_default(), done))
     }
@@ -122,7 +124,9 @@ impl Rounds<'_> {
             }
             Union::Listed(unsharded) => {
                 unsharded.ask(0, Job::Pin(listed.revision)).await.result?;
+                self.run.rest().await?;
                 let whole = self.run.unless_stopped(unsharded.ask(0, Job::List)).await?;
+                self.run.bears(std::slice::from_ref(&whole));
                 let whole = whole.result?.and_then(|(_, found)| found);
                 if whole.as_ref() != Some(union) {
                     let whole = whole.unwrap_or_default().fingerprint;

@@ -1,0 +1,96 @@
+//! What RangeStream, pages and shards would save, by the same estimates that decide what may be
+//! listed on a server that is not ours.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use report::quantity::Quantity;
+use workloads::{Strategy, Tier};
+
+use super::{Captured, Resource};
+use crate::safety::cost::Cost;
+
+/// Sizes of pages: kube-apiserver's towards etcd, and client-go's towards an apiserver.
+const PAGES: [u64; 2] = [10_000, 500];
+/// Workers among which shards are divided here.
+const WORKERS: u64 = 4;
+/// A list below is no burden in one response: etcd's limit of a request, many times over.
+const SMALL_LIST_BYTES: u64 = 32 << 20;
+
+impl fmt::Display for Captured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "etcd {}, {} for a small read, {} nodes",
+            self.version,
+            Quantity::seconds(self.round_trip.as_secs_f64()),
+            Quantity::Count(self.nodes)
+        )?;
+        for resource in &self.resources {
+            self.resource(resource, f)?;
+        }
+        writeln!(
+            f,
+            "\nAll other resources: {} objects.",
+            Quantity::Count(self.other_keys)
+        )
+    }
+}
+
+impl Captured {
+    fn resource(&self, resource: &Resource, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Resource {
+            name,
+            census,
+            namespaces,
+        } = resource;
+        let bytes = census.bytes.unwrap_or(0);
+        let size = |q| Quantity::or_absent(census.sample.quantile(q).map(Quantity::bytes));
+        writeln!(
+            f,
+            "\n{name}: {} objects in {} namespaces, half of them up to {}, nine of ten up to {}; about {} in one list",
+            Quantity::Count(census.keys),
+            Quantity::Count(*namespaces),
+            size(0.5),
+            size(0.9),
+            Quantity::bytes(bytes)
+        )?;
+        let peak = |strategy: Strategy| {
+            let cost = Cost::of(Tier::Etcd, &strategy.into(), 1, census);
+            cost.peak.unwrap_or(0)
+        };
+        let (unary, stream) = (peak(Strategy::Unary), peak(Strategy::Stream));
+        writeln!(
+            f,
+            "  RangeStream: a client that lists by Range takes up to {} of etcd's memory, by RangeStream {}{}",
+            Quantity::bytes(unary),
+            Quantity::bytes(stream),
+            match bytes < SMALL_LIST_BYTES {
+                true => ": too little to matter",
+                false => "",
+            }
+        )?;
+        for size in PAGES {
+            let pages = census.keys.div_ceil(size).max(1);
+            let page = NonZeroU32::new(size as u32).unwrap_or(NonZeroU32::MIN);
+            let page = peak(Strategy::Paged(page)).min(stream);
+            let waits = self.round_trip.as_secs_f64() * pages as f64;
+            // Each page counts the keys from its own start on.
+            let visits = pages * census.keys / 2;
+            writeln!(
+                f,
+                "  pages of {size}: {} requests, {} of waiting for them, {} keys counted by etcd in all; up to {} of its memory",
+                Quantity::Count(pages),
+                Quantity::seconds(waits),
+                Quantity::Count(visits),
+                Quantity::bytes(page)
+            )?;
+        }
+        writeln!(
+            f,
+            "  shards: each of {WORKERS} workers receives {} instead of {}",
+            Quantity::bytes(bytes / WORKERS),
+            Quantity::bytes(bytes)
+        )
+    }
+}

@@ -1,0 +1,52 @@
+//! Sizes as they are typed: `16GiB`, `512MiB`.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+const UNITS: [(&str, u64); 5] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+];
+
+/// A number of bytes, typed with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size(pub u64);
+
+/// A size that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a size like `512MiB` or `16GiB`")]
+pub struct SizeError(String);
+
+impl FromStr for Size {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let refused = || SizeError(text.to_owned());
+        let (digits, unit) = UNITS
+            .iter()
+            .find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)))
+            .ok_or_else(refused)?;
+        let number: u64 = digits.trim().parse().map_err(|_| refused())?;
+        number.checked_mul(unit).map(Self).ok_or_else(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_a_unit_and_fits() {
+        assert_eq!("16GiB".parse(), Ok(Size(16 << 30)));
+        assert_eq!("512 MiB".parse(), Ok(Size(512 << 20)));
+        assert_eq!("100B".parse(), Ok(Size(100)));
+        for text in ["", "16", "GiB", "16GB", "-1B", "1.5GiB", "99999999TiB"] {
+            let error = text.parse::<Size>().expect_err(text);
+            assert!(error.to_string().contains("16GiB"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! All findings of a probe, as text for people and as JSON for programs.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::finding::{Finding, Verdict};
+
+/// What a probe has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Document {
+    /// Version that the server says it is.
+    pub version: String,
+    /// Whether rules that write were tried.
+    pub wrote: bool,
+    /// How many rules are honoured, lacking, broken and not tried.
+    pub counts: Counts,
+    /// Every rule, in the order in which they are listed.
+    pub rules: Vec<Finding>,
+}
+
+/// Rules by what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// As the contract has it.
+    pub honoured: usize,
+    /// Not there.
+    pub lacking: usize,
+    /// Not as the contract has it.
+    pub broken: usize,
+    /// Not tried.
+    pub not_tried: usize,
+}
+
+impl Document {
+    pub(super) fn new(version: &str, wrote: bool, rules: Vec<Finding>) -> Self {
+        let count = |verdict| rules.iter().filter(|f| f.verdict == verdict).count();
+        Self {
+            version: version.to_owned(),
+            wrote,
+            counts: Counts {
+                honoured: count(Verdict::Honoured),
+                lacking: count(Verdict::Lacking),
+                broken: count(Verdict::Broken),
+                not_tried: count(Verdict::NotTried),
+            },
+            rules,
+        }
+    }
+}
+
+/// A line for each rule that was tried, what was sent for those that are broken, and the sums.
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widest = self.rules.iter().map(|f| f.rule.len()).max().unwrap_or(0);
+        let tried = |finding: &&Finding| finding.verdict != Verdict::NotTried;
+        for finding in self.rules.iter().filter(tried) {
+            let state = match finding.verdict {
+                Verdict::Honoured => "ok",
+                Verdict::Lacking => "lacks",
+                Verdict::Broken => "BROKEN",
+                Verdict::NotTried => continue,
+            };
+            let Finding { rule, came, .. } = finding;
+            writeln!(f, "{state:<6}  {rule:<widest$}  {came}")?;
+            if finding.verdict == Verdict::Broken {
+                let Finding { contract, sent, .. } = finding;
+                writeln!(f, "{:<6}  {:<widest$}    contract: {contract}", "", "")?;
+                writeln!(f, "{:<6}  {:<widest$}    sent: {sent}", "", "")?;
+            }
+        }
+        // Many are not tried for the same reason.
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for finding in self.rules.iter().filter(|finding| !tried(finding)) {
+            match reasons.iter_mut().find(|(why, _)| *why == finding.came) {
+                Some((_, rules)) => rules.push(finding.rule),
+                None => reasons.push((&finding.came, vec![finding.rule])),
+            }
+        }
+        for (why, rules) in reasons {
+            writeln!(f, "not tried ({why}): {}", rules.join(", "))?;
+        }
+        let Counts {
+            honoured,
+            lacking,
+            broken,
+            not_tried,
+        } = self.counts;
+        write!(
+            f,
+            "etcd {}: {honoured} rules honoured, {lacking} lacking, {broken} BROKEN, {not_tried} not tried",
+            self.version
+        )
+    }
+}

@@ -1,0 +1,236 @@
+//! Rules of watches, on the history that was written: what is delivered, in which order, and from
+//! where.
+
+use bytes::Bytes;
+use etcd_api::error::{Error, Refusal};
+use etcd_api::kubernetes::{EventKind, KubernetesEtcd as _, WatchEvent, WatchItem, WatchOptions};
+use etcd_api::proto::etcdserverpb::RangeRequest;
+use tokio::time::timeout;
+
+use super::rules::*;
+use super::writes::{FIRST, History, SECOND};
+use super::{Found, Probe, WITHIN, found};
+use crate::timeouts::in_time;
+
+/// One event as rules compare it.
+type Event = (i64, EventKind, String);
+
+/// Tries all of them, and those of compaction on a server of our own.
+///
+/// # Errors
+/// The endpoint is lost.
+pub(super) async fn try_all(
+    probe: &mut Probe,
+    history: &History,
+    is_ours: bool,
+) -> Result<(), Error> {
+    let wrote_all = history.deleted > 0 && history.revoked > 0 && history.both > 0;
+    if !wrote_all {
+        return Ok(());
+    }
+    let expected = expected(history);
+    let delivered = watched(probe, history.created, history.revoked).await;
+    match delivered {
+        Err(came) => {
+            let none = found(false, came);
+            probe.note(&WATCH_ORDER, Ok(none))?;
+        }
+        Ok(items) => {
+            let came = events(probe, &items);
+            probe.note(&WATCH_ORDER, Ok(order(&came, &expected)))?;
+            probe.note(&WATCH_ONE_REVISION, Ok(one_revision(&items, history.both)))?;
+            probe.note(&WATCH_DELETE, Ok(deletes(&came, history)))?;
+            probe.note(&WATCH_PREV_KV, Ok(prev_kv(&items, history)))?;
+        }
+    }
+    let resumed = watched(probe, history.updated, history.revoked).await;
+    let resumed = match resumed {
+        Err(came) => found(false, came),
+        Ok(items) => {
+            let came = events(probe, &items);
+            let first = came.first().map_or(0, |(revision, ..)| *revision);
+            let after: Vec<_> = expected
+                .iter()
+                .filter(|(revision, ..)| *revision >= history.updated)
+                .cloned()
+                .collect();
+            found(
+                came == after,
+                format!(
+                    "{} events, the first at revision {first}, where {} were due from {}",
+                    came.len(),
+                    after.len(),
+                    history.updated
+                ),
+            )
+        }
+    };
+    probe.note(&WATCH_RESUME, Ok(resumed))?;
+    if is_ours {
+        let checked = compacted_range(probe).await;
+        if probe.note(&COMPACTED_RANGE, checked)? {
+            let checked = compacted_watch(probe, history).await;
+            probe.note(&COMPACTED_WATCH, Ok(checked))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every event that the history has, in order.
+fn expected(history: &History) -> Vec<Event> {
+    let event = |at: i64, kind, name: &str| (at, kind, name.to_owned());
+    let (put, delete) = (EventKind::Put, EventKind::Delete);
+    vec![
+        event(history.created, put, "a"),
+        event(history.updated, put, "a"),
+        event(history.puts[0], put, "p"),
+        event(history.puts[1], put, "p"),
+        event(history.both, put, "b"),
+        event(history.both, put, "c"),
+        event(history.deleted, delete, "a"),
+        event(history.leased, put, "d"),
+        event(history.revoked, delete, "d"),
+    ]
+}
+
+/// What a watch of our prefix delivers from a revision on until it has reached another; why not, in
+/// one line.
+async fn watched(probe: &Probe, from: i64, until: i64) -> Result<Vec<WatchItem>, String> {
+    let options = WatchOptions {
+        start_revision: from,
+        prev_kv: true,
+        stream_key: format!("probe-{from}"),
+        ..WatchOptions::default()
+    };
+    let mut items = Vec::new();
+    let watching = async {
+        let watch = probe.storage.watch(&probe.prefix, options).await;
+        let mut watch = watch.map_err(|error| error.to_string())?;
+        while let Some(item) = watch.next().await {
+            let item = item.map_err(|error| error.to_string())?;
+            let at = match &item {
+                WatchItem::Revision { revision, .. } => *revision,
+                WatchItem::Progress { .. } => continue,
+            };
+            items.push(item);
+            if at >= until {
+                break;
+            }
+        }
+        Ok::<_, String>(())
+    };
+    match timeout(WITHIN, watching).await {
+        Ok(Err(error)) => Err(error),
+        // What came by then is looked at: something is missing at its end.
+        Ok(Ok(())) | Err(_) => Ok(items),
+    }
+}
+
+/// Events in the order in which they came, with keys as the history names them.
+fn events(probe: &Probe, items: &[WatchItem]) -> Vec<Event> {
+    let events = items.iter().flat_map(of_item);
+    events
+        .map(|event| {
+            let name = event.kv.key.get(probe.prefix.len()..).unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
+            (event.kv.mod_revision, event.kind, name)
+        })
+        .collect()
+}
+
+fn of_item(item: &WatchItem) -> &[WatchEvent] {
+    match item {
+        WatchItem::Revision { events, .. } => events,
+        WatchItem::Progress { .. } => &[],
+    }
+}
+
+fn order(came: &[Event], expected: &[Event]) -> Found {
+    let shown = |events: &[Event]| {
+        let events = events.iter().map(|(at, _, name)| format!("{name}@{at}"));
+        events.collect::<Vec<_>>().join(" ")
+    };
+    // Whether a delete says that it is one is a rule of its own.
+    let plain = |events: &[Event]| {
+        let events = events.iter().map(|(at, _, name)| (*at, name.clone()));
+        events.collect::<Vec<_>>()
+    };
+    match plain(came) == plain(expected) {
+        true => found(true, format!("{} events", came.len())),
+        false => found(
+            false,
+            format!("{}; where {} were due", shown(came), shown(expected)),
+        ),
+    }
+}
+
+fn one_revision(items: &[WatchItem], both: i64) -> Found {
+    let parts: Vec<_> = items
+        .iter()
+        .filter_map(|item| match item {
+            WatchItem::Revision { revision, events } if *revision == both => Some(events.len()),
+            _ => None,
+        })
+        .collect();
+    found(
+        parts == [2],
+        format!(
+            "{} events in {} parts",
+            parts.iter().sum::<usize>(),
+            parts.len()
+        ),
+    )
+}
+
+fn deletes(came: &[Event], history: &History) -> Found {
+    let deletes = came
+        .iter()
+        .filter(|(_, kind, _)| *kind == EventKind::Delete);
+    let deletes: Vec<_> = deletes.map(|(at, _, name)| (*at, name.as_str())).collect();
+    let due = [(history.deleted, "a"), (history.revoked, "d")];
+    found(deletes == due, format!("deletes {deletes:?} of {due:?}"))
+}
+
+fn prev_kv(items: &[WatchItem], history: &History) -> Found {
+    let prev = |at: i64| {
+        let events = items.iter().flat_map(of_item);
+        let mut events = events.filter(move |event| event.kv.mod_revision == at);
+        events.find_map(|event| Some(event.prev_kv.as_ref()?.value.clone()))
+    };
+    let (updated, deleted) = (prev(history.updated), prev(history.deleted));
+    let shown = |value: &Option<Bytes>| match value {
+        None => "nothing".to_owned(),
+        Some(value) => format!("`{}`", value.escape_ascii()),
+    };
+    found(
+        updated.as_deref() == Some(FIRST) && deleted.as_deref() == Some(SECOND),
+        format!(
+            "the update had {}, the delete {}",
+            shown(&updated),
+            shown(&deleted)
+        ),
+    )
+}
+
+async fn compacted_range(probe: &Probe) -> Result<Found, Error> {
+    let key = probe.key("a");
+    let latest = in_time(probe.storage.current_revision(&key)).await?;
+    in_time(probe.storage.compact(latest)).await?;
+    let request = RangeRequest {
+        key,
+        revision: latest - 1,
+        ..RangeRequest::default()
+    };
+    match probe.range(request).await {
+        Err(Error::Refused(refusal)) => Ok(found(refusal == Refusal::Compacted, refusal.text())),
+        Err(other) => Err(other),
+        Ok(_) => Ok(found(false, "a response")),
+    }
+}
+
+async fn compacted_watch(probe: &Probe, history: &History) -> Found {
+    match watched(probe, history.created, history.revoked).await {
+        Ok(items) => found(false, format!("{} items", items.len())),
+        Err(came) => found(came.contains("compacted revision is"), came),
+    }
+}

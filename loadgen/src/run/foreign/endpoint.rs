@@ -1,0 +1,169 @@
+//! An endpoint that is not ours, to be asked what it is and what it holds.
+
+use bytes::Bytes;
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use kube_api::client::{Connection, KubeAccess, KubeError, Options};
+
+use super::precautions::Listed;
+use crate::run::target::Target;
+use crate::safety::canary::{Read, Vitals};
+use crate::safety::census::Census;
+use crate::safety::identity::Identity;
+use crate::safety::kube::{self, KubeIdentity};
+use crate::servers::Launcher;
+use crate::servers::target_spec::TargetSpec;
+use crate::timeouts::in_time;
+
+/// A key that nobody has, to be read.
+const NOBODYS_KEY: &str = "/loadgen/canary";
+
+/// An endpoint that is asked, and then watched.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    kind: Kind,
+    /// What it says of itself, where it does.
+    vitals: Option<Vitals>,
+    /// Why it does not.
+    unmetered: Option<String>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Etcd {
+        client: Client,
+        /// What the canary reads.
+        key: Bytes,
+        in_use_bytes: Option<u64>,
+    },
+    Kube(Connection),
+}
+
+impl Endpoint {
+    /// Connects.
+    ///
+    /// # Errors
+    /// In one line.
+    pub(super) async fn open(launcher: &Launcher, target: &Target) -> Result<Self, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let (kind, urls, access) = if let TargetSpec::Etcd(endpoints) = &target.spec {
+            let endpoints = ClientConfig::new(endpoints).map_err(|e| text(&e))?;
+            let config = ClientConfig {
+                endpoints: endpoints.endpoints,
+                ..launcher.connect.clone()
+            };
+            let urls = config.endpoints.iter().map(ToString::to_string).collect();
+            let client = in_time(Client::connect(config)).await;
+            let kind = Kind::Etcd {
+                client: client.map_err(|e| text(&e))?,
+                key: Bytes::from_static(NOBODYS_KEY.as_bytes()),
+                in_use_bytes: None,
+            };
+            // A token is for Kubernetes APIs alone.
+            let access = KubeAccess {
+                authorization: None,
+                ..launcher.kube_access.clone()
+            };
+            (kind, urls, access)
+        } else {
+            let (url, access) = launcher.kube_of(&target.spec).map_err(|e| text(&e))?;
+            let connection = Connection::new(&url, access.clone(), Options::default());
+            let kind = Kind::Kube(connection.map_err(|e| text(&e))?);
+            (kind, vec![url], access)
+        };
+        let etcd = match &kind {
+            Kind::Etcd { client, .. } => Some(client.clone()),
+            Kind::Kube(_) => None,
+        };
+        let vitals: Result<Vitals, KubeError> = Vitals::open(&urls, &access, etcd).await;
+        let (vitals, unmetered) = match vitals {
+            Ok(vitals) => (Some(vitals), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Ok(Self {
+            kind,
+            vitals,
+            unmetered,
+        })
+    }
+
+    /// What it says that it is: one line. `yes` consents to a user whom a Kubernetes API does not
+    /// limit.
+    ///
+    /// # Errors
+    /// In one line, where it does not say so, has an alarm, or consent is needed.
+    pub(super) async fn identify(&mut self, yes: bool) -> Result<String, String> {
+        match &mut self.kind {
+            Kind::Etcd {
+                client,
+                in_use_bytes,
+                ..
+            } => {
+                let identity = in_time(Identity::ask(client)).await;
+                let identity = identity.map_err(|e| e.to_string())?;
+                if !identity.alarms.is_empty() {
+                    return Err(format!("not measured: {identity}"));
+                }
+                *in_use_bytes = identity.in_use_bytes;
+                Ok(identity.to_string())
+            }
+            Kind::Kube(connection) => {
+                let identity = KubeIdentity::ask(connection).await;
+                let identity = identity.map_err(|e| e.to_string())?;
+                match identity.is_exempt && !yes {
+                    true => Err(format!("not measured: {identity}; --yes allows it")),
+                    false => Ok(identity.to_string()),
+                }
+            }
+        }
+    }
+
+    /// What is to be listed, without listing it.
+    ///
+    /// # Errors
+    /// In one line, where it does not answer or refuses.
+    pub(super) async fn census(&mut self, listed: &Listed) -> Result<Census, String> {
+        match (&mut self.kind, listed) {
+            (_, Listed::Ours { census, .. }) => Ok(census.clone()),
+            (
+                Kind::Etcd {
+                    client,
+                    key,
+                    in_use_bytes,
+                },
+                Listed::Prefix(prefix),
+            ) => {
+                // Where a user may read the prefix, that key too.
+                *key = Bytes::copy_from_slice(prefix.as_bytes());
+                let census = Census::of_etcd(client, prefix.as_bytes(), *in_use_bytes).await;
+                census.map_err(|e| e.to_string())
+            }
+            (Kind::Kube(connection), Listed::Resource(resource)) => {
+                let census = kube::census(connection, resource).await;
+                census.map_err(|e| e.to_string())
+            }
+            (Kind::Etcd { .. }, Listed::Resource(_)) => Err("is no Kubernetes API".to_owned()),
+            (Kind::Kube(_), Listed::Prefix(_)) => Err("has no keys with a prefix".to_owned()),
+        }
+    }
+
+    /// Resident size, of the largest member, where it is told.
+    pub(super) fn resident(&self) -> Option<u64> {
+        self.vitals.as_ref().map(Vitals::resident)
+    }
+
+    /// Why its memory cannot be watched, if so: one line.
+    pub(super) fn unmetered(&self) -> Option<String> {
+        let reason = self.unmetered.as_ref()?;
+        Some(format!("its memory cannot be watched: {reason}"))
+    }
+
+    /// What the canary reads and looks at.
+    pub(super) fn watched(self) -> (Read, Option<Vitals>) {
+        let read = match self.kind {
+            Kind::Etcd { client, key, .. } => Read::Etcd { client, key },
+            Kind::Kube(connection) => Read::Kube(connection),
+        };
+        (read, self.vitals)
+    }
+}

@@ -1,0 +1,410 @@
+//! What a run takes care of on an endpoint that holds somebody's data: it learns what a list costs
+//! before the first one, refuses what would hurt, goes from the cheapest case to the dearest with
+//! pauses between, and stops where the server suffers. Each step says one line.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use etcd_api::error::{Error as EtcdError, Refusal};
+use load::operation::list::ListError;
+use parking_lot::Mutex;
+use report::quantity::Quantity;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
+use workloads::{DataSet, RowSpec, Scenario, Strategy, Tier};
+
+use super::endpoint::Endpoint;
+use crate::exit::Failure;
+use crate::progress::Progress;
+use crate::run::case::resource_there;
+use crate::run::plan::Plan;
+use crate::run::target::{Target, unusable};
+use crate::safety::canary::Canary;
+use crate::safety::census::Census;
+use crate::safety::cost::Cost;
+use crate::safety::limits::{ASK_ABOVE_PERCENT, Allowed, ServerMemory};
+use crate::safety::stored_bytes;
+use crate::servers::target_spec::TargetSpec;
+
+/// The canary's baseline, in pauses: half a minute, unless another pause is asked for.
+const BASELINE_PAUSES: u32 = 6;
+
+/// Why a case is not run that a scenario has, and nobody asked for by its name.
+const NOT_NAMED: &str = "each of its workers reads everything: only where --strategies names it on a server that holds somebody's data";
+
+/// What is listed on an endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::run) enum Listed {
+    /// What is below a prefix of an etcd.
+    Prefix(String),
+    /// What we wrote there, of which everything is known.
+    Ours {
+        /// Below which prefix.
+        root: String,
+        /// What it holds.
+        census: Census,
+    },
+    /// A collection of a Kubernetes API, as `pods`.
+    Resource(String),
+}
+
+impl Listed {
+    /// A data set that we wrote below `root`.
+    pub(in crate::run) fn ours(data: &DataSet, root: &str) -> Self {
+        Self::Ours {
+            root: root.to_owned(),
+            census: Census {
+                keys: data.len(),
+                bytes: Some(stored_bytes(data, root)),
+                ..Census::default()
+            },
+        }
+    }
+
+    /// What is there: below a prefix, or what a scenario's data set of that name would be.
+    pub(in crate::run) fn there(
+        target: &Target,
+        scenario: &Scenario,
+        data_set: &str,
+        prefix: &str,
+    ) -> Self {
+        match target.spec {
+            TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => {
+                let resource = resource_there(scenario, data_set);
+                Self::Resource(resource.trim_end_matches('/').to_owned())
+            }
+            _ => Self::Prefix(prefix.to_owned()),
+        }
+    }
+}
+
+/// What is known of an endpoint before anything is listed.
+#[derive(Debug)]
+pub(in crate::run) struct Surveyed {
+    /// What it is and what it holds, a line each.
+    pub(in crate::run) lines: Vec<String>,
+    allowed: Allowed,
+    is_named: bool,
+    census: Census,
+    memory: ServerMemory,
+    endpoint: Endpoint,
+}
+
+/// An endpoint under watch. Dropped, nobody watches any more.
+pub(in crate::run) struct Precautions {
+    allowed: Allowed,
+    /// Whether the command line names the strategies.
+    is_named: bool,
+    census: Census,
+    memory: ServerMemory,
+    canary: Canary,
+    /// Cancelled with the run's own, or by the canary.
+    stop: CancellationToken,
+    /// Why a case of ours was stopped, where the canary did not say so.
+    reason: OnceLock<String>,
+    /// Bytes read in lists so far.
+    spent: AtomicU64,
+    /// Before this nothing is listed.
+    rests_until: Mutex<Instant>,
+}
+
+impl Surveyed {
+    /// Asks an endpoint what it is, counts, and samples.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 when it does not answer, refuses, or has an alarm.
+    pub(in crate::run) async fn take(
+        plan: &Plan,
+        target: &Target,
+        listed: Listed,
+    ) -> Result<Self, Failure> {
+        let survey = async {
+            let mut endpoint = Endpoint::open(&plan.launcher, target).await?;
+            let identity = endpoint.identify(plan.allowed.yes).await?;
+            let mut lines = vec![identity];
+            let census = endpoint.census(&listed).await?;
+            lines.push(match &listed {
+                Listed::Prefix(prefix) => format!("below {prefix}: {census}"),
+                Listed::Ours { root, .. } => format!("below {root}: {census}"),
+                Listed::Resource(resource) => format!("{resource}: {census}"),
+            });
+            lines.extend(endpoint.unmetered());
+            let memory = ServerMemory::new(plan.allowed.server_memory, endpoint.resident());
+            Ok(Self {
+                lines,
+                allowed: plan.allowed,
+                is_named: plan.names_strategies,
+                census,
+                memory,
+                endpoint,
+            })
+        };
+        let surveyed: Result<Self, String> = survey.await;
+        surveyed.map_err(|error| unusable(target, error))
+    }
+
+    /// Cases from the cheapest to the dearest, each with what it costs and, where it is refused,
+    /// why.
+    pub(in crate::run) fn in_order<'s>(
+        &self,
+        scenario: &'s Scenario,
+    ) -> Vec<(Tier, &'s RowSpec, Cost, Option<String>)> {
+        let mut spent = 0;
+        let mut cases: Vec<_> = scenario
+            .rows
+            .all()
+            .map(|(tier, row)| {
+                let cost = Cost::of(tier, row, clients_of(scenario, row), &self.census);
+                (tier, row, cost)
+            })
+            .collect();
+        cases.sort_by_key(|(_, _, cost)| cost.order());
+        let judged = cases.into_iter().map(|(tier, row, cost)| {
+            let rounds = rounds_of(scenario, row);
+            let refused = self.allowed.refuse(&cost, rounds, spent, &self.memory);
+            if refused.is_none() {
+                spent += cost.round.unwrap_or(0) * rounds;
+            }
+            (tier, row, cost, refused)
+        });
+        judged.collect()
+    }
+
+    /// What would be done with each case: one line.
+    pub(in crate::run) fn shown(&self, target: &Target, scenario: &Scenario) -> Vec<String> {
+        let cases = self.in_order(scenario).into_iter();
+        let cases = cases.filter(|(tier, ..)| target.spec.lacks(*tier).is_none());
+        cases
+            .map(|(tier, row, cost, refused)| {
+                let name = row.name();
+                if let Some(reason) = refused {
+                    return format!("{tier}/{name}: N/A: {reason}");
+                }
+                let peak = cost.peak.map(Quantity::bytes);
+                let rounds = rounds_of(scenario, row);
+                let reads = cost.round.map(|round| Quantity::bytes(round * rounds));
+                format!(
+                    "{tier}/{name}: reads {} in {rounds} rounds, takes up to {} of the server's memory ({})",
+                    Quantity::or_absent(reads),
+                    Quantity::or_absent(peak),
+                    self.memory
+                )
+            })
+            .collect()
+    }
+
+    /// Watches the endpoint from now on. The canary's baseline takes half a minute. `None` when
+    /// stopped meanwhile.
+    ///
+    /// # Errors
+    /// [`Failure`] with exit code 2 where the server suffers before anything was asked of it.
+    pub(in crate::run) async fn watch(
+        self,
+        target: &Target,
+        progress: &Progress,
+        stop: &CancellationToken,
+    ) -> Result<Option<Precautions>, Failure> {
+        let baseline = self.allowed.pause * BASELINE_PAUSES;
+        let pause = self.allowed.pause;
+        progress.say(&format!(
+            "{target}: watching it by a small read every 200 ms; {} s of baseline before the first list, {} s between lists at least",
+            baseline.as_secs_f64(),
+            pause.as_secs_f64()
+        ));
+        let own_stop = stop.child_token();
+        let (read, vitals) = self.endpoint.watched();
+        let canary = Canary::start(read, vitals, baseline, own_stop.clone());
+        let canary = tokio::select! {
+            canary = canary => canary,
+            () = stop.cancelled() => return Ok(None),
+        };
+        let canary = canary.map_err(|reason| {
+            unusable(target, format!("not measured, it is not well: {reason}"))
+        })?;
+        progress.say(&format!(
+            "{target}: a small read takes {} before the load",
+            Quantity::seconds(canary.baseline().as_secs_f64())
+        ));
+        Ok(Some(Precautions {
+            allowed: self.allowed,
+            is_named: self.is_named,
+            census: self.census,
+            memory: self.memory,
+            canary,
+            stop: own_stop,
+            reason: OnceLock::new(),
+            spent: AtomicU64::new(0),
+            rests_until: Mutex::new(Instant::now()),
+        }))
+    }
+}
+
+impl Precautions {
+    /// Surveys an endpoint, says each step, and watches it. `None` when stopped meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Surveyed::take`] and [`Surveyed::watch`].
+    pub(in crate::run) async fn begin(
+        plan: &Plan,
+        target: &Target,
+        listed: Listed,
+        scenario: &Scenario,
+        progress: &Progress,
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, Failure> {
+        let survey = Surveyed::take(plan, target, listed);
+        let surveyed = tokio::select! {
+            surveyed = survey => surveyed?,
+            () = stop.cancelled() => return Ok(None),
+        };
+        for line in surveyed
+            .lines
+            .iter()
+            .chain(&surveyed.shown(target, scenario))
+        {
+            progress.say(&format!("{target}: {line}"));
+        }
+        surveyed.watch(target, progress, stop).await
+    }
+
+    /// Cases from the cheapest to the dearest.
+    pub(in crate::run) fn in_order<'s>(&self, scenario: &'s Scenario) -> Vec<(Tier, &'s RowSpec)> {
+        let rows = scenario.rows.all();
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|(tier, row)| self.cost(scenario, *tier, row).order());
+        rows
+    }
+
+    /// What stops a case on this endpoint.
+    pub(in crate::run) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Between two lists that are cancelled after their first object.
+    pub(in crate::run) fn short_pause(&self) -> Duration {
+        self.allowed.pause.min(Duration::from_secs(1))
+    }
+
+    /// Why a case must not begin; `None` where it may. From then on the server's memory may grow by
+    /// what it takes.
+    pub(in crate::run) fn refuse(
+        &self,
+        scenario: &Scenario,
+        tier: Tier,
+        row: &RowSpec,
+    ) -> Option<String> {
+        if let Some(reason) = self.stopped() {
+            return Some(format!("not begun, since the run was stopped: {reason}"));
+        }
+        if !self.is_named
+            && let Strategy::ClientFiltered(_) | Strategy::WatchClientFiltered(_) = row.strategy
+        {
+            return Some(NOT_NAMED.to_owned());
+        }
+        let cost = self.cost(scenario, tier, row);
+        let rounds = rounds_of(scenario, row);
+        let spent = self.spent.load(Ordering::Relaxed);
+        let refused = self.allowed.refuse(&cost, rounds, spent, &self.memory);
+        if refused.is_none() {
+            // Below what needs no consent a server's memory moves by itself.
+            let unasked = self.memory.bytes / 100 * ASK_ABOVE_PERCENT;
+            let growth = cost.peak.map_or(u64::MAX, |peak| peak.max(unasked));
+            self.canary.allow_growth(growth);
+        }
+        refused
+    }
+
+    /// Waits until the server has rested from the last list.
+    pub(in crate::run) async fn rest(&self) {
+        let until = *self.rests_until.lock();
+        sleep_until(until).await;
+    }
+
+    /// Takes a round of lists that has ended: what it took, and what was read.
+    pub(in crate::run) fn listed(&self, longest: Duration, bytes: u64) {
+        *self.rests_until.lock() = Instant::now() + self.allowed.pause_after(longest);
+        let spent = self.spent.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if let Some(most) = self.allowed.max_bytes.filter(|&most| spent > most) {
+            self.stop_for(format!(
+                "{} were read, more than --max-bytes {}",
+                Quantity::bytes(spent),
+                Quantity::bytes(most)
+            ));
+        }
+    }
+
+    /// Takes a list that has failed: where the server is why, nothing else is asked of it.
+    pub(in crate::run) fn failed(&self, error: &ListError) {
+        if is_distress(error) {
+            self.stop_for(format!("a list failed: {error}"));
+        }
+    }
+
+    /// Why nothing may be listed any more, if so.
+    pub(in crate::run) fn stopped(&self) -> Option<&str> {
+        let own = self.reason.get().map(String::as_str);
+        self.canary.reason().or(own)
+    }
+
+    fn stop_for(&self, reason: String) {
+        self.reason.get_or_init(|| reason);
+        self.stop.cancel();
+    }
+
+    fn cost(&self, scenario: &Scenario, tier: Tier, row: &RowSpec) -> Cost {
+        Cost::of(tier, row, clients_of(scenario, row), &self.census)
+    }
+}
+
+fn clients_of(scenario: &Scenario, row: &RowSpec) -> u32 {
+    row.clients
+        .map_or(scenario.clients, std::num::NonZeroU32::get)
+}
+
+/// Rounds of lists: those that are measured, and one before on somebody's endpoint.
+fn rounds_of(scenario: &Scenario, row: &RowSpec) -> u64 {
+    let measured = row
+        .repeats
+        .map_or(scenario.repeats, std::num::NonZeroU32::get);
+    u64::from(measured) + u64::from(scenario.warmup.min(1))
+}
+
+/// Whether a list failed since the server is not well, rather than that its response was wrong.
+fn is_distress(error: &ListError) -> bool {
+    match error {
+        ListError::Etcd(EtcdError::Status { code, .. }) => matches!(
+            code,
+            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded
+        ),
+        ListError::Etcd(EtcdError::Refused(refusal)) => matches!(
+            refusal,
+            Refusal::TooManyRequests
+                | Refusal::NoSpace
+                | Refusal::NoLeader
+                | Refusal::LeaderChanged
+                | Refusal::Stopped
+                | Refusal::Timeout
+                | Refusal::DeadlineExceeded
+        ),
+        ListError::Overloaded(_) | ListError::Slow(_) => true,
+        _ => false,
+    }
+}
+
+/// Surveys an endpoint for a run that does nothing: what it is, what it holds, and what would be
+/// done with each case.
+///
+/// # Errors
+/// Those of [`Surveyed::take`].
+pub(in crate::run) async fn survey_lines(
+    plan: &Plan,
+    target: &Target,
+    listed: Listed,
+    scenario: &Scenario,
+) -> Result<Vec<String>, Failure> {
+    let surveyed = Surveyed::take(plan, target, listed).await?;
+    let lines = surveyed.lines.iter().cloned();
+    Ok(lines.chain(surveyed.shown(target, scenario)).collect())
+}

@@ -1,0 +1,216 @@
+//! How many objects there are below a prefix and how large they are, without reading them all.
+//!
+//! Counting costs an etcd a run over keys that it has in memory anyway. Sizes are estimated from at
+//! most [`MOST_PAGES`] forward pages of [`PAGE`] keys, see [`spread`]. Never a descending sort or a
+//! filter by revision: etcd drops the limit of such a page and reads everything.
+
+mod spread;
+
+use std::fmt;
+
+use bytes::Bytes;
+use etcd_api::client::Client;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::{RangeRequest, RangeResponse};
+use report::quantity::Quantity;
+
+use super::seeding::count;
+use crate::timeouts::in_time;
+use spread::{Keys, Page, sample};
+
+/// Keys of a page.
+pub const PAGE: usize = 8;
+/// Pages with keys that are read at most.
+pub const MOST_PAGES: usize = 32;
+/// What an object in a list has besides its key and its value: tags, lengths and revisions.
+pub const ENVELOPE_BYTES: u64 = 36;
+
+/// What is known of the objects below a prefix.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Census {
+    /// How many they are.
+    pub keys: u64,
+    /// Bytes of one list of them, an upper estimate; `None` where nobody could say.
+    pub bytes: Option<u64>,
+    /// What the estimate comes from.
+    pub sample: Sample,
+}
+
+/// Pages that were read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// In the order of their keys.
+    pub pages: Vec<SampledPage>,
+    /// Keys that none of them has.
+    pub unread: u64,
+}
+
+/// One page, and what it stands for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SampledPage {
+    /// Bytes of each object in a list.
+    pub sizes: Vec<u64>,
+    /// Bytes of their keys.
+    pub key_bytes: u64,
+    /// Keys that it stands for: its own, and half of those between it and its neighbours.
+    pub weight: f64,
+}
+
+impl Census {
+    /// Counts and samples what is below `prefix`; everything where it is empty. Reads at most 256
+    /// keys, and no more pages after 16 MiB. `in_use_bytes` is what the database says that it
+    /// holds, which no list can exceed.
+    ///
+    /// # Errors
+    /// [`EtcdError`] when the endpoint does not answer, or refuses.
+    pub async fn of_etcd(
+        client: &Client,
+        prefix: &[u8],
+        in_use_bytes: Option<u64>,
+    ) -> Result<Self, EtcdError> {
+        let keys = in_time(count(client, prefix)).await?;
+        let start = if prefix.is_empty() { b"\0" } else { prefix };
+        let mut there = EtcdKeys {
+            client,
+            revision: 0,
+        };
+        let sample = sample(&mut there, start, &prefix_end(prefix)).await?;
+        let bytes = sample.bytes_of_all(keys);
+        let bytes = bytes.map(|bytes| in_use_bytes.map_or(bytes, |most| bytes.min(most)));
+        Ok(Self {
+            keys,
+            bytes,
+            sample,
+        })
+    }
+}
+
+/// One line.
+impl fmt::Display for Census {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} objects", Quantity::Count(self.keys))?;
+        match self.bytes {
+            Some(bytes) => write!(f, ", about {} in one list", Quantity::bytes(bytes))?,
+            None => f.write_str(", nobody knows how large")?,
+        }
+        let read: usize = self.sample.pages.iter().map(|page| page.sizes.len()).sum();
+        let pages = self.sample.pages.len();
+        write!(f, " ({read} of them read, in {pages} pages)")
+    }
+}
+
+impl Sample {
+    /// Bytes of one list of `keys` objects: their number times the mean of the pages and twice what
+    /// pages deviate from it; exact where all were read. `None` where there are keys and none was
+    /// read.
+    #[must_use]
+    pub fn bytes_of_all(&self, keys: u64) -> Option<u64> {
+        if self.unread == 0 && (keys == 0 || !self.pages.is_empty()) {
+            return Some(self.pages.iter().flat_map(|page| &page.sizes).sum());
+        }
+        let weight: f64 = self.pages.iter().map(|page| page.weight).sum();
+        if weight == 0.0 {
+            return None;
+        }
+        let weighted = |of: &dyn Fn(&SampledPage) -> f64| {
+            self.pages.iter().map(|p| p.weight * of(p)).sum::<f64>() / weight
+        };
+        let mean = weighted(&SampledPage::mean);
+        let variance = weighted(&|page| (page.mean() - mean).powi(2));
+        Some(((mean + 2.0 * variance.sqrt()) * keys as f64).ceil() as u64)
+    }
+}
+
+impl Sample {
+    /// Bytes of the values, in the mean; `None` where none was read.
+    #[must_use]
+    pub fn mean_value(&self) -> Option<f64> {
+        let weight: f64 = self.pages.iter().map(|page| page.weight).sum();
+        let values = self.pages.iter().map(|page| {
+            let keys = page.key_bytes as f64 / page.sizes.len().max(1) as f64;
+            page.weight * (page.mean() - keys - ENVELOPE_BYTES as f64).max(0.0)
+        });
+        (weight > 0.0).then(|| values.sum::<f64>() / weight)
+    }
+
+    /// The size that a part `q` of the objects does not exceed; `None` where none was read.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let mut sizes: Vec<(u64, f64)> = Vec::new();
+        for page in &self.pages {
+            let each = page.weight / page.sizes.len().max(1) as f64;
+            sizes.extend(page.sizes.iter().map(|size| (*size, each)));
+        }
+        sizes.sort_by_key(|(size, _)| *size);
+        let all: f64 = sizes.iter().map(|(_, weight)| weight).sum();
+        let mut so_far = 0.0;
+        let last = sizes.last().map(|(size, _)| *size);
+        let reached = sizes.into_iter().find(|(_, weight)| {
+            so_far += weight;
+            so_far >= q * all
+        });
+        reached.map(|(size, _)| size).or(last)
+    }
+}
+
+impl SampledPage {
+    fn mean(&self) -> f64 {
+        self.sizes.iter().sum::<u64>() as f64 / self.sizes.len().max(1) as f64
+    }
+}
+
+/// The keys of an etcd, all at the revision of the first page.
+struct EtcdKeys<'a> {
+    client: &'a Client,
+    revision: i64,
+}
+
+impl EtcdKeys<'_> {
+    async fn range(&mut self, mut request: RangeRequest) -> Result<RangeResponse, EtcdError> {
+        request.revision = self.revision;
+        let answer = in_time(self.client.kv().range(request)).await?.into_inner();
+        if self.revision == 0 {
+            self.revision = answer.header.as_ref().map_or(0, |header| header.revision);
+        }
+        Ok(answer)
+    }
+}
+
+impl Keys for EtcdKeys<'_> {
+    type Error = EtcdError;
+
+    async fn page(&mut self, from: &[u8], to: &[u8]) -> Result<Page, EtcdError> {
+        let request = RangeRequest {
+            key: Bytes::copy_from_slice(from),
+            range_end: Bytes::copy_from_slice(to),
+            limit: PAGE as i64,
+            ..RangeRequest::default()
+        };
+        let answer = self.range(request).await?;
+        Ok(Page {
+            rest: u64::try_from(answer.count).unwrap_or(0),
+            objects: answer
+                .kvs
+                .into_iter()
+                .map(|kv| {
+                    let bytes = (kv.key.len() + kv.value.len()) as u64 + ENVELOPE_BYTES;
+                    (kv.key, bytes)
+                })
+                .collect(),
+        })
+    }
+
+    async fn count(&mut self, from: &[u8], to: &[u8]) -> Result<u64, EtcdError> {
+        let request = RangeRequest {
+            key: Bytes::copy_from_slice(from),
+            range_end: Bytes::copy_from_slice(to),
+            count_only: true,
+            ..RangeRequest::default()
+        };
+        Ok(u64::try_from(self.range(request).await?.count).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

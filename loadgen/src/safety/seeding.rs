@@ -1,0 +1,221 @@
+//! Other people's data is sacred: what must hold before anything is written to an endpoint that is
+//! not ours.
+
+use bytes::Bytes;
+use etcd_api::client::Client;
+use etcd_api::error::Error as EtcdError;
+use etcd_api::keys::prefix_end;
+use etcd_api::proto::etcdserverpb::{RangeRequest, StatusRequest};
+use workloads::DataSet;
+
+/// The quota of a server that does not say (before etcd 3.6): etcd's default.
+const ASSUMED_QUOTA_BYTES: u64 = 2 << 30;
+/// How full a database may become by what we add.
+const FULL_PERCENT: u64 = 60;
+/// What a put costs by etcd's own count, besides key and value.
+const PUT_OVERHEAD_BYTES: u64 = 256;
+
+/// An endpoint as it is before we touch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// Keys that it holds, anybody's.
+    pub keys: u64,
+    /// Size of its database file.
+    pub database_bytes: u64,
+    /// Size at which it refuses writes; assumed where it does not say.
+    pub quota_bytes: u64,
+    /// True when the quota is an assumption.
+    pub quota_assumed: bool,
+}
+
+/// Why nothing may be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Somebody's keys are there.
+    #[error(
+        "the endpoint holds {0} keys: it is only read; list what is there with --prefix PREFIX, or allow writing under a prefix of our own with --seed-data"
+    )]
+    HoldsKeys(u64),
+    /// The database would become too full.
+    #[error(
+        "seeding adds {added} bytes to a database of {database} bytes: more than {FULL_PERCENT} % of its quota of {quota} bytes{}; at most --objects {fitting} fit",
+        if *.assumed { " (assumed, the server does not say)" } else { "" }
+    )]
+    Quota {
+        /// What we would add.
+        added: u64,
+        /// What is there.
+        database: u64,
+        /// The quota.
+        quota: u64,
+        /// Whether the server did not say.
+        assumed: bool,
+        /// Objects that would fit.
+        fitting: u64,
+    },
+    /// Our own prefix is in use.
+    #[error("{keys} keys are already below `{prefix}`: another run's, or somebody else's")]
+    PrefixInUse {
+        /// The prefix.
+        prefix: String,
+        /// Keys below it.
+        keys: u64,
+    },
+}
+
+impl Survey {
+    /// Looks at an endpoint; writes nothing.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn take(client: &Client) -> Result<Self, EtcdError> {
+        let status = client.maintenance().status(StatusRequest {}).await?;
+        let status = status.into_inner();
+        let quota = u64::try_from(status.db_size_quota).unwrap_or(0);
+        Ok(Self {
+            keys: count(client, b"").await?,
+            database_bytes: u64::try_from(status.db_size).unwrap_or(0),
+            quota_bytes: if quota == 0 {
+                ASSUMED_QUOTA_BYTES
+            } else {
+                quota
+            },
+            quota_assumed: quota == 0,
+        })
+    }
+
+    /// Whether a data set may be written.
+    ///
+    /// # Errors
+    /// [`Refused`] with what decided.
+    pub fn may_seed(&self, allowed: bool, data: &DataSet, root: &str) -> Result<(), Refused> {
+        if self.keys > 0 && !allowed {
+            return Err(Refused::HoldsKeys(self.keys));
+        }
+        let added = stored_bytes(data, root);
+        let room = (self.quota_bytes / 100 * FULL_PERCENT).saturating_sub(self.database_bytes);
+        if added > room {
+            let per_object = (added / data.len()).max(1);
+            return Err(Refused::Quota {
+                added,
+                database: self.database_bytes,
+                quota: self.quota_bytes,
+                assumed: self.quota_assumed,
+                fitting: room / per_object,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a prefix under which anything is.
+///
+/// # Errors
+/// [`Refused::PrefixInUse`] inside, [`EtcdError`] outside when the endpoint does not answer.
+pub async fn must_be_empty(
+    client: &Client,
+    prefix: &str,
+) -> Result<Result<(), Refused>, EtcdError> {
+    Ok(match count(client, prefix.as_bytes()).await? {
+        0 => Ok(()),
+        keys => Err(Refused::PrefixInUse {
+            prefix: prefix.to_owned(),
+            keys,
+        }),
+    })
+}
+
+/// What a data set takes in a database, by etcd's own count.
+#[must_use]
+pub fn stored_bytes(data: &DataSet, root: &str) -> u64 {
+    // Keys and values of a data set vary by a few bytes: a sample says enough.
+    let sample = data.len().min(1_000);
+    let step = data.len() / sample;
+    let of_sample: u64 = (0..sample)
+        .map(|i| {
+            let i = i * step;
+            (root.len() + data.key(i).len() + data.value_len(i)) as u64 + PUT_OVERHEAD_BYTES
+        })
+        .sum();
+    of_sample / sample * data.len()
+}
+
+/// What stays behind when the keys are deleted again.
+#[must_use]
+pub fn left_behind(deleted: u64, bytes: u64) -> String {
+    format!(
+        "{deleted} keys deleted; about {} MiB stay in the database file until someone compacts and defragments it (we never do)",
+        bytes >> 20
+    )
+}
+
+/// How many keys begin with this.
+pub(crate) async fn count(client: &Client, prefix: &[u8]) -> Result<u64, EtcdError> {
+    let request = RangeRequest {
+        key: Bytes::copy_from_slice(if prefix.is_empty() { b"\0" } else { prefix }),
+        range_end: prefix_end(prefix).into(),
+        count_only: true,
+        ..RangeRequest::default()
+    };
+    let response = client.kv().range(request).await?.into_inner();
+    Ok(u64::try_from(response.count).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use workloads::{DataSetSpec, Kind};
+
+    use super::*;
+
+    fn data(objects: u64, size: u64) -> DataSet {
+        DataSet::new(&DataSetSpec {
+            name: "test".to_owned(),
+            kind: Kind::Raw,
+            objects: NonZeroU64::new(objects).expect("some objects"),
+            object_size: NonZeroU64::new(size),
+            namespaces: None,
+            nodes: None,
+            seed: 1,
+        })
+    }
+
+    fn survey(keys: u64, database_bytes: u64) -> Survey {
+        Survey {
+            keys,
+            database_bytes,
+            quota_bytes: ASSUMED_QUOTA_BYTES,
+            quota_assumed: true,
+        }
+    }
+
+    #[test]
+    fn an_endpoint_with_keys_is_only_read() {
+        let data = data(10, 100);
+        assert_eq!(
+            survey(3, 0).may_seed(false, &data, "/p/"),
+            Err(Refused::HoldsKeys(3))
+        );
+        assert_eq!(survey(3, 0).may_seed(true, &data, "/p/"), Ok(()));
+        assert_eq!(survey(0, 0).may_seed(false, &data, "/p/"), Ok(()));
+    }
+
+    #[test]
+    fn a_database_is_not_filled_beyond_its_quota() {
+        let data = data(10_000, 100_000);
+        assert_eq!(survey(0, 0).may_seed(false, &data, "/p/"), Ok(()));
+        let full = survey(0, 1 << 30).may_seed(false, &data, "/p/");
+        match full {
+            Err(Refused::Quota {
+                fitting, assumed, ..
+            }) => {
+                assert!(
+                    assumed && fitting > 2_000 && fitting < 2_200,
+                    "{fitting} fit"
+                );
+            }
+            other => panic!("1 GB onto 1 GiB of 2 GiB is more than 60 %: {other:?}"),
+        }
+    }
+}

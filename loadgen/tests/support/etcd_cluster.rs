@@ -1,0 +1,116 @@
+//! Members of an etcd cluster, as somebody else's that are there.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::StatusRequest;
+use tempfile::TempDir;
+
+/// How long members may take to choose a leader.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A running cluster; its members are killed and waited for when dropped.
+pub(crate) struct EtcdCluster {
+    members: Vec<Child>,
+    urls: Vec<String>,
+    _folder: TempDir,
+}
+
+impl EtcdCluster {
+    /// Starts so many members of the etcd that `scripts/oracle` installs; `None` without one.
+    pub(crate) fn start(members: usize) -> Option<Self> {
+        let Some(program) = std::env::var_os("ETCD_BIN") else {
+            eprintln!("skipped: ETCD_BIN names no etcd");
+            return None;
+        };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let ports = free_ports(2 * members);
+        let (clients, peers) = ports.split_at(members);
+        let url = |port: &u16| format!("http://127.0.0.1:{port}");
+        let all: Vec<_> = peers
+            .iter()
+            .enumerate()
+            .map(|(nth, port)| format!("m{nth}={}", url(port)))
+            .collect();
+        let start = |nth: usize| {
+            Command::new(&program)
+                .args(["--name", &format!("m{nth}")])
+                .arg("--data-dir")
+                .arg(folder.path().join(format!("m{nth}")))
+                .args(["--listen-client-urls", &url(&clients[nth])])
+                .args(["--advertise-client-urls", &url(&clients[nth])])
+                .args(["--listen-peer-urls", &url(&peers[nth])])
+                .args(["--initial-advertise-peer-urls", &url(&peers[nth])])
+                .args(["--initial-cluster", &all.join(",")])
+                .args(["--unsafe-no-fsync", "--log-level", "error"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("it starts")
+        };
+        let cluster = Self {
+            members: (0..members).map(start).collect(),
+            urls: clients.iter().map(url).collect(),
+            _folder: folder,
+        };
+        cluster.until_ready();
+        Some(cluster)
+    }
+
+    /// Where its members listen.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.urls.clone()
+    }
+
+    /// Waits until every member knows a leader.
+    fn until_ready(&self) {
+        let begun = Instant::now();
+        for url in self.urls.clone() {
+            // A runtime of its own, on a thread of its own: the caller may be within one.
+            let asked = thread::spawn(move || {
+                let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+                runtime.block_on(async {
+                    while !has_leader(&url).await {
+                        assert!(begun.elapsed() < READY_WITHIN, "{url} finds no leader");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                });
+            });
+            asked.join().expect("it finds a leader");
+        }
+    }
+}
+
+async fn has_leader(url: &str) -> bool {
+    let config = ClientConfig::new(url).expect("a URL");
+    let Ok(client) = Client::connect(config).await else {
+        return false;
+    };
+    let status = client.maintenance().status(StatusRequest {}).await;
+    status.is_ok_and(|status| status.get_ref().leader != 0)
+}
+
+/// Ports that nobody has now: members must know each other's before they start.
+fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"))
+        .collect();
+    let ports = listeners.iter().map(|one| one.local_addr());
+    ports
+        .map(|address| address.expect("it is bound").port())
+        .collect()
+}
+
+impl Drop for EtcdCluster {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            // It may be gone already; either way it must be reaped.
+            member.kill().ok();
+            member.wait().ok();
+        }
+    }
+}
