@@ -22,8 +22,8 @@ use workloads::{Scenario, Strategy};
 
 use crate::capture;
 use crate::cli::{
-    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs, RunArgs,
-    SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
+    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs,
+    ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
 };
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};

@@ -33,7 +33,7 @@ pub use background::{Background, Keys};
 pub use case::{CaseSpec, LoadSpec, Operation, OperationError, Stall, Start};
 pub use data::{DataSetSpec, Kind};
 pub use network::{Bandwidth, BandwidthError, Network};
-pub use rows::{Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes, BaselineMode};
+pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
 pub use saturate::{Objective, ObjectiveError, Saturate};
 pub use threshold::ThresholdSpec;
 use units::duration_text;

@@ -79,8 +79,14 @@ impl Target {
 }
 
 fn version_of(path: &Path, given: &Given) -> Result<String, Failure> {
-    let environment = given.environment.iter().filter_map(|one| one.split_once('='));
-    let output = Command::new(path).arg("--version").envs(environment).output();
+    let environment = given
+        .environment
+        .iter()
+        .filter_map(|one| one.split_once('='));
+    let output = Command::new(path)
+        .arg("--version")
+        .envs(environment)
+        .output();
     let output =
         output.map_err(|e| Failure::usage(anyhow!("cannot run {}: {e}", path.display())))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

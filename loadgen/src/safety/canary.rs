@@ -15,7 +15,7 @@ use etcd_api::client::Client;
 use etcd_api::error::{Error as EtcdError, Refusal};
 use etcd_api::proto::etcdserverpb::RangeRequest;
 use http::{HeaderMap, Method, StatusCode};
-use kube_api::client::{Connection, whole};
+use kube_api::client::{Connection, read_whole};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +70,7 @@ impl Read {
                 let sent = connection.send(Method::GET, KUBE_PATH, HeaderMap::new(), Bytes::new());
                 let answer = sent.await.map_err(|error| error.to_string())?;
                 let status = answer.status();
-                let body = whole(answer.into_body(), KUBE_ANSWER_BYTES).await;
+                let body = read_whole(answer.into_body(), KUBE_ANSWER_BYTES).await;
                 body.map_err(|error| error.to_string())?;
                 match status {
                     StatusCode::TOO_MANY_REQUESTS => Err(format!("GET {KUBE_PATH}: {status}")),

@@ -7,7 +7,7 @@
 //! Motivation). They are rounded up.
 
 use workloads::scenario::Operation;
-use workloads::{RowSpec, Driver, Strategy, Tier};
+use workloads::{Driver, RowSpec, Strategy, Tier};
 
 use super::census::Census;
 

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use kube_api::client::{Connection, KubeError, accepted, whole};
+use kube_api::client::{Connection, KubeError, expect_success, read_whole};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -142,8 +142,8 @@ async fn ask(
         headers.insert(header::ACCEPT, JSON);
         headers.insert(header::CONTENT_TYPE, JSON);
         let answer = connection.send(method.clone(), path, headers, body).await?;
-        let answer = accepted(method, path, answer).await?;
-        let body = whole(answer.into_body(), ANSWER_BYTES).await?;
+        let answer = expect_success(method, path, answer).await?;
+        let body = read_whole(answer.into_body(), ANSWER_BYTES).await?;
         serde_json::from_slice(&body).map_err(|e| KubeError::Body(format!("{path}: {e}")))
     };
     match timeout(ANSWERS_WITHIN, asked).await {

@@ -110,6 +110,7 @@ fn outcome(case: &Case) -> &'static str {
         Outcome::NotApplicable { .. } => "N/A",
         Outcome::Failed { .. } => "FAILED",
         Outcome::Invalid { .. } => "INVALID",
+        Outcome::Stopped { .. } => "stopped",
         Outcome::Interrupted => "interrupted",
         Outcome::Measured => "not valid",
     }

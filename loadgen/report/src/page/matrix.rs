@@ -241,6 +241,7 @@ fn flag(case: &Case) -> &'static str {
     match &case.outcome {
         Outcome::Failed { .. } => "FAILED",
         Outcome::Invalid { .. } => "INVALID",
+        Outcome::Stopped { .. } => "stopped",
         Outcome::Interrupted => "interrupted",
         Outcome::NotApplicable { .. } => "",
         Outcome::Measured if case.saturated => "saturated",

@@ -158,6 +158,7 @@ fn kind(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Measured => None,
         Outcome::Failed { .. } => Some("failed"),
         Outcome::Invalid { .. } => Some("invalid"),
+        Outcome::Stopped { .. } => Some("stopped"),
         Outcome::Interrupted => Some("interrupted"),
         Outcome::NotApplicable { .. } => Some("N/A"),
     }
