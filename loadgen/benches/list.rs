@@ -1,5 +1,5 @@
-//! Each row of the default scenario end to end at 10,000 pods: a server of its own in another process, lists over
-//! loopback, every object checked; and from the cache in JSON.
+//! Each row of the default scenario end to end at 10,000 pods: a server of its own in another
+//! process, lists over loopback, every object checked; and from the cache in JSON.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ fn lists(c: &mut Criterion) {
         };
         group.bench_function(format!("{tier}/{strategy}{encoding}"), |b| {
             let (clients, running) = runtime.block_on(start(tier, strategy, media, &data));
-            // Criterion comes here for each sample; rows are warmed up, too, and items in JSON are known from the first list.
+            // Criterion comes here for each sample; rows are warmed up, too, and items in JSON are
+            // known from the first list.
             runtime.block_on(measure(&clients, 1));
             b.iter_custom(|lists| runtime.block_on(measure(&clients, lists)));
             drop(clients);

@@ -1,4 +1,5 @@
-//! The command line. Scripts and other people's CI call it: names stay, and what is not built is not here.
+//! The command line. Scripts and other people's CI call it: names stay, and what is not built is
+//! not here.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -45,7 +46,8 @@ impl Cli {
     /// The command that was given, or the default one.
     #[must_use]
     pub fn into_command(self) -> Command {
-        // Parsed again rather than built, so that every argument has the default that its help names.
+        // Parsed again rather than built, so that every argument has the default that its help
+        // names.
         self.command
             .or_else(|| Self::parse_from(["loadgen", "run"]).command)
             .expect("the second line names a command")
@@ -55,20 +57,23 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a result.
+    /// Runs scenarios: starts servers where the target says so, seeds, measures, verifies, writes a
+    /// result.
     #[command(after_help = after_help())]
     Run(Box<RunArgs>),
     /// Searches for the highest rate of small requests that keeps an objective.
     #[command(after_help = after_help())]
     Saturate(Box<SaturateArgs>),
-    /// Says rule by rule what an endpoint honours of the contract that lists and watches lean on. Only reads where somebody's
-    /// keys are. Exit code 1 when a rule is broken.
+    /// Says rule by rule what an endpoint honours of the contract that lists and watches lean on.
+    /// Only reads where somebody's keys are. Exit code 1 when a rule is broken.
     Probe(ProbeArgs),
-    /// Makes a scenario like an etcd that holds a cluster's objects: counts and samples it, writes nothing, and keeps no names.
+    /// Makes a scenario like an etcd that holds a cluster's objects: counts and samples it, writes
+    /// nothing, and keeps no names.
     Capture(CaptureArgs),
     /// Lists the built-in scenarios, one line each, or shows one of them as a file to start from.
     Scenarios(ScenariosArgs),
-    /// Draws saved results again: charts, page, README and table. Or prints them for other programs.
+    /// Draws saved results again: charts, page, README and table. Or prints them for other
+    /// programs.
     Report(ReportArgs),
     /// Compares saved results: what is better, worse, no different, or cannot be told and why.
     #[command(after_help = Exit::HELP)]
@@ -76,7 +81,8 @@ pub enum Command {
     /// Compares two targets in pairs of fresh starts, until the verdict is sure or time is up.
     #[command(after_help = Exit::HELP)]
     Ab(Box<AbArgs>),
-    /// Writes completions for a shell: `loadgen completions bash >~/.local/share/bash-completion/completions/loadgen`.
+    /// Writes completions for a shell: `loadgen completions bash
+    /// >~/.local/share/bash-completion/completions/loadgen`.
     Completions(CompletionsArgs),
     /// Writes the manual page: `loadgen man | man -l -`.
     Man,
@@ -119,11 +125,13 @@ pub const SATURATE_SCENARIO: &str = "small-requests";
 /// What `loadgen saturate` takes.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct SaturateArgs {
-    /// What every trial must keep: a quantile of the latency from the intended start, and a time, as p99=10ms
+    /// What every trial must keep: a quantile of the latency from the intended start, and a time,
+    /// as p99=10ms
     #[arg(long, value_name = "pQ=TIME")]
     pub slo: Objective,
 
-    /// The first rate, requests a second; the search doubles it until the objective is missed [default: 1000]
+    /// The first rate, requests a second; the search doubles it until the objective is missed
+    /// [default: 1000]
     #[arg(long, value_name = "R")]
     pub from: Option<f64>,
 
@@ -139,7 +147,8 @@ pub struct SaturateArgs {
     #[arg(long, value_name = "N", default_value_t = NonZeroU32::MIN)]
     pub searches: NonZeroU32,
 
-    /// As of `loadgen run`; --duration is how long a trial lasts, and the default scenario is small-requests
+    /// As of `loadgen run`; --duration is how long a trial lasts, and the default scenario is
+    /// small-requests
     #[command(flatten)]
     pub run: RunArgs,
 }
@@ -166,7 +175,8 @@ pub struct ProbeArgs {
     #[arg(value_name = "TARGET")]
     pub target: String,
 
-    /// Try the rules that write also where keys are, below a prefix of our own that is emptied again
+    /// Try the rules that write also where keys are, below a prefix of our own that is emptied
+    /// again
     #[arg(long)]
     pub seed_data: bool,
 
@@ -291,8 +301,9 @@ pub struct CompareArgs {
 /// What `loadgen ab` takes.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct AbArgs {
-    /// What to compare with: as --target of `loadgen run`, and started for every pair: bench, bench:PATH (another
-    /// build of loadgen or bench-server), bench-log, bench-fsync, etcd:PATH, etcd-fsync:PATH, bench+etcd:PATH
+    /// What to compare with: as --target of `loadgen run`, and started for every pair: bench,
+    /// bench:PATH (another build of loadgen or bench-server), bench-log, bench-fsync, etcd:PATH,
+    /// etcd-fsync:PATH, bench+etcd:PATH
     #[arg(long, value_name = "TARGET")]
     pub base: String,
 
@@ -320,8 +331,8 @@ pub struct AbArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
     pub within: Duration,
 
-    /// Measure the cases that are worse a second time, with new starts: exit code 1 only where the same metric of the same
-    /// case is worse twice, else 3. Takes as long again at most
+    /// Measure the cases that are worse a second time, with new starts: exit code 1 only where the
+    /// same metric of the same case is worse twice, else 3. Takes as long again at most
     #[arg(long)]
     pub confirm: bool,
 
@@ -422,11 +433,12 @@ pub struct RunArgs {
     pub scenarios: Vec<String>,
 
     /// What to measure, repeatable [default: bench]:
-    /// `bench` (our servers, started fresh for each strategy; `bench-log` keeps a log on disk without fsync, `bench-fsync`
-    /// with), `etcd:PATH` (an etcd binary, likewise, in a temporary folder;
-    /// without fsync where it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our Kubernetes tier in front of it),
-    /// `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is there), `kube:URL` (a Kubernetes API that is there),
-    /// `kubeconfig:CONTEXT` (that of a context of the file that kubectl reads; nothing behind the colon is the current one)
+    /// `bench` (our servers, started fresh for each strategy; `bench-log` keeps a log on disk
+    /// without fsync, `bench-fsync` with), `etcd:PATH` (an etcd binary, likewise, in a temporary
+    /// folder; without fsync where it can, `etcd-fsync:PATH` with, `bench+etcd:PATH` with our
+    /// Kubernetes tier in front of it), `http://HOST:PORT` or `https://HOST:PORT` (an etcd that is
+    /// there), `kube:URL` (a Kubernetes API that is there), `kubeconfig:CONTEXT` (that of a context
+    /// of the file that kubectl reads; nothing behind the colon is the current one)
     #[arg(long = "target", value_name = "TARGET", verbatim_doc_comment)]
     pub targets: Vec<String>,
 
@@ -434,7 +446,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "URL[,URL]")]
     pub etcd: Option<String>,
 
-    /// A Kubernetes API that is there: short for --target kube:URL. What it holds is listed; with --seed-data, what is loaded
+    /// A Kubernetes API that is there: short for --target kube:URL. What it holds is listed; with
+    /// --seed-data, what is loaded
     #[arg(long, value_name = "URL")]
     pub kube: Option<String>,
 
@@ -442,8 +455,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "PREFIX", conflicts_with_all = ["seed_data", "scenarios"])]
     pub prefix: Option<String>,
 
-    /// Allow writing to an etcd that already holds keys, under a prefix of our own; load objects into a Kubernetes API, into
-    /// namespaces of our own. Both are removed at the end
+    /// Allow writing to an etcd that already holds keys, under a prefix of our own; load objects
+    /// into a Kubernetes API, into namespaces of our own. Both are removed at the end
     #[arg(long)]
     pub seed_data: bool,
 
@@ -485,7 +498,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Option<u32>,
 
-    /// Small requests per second on a schedule (open loop), instead of the scenario's; for rows `get` and `put`
+    /// Small requests per second on a schedule (open loop), instead of the scenario's; for rows
+    /// `get` and `put`
     #[arg(long, value_name = "R")]
     pub rate: Option<f64>,
 
@@ -498,8 +512,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Where the programs `clientv3` and `client-go` are, which rows of those names start [default: what CLIENTV3_BIN and
-    /// CLIENT_GO_BIN say, else .tools/bin]
+    /// Where the programs `clientv3` and `client-go` are, which rows of those names start [default:
+    /// what CLIENTV3_BIN and CLIENT_GO_BIN say, else .tools/bin]
     #[arg(long, value_name = "DIR")]
     #[serde(default)]
     pub go_clients: Option<PathBuf>,
@@ -532,7 +546,8 @@ pub struct RunArgs {
     #[serde(skip)]
     pub listen_metrics: Option<MetricsAddress>,
 
-    /// End with exit code 1 where a threshold of the scenario is missed, with 3 where one cannot be told or has no figure
+    /// End with exit code 1 where a threshold of the scenario is missed, with 3 where one cannot be
+    /// told or has no figure
     #[arg(long)]
     #[serde(default)]
     pub fail_on_threshold: bool,
@@ -541,14 +556,14 @@ pub struct RunArgs {
     #[arg(long)]
     pub keep_data: bool,
 
-    /// Run everything in a network namespace of its own, whose congestion control does not pace: possible where loadgen starts
-    /// every target; the result says what held
+    /// Run everything in a network namespace of its own, whose congestion control does not pace:
+    /// possible where loadgen starts every target; the result says what held
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
 
-    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them. This or the other flag stands for
-    /// both keys of a scenario
+    /// CPUs that started servers may use, as 0,2-3; all of a target's processes share them. This or
+    /// the other flag stands for both keys of a scenario
     #[arg(long, value_name = "LIST")]
     #[serde(default)]
     pub server_cpus: Option<CpuList>,
@@ -579,20 +594,23 @@ impl RunArgs {
 /// What may be done to an endpoint that holds somebody's data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct CareArgs {
-    /// On an endpoint that holds data: run cases that may take more than a tenth of the server's memory, or nobody knows how
-    /// much, too. What may take more than half is never run
+    /// On an endpoint that holds data: run cases that may take more than a tenth of the server's
+    /// memory, or nobody knows how much, too. What may take more than half is never run
     #[arg(long)]
     pub yes: bool,
 
-    /// Memory of the server behind an endpoint that holds data, as 16GiB [default: what it has resident, and 2GiB at least]
+    /// Memory of the server behind an endpoint that holds data, as 16GiB [default: what it has
+    /// resident, and 2GiB at least]
     #[arg(long, value_name = "SIZE")]
     pub server_memory: Option<Size>,
 
-    /// Bytes that lists may read from an endpoint that holds data, as 10GiB: a case that needs more is not run
+    /// Bytes that lists may read from an endpoint that holds data, as 10GiB: a case that needs more
+    /// is not run
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<Size>,
 
-    /// Rest of an endpoint that holds data between two lists, and three times the last list's time at least [default: 5s]
+    /// Rest of an endpoint that holds data between two lists, and three times the last list's time
+    /// at least [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(default, with = "humantime_serde")]
     pub pause: Option<Duration>,

@@ -109,7 +109,8 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
             exit = exit.and(ended);
             // Shown first: where it cannot be saved, the table is all that is left of the run.
             let shown = match show(&mut out, args.format, &result.report) {
-                // What is measured is kept in its folder, so a reader who has seen enough ends nothing.
+                // What is measured is kept in its folder, so a reader who has seen enough ends
+                // nothing.
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
                 shown => shown,
             };
@@ -290,7 +291,8 @@ pub fn try_network_namespace() -> Result<Exit, Failure> {
 /// `loadgen capture`.
 ///
 /// # Errors
-/// [`Failure`] with exit code 2 when the target is no etcd or cannot be reached, or the file exists or cannot be written.
+/// [`Failure`] with exit code 2 when the target is no etcd or cannot be reached, or the file exists
+/// or cannot be written.
 pub fn capture(args: &CaptureArgs) -> Result<Exit, Failure> {
     let target: TargetSpec = args.target.parse().map_err(Failure::usage)?;
     let TargetSpec::Etcd(endpoints) = &target else {
@@ -381,7 +383,8 @@ pub fn probe(args: &ProbeArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// What a probe of the target finds; `None` when stopped meanwhile. A server that was started for it is gone then.
+/// What a probe of the target finds; `None` when stopped meanwhile. A server that was started for
+/// it is gone then.
 async fn probed(
     launcher: &Launcher,
     target: &TargetSpec,
@@ -408,8 +411,8 @@ async fn probed(
     Ok(Some(document).filter(|_| !stop.is_cancelled()))
 }
 
-/// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint that does not answer
-/// could else hold it, and its clean-up, for ever.
+/// A token that Ctrl-C and SIGTERM cancel. A second one ends the program where it is: an endpoint
+/// that does not answer could else hold it, and its clean-up, for ever.
 fn stop_on_signals(progress: &Progress) -> Result<CancellationToken, Failure> {
     let failed = |error| Failure::usage(anyhow::Error::new(error).context("signal handler"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

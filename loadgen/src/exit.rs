@@ -44,7 +44,8 @@ Exit codes:
     4  stopped, since a server with somebody's data suffered; what was measured is kept
   130  interrupted; what was measured is kept and marked";
 
-    /// Of two parts of a run, the end that the whole has: interrupted over protected over failed over unusable over invalid over done.
+    /// Of two parts of a run, the end that the whole has: interrupted over protected over failed
+    /// over unusable over invalid over done.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let rank = |exit| match exit {
@@ -86,7 +87,8 @@ impl Failure {
         }
     }
 
-    /// The same error where the rest of the command came to `other`: the worse of both ends is the whole's ([`Exit::and`]).
+    /// The same error where the rest of the command came to `other`: the worse of both ends is the
+    /// whole's ([`Exit::and`]).
     #[must_use]
     pub fn beside(self, other: Exit) -> Self {
         Self {

@@ -1,10 +1,12 @@
-//! What the servers of a run and the generator share with the rest of the machine, and what they do not: the same for every target.
+//! What the servers of a run and the generator share with the rest of the machine, and what they do
+//! not: the same for every target.
 //!
-//! - [`network`]: a network namespace of the run's own, with one congestion control for all that runs in it
+//! - [`network`]: a network namespace of the run's own, with one congestion control for all that
+//!   runs in it
 //! - [`cpus`]: the CPUs that servers and generator may use
 //!
-//! [`Isolation::enter`] runs before any thread exists: a namespace that the first thread enters holds for every thread and child
-//! that comes later.
+//! [`Isolation::enter`] runs before any thread exists: a namespace that the first thread enters
+//! holds for every thread and child that comes later.
 
 pub mod cpus;
 pub mod network;
@@ -30,7 +32,8 @@ pub struct Isolation {
 }
 
 impl Isolation {
-    /// Moves the generator into a network namespace, as the command line says and the system allows.
+    /// Moves the generator into a network namespace, as the command line says and the system
+    /// allows.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 where `--network-namespace yes` cannot be had.
@@ -66,7 +69,8 @@ impl Isolation {
         })
     }
 
-    /// Keeps the generator, with all threads that it has or starts, on the CPUs that a scenario gives it: all where it names none.
+    /// Keeps the generator, with all threads that it has or starts, on the CPUs that a scenario
+    /// gives it: all where it names none.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 where the system does not let it.

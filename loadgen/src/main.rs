@@ -13,8 +13,8 @@ use loadgen::exit::{Exit, Failure};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The same allocator as our servers', set up the same way: figures of generator and server can be told apart by what they
-/// do, not by what serves them.
+/// The same allocator as our servers', set up the same way: figures of generator and server can be
+/// told apart by what they do, not by what serves them.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -43,7 +43,8 @@ fn main() -> ExitCode {
         Command::Guard(args) => command::guard(&args),
         Command::ServeBaseline { bytes } => command::serve_baseline(bytes),
         Command::TryNetworkNamespace => command::try_network_namespace(),
-        // A server is the bench server, whole, with its own logs: nothing of the generator runs in its process.
+        // A server is the bench server, whole, with its own logs: nothing of the generator runs in
+        // its process.
         Command::Serve(args) => {
             return bench_server::run(iter::once("loadgen serve".into()).chain(args.flags));
         }
@@ -58,7 +59,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to standard error, where bars are; by default only what is wrong. `LOADGEN_LOG` takes a level or a filter.
+/// Logs go to standard error, where bars are; by default only what is wrong. `LOADGEN_LOG` takes a
+/// level or a filter.
 fn start_logging() -> Result<(), Failure> {
     let asked = std::env::var_os(LOG_VARIABLE).unwrap_or_default();
     let asked = asked.to_string_lossy();

@@ -1,4 +1,5 @@
-//! What a person sees while a run goes on, on standard error: bars on a terminal, plain lines elsewhere.
+//! What a person sees while a run goes on, on standard error: bars on a terminal, plain lines
+//! elsewhere.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -48,7 +49,8 @@ pub struct Phase {
 }
 
 impl Progress {
-    /// Bars when standard error is a terminal that can redraw, lines otherwise. Without colours where `NO_COLOR` is set.
+    /// Bars when standard error is a terminal that can redraw, lines otherwise. Without colours
+    /// where `NO_COLOR` is set.
     #[must_use]
     pub fn new() -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
@@ -78,7 +80,8 @@ impl Progress {
         &self.loads
     }
 
-    /// Begins a phase of `total` things. Counting is cheap enough for every chunk, not for every object.
+    /// Begins a phase of `total` things. Counting is cheap enough for every chunk, not for every
+    /// object.
     #[must_use]
     pub fn phase(&self, title: &str, total: u64, counted: Counted) -> Phase {
         let bar = match &self.bars {

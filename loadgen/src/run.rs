@@ -43,18 +43,20 @@ use target::{answered, unusable};
 pub struct Finished {
     /// Everything measured.
     pub result: SavedResult,
-    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`], [`Exit::Protected`] or
-    /// [`Exit::Interrupted`].
+    /// The end that it means: [`Exit::Done`], [`Exit::TargetFailed`], [`Exit::Invalid`],
+    /// [`Exit::Protected`] or [`Exit::Interrupted`].
     pub exit: Exit,
-    /// Why the rest was not measured, or what is left behind: a foreign endpoint could not be reached, or refused to be
-    /// written to or cleaned up.
+    /// Why the rest was not measured, or what is left behind: a foreign endpoint could not be
+    /// reached, or refused to be written to or cleaned up.
     pub failure: Option<Failure>,
 }
 
-/// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint cannot be used, what was
-/// measured up to then is answered; marked as interrupted only where it was stopped. A target that fails while it is measured is a failed row. Servers that were
-/// started are gone when this returns, or when its future is dropped. After each row everything so far is written to `folder`,
-/// marked as interrupted: a run that is killed has lost the row that it was in.
+/// Runs one scenario on every target of the plan. When `stop` is cancelled or a foreign endpoint
+/// cannot be used, what was measured up to then is answered; marked as interrupted only where it
+/// was stopped. A target that fails while it is measured is a failed row. Servers that were started
+/// are gone when this returns, or when its future is dropped. After each row everything so far is
+/// written to `folder`, marked as interrupted: a run that is killed has lost the row that it was
+/// in.
 pub async fn run(
     plan: &Plan,
     scenario: &Scenario,
@@ -68,8 +70,8 @@ pub async fn run(
     run.finish(failure)
 }
 
-/// What a run would find on endpoints that hold somebody's data, and do to them: a line each. They are asked what they are,
-/// counted and sampled; nothing is listed.
+/// What a run would find on endpoints that hold somebody's data, and do to them: a line each. They
+/// are asked what they are, counted and sampled; nothing is listed.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 when one does not answer, or refuses.
@@ -168,8 +170,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Row by row, each on all servers that are started for it one after the other: what is held side by side was measured within
-    /// minutes. An endpoint that is there is seeded once, for all rows.
+    /// Row by row, each on all servers that are started for it one after the other: what is held
+    /// side by side was measured within minutes. An endpoint that is there is seeded once, for all
+    /// rows.
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
         let plan = self.plan;
         let (started, there): (Vec<_>, Vec<_>) =
@@ -189,7 +192,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up whatever happens.
+    /// Rows on an endpoint that is there: seeded once, listed by every strategy, cleaned up
+    /// whatever happens.
     async fn foreign(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) = target.spec {
             return match self.plan.seed_data {
@@ -222,7 +226,8 @@ impl<'a> Run<'a> {
         both(measured, deleted)
     }
 
-    /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed whatever happens.
+    /// Rows on a Kubernetes API that is there, in namespaces that are made for them and removed
+    /// whatever happens.
     async fn in_namespaces(&mut self, target: &Target, data: &Arc<DataSet>) -> Result<(), Failure> {
         if let Some(reason) =
             availability::combination::needs_kubernetes(data.spec().kind, Tier::Kube)
@@ -261,8 +266,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// An endpoint that cannot be reached, or that refuses us, is a wrong command line and not a failed row. False when stopped
-    /// meanwhile.
+    /// An endpoint that cannot be reached, or that refuses us, is a wrong command line and not a
+    /// failed row. False when stopped meanwhile.
     async fn reach(&mut self, target: &Target, data_set: &str) -> Result<bool, Failure> {
         let resource = case::resource_there(self.scenario, data_set).trim_end_matches('/');
         let reach = async {
@@ -288,7 +293,8 @@ impl<'a> Run<'a> {
         self.with_care(target, listed, &source, Some(name)).await
     }
 
-    /// Rows on an endpoint that holds somebody's data, from the cheapest to the dearest and with all precautions.
+    /// Rows on an endpoint that holds somebody's data, from the cheapest to the dearest and with
+    /// all precautions.
     async fn with_care(
         &mut self,
         target: &Target,
@@ -442,8 +448,8 @@ impl<'a> Run<'a> {
         report.growth = growth::fit(report);
     }
 
-    /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its rows and their reasons are shown
-    /// below it.
+    /// Notes what was listed. What is there, and what was never loaded, is a data set, too: its
+    /// rows and their reasons are shown below it.
     fn listed(&mut self, seeded: Option<result::DataSet>, case: &Case) {
         let of = |verified: &result::Verified| (verified.objects, verified.bytes);
         let (objects, bytes) = case.verified.as_ref().map_or((0, 0), of);

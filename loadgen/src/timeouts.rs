@@ -1,4 +1,5 @@
-//! How long an endpoint may be silent: one that takes connections and says nothing must not hold a command for ever.
+//! How long an endpoint may be silent: one that takes connections and says nothing must not hold a
+//! command for ever.
 
 use std::time::Duration;
 

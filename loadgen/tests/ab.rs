@@ -1,4 +1,5 @@
-//! `loadgen ab`: pairs of fresh starts of two targets, and how it ends. Which of two servers is faster is not looked at.
+//! `loadgen ab`: pairs of fresh starts of two targets, and how it ends. Which of two servers is
+//! faster is not looked at.
 
 use std::fs;
 use std::path::Path;
@@ -88,7 +89,8 @@ fn a_server_sends_as_many_bytes_as_itself_and_the_result_says_what_was_compared(
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
 }
 
-/// Chunks of some keys rather than of thousands: more bytes for the same list, each time by as many.
+/// Chunks of some keys rather than of thousands: more bytes for the same list, each time by as
+/// many.
 const SMALL_CHUNKS: [&str; 6] = [
     "--base",
     "bench",

@@ -1,4 +1,5 @@
-//! Compaction in the middle of a list, on our own servers: the list begins again at a new revision, and is whole.
+//! Compaction in the middle of a list, on our own servers: the list begins again at a new revision,
+//! and is whole.
 
 use std::sync::Arc;
 use std::thread;

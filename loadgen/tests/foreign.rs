@@ -1,4 +1,5 @@
-//! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data is left alone.
+//! `loadgen` against an endpoint that is not ours: wrong answers are found, and other people's data
+//! is left alone.
 
 #[path = "foreign/care.rs"]
 mod care;

@@ -1,6 +1,7 @@
-//! Rows by Go clients, which are programs of their own: etcd's clientv3 and Kubernetes' client-go, on our own servers, on a real
-//! etcd, and on one that answers wrongly. `scripts/oracle clientv3 client-go etcd` provides the peers; without one its tests are
-//! skipped by name, and fail where CI is true.
+//! Rows by Go clients, which are programs of their own: etcd's clientv3 and Kubernetes' client-go,
+//! on our own servers, on a real etcd, and on one that answers wrongly. `scripts/oracle clientv3
+//! client-go etcd` provides the peers; without one its tests are skipped by name, and fail where CI
+//! is true.
 
 #[allow(dead_code, reason = "the other tests look at what was written")]
 mod support;
@@ -215,7 +216,8 @@ fn without_the_program_the_row_is_not_applicable() {
     );
 }
 
-/// The program's own word is not believed: a list that took longer than we waited, one that ended in the middle of an answer.
+/// The program's own word is not believed: a list that took longer than we waited, one that ended
+/// in the middle of an answer.
 #[test]
 fn a_program_that_answers_wrongly_fails_its_row_with_one_line() {
     let ready = r#"echo '{"ready":"fake 1"}'; read command"#;

@@ -1,4 +1,5 @@
-//! Lists over HTTPS from our own servers: both versions of HTTP, with and without a certificate that nobody vouches for.
+//! Lists over HTTPS from our own servers: both versions of HTTP, with and without a certificate
+//! that nobody vouches for.
 
 #[allow(dead_code, reason = "each test starts another server")]
 #[path = "support/served.rs"]

@@ -63,7 +63,8 @@ fn host_control() -> String {
     setting.expect("Linux tells it").trim().to_owned()
 }
 
-/// True where this system lets the program have a namespace; where it does not, the result must say why.
+/// True where this system lets the program have a namespace; where it does not, the result must say
+/// why.
 fn is_allowed() -> bool {
     let tried = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .arg("try-network-namespace")

@@ -1,5 +1,5 @@
-//! Lists of the Kubernetes tier by every strategy, encoding and HTTP, on our own servers with few objects, and on a server that
-//! breaks the contract.
+//! Lists of the Kubernetes tier by every strategy, encoding and HTTP, on our own servers with few
+//! objects, and on a server that breaks the contract.
 
 #[path = "support/fake_kube.rs"]
 mod fake_kube;
@@ -121,7 +121,8 @@ fn every_way_of_asking_gives_what_was_seeded() {
     );
 }
 
-/// Frames of a list that its client gave up arrive late, and h2 takes those for faults of the server until it has had enough.
+/// Frames of a list that its client gave up arrive late, and h2 takes those for faults of the
+/// server until it has had enough.
 #[test]
 fn a_connection_survives_hundreds_of_lists_that_were_given_up() {
     let folder = folder();
@@ -155,7 +156,8 @@ seed = 1
     assert_eq!(case["first_chunk_ms"]["n"], 400, "{case}");
 }
 
-/// Runs one strategy against a server that holds pods and has this fault; exit code and what was said.
+/// Runs one strategy against a server that holds pods and has this fault; exit code and what was
+/// said.
 fn against(fault: Fault, strategy: &str) -> (Option<i32>, String) {
     let folder = folder();
     let server = FakeKube::start(fault);

@@ -1,5 +1,6 @@
-//! Cases of several loads on servers that `loadgen` starts, small, and what their report says: what was counted fits
-//! together, and what was written reached its watchers. How long anything took is not looked at.
+//! Cases of several loads on servers that `loadgen` starts, small, and what their report says: what
+//! was counted fits together, and what was written reached its watchers. How long anything took is
+//! not looked at.
 
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]

@@ -1,5 +1,5 @@
-//! `--kube URL --seed-data`: objects are loaded into namespaces of the run's own, listed among other people's, and removed whatever
-//! happens.
+//! `--kube URL --seed-data`: objects are loaded into namespaces of the run's own, listed among
+//! other people's, and removed whatever happens.
 
 #[path = "own_namespaces/scripted.rs"]
 mod scripted;
@@ -181,7 +181,8 @@ fn status(code: u16, message: &str) -> (u16, Value) {
 /// What an API lists that has nothing.
 const EMPTY_LIST: &str = "/api/v1/pods";
 
-/// Runs against an API that answers what is said here; exit code, what was said, and what was asked.
+/// Runs against an API that answers what is said here; exit code, what was said, and what was
+/// asked.
 fn against(answer: scripted::Answer) -> (Option<i32>, String, Vec<String>) {
     let server = Scripted::start(answer);
     let folder = folder();

@@ -1,5 +1,6 @@
-//! `--kube URL --seed-data` against a real kube-apiserver, over TLS: what it stores is not what it is sent, its namespaces have no
-//! controller here, and its figures are its own word. Runs when named (`scripts/test real-apiserver`), since the program takes long to build.
+//! `--kube URL --seed-data` against a real kube-apiserver, over TLS: what it stores is not what it
+//! is sent, its namespaces have no controller here, and its figures are its own word. Runs when
+//! named (`scripts/test real-apiserver`), since the program takes long to build.
 
 #[allow(dead_code, reason = "the bench server's tests use more of it")]
 #[path = "../../bench-server/tests/real_apiserver/apiserver.rs"]

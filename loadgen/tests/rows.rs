@@ -1,5 +1,6 @@
-//! A row of each shape on servers that `loadgen` starts, small, and what its report says of it. How long anything took is
-//! not looked at: only that it was counted, and that what was counted fits together.
+//! A row of each shape on servers that `loadgen` starts, small, and what its report says of it. How
+//! long anything took is not looked at: only that it was counted, and that what was counted fits
+//! together.
 
 use std::fs;
 use std::path::Path;
@@ -116,7 +117,8 @@ fn a_closed_loop_of_puts_counts_each_and_finds_it_again() {
     assert!(number(&case["client"]["cpu_s_per_request"]) > 0.0, "{case}");
 }
 
-/// The column beside an etcd with fsync: a server that waits for its log, and begins the measured phase from it.
+/// The column beside an etcd with fsync: a server that waits for its log, and begins the measured
+/// phase from it.
 #[test]
 fn a_target_with_a_log_is_restarted_from_it() {
     for (target, mode) in [("bench-fsync", "always"), ("bench-log", "never")] {
@@ -147,7 +149,8 @@ fn an_open_loop_keeps_its_schedule_apart_from_its_answers() {
     let row = r#"{ strategy = "get", connections = 3, rate = 2_000 }"#;
     let run = Run::of_row(row);
     let case = run.case();
-    // A machine that is busy with other tests may well keep the generator from its schedule, and then the row must say so.
+    // A machine that is busy with other tests may well keep the generator from its schedule, and
+    // then the row must say so.
     let expected = match case["outcome"]["state"].as_str() {
         Some("measured") => (Some(0), true),
         Some("invalid") => (Some(3), false),

@@ -1,5 +1,6 @@
-//! Workers that share the objects: lists and watches on our own servers with a few thousand objects, with one worker more while
-//! objects are written, with sharding switched off, and behind a proxy that loses an event. Servers of somebody else's that do not shard are in `kube.rs`.
+//! Workers that share the objects: lists and watches on our own servers with a few thousand
+//! objects, with one worker more while objects are written, with sharding switched off, and behind
+//! a proxy that loses an event. Servers of somebody else's that do not shard are in `kube.rs`.
 
 #[path = "shards/losing_proxy.rs"]
 mod losing_proxy;
@@ -94,7 +95,8 @@ fn shards_are_whole_and_disjoint_and_so_are_their_events() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("shards.toml"), SCENARIO).expect("a writable folder");
     let (code, report, log) = loadgen(folder.path(), &["./shards.toml"]);
-    // A machine that is busy with other tests may make writers late, which spoils figures and proves nothing less.
+    // A machine that is busy with other tests may make writers late, which spoils figures and
+    // proves nothing less.
     assert!(matches!(code, Some(0 | 3)), "{log}");
     let whole = &report["data_sets"][0]["fingerprint"];
     let whole_bytes = number(&case(&report, "sharded:1")["shards"]["bytes_max"]);

@@ -36,13 +36,13 @@ pub enum SmallRequest {
     DeleteRange,
     /// `lease-grant`: a lease.
     LeaseGrant,
-    /// `lease-keep-alive`: the lease of the connection kept alive, each time on a stream of its own;
-    /// the first grants it.
+    /// `lease-keep-alive`: the lease of the connection kept alive, each time on a stream of its
+    /// own; the first grants it.
     LeaseKeepAlive,
     /// `lease-revoke`: the oldest lease that the same connection granted.
     LeaseRevoke,
-    /// `compact`: everything up to the revision that the store was at when it was compacted last, as
-    /// kube-apiserver does.
+    /// `compact`: everything up to the revision that the store was at when it was compacted last,
+    /// as kube-apiserver does.
     Compact,
 }
 
@@ -114,8 +114,8 @@ impl SmallRequest {
         }
     }
 
-    /// Whether it does what nobody takes back: leaves keys or leases, or compacts the history of all
-    /// who use the store.
+    /// Whether it does what nobody takes back: leaves keys or leases, or compacts the history of
+    /// all who use the store.
     #[must_use]
     pub fn needs_own_server(self) -> bool {
         self.is_of_own_keys() || self == Self::Compact

@@ -1,8 +1,8 @@
-//! What created keys hold: how many bytes, and how much of them is random, as a pure function of the
-//! seed and the operation's number.
+//! What created keys hold: how many bytes, and how much of them is random, as a pure function of
+//! the seed and the operation's number.
 //!
-//! All zeros or one value used again and again flatter disks and compression, and so does one size for
-//! all where sizes differ.
+//! All zeros or one value used again and again flatter disks and compression, and so does one size
+//! for all where sizes differ.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

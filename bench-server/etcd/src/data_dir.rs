@@ -11,8 +11,8 @@ use store::{Config, Directory, Fsync, LogError, LogOptions, Store};
 /// Whether writes are kept on disk, and what they wait for.
 #[derive(Debug, Clone, Args)]
 pub struct DataFlags {
-    /// Directory in which all writes are kept, and which is read at start (default: none, everything is in memory
-    /// alone).
+    /// Directory in which all writes are kept, and which is read at start (default: none,
+    /// everything is in memory alone).
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
@@ -34,8 +34,8 @@ pub struct DataFlags {
 pub enum FsyncMode {
     /// The disk: what was answered survives a power cut.
     Always,
-    /// The operating system: what was answered survives the end of the server; a power cut takes the last
-    /// `--fsync-interval`.
+    /// The operating system: what was answered survives the end of the server; a power cut takes
+    /// the last `--fsync-interval`.
     Batch,
     /// The operating system, which writes when it likes: a power cut takes what it has not written.
     Never,
@@ -52,8 +52,8 @@ impl DataFlags {
         }
     }
 
-    /// Opens the store that is kept in `--data-dir`, or an empty one in memory. Reads everything that is kept, off this
-    /// thread.
+    /// Opens the store that is kept in `--data-dir`, or an empty one in memory. Reads everything
+    /// that is kept, off this thread.
     ///
     /// # Errors
     /// [`LogError`].

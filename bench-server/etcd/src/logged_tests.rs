@@ -1,4 +1,5 @@
-//! No response to a write leaves before the log has it: every call is held back while the disk does not sync.
+//! No response to a write leaves before the log has it: every call is held back while the disk does
+//! not sync.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -130,8 +131,8 @@ async fn every_write_waits_for_the_log() {
     assert_eq!(node.store.alarms(), [AlarmType::Nospace]);
 }
 
-/// Leases are changed when a write is accepted, and so is what a transaction reads: what tells of them waits, too. A read
-/// does not.
+/// Leases are changed when a write is accepted, and so is what a transaction reads: what tells of
+/// them waits, too. A read does not.
 #[tokio::test]
 async fn what_tells_of_a_write_that_waits_waits_with_it() {
     let disk = SimulatedDisk::new(1);

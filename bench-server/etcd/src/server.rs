@@ -128,7 +128,8 @@ impl EtcdTier {
         }
     }
 
-    /// Ends the log: what was answered is as durable as it can be. Writes that are under way are refused.
+    /// Ends the log: what was answered is as durable as it can be. Writes that are under way are
+    /// refused.
     pub async fn close(&self) {
         let store = self.node.store.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || store.close_log()).await {

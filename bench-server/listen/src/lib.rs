@@ -10,7 +10,7 @@
 //! - [`tls`], [`tls_reload`], [`handshake_log`]: TLS, with files that may change
 //! - [`write_coalescing`], [`extra_slices`], [`data_frames`]: few system calls for many or large
 //!   writes
-//! - [`protocol_timeout`], [`stalled`], [`time_limit`], [`discard`]: silent, slow and failing
+//! - [`protocol_timeout`], [`stalled`], [`time_limit`], [`mod@discard`]: silent, slow and failing
 //!   clients
 //! - [`tasks`]: background tasks of a tier; [`flags`] and [`url`]; [`counts`] and [`collector`]:
 //!   metrics

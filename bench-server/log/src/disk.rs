@@ -19,7 +19,8 @@ pub trait Disk: Send + Sync {
     /// The system's.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Creates an empty file, or empties the one of that name, and reserves `bytes` that read as zeros.
+    /// Creates an empty file, or empties the one of that name, and reserves `bytes` that read as
+    /// zeros.
     ///
     /// # Errors
     /// The system's; `StorageFull` where the bytes are not to be had.
@@ -76,8 +77,9 @@ pub trait DiskFile: Send {
     /// The system's.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 
-    /// Returns once everything written is durable, the length included (`fdatasync`). After an error nothing
-    /// is known about what was written since the last sync: it must not be called again.
+    /// Returns once everything written is durable, the length included (`fdatasync`). After an
+    /// error nothing is known about what was written since the last sync: it must not be called
+    /// again.
     ///
     /// # Errors
     /// The system's.

@@ -1,5 +1,5 @@
-//! A log on disk: segments of records, appended, synced, replayed, truncated. It knows nothing of what
-//! a record means.
+//! A log on disk: segments of records, appended, synced, replayed, truncated. It knows nothing of
+//! what a record means.
 //!
 //! - [`disk`]: the file calls that everything else is made of, and a directory that makes them
 //! - `format`: file headers and records as bytes
@@ -9,9 +9,9 @@
 //! - [`recovery`]: what a start finds, and what it makes of an end that does not verify
 //! - [`snapshot`]: a file that stands for all segments before one
 //!
-//! A record that was synced is never given up in silence: where one does not verify and something written
-//! after its sync is there, opening fails and names file and offset. An end that no sync has covered
-//! may be torn; it is copied aside and cut.
+//! A record that was synced is never given up in silence: where one does not verify and something
+//! written after its sync is there, opening fails and names file and offset. An end that no sync
+//! has covered may be torn; it is copied aside and cut.
 
 pub mod disk;
 mod error;

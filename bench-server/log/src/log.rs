@@ -12,8 +12,9 @@ use super::{Disk, LogError};
 pub struct Config {
     /// Size of a segment. One that is begun for a larger record is as large as that needs.
     pub segment_bytes: u64,
-    /// Whether a segment is synced before the next one is begun, and what was replayed before anything is appended.
-    /// Without, records that come after a torn one are cut off, too, at the next start.
+    /// Whether a segment is synced before the next one is begun, and what was replayed before
+    /// anything is appended. Without, records that come after a torn one are cut off, too, at the
+    /// next start.
     pub sync: bool,
 }
 
@@ -67,8 +68,8 @@ impl Log {
         self.number
     }
 
-    /// Appends a record, in a new segment where this one has no room. It is handed to the operating system by
-    /// [`Log::write`], or before when much waits.
+    /// Appends a record, in a new segment where this one has no room. It is handed to the operating
+    /// system by [`Log::write`], or before when much waits.
     ///
     /// # Errors
     /// [`LogError::TooLarge`], [`LogError::Io`].
@@ -86,7 +87,8 @@ impl Log {
         })
     }
 
-    /// Hands everything that was appended to the operating system: it survives the end of this process.
+    /// Hands everything that was appended to the operating system: it survives the end of this
+    /// process.
     ///
     /// # Errors
     /// [`LogError::Io`]; the half of a record is cut off again.
@@ -94,16 +96,18 @@ impl Log {
         self.attempt(|log| log.segment.write())
     }
 
-    /// Makes durable everything that was written: it survives a power cut. Without [`Config::sync`] that is the last
-    /// segment only.
+    /// Makes durable everything that was written: it survives a power cut. Without [`Config::sync`]
+    /// that is the last segment only.
     ///
     /// # Errors
-    /// [`LogError::Io`]. What was written since the last sync may be lost, whatever a later sync would say.
+    /// [`LogError::Io`]. What was written since the last sync may be lost, whatever a later sync
+    /// would say.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.attempt(|log| log.segment.sync())
     }
 
-    /// Ends the segment, so that a snapshot can stand for it and those before; returns the next one's number.
+    /// Ends the segment, so that a snapshot can stand for it and those before; returns the next
+    /// one's number.
     ///
     /// # Errors
     /// [`LogError::Io`].
@@ -144,7 +148,8 @@ impl Log {
     }
 }
 
-/// Creates a segment: under another name until its header is durable, so that one that is there can be read.
+/// Creates a segment: under another name until its header is durable, so that one that is there can
+/// be read.
 fn create(
     disk: &Arc<dyn Disk>,
     config: Config,

@@ -149,7 +149,8 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// What follows the records, once [`FileReader::next_block`] has returned none. Reads the rest of the file.
+    /// What follows the records, once [`FileReader::next_block`] has returned none. Reads the rest
+    /// of the file.
     pub(crate) fn end(&self) -> Result<End, LogError> {
         let left = usize::try_from(self.size.saturating_sub(self.at)).unwrap_or(0);
         let rest = self.read(self.at, left)?;
@@ -168,7 +169,8 @@ impl<'a> FileReader<'a> {
         }))
     }
 
-    /// Looks for a record behind the first bad byte that was written after everything before it was durable.
+    /// Looks for a record behind the first bad byte that was written after everything before it was
+    /// durable.
     fn synced_before(&self, rest: &[u8]) -> Option<u64> {
         let mut at = 0;
         while at + RECORD_HEADER_BYTES <= rest.len() {

@@ -1,10 +1,11 @@
 //! What a start finds in the directory, and what it makes of an end that does not verify.
 //!
-//! A power cut may leave any part of what no sync has covered: nothing of it, all, or one block and not the
-//! one before. Such an end is copied aside and cut. What a sync did cover is there after any power cut, so where
-//! it does not verify the bytes have changed since, and a server that went on would deny writes that it had
-//! acknowledged. Whether a sync had covered a place is written down: by each record, how far its segment was
-//! durable, and by each segment, whether the ones before were.
+//! A power cut may leave any part of what no sync has covered: nothing of it, all, or one block and
+//! not the one before. Such an end is copied aside and cut. What a sync did cover is there after
+//! any power cut, so where it does not verify the bytes have changed since, and a server that went
+//! on would deny writes that it had acknowledged. Whether a sync had covered a place is written
+//! down: by each record, how far its segment was durable, and by each segment, whether the ones
+//! before were.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -64,12 +65,13 @@ pub struct Cut {
 }
 
 impl Log {
-    /// Reads what is kept in a directory, hands it to `replay` in order, and begins a segment behind it. Files are read
-    /// and verified on a thread of their own, ahead of `replay`. An error of `replay` refuses the record.
+    /// Reads what is kept in a directory, hands it to `replay` in order, and begins a segment
+    /// behind it. Files are read and verified on a thread of their own, ahead of `replay`. An error
+    /// of `replay` refuses the record.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] for what verified once and no longer does, and for a record that `replay` refuses;
-    /// [`LogError::Io`].
+    /// [`LogError::Corrupt`] for what verified once and no longer does, and for a record that
+    /// `replay` refuses; [`LogError::Io`].
     pub fn open(
         disk: Arc<dyn Disk>,
         config: Config,
@@ -242,7 +244,8 @@ impl Files {
         Ok(found)
     }
 
-    /// Whether what does not verify at the end of a segment may be what a power cut left of a write.
+    /// Whether what does not verify at the end of a segment may be what a power cut left of a
+    /// write.
     fn check_torn(&self, reader: &FileReader<'_>, place: usize, end: End) -> Result<(), LogError> {
         if let Rest::Bad {
             synced_before: Some(later),
@@ -264,8 +267,8 @@ impl Files {
         Ok(())
     }
 
-    /// Ends the last segment: what follows its records is copied or moved aside, durably, before it is cut. Without
-    /// anything to cut only the room that was reserved is given back.
+    /// Ends the last segment: what follows its records is copied or moved aside, durably, before it
+    /// is cut. Without anything to cut only the room that was reserved is given back.
     fn end(&self, disk: &dyn Disk, last: usize, end: End) -> Result<Option<Cut>, LogError> {
         let name = segment_name(self.segments[last].0);
         let failed = |action, name: &str| {
@@ -317,16 +320,16 @@ impl Files {
             .file()
             .set_len(end.at)
             .map_err(failed("cut", &name))?;
-        // A sync that failed leaves pages that look written and are not: only what is written anew is
-        // sure to be there after the next sync.
+        // A sync that failed leaves pages that look written and are not: only what is written anew
+        // is sure to be there after the next sync.
         let unsynced = reader.read(end.synced, (end.at - end.synced) as usize)?;
         write_all(reader.file(), &unsynced, end.synced).map_err(failed("write to", &name))?;
         reader.file().sync().map_err(failed("sync", &name))?;
         Ok(cut)
     }
 
-    /// Makes durable what was replayed: it is about to be served, and a process that was killed may have left it in the
-    /// page cache. Segments from `end` on are gone.
+    /// Makes durable what was replayed: it is about to be served, and a process that was killed may
+    /// have left it in the page cache. Segments from `end` on are gone.
     fn sync(&self, disk: &dyn Disk, end: u64) -> Result<(), LogError> {
         for (number, _) in self.segments.iter().filter(|(number, _)| *number < end) {
             let reader = FileReader::open(disk, segment_name(*number))?;
@@ -343,7 +346,8 @@ impl Files {
         })
     }
 
-    /// Removes what an interrupted server left: files that were not finished, and those that the snapshot stands for.
+    /// Removes what an interrupted server left: files that were not finished, and those that the
+    /// snapshot stands for.
     fn tidy(&self, disk: &dyn Disk) -> Result<(), LogError> {
         for name in self.names.iter().filter(|name| is_temporary(name)) {
             disk.remove(name).map_err(|source| LogError::Io {

@@ -7,8 +7,8 @@ use super::log::{fresh_salt, segment_number, snapshot_name, snapshot_number, tem
 use super::writer::FileWriter;
 use super::{Disk, LogError};
 
-/// Writes a snapshot: a file of records that a start replays instead of the segments before one. Until it is finished a
-/// start does not see it; where it is dropped before, nothing is left of it.
+/// Writes a snapshot: a file of records that a start replays instead of the segments before one.
+/// Until it is finished a start does not see it; where it is dropped before, nothing is left of it.
 pub struct SnapshotWriter {
     disk: Arc<dyn Disk>,
     file: FileWriter,
@@ -17,7 +17,8 @@ pub struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Begins a snapshot that will stand for all segments below `number` ([`Log::rotate`](super::Log::rotate)).
+    /// Begins a snapshot that will stand for all segments below `number`
+    /// ([`Log::rotate`](super::Log::rotate)).
     ///
     /// # Errors
     /// [`LogError::Io`].
@@ -48,7 +49,8 @@ impl SnapshotWriter {
         self.file.push(payload)
     }
 
-    /// Makes the snapshot durable, then removes the segments and snapshots that it stands for. Returns its bytes.
+    /// Makes the snapshot durable, then removes the segments and snapshots that it stands for.
+    /// Returns its bytes.
     ///
     /// # Errors
     /// [`LogError::Io`].

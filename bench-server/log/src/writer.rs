@@ -93,8 +93,8 @@ impl FileWriter {
         }
     }
 
-    /// Hands everything that waits to the operating system. Where that fails, the half of a record that may have
-    /// been written is cut off.
+    /// Hands everything that waits to the operating system. Where that fails, the half of a record
+    /// that may have been written is cut off.
     pub(crate) fn write(&mut self) -> Result<(), LogError> {
         if let Err(source) = write_all(&*self.file, &self.buffer, self.written) {
             // Whether it can be cut or not, the file is not written to again.

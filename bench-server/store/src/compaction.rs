@@ -1,4 +1,5 @@
-//! Automatic compaction as a state machine: told the time and the revision, it says what to compact.
+//! Automatic compaction as a state machine: told the time and the revision, it says what to
+//! compact.
 //!
 //! Source: etcd's `v3compactor`, periodic and by revision.
 
@@ -21,7 +22,8 @@ pub enum Retention {
     Revisions(i64),
 }
 
-/// Decides when to compact what. Ticked from outside, at once and then each [`AutoCompaction::interval`].
+/// Decides when to compact what. Ticked from outside, at once and then each
+/// [`AutoCompaction::interval`].
 #[derive(Debug)]
 pub struct AutoCompaction {
     retention: Retention,
@@ -91,8 +93,8 @@ fn period(span: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// Ticks as often as asked for, with a revision that counts the ticks from 1 on; when compacted what, in
-    /// intervals.
+    /// Ticks as often as asked for, with a revision that counts the ticks from 1 on; when compacted
+    /// what, in intervals.
     fn compactions(span: Duration, ticks: u32) -> Vec<(u32, i64)> {
         let mut auto = AutoCompaction::new(Retention::Time(span));
         let (start, interval) = (Instant::now(), auto.interval());
@@ -105,7 +107,8 @@ mod tests {
         let span = Duration::from_secs(100);
         let auto = AutoCompaction::new(Retention::Time(span));
         assert_eq!(auto.interval(), Duration::from_secs(10));
-        // What was current one retention before, and from the second time on one sample earlier, as etcd has it.
+        // What was current one retention before, and from the second time on one sample earlier, as
+        // etcd has it.
         assert_eq!(compactions(span, 35), [(10, 1), (20, 10), (30, 20)]);
     }
 

@@ -206,7 +206,8 @@ impl State {
         self.log.bytes()
     }
 
-    /// Bytes of history of all commits that were ever made up to `revision`, as far as they are not compacted away.
+    /// Bytes of history of all commits that were ever made up to `revision`, as far as they are not
+    /// compacted away.
     pub(super) fn history_bytes_until(&self, revision: i64) -> u64 {
         let at = usize::try_from(revision + 1 - self.log.first);
         match at.map(|at| self.log.commits.get(at)) {
@@ -272,7 +273,8 @@ impl State {
         self.log.push(commit);
     }
 
-    /// The state at a compacted revision: its keys, and the commit that made it, if it is still watched.
+    /// The state at a compacted revision: its keys, and the commit that made it, if it is still
+    /// watched.
     pub(super) fn restored(
         tree: Tree<Record>,
         revision: i64,
@@ -293,8 +295,8 @@ impl State {
         state
     }
 
-    /// The oldest revision that can be read (1 at least), the commit that made it, if it is still watched, and the commits
-    /// since.
+    /// The oldest revision that can be read (1 at least), the commit that made it, if it is still
+    /// watched, and the commits since.
     pub(super) fn since_compaction(&self) -> (i64, Option<Commit>, Vec<Commit>) {
         let oldest = self.compacted.max(1);
         let commits = self.log.slice(oldest + 1, usize::MAX);
@@ -335,9 +337,9 @@ impl State {
     }
 }
 
-/// One key at a revision, by its chain of versions, and the latest revision; `None` when the chain does
-/// not tell. `rev <= 0` is the latest. The lock is taken anew for each version: a chain can be as long as the
-/// history, and one writer that waits would hold up every reader behind it.
+/// One key at a revision, by its chain of versions, and the latest revision; `None` when the chain
+/// does not tell. `rev <= 0` is the latest. The lock is taken anew for each version: a chain can be
+/// as long as the history, and one writer that waits would hold up every reader behind it.
 ///
 /// # Errors
 /// [`Refusal::FutureRevision`], [`Refusal::Compacted`].

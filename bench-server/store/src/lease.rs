@@ -93,7 +93,8 @@ impl Leases {
         self.by_due.insert((due, id));
     }
 
-    /// The leases that were granted, by id, each for so many seconds, which begin now; attached to what the index says.
+    /// The leases that were granted, by id, each for so many seconds, which begin now; attached to
+    /// what the index says.
     pub(super) fn restored(
         granted: impl IntoIterator<Item = (i64, i64)>,
         tree: &Tree<Record>,
@@ -120,8 +121,9 @@ impl Leases {
         self.by_id.iter().map(|(id, lease)| (*id, lease.ttl_s))
     }
 
-    /// A positive id that is not taken: SplitMix64 over a counter, so that ids are scattered. It begins with the time of the
-    /// start: who keeps a lease over a restart must not find another's under its id.
+    /// A positive id that is not taken: SplitMix64 over a counter, so that ids are scattered. It
+    /// begins with the time of the start: who keeps a lease over a restart must not find another's
+    /// under its id.
     fn fresh_id(&mut self) -> i64 {
         loop {
             self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);

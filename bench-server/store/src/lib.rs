@@ -1,5 +1,5 @@
-//! The store: etcd's multi-version key space in memory, and in a log on disk where that is asked for; without any
-//! transport.
+//! The store: etcd's multi-version key space in memory, and in a log on disk where that is asked
+//! for; without any transport.
 //!
 //! It speaks etcd's messages (`etcd_api::proto`) and refuses in etcd's words, and knows neither
 //! gRPC nor HTTP nor an async runtime. What is in it, in the order that data flows:
@@ -174,8 +174,8 @@ impl Store {
     }
 
     /// Keeps a snapshot's root for the reads at its revision that are likely to follow (the next
-    /// pages of a limited read), unless it was compacted since. A few are held at a time, the least recently used
-    /// goes first.
+    /// pages of a limited read), unless it was compacted since. A few are held at a time, the least
+    /// recently used goes first.
     pub fn hold(&self, snapshot: &Snapshot) {
         let mut held = self.inner.roots.lock();
         if snapshot.check().is_ok() {
@@ -186,7 +186,8 @@ impl Store {
         }
     }
 
-    /// Counts a list of the state at `revision` among those that are being sent, until what this returns is dropped.
+    /// Counts a list of the state at `revision` among those that are being sent, until what this
+    /// returns is dropped.
     fn open_list(&self, revision: i64) -> OpenList {
         let replaced = self.inner.state.read().history_bytes_until(revision);
         self.inner.open_lists.open(replaced)
@@ -294,8 +295,9 @@ impl Store {
         }
     }
 
-    /// Publishes what was written: to readers, to leases, to watchers; with a log, what it waits for comes first, and what
-    /// else the write has `changed` is kept with it. Returns the revision that the store is at then.
+    /// Publishes what was written: to readers, to leases, to watchers; with a log, what it waits
+    /// for comes first, and what else the write has `changed` is kept with it. Returns the revision
+    /// that the store is at then.
     fn commit(
         &self,
         mut writer: MutexGuard<'_, Writer>,

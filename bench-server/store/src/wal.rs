@@ -1,9 +1,10 @@
 //! Writes that are kept in a log on disk before anybody sees them.
 //!
-//! A write is accepted under the writer's lock: it gets its revision, and waits in [`pending`]. One thread
-//! takes whatever waits, appends it to the log, syncs it where that was asked for, and only then publishes it, to
-//! readers and to watchers ([`group_commit`]): what is shown to anybody survives. Whatever was accepted while that took
-//! its time is the next group; there is no timer. Later writes see what waits; readers do not.
+//! A write is accepted under the writer's lock: it gets its revision, and waits in [`pending`]. One
+//! thread takes whatever waits, appends it to the log, syncs it where that was asked for, and only
+//! then publishes it, to readers and to watchers ([`group_commit`]): what is shown to anybody
+//! survives. Whatever was accepted while that took its time is the next group; there is no timer.
+//! Later writes see what waits; readers do not.
 //!
 //! - [`entry`]: what one record of the log says
 //! - [`pending`]: writes that are accepted and not published
@@ -41,7 +42,8 @@ use waiting::Waiting;
 pub enum Fsync {
     /// For the disk: it survives a power cut.
     Always,
-    /// For the operating system: it survives the end of the process. The disk has it after this time.
+    /// For the operating system: it survives the end of the process. The disk has it after this
+    /// time.
     Batch(Duration),
     /// For the operating system, which decides when the disk has it.
     Never,
@@ -54,7 +56,8 @@ pub struct LogOptions {
     pub fsync: Fsync,
     /// Size of a segment, bytes.
     pub segment_bytes: u64,
-    /// A compaction is followed by a snapshot when the log has so many bytes, and twice as many as the store.
+    /// A compaction is followed by a snapshot when the log has so many bytes, and twice as many as
+    /// the store.
     pub snapshot_from_bytes: u64,
 }
 
@@ -76,8 +79,9 @@ pub(super) struct Wal {
 }
 
 impl Store {
-    /// Opens the store that is kept in a directory; an empty directory has an empty store. Reads everything that is kept
-    /// there. Leases begin anew with what they were granted for, as etcd's do.
+    /// Opens the store that is kept in a directory; an empty directory has an empty store. Reads
+    /// everything that is kept there. Leases begin anew with what they were granted for, as etcd's
+    /// do.
     ///
     /// # Errors
     /// [`LogError`]; the directory is as it was, but for an end that no sync had covered.
@@ -136,9 +140,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Waits until everything that was accepted so far is as durable as was asked for, and returns `outcome`. Every response
-    /// to a write goes through here, refusals included: they, too, tell of writes that came before. Ready at once without a
-    /// log.
+    /// Waits until everything that was accepted so far is as durable as was asked for, and returns
+    /// `outcome`. Every response to a write goes through here, refusals included: they, too, tell
+    /// of writes that came before. Ready at once without a log.
     ///
     /// # Errors
     /// Those of `outcome`; [`Refusal::Stopped`] when the log has failed.
@@ -150,8 +154,8 @@ impl Store {
         outcome
     }
 
-    /// Waits until the log has failed and says why; for ever while all is well, or without a log. Then no write is
-    /// answered any more, and the program should end.
+    /// Waits until the log has failed and says why; for ever while all is well, or without a log.
+    /// Then no write is answered any more, and the program should end.
     pub async fn log_failed(&self) -> String {
         match &self.inner.wal {
             Some(wal) => wal.waiting.failed().await,
@@ -159,8 +163,9 @@ impl Store {
         }
     }
 
-    /// Ends the log: everything that was accepted is published and, unless nothing is ever synced, durable. Writes that come
-    /// later are not answered. Nothing happens without a log, or when it is called again.
+    /// Ends the log: everything that was accepted is published and, unless nothing is ever synced,
+    /// durable. Writes that come later are not answered. Nothing happens without a log, or when it
+    /// is called again.
     pub fn close_log(&self) {
         if let Some(wal) = &self.inner.wal {
             wal.waiting.close();
@@ -171,8 +176,8 @@ impl Store {
         }
     }
 
-    /// Accepts a write: later writes see it, readers do not yet. Nothing written and nothing changed is no entry. Returns
-    /// the revision that the store will be at.
+    /// Accepts a write: later writes see it, readers do not yet. Nothing written and nothing
+    /// changed is no entry. Returns the revision that the store will be at.
     pub(super) fn accept(&self, writer: &mut Writer, edits: Edits, change: Option<Change>) -> i64 {
         let commit = edits.into_commit();
         if let Some(commit) = &commit {

@@ -19,8 +19,8 @@ const WRITERS: u64 = 8;
 /// Times that the server is killed.
 const KILLS: u64 = 4;
 
-/// What a writer knows of its key: value and revision of the last write that was acknowledged, and the number of the
-/// last that was sent.
+/// What a writer knows of its key: value and revision of the last write that was acknowledged, and
+/// the number of the last that was sent.
 #[derive(Debug, Default, Clone)]
 struct Known {
     acknowledged: Option<(u64, i64)>,
@@ -111,7 +111,8 @@ fn nothing_acknowledged_is_lost_with_fsync_never() {
     kill_and_compare(&["--unsafe-no-fsync"]);
 }
 
-/// A client of etcd's finds everything as it was: revisions, versions, leases, compaction, what it watched.
+/// A client of etcd's finds everything as it was: revisions, versions, leases, compaction, what it
+/// watched.
 #[test]
 fn a_restart_is_not_noticed() {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {

@@ -113,7 +113,8 @@ fn a_rotten_log_is_refused_with_file_and_offset() {
     assert_eq!(found.count, 10);
 }
 
-/// A file size limit, since a full disk is not to be had without rights: the call that fails is the same.
+/// A file size limit, since a full disk is not to be had without rights: the call that fails is the
+/// same.
 #[test]
 fn a_server_without_room_ends_with_one_line() {
     let directory = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,5 @@
-//! A process that never outlives us, and whose last words are kept: a server, or a client that is a program of its own.
+//! A process that never outlives us, and whose last words are kept: a server, or a client that is a
+//! program of its own.
 //!
 //! - [`parent_death`]: why it does not
 
@@ -26,7 +27,8 @@ const KEPT_LINES: usize = 5;
 const KEPT_BYTES: usize = 300;
 /// What of a line is read into memory; the rest is passed over.
 const LONGEST_LINE: usize = 4 << 10;
-/// Lines of standard output that wait for [`ChildServer::ready_line`]; further ones are not looked at.
+/// Lines of standard output that wait for [`ChildServer::ready_line`]; further ones are not looked
+/// at.
 const WAITING_LINES: usize = 1_024;
 /// How long it may take to end once its output is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
@@ -102,8 +104,8 @@ impl ChildServer {
         Ok(started)
     }
 
-    /// Starts a program that reads commands from its standard input and responds on its standard output; what it prints on
-    /// standard error is kept as its log.
+    /// Starts a program that reads commands from its standard input and responds on its standard
+    /// output; what it prints on standard error is kept as its log.
     ///
     /// # Errors
     /// [`ChildError::Spawn`].
@@ -121,8 +123,9 @@ impl ChildServer {
         Ok((started, stdin, stdout))
     }
 
-    /// Starts `command` in a process group of its own: a Ctrl-C at the terminal is for us, and the child must live until we
-    /// have noted what was measured. Standard output is a pipe that is not read yet.
+    /// Starts `command` in a process group of its own: a Ctrl-C at the terminal is for us, and the
+    /// child must live until we have noted what was measured. Standard output is a pipe that is not
+    /// read yet.
     fn start(name: &str, mut command: Command, stdin: Stdio) -> Result<Self, ChildError> {
         let program = PathBuf::from(command.as_std().get_program());
         let failed = |source| ChildError::Spawn { program, source };
@@ -165,8 +168,8 @@ impl ChildServer {
         self.pid
     }
 
-    /// Waits for a line on standard output that begins with `prefix`; answers what follows it. Nobody looks at what comes after:
-    /// a second call finds nothing.
+    /// Waits for a line on standard output that begins with `prefix`; answers what follows it.
+    /// Nobody looks at what comes after: a second call finds nothing.
     ///
     /// # Errors
     /// [`ChildError::Died`] or [`ChildError::Slow`].
@@ -287,13 +290,15 @@ async fn keep_lines(
             log.push_back(line.chars().take(KEPT_BYTES).collect());
         }
         if let Some(lines) = &lines {
-            // Closed: nobody waits for a ready line any more. Full: it is not among a thousand lines.
+            // Closed: nobody waits for a ready line any more. Full: it is not among a thousand
+            // lines.
             lines.try_send(line.into_owned()).ok();
         }
     }
 }
 
-/// Reads a line, of which `line` gets the first [`LONGEST_LINE`] bytes without its end. False when there is none any more.
+/// Reads a line, of which `line` gets the first [`LONGEST_LINE`] bytes without its end. False when
+/// there is none any more.
 pub(crate) async fn next_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,

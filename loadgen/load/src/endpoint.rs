@@ -15,7 +15,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The same for the client of this number: of several endpoints of an etcd each client begins at the next one.
+    /// The same for the client of this number: of several endpoints of an etcd each client begins
+    /// at the next one.
     #[must_use]
     pub fn for_client(&self, number: usize) -> Self {
         Self {

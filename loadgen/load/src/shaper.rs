@@ -1,11 +1,11 @@
 //! A network between clients and a server that is not as fast as loopback: a relay that holds bytes
 //! back.
 //!
-//! Half of the round-trip time passes in each direction, the bytes of all connections in one direction
-//! share the bandwidth, and each client takes what it gets no faster than its read rate. What cannot
-//! be passed on yet waits in the relay, up to [`Link::buffer_bytes`]; then the relay reads no more,
-//! and TCP tells the sender. Not imitated are losses, reordering, the handshake of TCP and its slow
-//! start. The relay is part of the generator: its CPU is the generator's.
+//! Half of the round-trip time passes in each direction, the bytes of all connections in one
+//! direction share the bandwidth, and each client takes what it gets no faster than its read rate.
+//! What cannot be passed on yet waits in the relay, up to [`Link::buffer_bytes`]; then the relay
+//! reads no more, and TCP tells the sender. Not imitated are losses, reordering, the handshake of
+//! TCP and its slow start. The relay is part of the generator: its CPU is the generator's.
 //!
 //! - [`mod@relay`]: one direction of one connection
 
@@ -44,8 +44,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Bytes that wait in the relay at most, for each direction of each connection: what is on its way
-    /// in one round trip, between 64 KiB and 8 MiB.
+    /// Bytes that wait in the relay at most, for each direction of each connection: what is on its
+    /// way in one round trip, between 64 KiB and 8 MiB.
     #[must_use]
     pub fn buffer_bytes(&self) -> u32 {
         let limits = [self.bandwidth, self.client_read_rate];
@@ -168,8 +168,8 @@ async fn connection(
     tokio::try_join!(requests, responses).ok();
 }
 
-/// A connection to the server whose socket holds no more than the relay: what waits there is what the
-/// network would have stopped.
+/// A connection to the server whose socket holds no more than the relay: what waits there is what
+/// the network would have stopped.
 async fn connected(to: SocketAddr, buffer_bytes: u32) -> std::io::Result<TcpStream> {
     let socket = match to {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,

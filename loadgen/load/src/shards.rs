@@ -1,5 +1,5 @@
-//! Which worker has which objects: the hashes of one field cut into ranges (KEP-5866), equal ones or such that hold equally
-//! many.
+//! Which worker has which objects: the hashes of one field cut into ranges (KEP-5866), equal ones
+//! or such that hold equally many.
 //!
 //! - [`distribution`]: how many objects have which hash
 //! - [`inventory`]: what each shard of a data set must hold

@@ -1,7 +1,8 @@
-//! Nothing is believed unverified: every list is held against what was seeded, from the bytes that were received.
+//! Nothing is believed unverified: every list is held against what was seeded, from the bytes that
+//! were received.
 //!
-//! Order and framing are checked while the bytes are walked (`etcd_api::client::list_validator`); here are number, bytes, revision
-//! and the fingerprint of keys and values.
+//! Order and framing are checked while the bytes are walked (`etcd_api::client::list_validator`);
+//! here are number, bytes, revision and the fingerprint of keys and values.
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ pub struct Listed {
 pub struct Expected {
     /// Objects and bytes and what they are.
     pub fingerprint: Fingerprint,
-    /// Which revision wrote which object: the sum of the objects' hashes, each times its mod revision, modulo 2⁶⁴. `None`
-    /// where that is not known of every object.
+    /// Which revision wrote which object: the sum of the objects' hashes, each times its mod
+    /// revision, modulo 2⁶⁴. `None` where that is not known of every object.
     pub revisions: Option<u64>,
     /// No list may be read at an older revision: the one of the last write before it.
     pub revision: i64,
@@ -131,7 +132,8 @@ pub enum Wrong {
         /// What differs.
         what: String,
     },
-    /// A watch that the server ended inside its state, since what it was reading is no longer kept (410).
+    /// A watch that the server ended inside its state, since what it was reading is no longer kept
+    /// (410).
     #[error("expired: {0}")]
     Expired(String),
     /// A body that is no Kubernetes list.
@@ -176,7 +178,8 @@ pub struct History {
 }
 
 impl History {
-    /// Whether it may be: an object of version 1 was created by its last write, and one of a higher version before it.
+    /// Whether it may be: an object of version 1 was created by its last write, and one of a higher
+    /// version before it.
     fn is_possible(&self) -> bool {
         let Self {
             created, modified, ..
@@ -191,7 +194,8 @@ impl History {
 /// Gathers what one list holds.
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// What keys are taken relative to, so that a data set has one fingerprint wherever it is stored.
+    /// What keys are taken relative to, so that a data set has one fingerprint wherever it is
+    /// stored.
     root: String,
     fingerprint: Fingerprint,
     revisions: u64,
@@ -242,8 +246,8 @@ impl Check {
         hash
     }
 
-    /// Takes an object that an equal check has visited before, by the hash that it answered and the bytes of its relative
-    /// key and its value.
+    /// Takes an object that an equal check has visited before, by the hash that it answered and the
+    /// bytes of its relative key and its value.
     pub fn visit_again(&mut self, hash: u64, bytes: u64, mod_revision: i64) {
         self.fingerprint.add_hashed(hash, bytes);
         self.note_revision(hash, mod_revision);

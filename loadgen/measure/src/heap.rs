@@ -1,7 +1,8 @@
-//! What one thread holds, by the allocator's own counters of it: the memory of one worker among many in a process.
+//! What one thread holds, by the allocator's own counters of it: the memory of one worker among
+//! many in a process.
 //!
-//! A thread's counters rise with what it allocates and with what it frees. Memory that another thread frees stays on its account,
-//! so what is handed away must be taken off ([`handing_away`]).
+//! A thread's counters rise with what it allocates and with what it frees. Memory that another
+//! thread frees stays on its account, so what is handed away must be taken off ([`handing_away`]).
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -81,7 +82,8 @@ pub fn handing_away<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Most bytes that this thread held at a time since [`begin`], as far as anybody took note; `None` where that is not counted.
+/// Most bytes that this thread held at a time since [`begin`], as far as anybody took note; `None`
+/// where that is not counted.
 #[must_use]
 pub fn most() -> Option<u64> {
     note();

@@ -89,8 +89,8 @@ const LEAST_TOLD: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy)]
 pub struct MachineClocks {
     at: Instant,
-    /// CPU time that all processes have used since the machine was started. Within ticks of 10 ms on each core; interrupts are
-    /// nobody's.
+    /// CPU time that all processes have used since the machine was started. Within ticks of 10 ms
+    /// on each core; interrupts are nobody's.
     used: Option<Duration>,
     /// What its host kept from it.
     stolen: Option<Duration>,
@@ -115,8 +115,8 @@ impl MachineClocks {
         }
     }
 
-    /// What the machine did from then to now; `ours` is the CPU time of generator and servers, where that is known. `None` of
-    /// less than half a second.
+    /// What the machine did from then to now; `ours` is the CPU time of generator and servers,
+    /// where that is known. `None` of less than half a second.
     #[must_use]
     pub fn load_until(&self, now: &Self, ours: Option<Duration>) -> Option<MachineLoad> {
         let elapsed = now.at.saturating_duration_since(self.at);
@@ -169,8 +169,8 @@ fn setting(path: impl AsRef<Path>) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Whether the host of this virtual machine is told which pages are free and takes them back. `None` where `devices` cannot be
-/// read: another system, or no virtio at all.
+/// Whether the host of this virtual machine is told which pages are free and takes them back.
+/// `None` where `devices` cannot be read: another system, or no virtio at all.
 fn free_page_reporting(devices: &Path) -> Option<bool> {
     let balloons = std::fs::read_dir(devices).ok()?.filter_map(|device| {
         let device = device.ok()?.path();
@@ -211,7 +211,8 @@ pub fn disk(path: &Path) -> Result<Disk, MachineError> {
     let free_bytes = free_disk_bytes(path)?;
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mounts = procfs::process::Process::myself().and_then(|own| own.mountinfo());
-    // Of the mount points above a path the longest is its own; of two at the same place the later covers the earlier.
+    // Of the mount points above a path the longest is its own; of two at the same place the later
+    // covers the earlier.
     let mount = mounts
         .into_iter()
         .flatten()

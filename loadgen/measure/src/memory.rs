@@ -4,12 +4,14 @@ use procfs::{CpuInfo, Current as _, KernelVersion};
 
 use crate::process::Memory;
 
-/// Pages that a core may count for itself before they reach a counter of resident pages (`percpu_counter_batch`: 32, or twice
-/// the number of cores).
+/// Pages that a core may count for itself before they reach a counter of resident pages
+/// (`percpu_counter_batch`: 32, or twice the number of cores).
 const LEAST_BATCH: u64 = 32;
-/// The Linux since which `/proc/PID/status` adds what each core counted for itself, so that its sizes are exact.
+/// The Linux since which `/proc/PID/status` adds what each core counted for itself, so that its
+/// sizes are exact.
 const EXACT_STATUS: (u8, u8) = (6, 16);
-/// Where Linux says how many pages of socket memory a core may count for itself, and what it is where it does not say.
+/// Where Linux says how many pages of socket memory a core may count for itself, and what it is
+/// where it does not say.
 const SOCKET_BATCH: &str = "/proc/sys/net/core/mem_pcpu_rsv";
 const USUAL_SOCKET_BATCH: u64 = 256;
 /// Where Linux says how much memory sockets have.
@@ -36,10 +38,11 @@ impl Highest {
 
     /// The peak of private memory of a stretch at whose end the kernel's high-water mark is `mark`.
     ///
-    /// The kernel marks the whole resident size only: anonymous memory, files and shared memory together. When the mark was
-    /// set there were at most as many pages of files as the most that were sampled, so at least the rest was private. What was
-    /// sampled is private without doubt, and may be more: when the mark was set by pages of files. The larger of the two is
-    /// the peak; it says too much only where pages of files came and went between two samples.
+    /// The kernel marks the whole resident size only: anonymous memory, files and shared memory
+    /// together. When the mark was set there were at most as many pages of files as the most that
+    /// were sampled, so at least the rest was private. What was sampled is private without doubt,
+    /// and may be more: when the mark was set by pages of files. The larger of the two is the peak;
+    /// it says too much only where pages of files came and went between two samples.
     #[must_use]
     pub fn private(&self, mark: u64) -> u64 {
         self.anon.max(mark.saturating_sub(self.file))
@@ -48,9 +51,10 @@ impl Highest {
 
 /// How far the growth of a process's resident size may be from the truth, in bytes.
 ///
-/// The kernel counts resident pages on each core by itself and adds a core's count to the sum once it is a batch. The
-/// high-water mark is taken from that sum: on two cores it was seen to miss up to 220 of the 256 KiB that it may. The
-/// sizes in `/proc/PID/status` are exact from Linux 6.16 on; before, they miss as much, and a growth the sum of both.
+/// The kernel counts resident pages on each core by itself and adds a core's count to the sum once
+/// it is a batch. The high-water mark is taken from that sum: on two cores it was seen to miss up
+/// to 220 of the 256 KiB that it may. The sizes in `/proc/PID/status` are exact from Linux 6.16 on;
+/// before, they miss as much, and a growth the sum of both.
 #[must_use]
 pub fn rss_resolution() -> u64 {
     let kernel = KernelVersion::current();
@@ -63,7 +67,8 @@ fn rss_resolution_of(cores: u64, page: u64, is_exact: bool) -> u64 {
     if is_exact { mark } else { 2 * mark }
 }
 
-/// How far the memory of sockets may be from the truth, in bytes: each core counts up to a megabyte for itself.
+/// How far the memory of sockets may be from the truth, in bytes: each core counts up to a megabyte
+/// for itself.
 #[must_use]
 pub fn socket_resolution() -> u64 {
     let batch = std::fs::read_to_string(SOCKET_BATCH).ok();
@@ -76,8 +81,9 @@ fn cores() -> u64 {
     CpuInfo::current().map_or(1, |cpus| cpus.num_cores() as u64)
 }
 
-/// What TCP sockets of this machine hold in the kernel, in bytes: what was sent and not yet acknowledged, what was received
-/// and not yet read, of all processes and network namespaces. `None` where the kernel does not tell.
+/// What TCP sockets of this machine hold in the kernel, in bytes: what was sent and not yet
+/// acknowledged, what was received and not yet read, of all processes and network namespaces.
+/// `None` where the kernel does not tell.
 #[must_use]
 pub fn socket_memory() -> Option<u64> {
     socket_memory_of(&std::fs::read_to_string(SOCKETS).ok()?)

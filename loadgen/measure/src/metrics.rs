@@ -1,4 +1,5 @@
-//! What a server tells about itself: its Prometheus page, fetched over one kept connection of HTTP/1.1.
+//! What a server tells about itself: its Prometheus page, fetched over one kept connection of
+//! HTTP/1.1.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +17,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// A page beyond this is not read to its end. etcd's has some 100 KiB.
 const LARGEST_PAGE: usize = 16 << 20;
 
-/// The gauges that tell what is allocated, by allocator: jemalloc in our servers, Go's heap in etcd and kube-apiserver.
+/// The gauges that tell what is allocated, by allocator: jemalloc in our servers, Go's heap in etcd
+/// and kube-apiserver.
 const ALLOCATED: [&str; 2] = ["jemalloc_allocated_bytes", "go_memstats_heap_inuse_bytes"];
 
-/// A connection to a server's plain-text pages, opened when first needed and again when it was lost.
+/// A connection to a server's plain-text pages, opened when first needed and again when it was
+/// lost.
 #[derive(Debug)]
 pub struct MetricsClient {
     authority: String,
@@ -90,7 +93,8 @@ impl MetricsClient {
     /// Any page's text.
     ///
     /// # Errors
-    /// When the server cannot be reached, answers anything but 200, or takes longer than ten seconds.
+    /// When the server cannot be reached, answers anything but 200, or takes longer than ten
+    /// seconds.
     pub async fn text(&mut self, method: Method, path: &str) -> Result<String, MetricsError> {
         let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path)).await;
         let (status, body) = match answer {
@@ -159,7 +163,8 @@ impl MetricsText {
             .reduce(|sum, value| sum + value)
     }
 
-    /// Bytes that the server's allocator has handed out, by the first gauge that we know; `None` when there is none.
+    /// Bytes that the server's allocator has handed out, by the first gauge that we know; `None`
+    /// when there is none.
     #[must_use]
     pub fn allocated(&self) -> Option<u64> {
         ALLOCATED
@@ -168,8 +173,8 @@ impl MetricsText {
             .map(|bytes| bytes as u64)
     }
 
-    /// Every counter (its name ends with `_total`) with its labels, as `name{labels}`; those of the server's language and
-    /// process left out.
+    /// Every counter (its name ends with `_total`) with its labels, as `name{labels}`; those of the
+    /// server's language and process left out.
     #[must_use]
     pub fn totals(&self) -> BTreeMap<String, f64> {
         const NOT_ITS_OWN: [&str; 3] = ["go_", "process_", "promhttp_"];
@@ -213,9 +218,11 @@ pub fn grown(
         .collect()
 }
 
-/// Asks a server again and again what is allocated, so that a sampler, which may not wait, always has the latest answer.
+/// Asks a server again and again what is allocated, so that a sampler, which may not wait, always
+/// has the latest answer.
 ///
-/// Each question costs the server what building its page costs, and that is part of its measured CPU time.
+/// Each question costs the server what building its page costs, and that is part of its measured
+/// CPU time.
 #[derive(Debug)]
 pub struct AllocatedWatch {
     latest: Arc<AtomicU64>,
@@ -223,8 +230,8 @@ pub struct AllocatedWatch {
 }
 
 impl AllocatedWatch {
-    /// Asks now, and from then on at most once per `every`. `None` when the server does not tell what is allocated. Must be
-    /// called within a runtime.
+    /// Asks now, and from then on at most once per `every`. `None` when the server does not tell
+    /// what is allocated. Must be called within a runtime.
     pub async fn start(mut client: MetricsClient, every: Duration) -> Option<Self> {
         let first = client.metrics().await.ok()?.allocated()?;
         let latest = Arc::new(AtomicU64::new(first));

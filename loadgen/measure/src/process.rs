@@ -1,4 +1,5 @@
-//! One process, read through the kernel: resident sizes, the high-water mark and its reset, and the CPU clock.
+//! One process, read through the kernel: resident sizes, the high-water mark and its reset, and the
+//! CPU clock.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ pub struct Memory {
 
 /// A process that can be measured, ours or another.
 ///
-/// The handle stays with the process that it was made for: after its end every call fails, even if its number is used again.
+/// The handle stays with the process that it was made for: after its end every call fails, even if
+/// its number is used again.
 #[derive(Debug)]
 pub struct Process {
     pid: i32,
@@ -87,7 +89,8 @@ impl Process {
         Self::new(std::process::id())
     }
 
-    /// Its resident sizes. Costs some 20 µs: one file of the kernel, no walk over the mappings as `smaps` would be.
+    /// Its resident sizes. Costs some 20 µs: one file of the kernel, no walk over the mappings as
+    /// `smaps` would be.
     ///
     /// # Errors
     /// When it has ended.
@@ -110,7 +113,8 @@ impl Process {
         })
     }
 
-    /// Resets the high-water mark to the present resident size, so that the next phase has a peak of its own.
+    /// Resets the high-water mark to the present resident size, so that the next phase has a peak
+    /// of its own.
     ///
     /// # Errors
     /// When it has ended, or belongs to somebody else.
@@ -120,13 +124,14 @@ impl Process {
             .map_err(|source| self.unreadable(source))
     }
 
-    /// User and system CPU time since it started, threads that have ended included. From the process's CPU clock, which
-    /// counts nanoseconds; `/proc/PID/stat` counts ticks of 10 ms.
+    /// User and system CPU time since it started, threads that have ended included. From the
+    /// process's CPU clock, which counts nanoseconds; `/proc/PID/stat` counts ticks of 10 ms.
     ///
     /// # Errors
     /// When it has ended.
     pub fn cpu(&self) -> Result<Duration, ProcessError> {
-        // The clock goes by number; the directory handle does not. A reused number must not be mistaken for the process.
+        // The clock goes by number; the directory handle does not. A reused number must not be
+        // mistaken for the process.
         if !self.proc.is_alive() {
             return Err(ProcessError::Ended {
                 pid: self.pid,
@@ -154,7 +159,8 @@ impl Process {
     }
 }
 
-/// User and system CPU time of the calling thread since it started; zero where the kernel has no such clock.
+/// User and system CPU time of the calling thread since it started; zero where the kernel has no
+/// such clock.
 #[must_use]
 pub fn thread_cpu() -> Duration {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);

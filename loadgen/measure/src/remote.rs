@@ -1,7 +1,9 @@
-//! A server that is not ours, an etcd or a Kubernetes API: what it costs is what its `/metrics` says.
+//! A server that is not ours, an etcd or a Kubernetes API: what it costs is what its `/metrics`
+//! says.
 //!
-//! That page has the memory as it is when it is asked for, and the CPU time of everything that the server does, whoever asks for it,
-//! the page itself among it (some 10 ms). So it is fetched between lists, and not more than once a second: peaks within a list are not seen.
+//! That page has the memory as it is when it is asked for, and the CPU time of everything that the
+//! server does, whoever asks for it, the page itself among it (some 10 ms). So it is fetched
+//! between lists, and not more than once a second: peaks within a list are not seen.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -25,7 +25,8 @@ struct Open {
 }
 
 impl Rounds {
-    /// Begins a round; `server_cpu` is the CPU time of all servers until now. One that is under way is dropped.
+    /// Begins a round; `server_cpu` is the CPU time of all servers until now. One that is under way
+    /// is dropped.
     pub fn begin(&mut self, server_cpu: Option<Duration>) {
         self.open = Some(Open {
             server_cpu,

@@ -69,7 +69,8 @@ struct Peaks {
 }
 
 impl Sampler {
-    /// Starts looking, at once and then every `every`, until stopped. A process that ends just gets no further samples.
+    /// Starts looking, at once and then every `every`, until stopped. A process that ends just gets
+    /// no further samples.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -104,7 +105,8 @@ impl Sampler {
         self.peaks.lock().sockets
     }
 
-    /// Takes a last sample and returns one series per process, in the order given, with the processes.
+    /// Takes a last sample and returns one series per process, in the order given, with the
+    /// processes.
     #[must_use]
     pub fn stop(self) -> (Vec<Series>, Vec<Watched>) {
         drop(self.stop);
@@ -131,7 +133,8 @@ fn run(
     let mut next = begun;
     loop {
         look_at_all(&mut all, &watched, begun, peaks);
-        // After a stall the schedule goes on from now: samples that were missed are not made up for in a burst.
+        // After a stall the schedule goes on from now: samples that were missed are not made up for
+        // in a burst.
         next = (next + every).max(Instant::now());
         match stopped.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Err(RecvTimeoutError::Timeout) => {}

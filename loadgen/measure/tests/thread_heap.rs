@@ -1,4 +1,5 @@
-//! What a thread's share of the heap is said to be, in a program whose allocator counts by thread, as the generator's does.
+//! What a thread's share of the heap is said to be, in a program whose allocator counts by thread,
+//! as the generator's does.
 
 use std::hint::black_box;
 use std::thread;

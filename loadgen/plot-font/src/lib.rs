@@ -1,8 +1,8 @@
 //! The font that every chart is drawn with, registered with plotters.
 //!
-//! With its `ab_glyph` feature plotters knows no fonts but those that a program registers, and cargo's feature unification
-//! gives that feature to everybody in the workspace: criterion's own plots too then end in a panic after measuring. So every
-//! bench configures its groups with this:
+//! With its `ab_glyph` feature plotters knows no fonts but those that a program registers, and
+//! cargo's feature unification gives that feature to everybody in the workspace: criterion's own
+//! plots too then end in a panic after measuring. So every bench configures its groups with this:
 //!
 //! ```text
 //! criterion_group! {
@@ -27,7 +27,8 @@ pub fn register() {
         (FontStyle::Italic, notosans::ITALIC_TTF),
         (FontStyle::Oblique, notosans::ITALIC_TTF),
     ] {
-        // The error has neither text nor Debug; the fonts are constants that the test below draws with.
+        // The error has neither text nor Debug; the fonts are constants that the test below draws
+        // with.
         assert!(
             register_font(FAMILY, style, font).is_ok(),
             "the embedded Noto Sans is a font"

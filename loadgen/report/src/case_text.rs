@@ -8,7 +8,8 @@ use crate::result::{
     Spread, Yardstick,
 };
 
-/// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside it.
+/// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside
+/// it.
 pub const TITLES: [&str; 14] = [
     "target",
     "tier",
@@ -78,7 +79,8 @@ impl Row {
     }
 }
 
-/// The strategy as rows show it: with its clients where there are several at once, and what else sets it apart.
+/// The strategy as rows show it: with its clients where there are several at once, and what else
+/// sets it apart.
 #[must_use]
 pub fn strategy(case: &Case) -> String {
     let mut text = vec![strategy_and_clients(case)];
@@ -103,7 +105,8 @@ pub(super) fn peak(server: &ServerFigures) -> String {
     }
 }
 
-/// Private memory above idle at its peak over the bytes of the lists in flight, to what its counter can tell.
+/// Private memory above idle at its peak over the bytes of the lists in flight, to what its counter
+/// can tell.
 pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     let server = case.server.as_ref()?;
     let in_flight = case.bytes * u64::from(case.clients.max(1));
@@ -112,7 +115,8 @@ pub(super) fn per_listed_byte(case: &Case) -> Option<Quantity> {
     Some(Quantity::PerByteFrom(ratio, least))
 }
 
-/// CPU time of the server for one request; of a small one with the rate at which it was, since that decides what it costs.
+/// CPU time of the server for one request; of a small one with the rate at which it was, since that
+/// decides what it costs.
 fn cost(case: &Case, cpu_s: f64) -> String {
     let cpu = Quantity::seconds(cpu_s);
     match case.requests_per_s {
@@ -147,7 +151,8 @@ fn encoding(case: &Case) -> String {
         .map_or_else(|| ABSENT.to_owned(), |encoding| format!("{encoding}{from}"))
 }
 
-/// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside it.
+/// Everything that a reader must know about the row: [`warnings`], its rate, and what ran beside
+/// it.
 #[must_use]
 pub fn notes(case: &Case) -> Vec<String> {
     let mut notes = warnings(case);

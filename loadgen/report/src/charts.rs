@@ -1,4 +1,5 @@
-//! The charts of a result, each as SVG and as PNG of double size. A chart that cannot be drawn costs that chart.
+//! The charts of a result, each as SVG and as PNG of double size. A chart that cannot be drawn
+//! costs that chart.
 
 pub(crate) mod axis;
 mod canvas;
@@ -29,7 +30,8 @@ const BITMAP_SCALE: u32 = 2;
 /// One chart: its name, which is its files' too, and its picture.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards` or `shard-watches`, and the data set where there are several.
+    /// `latency`, `open-loop`, `bars`, `first-chunk`, `memory`, `peak`, `cpu`, `shards` or
+    /// `shard-watches`, and the data set where there are several.
     pub name: String,
     /// The name without the data set.
     pub(crate) kind: &'static str,

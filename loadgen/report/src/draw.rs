@@ -1,4 +1,5 @@
-//! What people look at: charts, a page, a table. Drawn only from a saved result, so that any result can be drawn again.
+//! What people look at: charts, a page, a table. Drawn only from a saved result, so that any result
+//! can be drawn again.
 
 use std::any::Any;
 use std::fs;
@@ -27,8 +28,8 @@ pub enum DrawAgainError {
     },
 }
 
-/// Saves a result, draws it, and gives the folder its name. What could not be drawn is returned in words: it costs a
-/// picture, not the run.
+/// Saves a result, draws it, and gives the folder its name. What could not be drawn is returned in
+/// words: it costs a picture, not the run.
 ///
 /// # Errors
 /// When the raw data cannot be saved.
@@ -41,7 +42,8 @@ pub fn publish(
     Ok((folder.finish()?, failures))
 }
 
-/// Draws all charts, the page and the README of a result into `folder`. Returns what could not be drawn, and why.
+/// Draws all charts, the page and the README of a result into `folder`. Returns what could not be
+/// drawn, and why.
 #[must_use]
 pub fn draw(result: &SavedResult, folder: &Path) -> Vec<String> {
     let mut failures = Vec::new();

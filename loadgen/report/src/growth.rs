@@ -1,9 +1,9 @@
-//! How what a case costs grows with the number of objects: a straight line through the data sets of a
-//! run, on logarithmic axes.
+//! How what a case costs grows with the number of objects: a straight line through the data sets of
+//! a run, on logarithmic axes.
 //!
-//! Its slope is an exponent: 1 where ten times the objects cost ten times as much, 0 where they cost
-//! the same, 2 where each object makes all others dearer. It is fitted only through data sets whose
-//! objects are of one size: else the number would not be all that grows.
+//! Its slope is an exponent: 1 where ten times the objects cost ten times as much, 0 where they
+//! cost the same, 2 where each object makes all others dearer. It is fitted only through data sets
+//! whose objects are of one size: else the number would not be all that grows.
 
 use crate::quantity::Quantity;
 use crate::result::{Case, Growth, Report};
@@ -52,7 +52,8 @@ pub fn fit(report: &Report) -> Vec<Growth> {
     all
 }
 
-/// The numbers of objects and what they cost, for data sets whose objects are as large as the first's.
+/// The numbers of objects and what they cost, for data sets whose objects are as large as the
+/// first's.
 fn points(
     report: &Report,
     target: &str,

@@ -1,4 +1,5 @@
-//! Every number that a person reads is written here: three significant digits, and the unit beside it.
+//! Every number that a person reads is written here: three significant digits, and the unit beside
+//! it.
 
 use std::fmt;
 
@@ -103,7 +104,8 @@ fn within(bytes: f64, resolution: u64, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     write!(f, "{:.decimals$} {}", rounded / unit.size, unit.name)
 }
 
-/// The smallest round number of a unit that is not below the resolution: what the last digit of a size is worth at least.
+/// The smallest round number of a unit that is not below the resolution: what the last digit of a
+/// size is worth at least.
 #[must_use]
 pub fn step_of(resolution: u64) -> f64 {
     let resolution = resolution as f64;
@@ -173,7 +175,8 @@ impl Unit {
     }
 }
 
-/// Three significant digits, without an exponent and without trailing noise: `0.213`, `4.07`, `41.2`, `778`, `12,300`.
+/// Three significant digits, without an exponent and without trailing noise: `0.213`, `4.07`,
+/// `41.2`, `778`, `12,300`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     let magnitude = value.abs();

@@ -1,4 +1,5 @@
-//! The table at the end of a run: one per data set, with what must not be compared written below it.
+//! The table at the end of a run: one per data set, with what must not be compared written below
+//! it.
 
 use std::fmt::Write as _;
 
@@ -20,7 +21,8 @@ pub(crate) const STYLE: TableStyle =
 /// Cells before this one are names and stand at the left; numbers stand at the right.
 const FIRST_NUMBER: usize = 4;
 
-/// Columns that a narrow terminal does without (the page has them), and from how many characters on it does not.
+/// Columns that a narrow terminal does without (the page has them), and from how many characters on
+/// it does not.
 const NEEDS_ROOM: [&str; 2] = [FIRST_LIST, SOCKETS];
 const ROOM_FOR_ALL: u16 = 150;
 

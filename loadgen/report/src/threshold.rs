@@ -1,4 +1,5 @@
-//! From a scenario's bars and a run's cases to what the report shows: figure, limit, met or not, and the others' figures.
+//! From a scenario's bars and a run's cases to what the report shows: figure, limit, met or not,
+//! and the others' figures.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -30,8 +31,9 @@ const RESOLUTION: &str = "server.rss_resolution";
 /// Figures of the generator, which hold for rows that do not count, too.
 const OWN_FIGURES: &str = "client.";
 
-/// Holds every bar of a scenario against the first target that has a case; the others' figures stand
-/// beside it. A bar is about the scenario's own objects: what somebody has is held against none.
+/// Holds every bar of a scenario against the first target that has a case; the others' figures
+/// stand beside it. A bar is about the scenario's own objects: what somebody has is held against
+/// none.
 #[must_use]
 pub fn judge(scenario: &Scenario, report: &Report) -> Vec<Bar> {
     let is_ours = |name: &str| {
@@ -164,7 +166,8 @@ impl<'a> Figures<'a> {
         self.metric(RESOLUTION, target, data_set, &self.spec.row)
     }
 
-    /// The interval in which the figure lies: where it is a median and that is known, and where it is growth of memory.
+    /// The interval in which the figure lies: where it is a median and that is known, and where it
+    /// is growth of memory.
     fn likely(&self, target: &str, data_set: &str) -> Option<[f64; 2]> {
         if let Some(resolution) = self.resolution(target, data_set) {
             let figure = self.of(target, data_set, &self.spec.row)?;
@@ -175,7 +178,8 @@ impl<'a> Figures<'a> {
         value_at(case, &format!("{group}.{LIKELY}"))
     }
 
-    /// What the figure is divided by: another row's, another data set's or another target's name, and its figure.
+    /// What the figure is divided by: another row's, another data set's or another target's name,
+    /// and its figure.
     fn basis(&self, target: &str, data_set: &str) -> (Option<&str>, Option<f64>) {
         let spec = self.spec;
         if let Some(row) = &spec.of_row {
@@ -216,7 +220,8 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// The number at a path of a case, as `report.json` has it: `latency_ms.p50`, or `loads.puts.latency_ms.p99` of a load.
+/// The number at a path of a case, as `report.json` has it: `latency_ms.p50`, or
+/// `loads.puts.latency_ms.p99` of a load.
 #[must_use]
 pub fn figure_of(case: &Case, metric: &str) -> Option<f64> {
     value_at(case, metric)

@@ -120,7 +120,8 @@ fn the_page_fits_its_window_and_asks_for_nothing() {
     }
 }
 
-/// What is focused, and the order of the lines of the first table with the sign of its third column.
+/// What is focused, and the order of the lines of the first table with the sign of its third
+/// column.
 const SORTED: &str = r#"(() => {
     const table = document.querySelector("table.sortable");
     const head = table.querySelector("th[data-column='2']");

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use report::{charts, draw, terminal};
 
-/// Where pictures go: a folder to look into when `LOADGEN_TEST_PICTURES` names one, else one that goes away.
+/// Where pictures go: a folder to look into when `LOADGEN_TEST_PICTURES` names one, else one that
+/// goes away.
 fn pictures() -> (PathBuf, Option<tempfile::TempDir>) {
     match std::env::var_os("LOADGEN_TEST_PICTURES") {
         Some(folder) => (folder.into(), None),

@@ -18,10 +18,12 @@ use crate::progress::Progress;
 use crate::run::Plan;
 use crate::run::ab::{self, Ab, CaseKey};
 
-/// Objects where neither a scenario nor their number is named: a pair of starts within half a minute.
+/// Objects where neither a scenario nor their number is named: a pair of starts within half a
+/// minute.
 const OBJECTS: u64 = 10_000;
-/// Lists of a start there. They take about a second, as starting and seeding do, and their median varies less from start to
-/// start than that of a few: 40 lists of 30 ms found a tenth in 7 pairs where 5 did not in 13.
+/// Lists of a start there. They take about a second, as starting and seeding do, and their median
+/// varies less from start to start than that of a few: 40 lists of 30 ms found a tenth in 7 pairs
+/// where 5 did not in 13.
 const REPEATS: u32 = 40;
 
 /// Measures and compares what the arguments name; what is worse, twice where that was asked for.

@@ -8,8 +8,9 @@ use workloads::{CpuList, Scenario};
 use crate::cli::RunArgs;
 use crate::exit::Failure;
 
-/// Decides on which CPUs a scenario runs, and leaves them in its keys: those of the command line, where it names any; else the
-/// scenario's own, where all are there and loadgen starts every target. Returns why the scenario's do not hold, on one line.
+/// Decides on which CPUs a scenario runs, and leaves them in its keys: those of the command line,
+/// where it names any; else the scenario's own, where all are there and loadgen starts every
+/// target. Returns why the scenario's do not hold, on one line.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 where the command line names CPUs that may not be used.
@@ -62,7 +63,8 @@ fn cannot_use(list: &CpuList) -> Option<String> {
     }
 }
 
-/// On which CPUs a scenario runs, as `servers on CPUs 0; generator on CPUs 1`; `None` where it may use all.
+/// On which CPUs a scenario runs, as `servers on CPUs 0; generator on CPUs 1`; `None` where it may
+/// use all.
 #[must_use]
 pub fn shown(scenario: &Scenario) -> Option<String> {
     let on = |who, list: &Option<CpuList>| Some(format!("{who} on CPUs {}", list.as_ref()?));

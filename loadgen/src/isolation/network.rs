@@ -1,9 +1,11 @@
-//! A network namespace of a run's own: one congestion control for everything that the run starts, whatever the system's is.
+//! A network namespace of a run's own: one congestion control for everything that the run starts,
+//! whatever the system's is.
 //!
-//! A system may have chosen a congestion control that paces what is sent, as BBR does. Between processes of one machine there is
-//! no path to spare: packets wait for timers, and sending takes half as much CPU again (`docs/performance.md`). The setting is
-//! one of a network namespace, so a run that reaches nothing outside can have another without anybody else noticing, and without
-//! any server knowing.
+//! A system may have chosen a congestion control that paces what is sent, as BBR does. Between
+//! processes of one machine there is no path to spare: packets wait for timers, and sending takes
+//! half as much CPU again (`docs/performance.md`). The setting is one of a network namespace, so a
+//! run that reaches nothing outside can have another without anybody else noticing, and without any
+//! server knowing.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -90,11 +92,11 @@ pub enum NetworkError {
     },
 }
 
-/// Moves this process into a network namespace of its own. The inner error is the reason why this system does not allow it;
-/// then nothing has changed.
+/// Moves this process into a network namespace of its own. The inner error is the reason why this
+/// system does not allow it; then nothing has changed.
 ///
-/// A process cannot return from a namespace that turns out to be of no use (where a security module takes the rights within it
-/// away, or `/proc/sys` is read-only), so a child tries first.
+/// A process cannot return from a namespace that turns out to be of no use (where a security module
+/// takes the rights within it away, or `/proc/sys` is read-only), so a child tries first.
 ///
 /// # Errors
 /// When the child cannot be started, or succeeds where this process then fails.
@@ -161,14 +163,15 @@ mod linux {
 
     /// What TCP connections of the namespace begin with.
     const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-    /// The first that the system allows is taken; none of them paces. `cubic` is Linux's default, so most machines that run etcd
-    /// have it. A system that chose another may keep `cubic` from namespaces; `reno` is part of every kernel and is kept from nobody.
+    /// The first that the system allows is taken; none of them paces. `cubic` is Linux's default,
+    /// so most machines that run etcd have it. A system that chose another may keep `cubic` from
+    /// namespaces; `reno` is part of every kernel and is kept from nobody.
     const UNPACED: [&str; 2] = ["cubic", "reno"];
     /// The index of `lo`, which the kernel gives it in every namespace.
     const LOOPBACK_INDEX: i32 = 1;
 
-    /// Moves this process, which must have one thread only, into a network namespace whose loopback interface is up, and returns
-    /// the congestion control that TCP connections have there.
+    /// Moves this process, which must have one thread only, into a network namespace whose loopback
+    /// interface is up, and returns the congestion control that TCP connections have there.
     ///
     /// # Errors
     /// [`NetworkError`]; then the process may be in a namespace that is of no use.
@@ -186,7 +189,8 @@ mod linux {
         }
     }
 
-    /// Ordinary users need a user namespace for it, in which they are who they were: files are written as theirs.
+    /// Ordinary users need a user namespace for it, in which they are who they were: files are
+    /// written as theirs.
     fn unshare_network() -> Result<(), NetworkError> {
         let (uid, gid) = (getuid(), getgid());
         let refused = |errno: Errno| NetworkError::Unshare(errno.into());
@@ -208,8 +212,8 @@ mod linux {
         Ok(())
     }
 
-    /// The kernel gives a user namespace to processes of one thread only, and the allocator may have threads of its own: they end
-    /// first, and begin again.
+    /// The kernel gives a user namespace to processes of one thread only, and the allocator may
+    /// have threads of its own: they end first, and begin again.
     fn unshare_single_threaded(flags: CloneFlags) -> Result<(), Errno> {
         let has_threads = background_thread::read().unwrap_or(false);
         if has_threads {
@@ -250,7 +254,8 @@ mod linux {
         send(&socket, &message, SendFlags::empty())?;
         let mut answer = [0_u8; 1024];
         let (_, len) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
-        // struct nlmsghdr, whose type follows its length, then struct nlmsgerr, which begins with the negated errno.
+        // struct nlmsghdr, whose type follows its length, then struct nlmsgerr, which begins with
+        // the negated errno.
         let kind = answer
             .get(4..6)
             .map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));

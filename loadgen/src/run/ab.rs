@@ -1,8 +1,9 @@
 //! Two targets in pairs of fresh starts, until every deciding metric has a verdict or time is up.
 //!
-//! A block is two pairs in opposite orders, base new and new base, and a coin from the seed says which comes first: what
-//! drifts slowly hits both alike, and nobody can guess who is next. After each pair the verdicts are taken anew; the rule
-//! holds however often one looks (`report::compare`, `Method::Sequential`).
+//! A block is two pairs in opposite orders, base new and new base, and a coin from the seed says
+//! which comes first: what drifts slowly hits both alike, and nobody can guess who is next. After
+//! each pair the verdicts are taken anew; the rule holds however often one looks
+//! (`report::compare`, `Method::Sequential`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -152,8 +153,9 @@ fn time(case: &Case) -> f64 {
 }
 
 impl Run<'_> {
-    /// Pairs of one case, until it has its verdicts or `until`; whether a deciding metric is worse. A start that does not
-    /// count ends it: what is left of a server that fails is no fair sample of it.
+    /// Pairs of one case, until it has its verdicts or `until`; whether a deciding metric is worse.
+    /// A start that does not count ends it: what is left of a server that fails is no fair sample
+    /// of it.
     async fn pairs(
         &mut self,
         ab: &Ab,
@@ -240,7 +242,8 @@ impl Run<'_> {
         .ok()
     }
 
-    /// Says what is known after a pair; returns whether every deciding metric is surely within what is allowed, or surely not.
+    /// Says what is known after a pair; returns whether every deciding metric is surely within what
+    /// is allowed, or surely not.
     fn tell(&self, pair: u32, comparison: &Comparison) -> bool {
         let deciding: Vec<_> = comparison.deciding().collect();
         let said: Vec<String> = deciding

@@ -1,5 +1,6 @@
-//! One row, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its data on disk, settle, and then what its strategy's shape says.
-//! Whatever ends it early, what was measured until then is in the case.
+//! One row, phase by phase: start, probe, can this machine hold it, seed, restart what keeps its
+//! data on disk, settle, and then what its strategy's shape says. Whatever ends it early, what was
+//! measured until then is in the case.
 //!
 //! - [`source`]: where its objects come from; [`selection`]: which of them it selects; why it
 //!   cannot be had says [`super::availability`]
@@ -7,17 +8,19 @@
 //!   nobody checks; [`baseline`]: interleaved with a baseline of their bytes
 //! - [`warm_up`]: lists before the measured phase, until time and memory stand still
 //! - [`programs`]: what they cost where the clients are programs of their own
-//! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are written; [`resharding`]: and
-//!   shared anew by one worker more; [`writing`]: the part in which they are written, and rows where nobody watches that
-//! - [`requests`]: small requests, in a closed or an open loop; [`saturation`]: the highest rate of them that keeps an
-//!   objective
+//! - [`shards`]: the objects between several workers; [`sharded_watch`]: the same while they are
+//!   written; [`resharding`]: and shared anew by one worker more; [`writing`]: the part in which
+//!   they are written, and rows where nobody watches that
+//! - [`requests`]: small requests, in a closed or an open loop; [`saturation`]: the highest rate of
+//!   them that keeps an objective
 //! - [`loads`]: several loads together
 //! - [`delivery`]: puts that must reach watchers
 //! - [`status`]: how loads are doing while they are measured
 //! - [`beside`]: loads that run beside the row
 //! - [`network`]: a slower network on the way
 //! - [`care`]: rests between lists on a server that holds somebody's data
-//! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are kept
+//! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are
+//!   kept
 
 use std::time::{Duration, Instant};
 

@@ -50,7 +50,8 @@ pub struct Plan {
     pub(super) fail_on_threshold: bool,
     /// What starts servers, on any CPU; [`Plan::launcher_of`] has those of a scenario.
     pub(super) launcher: Launcher,
-    /// The CPUs that this program may use before it is pinned; `None` where the system does not say.
+    /// The CPUs that this program may use before it is pinned; `None` where the system does not
+    /// say.
     available_cpus: Option<CpuList>,
     /// Where the programs of rows by Go clients are.
     pub(super) go_clients: GoClients,
@@ -59,7 +60,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the command line; with `saturate`, small requests are searched for their highest rate. `own_program` is what starts our servers (`own_program serve …`).
+    /// Reads the command line; with `saturate`, small requests are searched for their highest rate.
+    /// `own_program` is what starts our servers (`own_program serve …`).
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 and one line that says what to change.
@@ -204,7 +206,8 @@ impl Plan {
                 let data = DataSet::new(spec);
                 for target in &self.targets {
                     for (tier, row) in scenario.rows.all() {
-                        // What is there is asked first, and then each case has its line: see [`super::survey`].
+                        // What is there is asked first, and then each case has its line: see
+                        // [`super::survey`].
                         if self.only_reads(target) {
                             continue;
                         }
@@ -279,7 +282,8 @@ impl Plan {
         )
     }
 
-    /// What starts servers of a scenario: on their CPUs, else on those that the generator had before it was pinned.
+    /// What starts servers of a scenario: on their CPUs, else on those that the generator had
+    /// before it was pinned.
     pub(super) fn launcher_of(&self, scenario: &Scenario) -> Launcher {
         let server_cpus = match (&scenario.server_cpus, &scenario.client_cpus) {
             (None, None) => None,
@@ -296,8 +300,8 @@ impl Plan {
         }
     }
 
-    /// Where we write a data set on an endpoint that is not ours: each has its own place, since one may be left for others
-    /// to read when the next is written.
+    /// Where we write a data set on an endpoint that is not ours: each has its own place, since one
+    /// may be left for others to read when the next is written.
     pub(super) fn foreign_root(&self, data: &DataSet) -> String {
         format!("/loadgen/{}/{}/registry/", self.run_id, data.spec().name)
     }
@@ -394,7 +398,8 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     let pages = pages.map(|size| Strategy::Paged(size).into());
     scenario.rows.etcd.extend(pages);
     scenario.rows.kube.clear();
-    // Not loaded; the scenario must have one, and this one says that it is not Kubernetes' business.
+    // Not loaded; the scenario must have one, and this one says that it is not Kubernetes'
+    // business.
     scenario.data_sets.truncate(1);
     scenario.data_sets[0].kind = Kind::Raw;
     scenario.data_sets[0].object_size = NonZeroU64::new(1);
@@ -403,8 +408,8 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// What open loops do until a request is due: spin where the generator has CPUs that no server may use, so that it is not
-/// late by a wake-up; else sleep, so that servers have the CPU.
+/// What open loops do until a request is due: spin where the generator has CPUs that no server may
+/// use, so that it is not late by a wake-up; else sleep, so that servers have the CPU.
 pub(super) fn waiting(scenario: &Scenario) -> Waiting {
     match (&scenario.server_cpus, &scenario.client_cpus) {
         (Some(servers), Some(own)) if own.is_apart_from(servers) => Waiting::Spin,

@@ -24,8 +24,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns a target that is named by what it says of itself: an etcd binary by its version, which is asked for
-    /// here, in the environment that its servers will have, so that one that cannot run is found out at once.
+    /// Returns a target that is named by what it says of itself: an etcd binary by its version,
+    /// which is asked for here, in the environment that its servers will have, so that one that
+    /// cannot run is found out at once.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2.

@@ -1,7 +1,8 @@
-//! Loads a data set into an etcd: many puts a transaction, the last objects one by one, several connections, everything
-//! noted that was sent.
+//! Loads a data set into an etcd: many puts a transaction, the last objects one by one, several
+//! connections, everything noted that was sent.
 //!
-//! - [`fill_log()`]: entries without effect, for a server that keeps a log and was given few objects
+//! - [`fill_log()`]: entries without effect, for a server that keeps a log and was given few
+//!   objects
 //! - [`unseed()`]: takes it away again
 
 mod unseed;
@@ -33,20 +34,24 @@ const CONNECTIONS: usize = 4;
 const IN_FLIGHT: usize = 2;
 /// etcd's default `--max-txn-ops`.
 const BATCH_OPS: u64 = 128;
-/// Objects at the end that are put one by one, as Kubernetes writes them: more entries than etcd keeps of its raft log in
-/// memory, a snapshot's 10,000 (`--snapshot-count`) and 5,000 behind it (`--snapshot-catchup-entries`). It counts entries,
-/// not bytes, and 1,172 batches of 128 would leave 150,000 objects there, in the heap of a restarted server as well.
+/// Objects at the end that are put one by one, as Kubernetes writes them: more entries than etcd
+/// keeps of its raft log in memory, a snapshot's 10,000 (`--snapshot-count`) and 5,000 behind it
+/// (`--snapshot-catchup-entries`). It counts entries, not bytes, and 1,172 batches of 128 would
+/// leave 150,000 objects there, in the heap of a restarted server as well.
 pub const ONE_BY_ONE: u64 = 16_000;
 /// Entries without effect in flight.
 const WITHOUT_EFFECT_IN_FLIGHT: usize = 200;
-/// Below a data set's root, a key that nothing is stored at. Deleting it is an entry of the log, and no revision.
+/// Below a data set's root, a key that nothing is stored at. Deleting it is an entry of the log,
+/// and no revision.
 const NO_KEY: &str = "\0no-key";
-/// A little less than etcd's default `--max-request-bytes` (1.5 MiB), which counts the encoded transaction.
+/// A little less than etcd's default `--max-request-bytes` (1.5 MiB), which counts the encoded
+/// transaction.
 const BATCH_BYTES: usize = 1_400_000;
 /// What a put takes in a transaction besides key and value, at most.
 const OP_OVERHEAD: usize = 32;
 
-/// Which objects were sent and not refused for their size, answered or not: what a clean-up must delete.
+/// Which objects were sent and not refused for their size, answered or not: what a clean-up must
+/// delete.
 #[derive(Debug, Default)]
 pub struct Written {
     slices: Mutex<Vec<Range<u64>>>,
@@ -76,8 +81,9 @@ impl Written {
     }
 }
 
-/// Writes every object of `data` below `root`, or those until [`Written::stop`]. When it returns, an error or not, no
-/// transaction is on its way any more, but for those without an answer. Dropping the future stops writing at once and leaves them on their way.
+/// Writes every object of `data` below `root`, or those until [`Written::stop`]. When it returns,
+/// an error or not, no transaction is on its way any more, but for those without an answer.
+/// Dropping the future stops writing at once and leaves them on their way.
 ///
 /// # Errors
 /// The first error of any connection; a transaction without an answer within 30 s is one.
@@ -121,7 +127,8 @@ pub async fn seed(
         let part = match part {
             Ok(part) => part,
             Err(error) => {
-                // The others end too, with what they have in flight: whoever cleans up must not meet it.
+                // The others end too, with what they have in flight: whoever cleans up must not
+                // meet it.
                 written.stop();
                 first_error.get_or_insert(error);
                 continue;
@@ -135,8 +142,9 @@ pub async fn seed(
     first_error.map_or(Ok(all), Err)
 }
 
-/// Writes [`ONE_BY_ONE`] entries without effect behind a data set of fewer `objects`: a second or two. So it is not in the part
-/// of the raft log that etcd keeps in memory, as it is not in production, behind millions of entries.
+/// Writes [`ONE_BY_ONE`] entries without effect behind a data set of fewer `objects`: a second or
+/// two. So it is not in the part of the raft log that etcd keeps in memory, as it is not in
+/// production, behind millions of entries.
 ///
 /// # Errors
 /// The first error; a transaction without an answer within 30 s is one.
@@ -162,7 +170,8 @@ fn nothing() -> Expected {
     }
 }
 
-/// Pieces of the data set that are still to be sent: a server with lower limits makes us halve them.
+/// Pieces of the data set that are still to be sent: a server with lower limits makes us halve
+/// them.
 struct Pieces(Vec<Range<u64>>);
 
 impl Pieces {
@@ -180,7 +189,8 @@ impl Pieces {
         }
     }
 
-    /// What came of sending a slice; `None` when it was refused for its size, and its halves are to be sent.
+    /// What came of sending a slice; `None` when it was refused for its size, and its halves are to
+    /// be sent.
     fn settle<T>(
         &mut self,
         slice: Range<u64>,

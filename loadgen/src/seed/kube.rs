@@ -1,7 +1,9 @@
-//! Loads a data set through a Kubernetes API, into namespaces that are made for it and removed again.
+//! Loads a data set through a Kubernetes API, into namespaces that are made for it and removed
+//! again.
 //!
-//! What a server stores is not what it is sent: it gives uids and times, fills in defaults, and others may change the object on its
-//! way. So lists are held against what it answered to each POST, object by object, and not against the data set.
+//! What a server stores is not what it is sent: it gives uids and times, fills in defaults, and
+//! others may change the object on its way. So lists are held against what it answered to each
+//! POST, object by object, and not against the data set.
 //!
 //! - [`object`]: what is sent of an object
 //! - [`namespaces`]: where it goes; made, refused where they exist, removed
@@ -30,7 +32,8 @@ use crate::progress::Phase;
 use client::Client;
 pub use namespaces::{Left, Namespaces};
 
-/// Requests in flight, each on a connection of its own. An apiserver's default is 400 changes at once, for everybody.
+/// Requests in flight, each on a connection of its own. An apiserver's default is 400 changes at
+/// once, for everybody.
 const WRITERS: usize = 16;
 /// What stored keys begin with, as an apiserver has them by default.
 const ROOT: &str = "/registry/";
@@ -174,7 +177,8 @@ pub async fn load(
     Ok(loaded)
 }
 
-/// Waits until a list of the server's cache would hold the last write: row `cached` may ask for whatever it has.
+/// Waits until a list of the server's cache would hold the last write: row `cached` may ask for
+/// whatever it has.
 async fn until_listed(api: &Api, data: &DataSet, revision: i64) -> Result<(), KubeError> {
     let resource = data.prefix().trim_end_matches('/');
     let path = format!(

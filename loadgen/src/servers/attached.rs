@@ -30,8 +30,8 @@ impl Launcher {
         }
     }
 
-    /// Connects to an endpoint that is there, once; asks a Kubernetes API for one object of `resource`, which it may not want
-    /// to tell.
+    /// Connects to an endpoint that is there, once; asks a Kubernetes API for one object of
+    /// `resource`, which it may not want to tell.
     ///
     /// # Errors
     /// [`StartError`] when it cannot be reached, or refuses.

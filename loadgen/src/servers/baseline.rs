@@ -1,5 +1,6 @@
-//! The baseline of a row: a process of this program that sends as many bytes as a list has, from one contiguous buffer, over the HTTP
-//! that our servers use and over a plain socket. It is the same for every target, and its memory is gone with it.
+//! The baseline of a row: a process of this program that sends as many bytes as a list has, from
+//! one contiguous buffer, over the HTTP that our servers use and over a plain socket. It is the
+//! same for every target, and its memory is gone with it.
 
 use std::net::SocketAddr;
 

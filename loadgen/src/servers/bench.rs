@@ -1,4 +1,5 @@
-//! Our own server: its etcd tier, and once that is seeded its HTTP tier, whose cache is filled from it.
+//! Our own server: its etcd tier, and once that is seeded its HTTP tier, whose cache is filled from
+//! it.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -23,7 +24,8 @@ use crate::timeouts::in_time;
 const READY_STEP: Duration = Duration::from_millis(20);
 
 impl Launcher {
-    /// Starts our etcd tier; with a log in a temporary folder where `fsync` says whether its writes wait for the disk.
+    /// Starts our etcd tier; with a log in a temporary folder where `fsync` says whether its writes
+    /// wait for the disk.
     pub(super) async fn start_bench(
         &self,
         strategy: Strategy,
@@ -92,8 +94,8 @@ impl Launcher {
 }
 
 impl Running {
-    /// Starts our HTTP tier in front of the etcd tier, with these flags of a row's own; returns once its cache holds what
-    /// was seeded.
+    /// Starts our HTTP tier in front of the etcd tier, with these flags of a row's own; returns
+    /// once its cache holds what was seeded.
     ///
     /// # Errors
     /// [`StartError::Child`].

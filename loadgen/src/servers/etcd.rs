@@ -19,8 +19,9 @@ use super::running::{OnDisk, Running};
 
 /// How long a server may take to write what it has and end.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// Entries between two snapshots, which etcd keeps of its raft log in memory, beside those for slow followers: the default
-/// since 3.6. Before, it was ten times as many, so that memory at rest was that of the log.
+/// Entries between two snapshots, which etcd keeps of its raft log in memory, beside those for slow
+/// followers: the default since 3.6. Before, it was ten times as many, so that memory at rest was
+/// that of the log.
 const SNAPSHOT_COUNT: u64 = 10_000;
 /// How long it may take to read its data again.
 const RESTART_WITHIN: Duration = Duration::from_secs(120);
@@ -92,11 +93,13 @@ impl Launcher {
 }
 
 impl Running {
-    /// Starts a server that keeps its data on disk anew, with the same flags, ports and folder, once it was seeded; others
-    /// are left alone. Returns whether it did, when the server answers again.
+    /// Starts a server that keeps its data on disk anew, with the same flags, ports and folder,
+    /// once it was seeded; others are left alone. Returns whether it did, when the server answers
+    /// again.
     ///
-    /// A server that has just taken a data set still holds what taking it needed, which in etcd's heap is garbage. No server in
-    /// production was seeded a moment ago, and a server that keeps its data in memory has nothing else to begin with.
+    /// A server that has just taken a data set still holds what taking it needed, which in etcd's
+    /// heap is garbage. No server in production was seeded a moment ago, and a server that keeps
+    /// its data in memory has nothing else to begin with.
     ///
     /// # Errors
     /// [`StartError`] when it does not come back.
@@ -104,7 +107,8 @@ impl Running {
         let (Some(on_disk), Some(config)) = (&self.on_disk, &self.etcd) else {
             return Ok(false);
         };
-        // It is the only one so far: the Kubernetes tier is started in front of what has been seeded.
+        // It is the only one so far: the Kubernetes tier is started in front of what has been
+        // seeded.
         let Some(child) = self.processes.pop() else {
             return Ok(false);
         };
@@ -119,14 +123,16 @@ impl Running {
     }
 }
 
-/// The default that etcd's `--help` names for a flag, where that is a number: `--snapshot-count '10000'`.
+/// The default that etcd's `--help` names for a flag, where that is a number: `--snapshot-count
+/// '10000'`.
 fn default_of(help: &str, flag: &str) -> Option<u64> {
     let mut words = help.split_whitespace();
     words.find(|word| *word == flag)?;
     words.next()?.trim_matches('\'').parse().ok()
 }
 
-/// Data folders of servers of this process that are there: what it leaves when it ends without dropping its [`Running`].
+/// Data folders of servers of this process that are there: what it leaves when it ends without
+/// dropping its [`Running`].
 #[must_use]
 pub fn folders_left() -> Vec<PathBuf> {
     let prefix = folder_prefix();

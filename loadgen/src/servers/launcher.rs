@@ -78,8 +78,9 @@ impl Launcher {
         }
     }
 
-    /// Starts or connects what `target` names, for a row of this strategy. The Kubernetes tier of our own servers comes
-    /// later, by [`Running::start_kube`]: its cache is filled from what was seeded.
+    /// Starts or connects what `target` names, for a row of this strategy. The Kubernetes tier of
+    /// our own servers comes later, by [`Running::start_kube`]: its cache is filled from what was
+    /// seeded.
     ///
     /// # Errors
     /// [`StartError`].

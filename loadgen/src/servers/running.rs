@@ -79,7 +79,8 @@ impl Running {
         None
     }
 
-    /// The process that is dead, or dies within this time: a connection breaks a moment before its server has ended.
+    /// The process that is dead, or dies within this time: a connection breaks a moment before its
+    /// server has ended.
     pub async fn death_within(&mut self, within: Duration) -> Option<Death> {
         if self.processes.is_empty() {
             return None;

@@ -17,15 +17,16 @@ pub enum TargetSpec {
     BenchLog {
         /// Another build, where it is not this program.
         path: Option<PathBuf>,
-        /// Whether writes wait for the disk (`--fsync always`), or for the operating system (`never`).
+        /// Whether writes wait for the disk (`--fsync always`), or for the operating system
+        /// (`never`).
         fsync: bool,
     },
     /// An etcd binary, started fresh for each row in a temporary folder.
     EtcdBinary {
         /// The program.
         path: PathBuf,
-        /// Whether its writes wait for the disk, as they do in production; where they need not, seeding is faster and
-        /// lists are the same.
+        /// Whether its writes wait for the disk, as they do in production; where they need not,
+        /// seeding is faster and lists are the same.
         fsync: bool,
         /// Whether our Kubernetes tier runs in front of it, for rows of that tier.
         kube_tier: bool,

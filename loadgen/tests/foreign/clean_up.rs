@@ -1,4 +1,5 @@
-//! What a run has written to an endpoint that is not ours is deleted, whatever that endpoint makes of it.
+//! What a run has written to an endpoint that is not ours is deleted, whatever that endpoint makes
+//! of it.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ fn data() -> Arc<DataSet> {
     }))
 }
 
-/// Seeds `etcd` and deletes it again, after `meanwhile`; what came of the deletion, and the objects that it was told of.
+/// Seeds `etcd` and deletes it again, after `meanwhile`; what came of the deletion, and the objects
+/// that it was told of.
 async fn seed_and_unseed(
     etcd: &FakeEtcd,
     meanwhile: impl FnOnce(),
@@ -47,7 +49,8 @@ async fn seed_and_unseed(
     (deleted, objects)
 }
 
-/// A server with a smaller `--max-txn-ops` took the data in small pieces and refused to delete it in large ones.
+/// A server with a smaller `--max-txn-ops` took the data in small pieces and refused to delete it
+/// in large ones.
 #[tokio::test]
 async fn a_server_that_takes_small_transactions_only_is_left_as_it_was() {
     let etcd = FakeEtcd::start(Fault::FewOps);
@@ -57,7 +60,8 @@ async fn a_server_that_takes_small_transactions_only_is_left_as_it_was() {
     assert_eq!(objects, 300, "what was refused was not written");
 }
 
-/// Entries without effect are for servers that loadgen starts: on somebody's etcd they would be 16,000 transactions more.
+/// Entries without effect are for servers that loadgen starts: on somebody's etcd they would be
+/// 16,000 transactions more.
 #[tokio::test]
 async fn an_etcd_that_is_there_is_written_its_objects_and_nothing_else() {
     let etcd = FakeEtcd::start(Fault::None);
@@ -102,7 +106,8 @@ async fn keys_that_are_left_are_named() {
     );
 }
 
-/// Transactions that were on their way when a run was interrupted were done after their keys were deleted, and stayed.
+/// Transactions that were on their way when a run was interrupted were done after their keys were
+/// deleted, and stayed.
 #[test]
 fn puts_on_their_way_do_not_outlive_an_interrupted_run() {
     let etcd = FakeEtcd::start(Fault::LatePuts);

@@ -1,5 +1,6 @@
-//! A list that is not what it was to the last byte fails its run, in either representation and by every strategy that reads
-//! the Kubernetes API: a server that breaks the contract in one way at a time, and one table of what is said about it.
+//! A list that is not what it was to the last byte fails its run, in either representation and by
+//! every strategy that reads the Kubernetes API: a server that breaks the contract in one way at a
+//! time, and one table of what is said about it.
 
 use std::fs;
 use std::path::Path;
@@ -46,8 +47,8 @@ const ROWS: [&str; 6] = [
     "watch-list/json",
 ];
 
-/// What is said by the readers of whole lists, of pages and of watches, in protobuf and then in JSON; nothing where a fault is
-/// none for that reader.
+/// What is said by the readers of whole lists, of pages and of watches, in protobuf and then in
+/// JSON; nothing where a fault is none for that reader.
 type Said = [&'static str; 6];
 
 const OBJECTS: &str = "an earlier list of the same revision 100 held: 12 objects, then";
@@ -81,7 +82,8 @@ const CASES: [(Fault, Said); 15] = [
     (Fault::OtherKind, ["its type is", "its type is", "not of this type", "its kind is SecretList", "its kind is SecretList", "its text is not that of its object"]),
 ];
 
-/// A run of every reader against a server with this fault: its exit code, its cases, and what it said.
+/// A run of every reader against a server with this fault: its exit code, its cases, and what it
+/// said.
 fn run(fault: Fault, scenario: &str) -> (Option<i32>, Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("faults.toml"), scenario).expect("a writable folder");

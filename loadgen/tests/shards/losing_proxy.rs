@@ -1,4 +1,5 @@
-//! A proxy in front of a Kubernetes API that loses one MODIFIED event of all watches that go through it.
+//! A proxy in front of a Kubernetes API that loses one MODIFIED event of all watches that go
+//! through it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

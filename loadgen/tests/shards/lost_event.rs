@@ -1,4 +1,5 @@
-//! That one lost event is found, whoever loses it: the proof that shards are complete is worth as much.
+//! That one lost event is found, whoever loses it: the proof that shards are complete is worth as
+//! much.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ async fn writes_go_on(loss: &Loss) {
     }
 }
 
-/// Two workers watch through a proxy that loses one event, or none, while objects are written; halfway a third one joins them.
+/// Two workers watch through a proxy that loses one event, or none, while objects are written;
+/// halfway a third one joins them.
 async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let strategy: Strategy = "watch-sharded:2".parse().expect("a strategy");
     let launcher = Launcher {

@@ -31,8 +31,8 @@ const WRITTEN: &str = "55";
 /// The token that a 410 offers, to go on at another revision.
 const INCONSISTENT: &str = "inconsistent";
 
-/// What is wrong with every other list of a kind: the one before it is right, so that whoever knows nothing of the pods can
-/// tell all the same. Of pages it is the second.
+/// What is wrong with every other list of a kind: the one before it is right, so that whoever knows
+/// nothing of the pods can tell all the same. Of pages it is the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.

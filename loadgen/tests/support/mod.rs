@@ -1,4 +1,5 @@
-//! A small etcd over a map, which can be told to answer wrongly, and a way to run `loadgen` against it.
+//! A small etcd over a map, which can be told to answer wrongly, and a way to run `loadgen` against
+//! it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -60,7 +61,8 @@ pub(crate) enum Fault {
     KeepKeys,
     /// Transactions of more than 16 operations are refused.
     FewOps,
-    /// Transactions that put are done a while after they came, whether or not anybody still waits for the answer.
+    /// Transactions that put are done a while after they came, whether or not anybody still waits
+    /// for the answer.
     LatePuts,
     /// Deletes are answered and not done.
     LoseDeletes,
@@ -206,7 +208,8 @@ pub(crate) fn loadgen(out: &Path) -> Command {
 }
 
 impl State {
-    /// Writes at the next revision, which is reached once its transaction is whole: [`Self::commit`].
+    /// Writes at the next revision, which is reached once its transaction is whole:
+    /// [`Self::commit`].
     fn put(&mut self, put: &pb::PutRequest) {
         let old = self.keys.get(&put.key[..]);
         let kv = KeyValue {

@@ -1,4 +1,5 @@
-//! The watch half of the small etcd: every watcher is told of every put, whatever it asked for, unless a fault says otherwise.
+//! The watch half of the small etcd: every watcher is told of every put, whatever it asked for,
+//! unless a fault says otherwise.
 
 use std::pin::Pin;
 

@@ -86,15 +86,16 @@ pub struct LoadSpec {
     /// Watchers that do not read all the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// Watchers: how often their connections are closed. Each then goes on from the revision that it has.
+    /// Watchers: how often their connections are closed. Each then goes on from the revision that
+    /// it has.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "duration_text::option"
     )]
     pub cut_every: Option<Duration>,
-    /// Watchers: flow-control window of a stream and its connection; our client's own where it is not said. What a
-    /// watcher does not read waits there first, and then in the server.
+    /// Watchers: flow-control window of a stream and its connection; our client's own where it is
+    /// not said. What a watcher does not read waits there first, and then in the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<ByteSize>,
     /// When it begins, from the beginning of the measured time.

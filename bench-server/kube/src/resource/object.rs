@@ -183,7 +183,8 @@ impl Object {
         BufferSlice::new(&self.buffer, start..self.buffer.len())
     }
 
-    /// Returns the encoded object: protobuf, or a custom object as [`kube_api::custom`] encodes it.
+    /// Returns the encoded object: protobuf, or a custom object as [`kube_api::custom_resource`]
+    /// encodes it.
     pub fn encoded(&self) -> &[u8] {
         item_object(&self.buffer[self.item_at()..])
     }

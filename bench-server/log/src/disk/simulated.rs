@@ -1,8 +1,9 @@
 //! A directory in memory that loses power, fills up and fails, as a test tells it to.
 //!
-//! What a sync has not covered is in the hands of chance: after a power cut each block of 512 bytes is the old one
-//! or the new one, names are those of some moment since the directory was synced, and lengths likewise. A sync
-//! that fails forgets what it should have written, as Linux does, so that a second one succeeds for nothing.
+//! What a sync has not covered is in the hands of chance: after a power cut each block of 512 bytes
+//! is the old one or the new one, names are those of some moment since the directory was synced,
+//! and lengths likewise. A sync that fails forgets what it should have written, as Linux does, so
+//! that a second one succeeds for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -98,8 +99,9 @@ impl SimulatedDisk {
         self.state().short_writes = true;
     }
 
-    /// Lets so many changing calls succeed, and none after them until the next [`SimulatedDisk::cut_power`] or
-    /// [`SimulatedDisk::restart`]. A write that fails may have written a part.
+    /// Lets so many changing calls succeed, and none after them until the next
+    /// [`SimulatedDisk::cut_power`] or [`SimulatedDisk::restart`]. A write that fails may have
+    /// written a part.
     pub fn fail_after(&self, calls: u64) {
         self.state().calls_left = Some(calls);
     }
@@ -130,8 +132,8 @@ impl SimulatedDisk {
         self.shared.released.notify_all();
     }
 
-    /// Ends the process and not the machine: what was written stays. Calls succeed again. Whoever still has a file
-    /// open must not use it any more.
+    /// Ends the process and not the machine: what was written stays. Calls succeed again. Whoever
+    /// still has a file open must not use it any more.
     pub fn restart(&self) {
         let mut state = self.state();
         state.calls_left = None;

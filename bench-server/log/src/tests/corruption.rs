@@ -18,7 +18,8 @@ fn written(disk: &SimulatedDisk) -> Vec<Vec<u8>> {
 fn a_torn_end_is_copied_aside_cut_and_told() {
     let disk = SimulatedDisk::new(1);
     let expected = written(&disk);
-    // The first of three that were never synced: those behind it are whole, and were not acknowledged either.
+    // The first of three that were never synced: those behind it are whole, and were not
+    // acknowledged either.
     let torn = position(&disk.contents("0000000000000002.log"), "record 00000020");
     let before = disk.contents("0000000000000002.log");
     disk.alter("0000000000000002.log", |bytes| bytes[torn + 3] ^= 0x10);
@@ -120,7 +121,8 @@ fn a_segment_that_is_missing_is_named() {
     }
 }
 
-/// The end of a segment that is not the last: no later record of the segment tells, but the next segment does.
+/// The end of a segment that is not the last: no later record of the segment tells, but the next
+/// segment does.
 #[test]
 fn records_lost_between_two_segments_are_missed() {
     let disk = SimulatedDisk::new(1);
@@ -141,7 +143,8 @@ fn records_lost_between_two_segments_are_missed() {
     );
 }
 
-/// A block that a disk wrote to the wrong place: the record in it verifies, and is not the one that was here.
+/// A block that a disk wrote to the wrong place: the record in it verifies, and is not the one that
+/// was here.
 #[test]
 fn a_record_in_the_place_of_another_is_refused() {
     let disk = SimulatedDisk::new(1);

@@ -1,4 +1,5 @@
-//! A disk that fails or fills up: the first error is the last call, and nothing acknowledged is lost.
+//! A disk that fails or fills up: the first error is the last call, and nothing acknowledged is
+//! lost.
 
 use super::*;
 
@@ -47,7 +48,8 @@ fn a_write_that_finds_no_room_leaves_no_half_record() {
     assert_eq!(found.recovery.cut, None, "nothing half is left");
 }
 
-/// Linux tells of a failed sync once, and takes the pages for written: they are shown, and not on the disk.
+/// Linux tells of a failed sync once, and takes the pages for written: they are shown, and not on
+/// the disk.
 #[test]
 fn what_a_failed_sync_dropped_is_written_anew_by_the_next_start() {
     let disk = SimulatedDisk::new(1);

@@ -1,4 +1,5 @@
-//! After any power cut a log is a beginning of what was appended, with everything that a sync has covered.
+//! After any power cut a log is a beginning of what was appended, with everything that a sync has
+//! covered.
 
 use proptest::prelude::*;
 
@@ -182,7 +183,8 @@ fn a_start_can_be_interrupted_anywhere() {
     }
 }
 
-/// What is replayed is served: where the server before did not sync it, this one must, in all segments.
+/// What is replayed is served: where the server before did not sync it, this one must, in all
+/// segments.
 #[test]
 fn what_was_written_without_syncs_is_durable_once_it_is_opened_with_them() {
     let disk = SimulatedDisk::new(1);

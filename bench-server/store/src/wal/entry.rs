@@ -1,7 +1,7 @@
 //! What one record of the log says: all that one write has changed.
 //!
-//! A byte for the kind, then a protobuf message. Events are the stored bytes of their records, which are a
-//! field of that message already. `docs/durability.md` lists the fields.
+//! A byte for the kind, then a protobuf message. Events are the stored bytes of their records,
+//! which are a field of that message already. `docs/durability.md` lists the fields.
 
 use bytes::Bytes;
 use etcd_api::proto::etcdserverpb::AlarmType;

@@ -135,15 +135,16 @@ impl GroupCommit {
         self.waiting.publish(self.taken);
         aftermath.wakers.into_iter().for_each(Waker::wake);
         if !aftermath.garbage.is_empty() {
-            // Freeing much history takes a while, and the next group waits. Without a thread it is freed here.
+            // Freeing much history takes a while, and the next group waits. Without a thread it is
+            // freed here.
             let garbage = aftermath.garbage;
             let freeing = thread::Builder::new().name("garbage".to_owned());
             drop(freeing.spawn(move || drop(garbage)));
         }
     }
 
-    /// Begins a snapshot at a moment when everything that was accepted is in the log and published. Writers wait for that
-    /// moment; the snapshot itself is written beside them.
+    /// Begins a snapshot at a moment when everything that was accepted is in the log and published.
+    /// Writers wait for that moment; the snapshot itself is written beside them.
     fn begin_snapshot(&mut self, store: &Store) -> Result<(), LogError> {
         let mut writer = store.inner.writer.lock();
         let entries = take(&mut writer);

@@ -1,7 +1,8 @@
-//! What stands for the log before a compaction: the keys at the compacted revision, and every write since.
+//! What stands for the log before a compaction: the keys at the compacted revision, and every write
+//! since.
 //!
-//! All that can be read is in it, so that a restart forgets nothing: not the versions of a key, nor what a
-//! watch from an old revision is told. Without a compaction it would be as large as the log.
+//! All that can be read is in it, so that a restart forgets nothing: not the versions of a key, nor
+//! what a watch from an old revision is told. Without a compaction it would be as large as the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! Ends the child when its parent dies, including by SIGKILL (Linux: `PR_SET_PDEATHSIG`).
 //!
-//! Servers are started through a hidden command of this program, which asks the kernel for a signal at its parent's death and
-//! then becomes the server: the same process, any program, and nothing for the server to know about.
+//! Servers are started through a hidden command of this program, which asks the kernel for a signal
+//! at its parent's death and then becomes the server: the same process, any program, and nothing
+//! for the server to know about.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

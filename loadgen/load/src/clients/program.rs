@@ -1,5 +1,6 @@
-//! A client that is a program of its own. It says on its standard output that it is ready, and then answers each command that it
-//! reads from its standard input with one line of JSON; `scripts/oracle.d/client` has the other side.
+//! A client that is a program of its own. It says on its standard output that it is ready, and then
+//! answers each command that it reads from its standard input with one line of JSON;
+//! `scripts/oracle.d/client` has the other side.
 
 use std::ffi::OsString;
 use std::io;
@@ -140,8 +141,9 @@ impl ClientProgram {
         answer
     }
 
-    /// Sends a command whose answer is a line, as many objects as it announces, and another line. `objects` reads their
-    /// number from the first line; `visit` is shown key, value and revision of each.
+    /// Sends a command whose answer is a line, as many objects as it announces, and another line.
+    /// `objects` reads their number from the first line; `visit` is shown key, value and revision
+    /// of each.
     ///
     /// # Errors
     /// [`ProgramError`], or the first error of `visit`.

@@ -35,7 +35,8 @@ pub(crate) async fn connected<C: 'static, E: Send + 'static>(
     said.unwrap_or_else(|_| Err(broken(format!("thread {name} ended"))))
 }
 
-/// Starts a thread that does `body` and is told where to answer. No answer comes from one that ends before.
+/// Starts a thread that does `body` and is told where to answer. No answer comes from one that ends
+/// before.
 ///
 /// # Errors
 /// What `failed` makes of it when there is no thread; when it has no runtime, that is the answer.

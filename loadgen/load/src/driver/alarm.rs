@@ -43,8 +43,8 @@ impl Alarm {
         Ok(Self(timer))
     }
 
-    /// Sets it to expire once, in `wait` (in a nanosecond at least: zero would disarm it; in an hour
-    /// at most).
+    /// Sets it to expire once, in `wait` (in a nanosecond at least: zero would disarm it; in an
+    /// hour at most).
     ///
     /// # Errors
     /// The system's.

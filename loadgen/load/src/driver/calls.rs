@@ -1,8 +1,9 @@
 //! Clients of small requests: many requests outstanding on few connections.
 //!
-//! In the closed loop each client sends its next request when it has its answer. In the open loop requests are due at times
-//! that were fixed before: each latency is taken from there, whatever the generator and the connection did until it left.
-//! Uncorrected times, and by how much requests left late, are kept beside it.
+//! In the closed loop each client sends its next request when it has its answer. In the open loop
+//! requests are due at times that were fixed before: each latency is taken from there, whatever the
+//! generator and the connection did until it left. Uncorrected times, and by how much requests left
+//! late, are kept beside it.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -61,8 +62,9 @@ impl Callers {
         Ok(Self { waiting, runs })
     }
 
-    /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their answers: no longer than 10 s after that,
-    /// whatever the target does. A request without an answer by then is an error of the tally.
+    /// Sends requests for `duration`, or until `stop` is cancelled, and waits for their answers: no
+    /// longer than 10 s after that, whatever the target does. A request without an answer by then
+    /// is an error of the tally.
     pub async fn run(&self, pace: Pace, duration: Duration, stop: &CancellationToken) -> Tally {
         self.run_counted(pace, duration, stop, Arc::default()).await
     }
@@ -169,7 +171,8 @@ fn no_clock(error: &io::Error) -> String {
     format!("the schedule has no clock: {error}")
 }
 
-/// Waits until sending ends, by time or by `stop`, and then no longer than [`DRAIN_WITHIN`] for answers.
+/// Waits until sending ends, by time or by `stop`, and then no longer than [`DRAIN_WITHIN`] for
+/// answers.
 async fn give_up_late(run: &Run, lanes: &[Rc<Lane>], given_up: &Cell<bool>) -> Infallible {
     tokio::select! {
         () = sleep(run.duration) => {}

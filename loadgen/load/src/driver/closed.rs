@@ -1,7 +1,8 @@
 //! Clients that list in rounds: all at once, and the next round when the last one has its answer.
 //!
-//! Each client is a thread with a runtime of its own: its connection, its parser and its clock share one core's cache, and
-//! no other client's work delays it. Rounds give every list the same company, so memory peaks can be told apart by repeat.
+//! Each client is a thread with a runtime of its own: its connection, its parser and its clock
+//! share one core's cache, and no other client's work delays it. Rounds give every list the same
+//! company, so memory peaks can be told apart by repeat.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,13 +43,15 @@ pub enum Job {
 /// How one client's list ended.
 #[derive(Debug)]
 pub struct Done {
-    /// From the call to its end (to the first object, for [`Job::FirstObject`]); of a list that was begun again, from then.
+    /// From the call to its end (to the first object, for [`Job::FirstObject`]); of a list that was
+    /// begun again, from then.
     pub latency: Duration,
     /// From the call to the first object; `None` when nobody looked, or there was none.
     pub first_object: Option<Duration>,
     /// CPU time of the client's thread meanwhile.
     pub cpu: Duration,
-    /// Most bytes that its thread held at a time, of those that it did not hold before; `None` where that is not counted.
+    /// Most bytes that its thread held at a time, of those that it did not hold before; `None`
+    /// where that is not counted.
     pub memory: Option<u64>,
     /// Tries before it that compaction cut off.
     pub restarts: Restarts,
@@ -86,7 +89,8 @@ pub struct Verifier {
     pub expected: Option<Expected>,
     /// What a node's list must hold, where lists ask for one node after the other.
     pub by_node: HashMap<String, Fingerprint>,
-    /// What the latest list held, where nobody knows what it should: at one revision there is one answer.
+    /// What the latest list held, where nobody knows what it should: at one revision there is one
+    /// answer.
     pub latest: Arc<Mutex<Option<(i64, Found)>>>,
 }
 
@@ -106,8 +110,8 @@ impl Verifier {
         latest.as_ref().map(|(revision, _)| *revision)
     }
 
-    /// Whether a list agrees with the one before of the same revision, and is not older than one that was there before it
-    /// began, where nothing else is known about it.
+    /// Whether a list agrees with the one before of the same revision, and is not older than one
+    /// that was there before it began, where nothing else is known about it.
     fn agree(&self, listed: &Listed, found: &Found, at_least: Option<i64>) -> Result<(), Wrong> {
         if self.expected.is_some() {
             return Ok(());

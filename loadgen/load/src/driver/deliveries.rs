@@ -1,10 +1,10 @@
-//! Watchers beside loads that write: how long after its write each event came, and whether every event
-//! came once and in order.
+//! Watchers beside loads that write: how long after its write each event came, and whether every
+//! event came once and in order.
 //!
-//! What a watcher received is held against what was written by revision, when all is over: an event may
-//! come before the response to its write. A watcher keeps a sum of its revisions; of each event the
-//! revision and the time are kept. `read` is what a stream's watchers do: some stop reading now and
-//! then, some lose their connection and go on from the revision that they have.
+//! What a watcher received is held against what was written by revision, when all is over: an event
+//! may come before the response to its write. A watcher keeps a sum of its revisions; of each event
+//! the revision and the time are kept. `read` is what a stream's watchers do: some stop reading now
+//! and then, some lose their connection and go on from the revision that they have.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,8 +63,8 @@ pub struct Delivered {
     pub writes: u64,
     /// Each watcher by itself, in the order of their numbers.
     pub watchers: Vec<WatcherTimes>,
-    /// How often a stream was cut, and for how long each time: until all its watchers were confirmed
-    /// again.
+    /// How often a stream was cut, and for how long each time: until all its watchers were
+    /// confirmed again.
     pub cuts: LatencyHistogram,
 }
 
@@ -150,9 +150,9 @@ impl DeliveryWatchers {
         }
     }
 
-    /// Waits until every watcher has the last of `writes`, and holds what they received against them;
-    /// events of writes that were intended before `counted` are checked and not timed. Costs O(events
-    /// × log writes).
+    /// Waits until every watcher has the last of `writes`, and holds what they received against
+    /// them; events of writes that were intended before `counted` are checked and not timed. Costs
+    /// O(events × log writes).
     ///
     /// # Errors
     /// [`DeliveryError`], the first that any watcher shows.

@@ -18,11 +18,12 @@ use crate::operation::own_keys::OwnKeys;
 use crate::operation::requests::{CallError, Calls, Planned};
 use crate::record::Live;
 
-/// Requests without an answer on one connection, at most: beyond this the target does not keep the rate, and only memory fills.
+/// Requests without an answer on one connection, at most: beyond this the target does not keep the
+/// rate, and only memory fills.
 const OUTSTANDING: usize = 20_000;
 
-/// How often a transaction is sent again whose key had changed: many clients that want the same key are each let through
-/// once in a while only.
+/// How often a transaction is sent again whose key had changed: many clients that want the same key
+/// are each let through once in a while only.
 const MOST_RETRIES: u32 = 10_000;
 
 /// Numbers of operations that a run has to itself: the plan of a run does not depend on how many
@@ -100,15 +101,18 @@ pub(super) struct Driver<'a> {
     given_up: &'a Cell<bool>,
     next: u64,
     step: u64,
-    /// Its number among all connections of all runs of these clients: what its own keys are told apart by.
+    /// Its number among all connections of all runs of these clients: what its own keys are told
+    /// apart by.
     number: u64,
     own_keys: OwnKeys,
     outstanding: Vec<Outstanding>,
     /// Places of `outstanding` that can be used again.
     free: Vec<u64>,
-    /// Places of requests that are to be sent again: transactions whose key had changed, and what could not be sent.
+    /// Places of requests that are to be sent again: transactions whose key had changed, and what
+    /// could not be sent.
     again: Vec<u64>,
-    /// What was due before this was due while there was no connection: that it was late is not the generator's.
+    /// What was due before this was due while there was no connection: that it was late is not the
+    /// generator's.
     connected_at: Duration,
     /// How long to wait before the next attempt to connect again; short once there was a response.
     reconnect_after: Duration,
@@ -119,8 +123,8 @@ pub(super) struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// A share that has sent nothing. When its first request is due stands in `lane` from now on: a clock that starts
-    /// after this sleeps no longer than until then.
+    /// A share that has sent nothing. When its first request is due stands in `lane` from now on: a
+    /// clock that starts after this sleeps no longer than until then.
     pub(super) fn new(
         calls: &'a Calls,
         run: &'a Run,
@@ -156,8 +160,9 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until nobody waits any longer. A
-    /// connection that is lost is opened again; what comes due meanwhile is sent then, and its time runs.
+    /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until
+    /// nobody waits any longer. A connection that is lost is opened again; what comes due meanwhile
+    /// is sent then, and its time runs.
     pub(super) async fn drive(mut self, connection: &mut PipelinedConnection) -> Tally {
         while let Err(error) = poll_fn(|cx| self.poll(connection, cx)).await {
             // The clock has nothing to wake this lane for.
@@ -171,7 +176,8 @@ impl<'a> Driver<'a> {
         self.tally
     }
 
-    /// Ready when all is over, or the connection has ended: what was outstanding on it has been counted as failed then.
+    /// Ready when all is over, or the connection has ended: what was outstanding on it has been
+    /// counted as failed then.
     fn poll(
         &mut self,
         connection: &mut PipelinedConnection,

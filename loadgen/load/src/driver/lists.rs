@@ -1,7 +1,8 @@
 //! Lists of one load, beside other loads: by clients that wait, or on a schedule.
 //!
-//! On a schedule a list that is due while every client has one waits for a client, and its time runs
-//! meanwhile: lists that take longer than the schedule allows show as latency, not as fewer lists.
+//! On a schedule a list that is due while every client has one waits for a client, and its time
+//! runs meanwhile: lists that take longer than the schedule allows show as latency, not as fewer
+//! lists.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -51,10 +52,10 @@ pub struct ListTally {
     pub elapsed: Duration,
 }
 
-/// Lists for `duration` and waits for those under way, no longer than 120 s; when `stop` is cancelled, or a list has failed,
-/// no more are begun, and stopping waits for none.
-/// `job` is what is done: a checked list, or one that nobody looks at. `seed` is that of the schedule. What ends is counted in
-/// `live`.
+/// Lists for `duration` and waits for those under way, no longer than 120 s; when `stop` is
+/// cancelled, or a list has failed, no more are begun, and stopping waits for none. `job` is what
+/// is done: a checked list, or one that nobody looks at. `seed` is that of the schedule. What ends
+/// is counted in `live`.
 ///
 /// # Errors
 /// The system's, when a schedule can have no timer.

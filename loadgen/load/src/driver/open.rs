@@ -1,10 +1,12 @@
 //! The clock of an open loop: requests are due at times that were fixed before the first was sent.
 //!
-//! A timer file descriptor in the runtime that sends: it is exact to microseconds where the runtime's own timer rounds to
-//! milliseconds, and its expiry wakes the sender itself, not a thread that then wakes the sender. A wake-up costs several times
-//! as much CPU as a request, so a rate costs the generator one for each time at which something is due.
+//! A timer file descriptor in the runtime that sends: it is exact to microseconds where the
+//! runtime's own timer rounds to milliseconds, and its expiry wakes the sender itself, not a thread
+//! that then wakes the sender. A wake-up costs several times as much CPU as a request, so a rate
+//! costs the generator one for each time at which something is due.
 //!
-//! A clock that is polled late although its thread had nothing to do shows a stall: the machine did not let the generator run.
+//! A clock that is polled late although its thread had nothing to do shows a stall: the machine did
+//! not let the generator run.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -21,9 +23,11 @@ use super::alarm::Alarm;
 /// What a clock does until the next request is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Sleeps: another process can have the CPU meanwhile, and a wake-up is late by tens of microseconds.
+    /// Sleeps: another process can have the CPU meanwhile, and a wake-up is late by tens of
+    /// microseconds.
     Sleep,
-    /// Polls, late by a few microseconds. Only for a generator with a CPU that no server may use: it takes all of it.
+    /// Polls, late by a few microseconds. Only for a generator with a CPU that no server may use:
+    /// it takes all of it.
     Spin,
 }
 
@@ -77,7 +81,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock for `lanes`, whose due times are counted from `begun`. The longest stall is kept in `stall`.
+    /// A clock for `lanes`, whose due times are counted from `begun`. The longest stall is kept in
+    /// `stall`.
     ///
     /// # Errors
     /// The system's, when no timer can be had. Must be called within a runtime.
@@ -98,7 +103,8 @@ impl Clock {
         })
     }
 
-    /// Wakes lanes for as long as it is polled. Poll it behind the lanes: it sees what they have set.
+    /// Wakes lanes for as long as it is polled. Poll it behind the lanes: it sees what they have
+    /// set.
     ///
     /// # Errors
     /// The system's, when the timer cannot be set.
@@ -158,7 +164,8 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// Runs a clock until the lane is due; returns how often the lane's sender was polled, and when it ended.
+    /// Runs a clock until the lane is due; returns how often the lane's sender was polled, and when
+    /// it ended.
     async fn until_due(waiting: Waiting, due: Duration) -> (u32, Duration) {
         let lane = Rc::new(Lane::default());
         lane.set_due(Some(due));

@@ -41,7 +41,8 @@ pub struct Tally {
     pub requests: u64,
     /// Requests that failed, were answered wrongly, or not at all.
     pub errors: u64,
-    /// Transactions that wrote nothing, since the key had changed, and were sent again: the time of the request goes on.
+    /// Transactions that wrote nothing, since the key had changed, and were sent again: the time of
+    /// the request goes on.
     pub conflicts: u64,
     /// Each kind by itself, where the load is a mix.
     pub kinds: BTreeMap<SmallRequest, KindTally>,

@@ -1,4 +1,5 @@
-//! Workers that watch, each in a thread with a runtime and a connection of its own, until they are told to stop.
+//! Workers that watch, each in a thread with a runtime and a connection of its own, until they are
+//! told to stop.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -42,7 +43,8 @@ pub struct Followed {
     pub held: HashMap<u64, Held>,
     /// CPU time of its thread since it had the state.
     pub cpu: Duration,
-    /// Most bytes that its thread held at a time since it asked for the state; `None` where that is not counted.
+    /// Most bytes that its thread held at a time since it asked for the state; `None` where that is
+    /// not counted.
     pub memory: Option<u64>,
 }
 
@@ -115,7 +117,8 @@ impl Followers {
         }
     }
 
-    /// Every worker stops reading. Answers up to which revision each has seen everything: a later one is ahead of all.
+    /// Every worker stops reading. Answers up to which revision each has seen everything: a later
+    /// one is ahead of all.
     ///
     /// # Errors
     /// The first worker's that failed.
@@ -129,7 +132,8 @@ impl Followers {
         all(pending).await
     }
 
-    /// Every worker takes its new shard over, all at once, and goes on from there. Answers when all have theirs.
+    /// Every worker takes its new shard over, all at once, and goes on from there. Answers when all
+    /// have theirs.
     ///
     /// # Errors
     /// The first worker's that failed, or that did not see the revision in time.
@@ -143,7 +147,8 @@ impl Followers {
         all(pending).await
     }
 
-    /// Each worker stops once it has seen everything up to its revision. Answers what each saw since it had the state.
+    /// Each worker stops once it has seen everything up to its revision. Answers what each saw
+    /// since it had the state.
     ///
     /// # Errors
     /// The first worker's that failed, or that did not see that revision in time.

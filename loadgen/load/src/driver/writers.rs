@@ -1,8 +1,8 @@
-//! Writers that change objects, delete them and create them again at a steady rate, and keep a ledger of what they did: what
-//! everybody who watches must have seen.
+//! Writers that change objects, delete them and create them again at a steady rate, and keep a
+//! ledger of what they did: what everybody who watches must have seen.
 //!
-//! They write to etcd, as other apiservers do, or patch through the API. Several lanes write at the same time, each its own objects,
-//! one write after the other.
+//! They write to etcd, as other apiservers do, or patch through the API. Several lanes write at the
+//! same time, each its own objects, one write after the other.
 
 mod ledger;
 
@@ -103,8 +103,8 @@ impl Writing {
         ledger.await.unwrap_or(Err(WriteError::Ended))
     }
 
-    /// One more write for each worker, to one of its objects: who has seen it has seen everything before it. Answers its
-    /// revision; 0 for workers without objects.
+    /// One more write for each worker, to one of its objects: who has seen it has seen everything
+    /// before it. Answers its revision; 0 for workers without objects.
     ///
     /// # Errors
     /// The first write's that failed.

@@ -36,7 +36,8 @@ pub(crate) struct OwnKey {
 }
 
 impl OwnKeys {
-    /// The next to be taken away where `request` is to do that and there are enough, else a new one.
+    /// The next to be taken away where `request` is to do that and there are enough, else a new
+    /// one.
     pub(crate) fn next(&mut self, request: SmallRequest) -> OwnKey {
         let of_lease = matches!(
             request,

@@ -1,5 +1,5 @@
-//! Changes of objects through the API: one merge patch each, of an annotation. What the server answers is what watchers must be
-//! told.
+//! Changes of objects through the API: one merge patch each, of an annotation. What the server
+//! answers is what watchers must be told.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -37,10 +37,12 @@ impl Patcher {
         Ok(Self { kube, restore })
     }
 
-    /// Sets the annotation of `namespace/name`. Answers the hash of the object's key and what it is then.
+    /// Sets the annotation of `namespace/name`. Answers the hash of the object's key and what it is
+    /// then.
     ///
     /// # Errors
-    /// [`ListError`] when the server refuses, or answers with something else than the object with that annotation.
+    /// [`ListError`] when the server refuses, or answers with something else than the object with
+    /// that annotation.
     pub async fn patch(&mut self, place: &str, value: &str) -> Result<(u64, Held), ListError> {
         let (namespace, name) = place.split_once('/').unwrap_or_default();
         let resource = &self.kube.resource;

@@ -265,8 +265,8 @@ impl Calls {
         like.put.value.clone()
     }
 
-    /// Checks a response: what was read is what was written, a write has a later revision, a transaction did
-    /// what it compared for.
+    /// Checks a response: what was read is what was written, a write has a later revision, a
+    /// transaction did what it compared for.
     ///
     /// # Errors
     /// [`CallError`].
@@ -359,8 +359,8 @@ impl Calls {
         self.mix.requests().any(|r| r == SmallRequest::Update)
     }
 
-    /// Reads the revision of every object, as a client that updates has it from its cache. Costs a request per object; bounding
-    /// the wait is the caller's.
+    /// Reads the revision of every object, as a client that updates has it from its cache. Costs a
+    /// request per object; bounding the wait is the caller's.
     ///
     /// # Errors
     /// [`CallError`] of the first that is not there.
@@ -382,8 +382,8 @@ impl Calls {
         read_each(config, &all, keys_only, seen).await
     }
 
-    /// Reads every object that was written and checks that it is as new as the latest write of it that was acknowledged. Costs a
-    /// request per object; bounding the wait is the caller's.
+    /// Reads every object that was written and checks that it is as new as the latest write of it
+    /// that was acknowledged. Costs a request per object; bounding the wait is the caller's.
     ///
     /// # Errors
     /// [`CallError`] of the first that is not.

@@ -1,5 +1,6 @@
-//! Writes as Kubernetes makes them: transactions that compare a key's mod_revision (k8s.io/apiserver
-//! `storage/etcd3`: `Create`, `GuaranteedUpdate`, `Delete`; KEP-4743's interface names the same three).
+//! Writes as Kubernetes makes them: transactions that compare a key's mod_revision
+//! (k8s.io/apiserver `storage/etcd3`: `Create`, `GuaranteedUpdate`, `Delete`; KEP-4743's interface
+//! names the same three).
 
 use bytes::Bytes;
 use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};

@@ -1,7 +1,7 @@
 //! Many watchers on few streams ([`streams`]), and whether numbered writes reach them.
 //!
-//! Numbered writes are counted per watcher: each must see every write once, in order. So as many events as watchers mean
-//! that every watcher has its own.
+//! Numbered writes are counted per watcher: each must see every write once, in order. So as many
+//! events as watchers mean that every watcher has its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -95,7 +95,8 @@ impl Deliveries {
         self.received.load(Ordering::Acquire)
     }
 
-    /// Which write's value an event holds, and how long ago that was sent; `None` when it is not one of ours.
+    /// Which write's value an event holds, and how long ago that was sent; `None` when it is not
+    /// one of ours.
     fn time_of(&self, value: &[u8], now: Instant) -> Option<(usize, Duration)> {
         let (number, _) = value.split_first_chunk::<NUMBER_BYTES>()?;
         let number = usize::try_from(u64::from_be_bytes(*number)).ok()?;
@@ -114,8 +115,8 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Creates `count` watchers over `connections` streams and waits until the server has confirmed each. Events are noted
-    /// in `deliveries`.
+    /// Creates `count` watchers over `connections` streams and waits until the server has confirmed
+    /// each. Events are noted in `deliveries`.
     ///
     /// # Errors
     /// When a connection fails, or the server does not confirm all in time.

@@ -1,7 +1,8 @@
 //! One worker's watch: from the state to whatever comes after it, also over a lost connection.
 //!
-//! The worker holds what an informer would: per object its revision, and a hash of its bytes in place of them. Each event is
-//! held against that: ADDED is new, MODIFIED and DELETED are of an object that is there, and revisions rise.
+//! The worker holds what an informer would: per object its revision, and a hash of its bytes in
+//! place of them. Each event is held against that: ADDED is new, MODIFIED and DELETED are of an
+//! object that is there, and revisions rise.
 //!
 //! - [`reshard_handover`]: from the shard that it has to another one
 
@@ -99,7 +100,8 @@ pub struct Follower {
     body: Option<Response>,
     frames: Frames,
     restore: Restore,
-    /// Key of the latest object of the state, which comes in the order of keys; `None` behind the state.
+    /// Key of the latest object of the state, which comes in the order of keys; `None` behind the
+    /// state.
     last_key: Option<Vec<u8>>,
     /// Everything up to here has come.
     revision: i64,
@@ -158,14 +160,16 @@ impl Follower {
         Ok(())
     }
 
-    /// Loses the connection; the next [`Self::read`] watches on over another one, from what came last.
+    /// Loses the connection; the next [`Self::read`] watches on over another one, from what came
+    /// last.
     pub fn lose_connection(&mut self) {
         self.leave();
         self.log.reconnects += 1;
     }
 
-    /// Waits for the next bytes, and takes the events that end in them. A watch behind the state that was lost, or ended by the
-    /// server, is resumed first, as every informer does. Cancelled, it has taken nothing.
+    /// Waits for the next bytes, and takes the events that end in them. A watch behind the state
+    /// that was lost, or ended by the server, is resumed first, as every informer does. Cancelled,
+    /// it has taken nothing.
     ///
     /// # Errors
     /// As [`Self::sync`].

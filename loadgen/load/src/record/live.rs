@@ -131,8 +131,8 @@ impl Counts {
     }
 
     /// The latency within which the part `quantile` of the requests ended, rounded up to the next
-    /// bound: up to 12 % more than it was. `None` where so few do not support it: the median needs 3, a
-    /// higher one 10/(1 − `quantile`).
+    /// bound: up to 12 % more than it was. `None` where so few do not support it: the median needs
+    /// 3, a higher one 10/(1 − `quantile`).
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let ended = self.ended();

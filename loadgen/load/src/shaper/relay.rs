@@ -1,4 +1,5 @@
-//! One direction of one connection: bytes that are passed on when a network would have brought them.
+//! One direction of one connection: bytes that are passed on when a network would have brought
+//! them.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,5 +1,6 @@
-//! Whether workers together saw every write once: each event at the worker that has the object, none lost, none twice, none
-//! elsewhere. One event that is missing is found even where a later one of the same object came.
+//! Whether workers together saw every write once: each event at the worker that has the object,
+//! none lost, none twice, none elsewhere. One event that is missing is found even where a later one
+//! of the same object came.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -90,8 +91,8 @@ pub struct EventCounts {
     pub superfluous: u64,
 }
 
-/// Holds the events of each worker against the writes. The counts are there also where the proof fails; latencies are from
-/// sending a write to its event.
+/// Holds the events of each worker against the writes. The counts are there also where the proof
+/// fails; latencies are from sending a write to its event.
 pub fn events(
     written: &[Written],
     seen: &[Vec<Seen>],
@@ -145,8 +146,8 @@ pub fn events(
     (counts, latency, outcome)
 }
 
-/// Merges what workers hold: no object twice, and all of them together what is there. Answers the sum of the objects' hashes,
-/// each times its revision, as in [`crate::verify::Expected`].
+/// Merges what workers hold: no object twice, and all of them together what is there. Answers the
+/// sum of the objects' hashes, each times its revision, as in [`crate::verify::Expected`].
 ///
 /// # Errors
 /// [`Unproven::Overlap`] or [`Unproven::Union`].

@@ -1,5 +1,5 @@
-//! What each shard of a data set must hold: computed from the data set alone, so that neither the server's hash nor a worker's
-//! has a part in it.
+//! What each shard of a data set must hold: computed from the data set alone, so that neither the
+//! server's hash nor a worker's has a part in it.
 
 use kube_api::envelope;
 use kube_api::metadata::Metadata;

@@ -1,9 +1,10 @@
-//! A shard for each worker. Equal ranges suit UIDs, which are random; the hashes of namespaces lie so close together that equal
-//! ranges leave workers without any, so ranges are cut by what is in them.
+//! A shard for each worker. Equal ranges suit UIDs, which are random; the hashes of namespaces lie
+//! so close together that equal ranges leave workers without any, so ranges are cut by what is in
+//! them.
 //!
-//! One range a worker is tried first: short selectors, and neighbours stay together. Where that leaves a worker with more than
-//! [`GOOD_SKEW`] of the mean, hashes are dealt out one by one, the heaviest first to whoever has least, and a worker's selector
-//! names several ranges.
+//! One range a worker is tried first: short selectors, and neighbours stay together. Where that
+//! leaves a worker with more than [`GOOD_SKEW`] of the mean, hashes are dealt out one by one, the
+//! heaviest first to whoever has least, and a worker's selector names several ranges.
 //!
 //! - [`contiguous`]: one range a worker; [`longest_first`]: as many as it takes
 
@@ -42,8 +43,8 @@ impl Plan {
 
     /// Shards of about equally many objects.
     ///
-    /// No load is above the mean and the heaviest hash together; loads are within [`GOOD_SKEW`] where no hash has more than the
-    /// difference. O(n log n) for one range a worker.
+    /// No load is above the mean and the heaviest hash together; loads are within [`GOOD_SKEW`]
+    /// where no hash has more than the difference. O(n log n) for one range a worker.
     #[must_use]
     pub fn weighted(distribution: &Distribution, workers: NonZeroU32) -> Self {
         if distribution.total() == 0 {
@@ -62,8 +63,9 @@ impl Plan {
         if better { dealt } else { plan }
     }
 
-    /// The plan in which the n-th hash of the distribution belongs to worker `owners[n]`. Hashes that nobody has go with the
-    /// one before them; a worker without any gets a piece of the widest stretch of those.
+    /// The plan in which the n-th hash of the distribution belongs to worker `owners[n]`. Hashes
+    /// that nobody has go with the one before them; a worker without any gets a piece of the widest
+    /// stretch of those.
     pub(super) fn of(owners: &[usize], distribution: &Distribution, workers: usize) -> Self {
         let entries = distribution.entries();
         let first = owners.first().copied().unwrap_or(0);

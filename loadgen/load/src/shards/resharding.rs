@@ -6,7 +6,8 @@ use super::distribution::Distribution;
 use super::plan::Plan;
 
 impl Plan {
-    /// The part of the objects that another worker has in `next`, from 0 to 1. Workers keep their numbers.
+    /// The part of the objects that another worker has in `next`, from 0 to 1. Workers keep their
+    /// numbers.
     #[must_use]
     pub fn moved(&self, next: &Self, distribution: &Distribution) -> f64 {
         let entries = distribution.entries().iter();
@@ -17,7 +18,8 @@ impl Plan {
         moved as f64 / distribution.total().max(1) as f64
     }
 
-    /// What each worker of `next` has there and not here; a worker that is not here had nothing. `None` where that is nothing.
+    /// What each worker of `next` has there and not here; a worker that is not here had nothing.
+    /// `None` where that is nothing.
     #[must_use]
     pub fn gains(&self, next: &Self) -> Vec<Option<ShardSelector>> {
         let shards = next.shards().iter().enumerate();
@@ -25,8 +27,9 @@ impl Plan {
         gains.collect()
     }
 
-    /// A plan for one worker more, in which objects only move to the new worker: each of the others gives up what it has above
-    /// the new mean. About one in N + 1 objects moves, and the new worker's selector names up to N ranges.
+    /// A plan for one worker more, in which objects only move to the new worker: each of the others
+    /// gives up what it has above the new mean. About one in N + 1 objects moves, and the new
+    /// worker's selector names up to N ranges.
     #[must_use]
     pub fn grown(&self, distribution: &Distribution) -> Self {
         let workers = self.shards().len();

@@ -1,4 +1,5 @@
-//! Against child processes that do a known amount of work and then wait to be released by a closed pipe.
+//! Against child processes that do a known amount of work and then wait to be released by a closed
+//! pipe.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +9,8 @@ use crate::{Sampler, Watched};
 
 const MIB: u64 = 1 << 20;
 
-/// A shell that runs `work`, says `done`, and then waits until its standard input is closed. Killed when dropped.
+/// A shell that runs `work`, says `done`, and then waits until its standard input is closed. Killed
+/// when dropped.
 struct Worker(Child);
 
 impl Worker {
@@ -55,7 +57,8 @@ fn the_peak_remembers_what_was_freed_until_it_is_reset() {
     );
     process.reset_peak().expect("the child is ours");
     let after = process.memory().expect("the child lives");
-    // The kernel may take pages back meanwhile: a peak is no less than what is resident, and not always that.
+    // The kernel may take pages back meanwhile: a peak is no less than what is resident, and not
+    // always that.
     assert!(
         after.rss <= after.peak && after.peak < 32 * MIB,
         "what was freed is forgotten: {after:?}"

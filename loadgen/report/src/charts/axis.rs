@@ -62,8 +62,8 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis from a round value below the smallest to one above the largest, both in the
-    /// axis' unit.
+    /// A logarithmic axis from a round value below the smallest to one above the largest, both in
+    /// the axis' unit.
     pub(crate) fn logarithmic(unit: Unit, smallest: f64, largest: f64) -> Self {
         let (low, high) = (one_two_five_below(smallest), one_two_five_above(largest));
         let decades = (high / low).log10();
@@ -90,7 +90,8 @@ impl Axis {
         }
     }
 
-    /// A value in the base unit, on this axis. Zero has no place on a logarithmic axis and is put at its foot.
+    /// A value in the base unit, on this axis. Zero has no place on a logarithmic axis and is put
+    /// at its foot.
     pub(crate) fn place(&self, value: f64) -> f64 {
         (value / self.unit.size).clamp(self.low, self.high)
     }
@@ -133,7 +134,8 @@ impl Axis {
     }
 }
 
-/// Plotters places ticks on a logarithmic axis at powers of ten only, which leaves most of ours with one or none.
+/// Plotters places ticks on a logarithmic axis at powers of ten only, which leaves most of ours
+/// with one or none.
 impl Ranged for Axis {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;

@@ -7,7 +7,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// A surface that a chart is drawn on, with its origin at the top left.
 pub(super) type Area<DB> = DrawingArea<DB, Shift>;
 
-/// Why a chart could not be drawn. Plotters' own errors borrow from its back ends, so they are kept as text.
+/// Why a chart could not be drawn. Plotters' own errors borrow from its back ends, so they are kept
+/// as text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DrawError(pub(super) String);
@@ -126,8 +127,8 @@ pub(super) fn write<DB: DrawingBackend>(
         .map_err(failed)
 }
 
-/// Writes a legend in one line from `(x, y)`: for each entry a swatch, `swatch` wide and drawn by `draw` from its left edge, and
-/// its meaning.
+/// Writes a legend in one line from `(x, y)`: for each entry a swatch, `swatch` wide and drawn by
+/// `draw` from its left edge, and its meaning.
 pub(super) fn write_legend<'a, DB: DrawingBackend, E>(
     area: &Area<DB>,
     ruler: Ruler,
@@ -185,7 +186,8 @@ pub(super) fn write_lines<DB: DrawingBackend>(
     Ok(())
 }
 
-/// What a line of text takes, in user units, with some room for browsers whose font is wider than ours.
+/// What a line of text takes, in user units, with some room for browsers whose font is wider than
+/// ours.
 pub(super) fn text_width<DB: DrawingBackend>(
     area: &Area<DB>,
     text: &str,

@@ -1,4 +1,5 @@
-//! A chart of small panels, each one measure against the number of workers: a line for each way to share the objects.
+//! A chart of small panels, each one measure against the number of workers: a line for each way to
+//! share the objects.
 
 use plotters::prelude::*;
 

@@ -1,4 +1,5 @@
-//! What all figures are set in: their width, heading, the place of the legend, panels side by side, and how axes look.
+//! What all figures are set in: their width, heading, the place of the legend, panels side by side,
+//! and how axes look.
 
 use plotters::prelude::*;
 
@@ -88,8 +89,8 @@ pub(super) struct AxisLabels {
     pub(super) size: u32,
 }
 
-/// Draws a panel's axes, the one below with its name and the one at the left with its unit, and answers the surface
-/// between them.
+/// Draws a panel's axes, the one below with its name and the one at the left with its unit, and
+/// answers the surface between them.
 pub(super) fn draw_axes<DB: DrawingBackend>(
     area: &Area<DB>,
     ruler: Ruler,

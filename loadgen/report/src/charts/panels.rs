@@ -1,4 +1,5 @@
-//! A chart of small panels, one per row of the report and grouped by target: something over time, on one height for a group.
+//! A chart of small panels, one per row of the report and grouped by target: something over time,
+//! on one height for a group.
 
 use std::ops::Range;
 

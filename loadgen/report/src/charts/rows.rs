@@ -1,5 +1,6 @@
-//! A chart with one line per row of the report, grouped by target: names at the left, marks along an axis, the number
-//! itself at the right. What was not measured keeps its line, with the reason on it.
+//! A chart with one line per row of the report, grouped by target: names at the left, marks along
+//! an axis, the number itself at the right. What was not measured keeps its line, with the reason
+//! on it.
 
 use plotters::prelude::*;
 
@@ -81,7 +82,8 @@ struct Place {
 /// How a mark looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// From the axis' foot to a value. On a logarithmic axis, which has no foot, only its end is drawn.
+    /// From the axis' foot to a value. On a logarithmic axis, which has no foot, only its end is
+    /// drawn.
     Bar,
     /// From one value to another.
     Span,

@@ -154,8 +154,8 @@ fn ln_bet(n: usize, s: usize) -> f64 {
     n as f64 * std::f64::consts::LN_2 + ln_half_gamma(s) + ln_half_gamma(n - s) - ln_factorial
 }
 
-/// Returns the largest k with 2 · P(U ≤ k − 1) ≤ alpha, where U is the Mann–Whitney statistic of two
-/// samples of one population, and the level that it gives.
+/// Returns the largest k with 2 · P(U ≤ k − 1) ≤ alpha, where U is the Mann–Whitney statistic of
+/// two samples of one population, and the level that it gives.
 fn unpaired_rank(n: usize, m: usize, alpha: f64) -> Option<(usize, f64)> {
     if n == 0 || m == 0 {
         return None;

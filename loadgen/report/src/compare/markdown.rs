@@ -1,5 +1,5 @@
-//! A comparison as Markdown, for the summary of a CI job or a comment on a pull request: how it ends
-//! and what to do, the lines that decide, and all else folded.
+//! A comparison as Markdown, for the summary of a CI job or a comment on a pull request: how it
+//! ends and what to do, the lines that decide, and all else folded.
 //!
 //! GitHub shows no inline SVG and no `data:` images there, drops a summary above 1 MiB as a whole,
 //! and refuses a comment above 65,536 characters: hence bars of characters, and rows that are cut.

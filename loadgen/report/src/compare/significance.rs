@@ -30,7 +30,8 @@ pub(super) fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
 }
 
 /// Returns the p-value of the two-sided sign test of ratios: how likely a fair coin falls at least
-/// as often on one side. A ratio of exactly 1 counts for the side that loses. `None` without ratios.
+/// as often on one side. A ratio of exactly 1 counts for the side that loses. `None` without
+/// ratios.
 pub(super) fn sign_test(ratios: &[f64]) -> Option<f64> {
     if ratios.is_empty() {
         return None;

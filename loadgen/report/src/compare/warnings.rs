@@ -110,7 +110,8 @@ fn of_generators(a: &Environment, b: &Environment) -> Vec<String> {
         .collect()
 }
 
-/// The first lists of a server are slower than the rest, and more of them are none of the figures where it warms up longer.
+/// The first lists of a server are slower than the rest, and more of them are none of the figures
+/// where it warms up longer.
 fn of_warm_up(base: &SavedResult, new: &SavedResult) -> Option<String> {
     // Without a scenario that can be read it is not told.
     let rounds = |result: &SavedResult| {
@@ -195,7 +196,8 @@ fn setups<'a>(environment: &'a Environment, target: &str) -> Vec<&'a ServerSetup
     servers.filter(|server| server.target == target).collect()
 }
 
-/// Every flag with its value, without what is another at each start. A target may have been started in several ways.
+/// Every flag with its value, without what is another at each start. A target may have been started
+/// in several ways.
 fn flags(servers: &[&ServerSetup]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for server in servers {

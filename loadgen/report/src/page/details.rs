@@ -1,5 +1,5 @@
-//! What lies beneath the tables: every figure of every case, what was received, what servers counted,
-//! and cases that do not count.
+//! What lies beneath the tables: every figure of every case, what was received, what servers
+//! counted, and cases that do not count.
 
 use serde::Serialize;
 

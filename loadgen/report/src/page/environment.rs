@@ -14,7 +14,8 @@ fn or_unknown(fact: Option<&String>) -> String {
         .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// What the cores keep of free memory (`vm.percpu_pagelist_high_fraction`), and whether a host takes the rest.
+/// What the cores keep of free memory (`vm.percpu_pagelist_high_fraction`), and whether a host
+/// takes the rest.
 fn free_pages(part: Option<u32>, is_reported: Option<bool>) -> String {
     let lists = match part {
         None => format!("free pages of the cores {UNKNOWN}"),

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What lists take beside a baseline: as many bytes from one contiguous buffer, over the same HTTP to the same kind of client, by a
-/// process of loadgen's own that is the same for every target.
+/// What lists take beside a baseline: as many bytes from one contiguous buffer, over the same HTTP
+/// to the same kind of client, by a process of loadgen's own that is the same for every target.
 ///
-/// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So the two are interleaved, and
-/// what is compared are the two of one round: a ratio holds for each round by itself, and its median over rounds is the figure.
+/// Two servers, or two minutes, of one machine may differ by more than a list and a body do. So the
+/// two are interleaved, and what is compared are the two of one round: a ratio holds for each round
+/// by itself, and its median over rounds is the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Yardstick {
@@ -27,7 +28,8 @@ pub struct Yardstick {
     pub server_cpu_ratio: Option<Spread>,
     /// The same of the client's.
     pub client_cpu_ratio: Spread,
-    /// Time of the same bytes over a plain socket, written 256 KiB at a time and read into one buffer; null in results without.
+    /// Time of the same bytes over a plain socket, written 256 KiB at a time and read into one
+    /// buffer; null in results without.
     #[serde(default)]
     pub socket_ms: Option<Spread>,
     /// Time of a round's list over that of its bytes over a plain socket.
@@ -58,7 +60,8 @@ pub struct YardstickRound {
 pub struct Transfer {
     /// Wall-clock time at the client, from the request to the last byte.
     pub ms: f64,
-    /// CPU time meanwhile of all servers, or of the baseline's process; null where none of them is ours.
+    /// CPU time meanwhile of all servers, or of the baseline's process; null where none of them is
+    /// ours.
     pub server_cpu_ms: Option<f64>,
     /// CPU time of the client's thread meanwhile.
     pub client_cpu_ms: f64,
@@ -74,8 +77,9 @@ pub struct Spread {
     pub p50: f64,
     /// The largest.
     pub max: f64,
-    /// Where the median of more and more such values lies, with 95 % confidence at least: two of the values (order
-    /// statistics), as the second lowest and the second highest of ten. Null of fewer than six.
+    /// Where the median of more and more such values lies, with 95 % confidence at least: two of
+    /// the values (order statistics), as the second lowest and the second highest of ten. Null of
+    /// fewer than six.
     #[serde(default)]
     pub likely: Option<[f64; 2]>,
 }
@@ -135,8 +139,9 @@ impl Spread {
     }
 }
 
-/// How many of `n` values may be left out at either end so that the median lies between the others with 95 % confidence: it is
-/// beyond the k-th value when at most k of n coins fall on one side. `None` where all of them are too few.
+/// How many of `n` values may be left out at either end so that the median lies between the others
+/// with 95 % confidence: it is beyond the k-th value when at most k of n coins fall on one side.
+/// `None` where all of them are too few.
 fn left_out(n: usize) -> Option<usize> {
     let mut ways = 1.0;
     let mut beyond = 0.0;

@@ -1,4 +1,5 @@
-//! One row of the report: a strategy on a target, with everything that was measured about it or the reason why nothing was.
+//! One row of the report: a strategy on a target, with everything that was measured about it or the
+//! reason why nothing was.
 
 use serde::{Deserialize, Serialize};
 use workloads::strategy::Tier;
@@ -14,7 +15,8 @@ use super::server_start::ServerStart;
 use super::shards::Sharding;
 use super::warm_up::{Cold, WarmUp};
 
-/// How far a checked list may be above the unchecked one of its round before a row counts as limited by the client.
+/// How far a checked list may be above the unchecked one of its round before a row counts as
+/// limited by the client.
 const CLIENT_LIMIT: f64 = 1.10;
 /// Rounds below which nothing is said of it.
 pub const LEAST_ROUNDS: usize = 3;
@@ -35,11 +37,13 @@ pub struct Case {
     /// The row's name in its scenario, to which bars refer: the strategy and the row's own options.
     #[serde(default)]
     pub row: String,
-    /// How the server encoded what it sent: `buffered`, `incremental`, `stream`, `json`, `protobuf`. Null when nothing was served.
+    /// How the server encoded what it sent: `buffered`, `incremental`, `stream`, `json`,
+    /// `protobuf`. Null when nothing was served.
     pub encoding: Option<String>,
     /// Which part of the server answered.
     pub served_from: ServedFrom,
-    /// Clients listing, or sending small requests, at the same time; 1 in an open loop, whose schedule stands for any number.
+    /// Clients listing, or sending small requests, at the same time; 1 in an open loop, whose
+    /// schedule stands for any number.
     pub clients: u32,
     /// Connections that they share; null where each client has its own.
     #[serde(default)]
@@ -47,34 +51,39 @@ pub struct Case {
     /// Watchers that each put had to reach.
     #[serde(default)]
     pub watchers: Option<u32>,
-    /// Largest HTTP/2 frame that the client accepted, where the row asks for another than the generator's own, in bytes.
+    /// Largest HTTP/2 frame that the client accepted, where the row asks for another than the
+    /// generator's own, in bytes.
     #[serde(default)]
     pub frame_bytes: Option<u32>,
-    /// How a row of the Kubernetes tier differs from a plain one: encoding, HTTP version, reading speed, server flags.
+    /// How a row of the Kubernetes tier differs from a plain one: encoding, HTTP version, reading
+    /// speed, server flags.
     #[serde(default)]
     pub kube_options: Vec<String>,
-    /// The network that was imitated between clients and servers: `rtt-20ms-at-100Mbit`; null where it was the one that is
-    /// there.
+    /// The network that was imitated between clients and servers: `rtt-20ms-at-100Mbit`; null where
+    /// it was the one that is there.
     #[serde(default)]
     pub network: Option<String>,
     /// Small requests per second that were intended (open loop); null in a closed loop.
     #[serde(default)]
     pub offered_per_s: Option<f64>,
-    /// How the rate of an open loop goes over time, where it is not one rate at random times: `ramp-100-to-5000-in-1m`.
+    /// How the rate of an open loop goes over time, where it is not one rate at random times:
+    /// `ramp-100-to-5000-in-1m`.
     #[serde(default)]
     pub arrivals: Option<String>,
-    /// The highest rate that keeps an objective, where the case searched for it. The case's other figures are then of the
-    /// full trials at the rates that were kept, its memory and CPU of the whole search.
+    /// The highest rate that keeps an objective, where the case searched for it. The case's other
+    /// figures are then of the full trials at the rates that were kept, its memory and CPU of the
+    /// whole search.
     #[serde(default)]
     pub saturation: Option<Saturation>,
-    /// How the objects of small requests are picked, where not all have the same probability: `zipf-0.99`.
+    /// How the objects of small requests are picked, where not all have the same probability:
+    /// `zipf-0.99`.
     #[serde(default)]
     pub keys: Option<String>,
     /// What ran beside the row.
     #[serde(default)]
     pub beside: Vec<Beside>,
-    /// The loads that ran together, where the case has several; its own latency and requests are then those of the
-    /// first measured one, memory and CPU of all.
+    /// The loads that ran together, where the case has several; its own latency and requests are
+    /// then those of the first measured one, memory and CPU of all.
     #[serde(default)]
     pub loads: Vec<Load>,
     /// Whether this row was measured, and if not, why.
@@ -89,24 +98,29 @@ pub struct Case {
     pub errors: u64,
     /// True when every measured list passed its checks and the generator kept up.
     pub valid: bool,
-    /// True when checking the answers, not the server, set the time: see [`Case::mark_client_limited`].
+    /// True when checking the answers, not the server, set the time: see
+    /// [`Case::mark_client_limited`].
     pub client_limited: bool,
-    /// How often a list was begun again at a new revision, since the server had compacted the one that it was reading.
+    /// How often a list was begun again at a new revision, since the server had compacted the one
+    /// that it was reading.
     #[serde(default)]
     pub restarts: u32,
-    /// Time of the tries that came to nothing, in all; it is in no other figure of time but the servers' and the client's CPU.
+    /// Time of the tries that came to nothing, in all; it is in no other figure of time but the
+    /// servers' and the client's CPU.
     #[serde(default)]
     pub restarted_ms: Option<f64>,
     /// How long the data set took to be written before the row; null where it was there already.
     #[serde(default)]
     pub seed_s: Option<f64>,
-    /// The first list, before everything was warm; null where the case is no list, or was not warmed up.
+    /// The first list, before everything was warm; null where the case is no list, or was not
+    /// warmed up.
     #[serde(default)]
     pub cold: Option<Cold>,
     /// The lists before the measured phase.
     #[serde(default)]
     pub warm_up: Option<WarmUp>,
-    /// The rounds of the measured phase one by one, in order. A row of small requests is one round, each put to watchers is one.
+    /// The rounds of the measured phase one by one, in order. A row of small requests is one round,
+    /// each put to watchers is one.
     #[serde(default)]
     pub rounds: Vec<Round>,
     /// Each start of the servers by itself, where the case was measured on several: the other
@@ -114,13 +128,16 @@ pub struct Case {
     /// measured on one.
     #[serde(default)]
     pub starts: Vec<ServerStart>,
-    /// Whether the target kept less than 99 % of the rate of an open loop. Times are then those of a queue that grows for as
-    /// long as the load lasts, and what it refused for the load is among `errors`.
+    /// Whether the target kept less than 99 % of the rate of an open loop. Times are then those of
+    /// a queue that grows for as long as the load lasts, and what it refused for the load is among
+    /// `errors`.
     #[serde(default)]
     pub saturated: bool,
-    /// Time of one whole list, small request or event at a watcher, from its intended start to its checked end.
+    /// Time of one whole list, small request or event at a watcher, from its intended start to its
+    /// checked end.
     pub latency_ms: Option<Quantiles>,
-    /// The same requests from when they were really sent (open loop): what a generator that waits would have seen.
+    /// The same requests from when they were really sent (open loop): what a generator that waits
+    /// would have seen.
     #[serde(default)]
     pub service_ms: Option<Quantiles>,
     /// Small requests answered per second of the measured phase.
@@ -128,15 +145,16 @@ pub struct Case {
     pub requests_per_s: Option<f64>,
     /// The same list read by a client that checks nothing.
     pub null_sink_ms: Option<Quantiles>,
-    /// Time of a checked list over that of an unchecked one, interleaved: one value for each round. Null in results from before
-    /// they were taken so.
+    /// Time of a checked list over that of an unchecked one, interleaved: one value for each round.
+    /// Null in results from before they were taken so.
     #[serde(default)]
     pub checking_ratio: Option<Spread>,
-    /// The list interleaved with a baseline of its bytes; null where the row does not want it, where there was no memory for them,
-    /// and on a target that loadgen did not start.
+    /// The list interleaved with a baseline of its bytes; null where the row does not want it,
+    /// where there was no memory for them, and on a target that loadgen did not start.
     #[serde(default)]
     pub yardstick: Option<Yardstick>,
-    /// Time from the start of a list to its first chunk with an object, from lists cancelled after it.
+    /// Time from the start of a list to its first chunk with an object, from lists cancelled after
+    /// it.
     pub first_chunk_ms: Option<Quantiles>,
     /// Chunks, pages or frames with objects in one list.
     pub chunks: Option<u64>,
@@ -215,8 +233,9 @@ impl Case {
         }
     }
 
-    /// Takes what a checked list took over an unchecked one in each round. The case is `client_limited` when checking adds
-    /// more than 10 % by the median of at least three rounds; where that median may lie is in `checking_ratio`.
+    /// Takes what a checked list took over an unchecked one in each round. The case is
+    /// `client_limited` when checking adds more than 10 % by the median of at least three rounds;
+    /// where that median may lie is in `checking_ratio`.
     pub fn mark_client_limited(&mut self, ratios: &[f64]) {
         self.checking_ratio = Spread::of(ratios.iter().copied());
         self.client_limited = ratios.len() >= LEAST_ROUNDS
@@ -241,8 +260,8 @@ impl Case {
         }
     }
 
-    /// What identifies the row within its run: `data set/target/tier/strategy`, the clients where there are several, and
-    /// [`Case::options`].
+    /// What identifies the row within its run: `data set/target/tier/strategy`, the clients where
+    /// there are several, and [`Case::options`].
     #[must_use]
     pub fn id(&self) -> String {
         let Self {
@@ -373,11 +392,13 @@ impl Outcome {
     }
 }
 
-/// What a case cost its clients: the generator's own process, or the programs that listed in its place.
+/// What a case cost its clients: the generator's own process, or the programs that listed in its
+/// place.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClientFigures {
-    /// The program that listed, as `clientv3 3.7.1`; null where that was the generator, which `cpu_s` and `rss_peak` are about then.
+    /// The program that listed, as `clientv3 3.7.1`; null where that was the generator, which
+    /// `cpu_s` and `rss_peak` are about then.
     #[serde(default)]
     pub program: Option<String>,
     /// CPU time of the generator during the measured phase; of a program, during its lists.
@@ -387,10 +408,12 @@ pub struct ClientFigures {
     pub cpu_s_per_request: Option<f64>,
     /// Highest resident size in that phase, in bytes; of several programs, that of the largest.
     pub rss_peak: u64,
-    /// The longest time that the pacing thread was kept from its CPU when it should have sent; null in a closed loop.
+    /// The longest time that the pacing thread was kept from its CPU when it should have sent; null
+    /// in a closed loop.
     #[serde(default)]
     pub stall_ms: Option<f64>,
-    /// How late requests were sent after their intended time; null in a closed loop, which intends none.
+    /// How late requests were sent after their intended time; null in a closed loop, which intends
+    /// none.
     pub lag_ms: Option<Quantiles>,
 }
 
@@ -402,8 +425,8 @@ pub struct Verified {
     pub objects: u64,
     /// Keys and values received, in bytes.
     pub bytes: u64,
-    /// Fingerprint of the keys and values, in hexadecimal, to be held against [`super::DataSet::fingerprint`] where the whole set
-    /// was asked for.
+    /// Fingerprint of the keys and values, in hexadecimal, to be held against
+    /// [`super::DataSet::fingerprint`] where the whole set was asked for.
     pub fingerprint: String,
 }
 

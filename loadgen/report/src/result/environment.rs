@@ -20,9 +20,9 @@ pub struct Environment {
     pub os: String,
     /// Kernel release.
     pub kernel: String,
-    /// TCP's congestion control, as `cubic`, read from a connection of this run: the same for every target that the run started,
-    /// and for the generator. Null where the kernel does not tell. Results of before this field have the system's, as
-    /// `tcp_congestion_control`.
+    /// TCP's congestion control, as `cubic`, read from a connection of this run: the same for every
+    /// target that the run started, and for the generator. Null where the kernel does not tell.
+    /// Results of before this field have the system's, as `tcp_congestion_control`.
     #[serde(default, alias = "tcp_congestion_control")]
     pub congestion_control: Option<String>,
     /// Whether generator and servers ran in a network namespace of their own.
@@ -37,18 +37,21 @@ pub struct Environment {
     /// CPUs that the generator was kept on.
     #[serde(default)]
     pub client_cpus: Option<String>,
-    /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free pages, one list a core; 0 where it
-    /// fits them to the load, and while they grow, everything that crosses a socket is slower. Null where the kernel does not tell.
+    /// `vm.percpu_pagelist_high_fraction`: the part of memory that Linux keeps as lists of free
+    /// pages, one list a core; 0 where it fits them to the load, and while they grow, everything
+    /// that crosses a socket is slower. Null where the kernel does not tell.
     #[serde(default)]
     pub free_page_lists: Option<u32>,
-    /// Whether the host of this virtual machine takes free pages back (virtio's free page reporting): to write to one again costs
-    /// several times as much, and whatever takes new memory, the buffers of sockets too, is slower for that moment. Null where
-    /// the kernel does not tell.
+    /// Whether the host of this virtual machine takes free pages back (virtio's free page
+    /// reporting): to write to one again costs several times as much, and whatever takes new
+    /// memory, the buffers of sockets too, is slower for that moment. Null where the kernel does
+    /// not tell.
     #[serde(default)]
     pub free_page_reporting: Option<bool>,
     /// `loadgen`'s version.
     pub version: String,
-    /// The commit that it was built from, `-dirty` when the tree had changes; null outside a repository.
+    /// The commit that it was built from, `-dirty` when the tree had changes; null outside a
+    /// repository.
     pub commit: Option<String>,
     /// `release` or `debug`: a debug build's figures mean nothing.
     pub profile: String,
@@ -58,12 +61,14 @@ pub struct Environment {
     pub servers: Vec<ServerSetup>,
     /// The generator's side of the connection.
     pub client: ClientSettings,
-    /// The disk that servers started by this run keep their data on; null when they keep it in memory or run elsewhere.
+    /// The disk that servers started by this run keep their data on; null when they keep it in
+    /// memory or run elsewhere.
     pub disk: Option<Disk>,
 }
 
 impl Environment {
-    /// One line on what all targets of the run shared: network and CPUs. `None` for results that do not say it.
+    /// One line on what all targets of the run shared: network and CPUs. `None` for results that do
+    /// not say it.
     #[must_use]
     pub fn shared_line(&self) -> Option<String> {
         let control = self.congestion_control.as_ref()?;
@@ -100,7 +105,8 @@ pub struct ServerSetup {
     pub fsync: Option<bool>,
     /// Quota of the database, in bytes.
     pub quota_bytes: Option<u64>,
-    /// Whether it was started anew between seeding and taking its idle figures, as every server is that keeps its data on disk.
+    /// Whether it was started anew between seeding and taking its idle figures, as every server is
+    /// that keeps its data on disk.
     #[serde(default)]
     pub restarted_after_seeding: bool,
 }

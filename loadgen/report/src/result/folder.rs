@@ -95,8 +95,8 @@ pub enum FolderError {
     },
 }
 
-/// A result that is being written. Dropped unfinished, it leaves a folder whose name ends in `.partial`, which nothing takes
-/// for a result.
+/// A result that is being written. Dropped unfinished, it leaves a folder whose name ends in
+/// `.partial`, which nothing takes for a result.
 #[derive(Debug)]
 pub struct ResultFolder {
     partial: PathBuf,
@@ -104,8 +104,8 @@ pub struct ResultFolder {
 }
 
 impl ResultFolder {
-    /// Claims `parent/name` by making `parent/name.partial`. Call it before the run: an existing result must not be found out
-    /// about only after an hour of measuring.
+    /// Claims `parent/name` by making `parent/name.partial`. Call it before the run: an existing
+    /// result must not be found out about only after an hour of measuring.
     ///
     /// # Errors
     /// When either folder exists, or cannot be made.
@@ -132,8 +132,8 @@ impl ResultFolder {
         &self.partial
     }
 
-    /// Writes the raw data, over what was written before: each file is whole at any moment, and the report, the last of
-    /// them, tells of nothing that the others do not have.
+    /// Writes the raw data, over what was written before: each file is whole at any moment, and the
+    /// report, the last of them, tells of nothing that the others do not have.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -207,7 +207,8 @@ impl SavedResult {
     /// Reads a finished result.
     ///
     /// # Errors
-    /// When the folder is unfinished, is no result, is of another schema version, or a file in it is missing or damaged.
+    /// When the folder is unfinished, is no result, is of another schema version, or a file in it
+    /// is missing or damaged.
     pub fn load(folder: &Path) -> Result<Self, FolderError> {
         if folder
             .as_os_str()
@@ -278,7 +279,8 @@ struct Versioned {
     schema_version: u64,
 }
 
-/// The name of a result: `<date>T<time>-<host>-<scenario>`, in UTC and without what file systems dislike.
+/// The name of a result: `<date>T<time>-<host>-<scenario>`, in UTC and without what file systems
+/// dislike.
 #[must_use]
 pub fn folder_name(started: SystemTime, host: &str, scenario: &str) -> String {
     let time = humantime::format_rfc3339_seconds(started)

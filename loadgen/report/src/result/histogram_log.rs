@@ -1,4 +1,5 @@
-//! `histograms.hlog`: every histogram of a run in HdrHistogram's interval log (V2, base64), readable by any HDR tool.
+//! `histograms.hlog`: every histogram of a run in HdrHistogram's interval log (V2, base64),
+//! readable by any HDR tool.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};

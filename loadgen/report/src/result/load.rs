@@ -15,10 +15,11 @@ pub struct Load {
     pub operation: String,
     /// When: `closed`, or the rate of its schedule over time.
     pub arrivals: String,
-    /// Which objects small requests are about, where not all have the same probability: `zipf-0.99`.
+    /// Which objects small requests are about, where not all have the same probability:
+    /// `zipf-0.99`.
     pub keys: Option<String>,
-    /// Clients that wait in a closed loop, lists at the same time, or watchers; 1 for small requests in an open loop,
-    /// whose schedule stands for any number.
+    /// Clients that wait in a closed loop, lists at the same time, or watchers; 1 for small
+    /// requests in an open loop, whose schedule stands for any number.
     pub clients: u32,
     /// Connections that they share; null where each client has its own.
     pub connections: Option<u32>,
@@ -34,7 +35,8 @@ pub struct Load {
     pub requests: u64,
     /// How many of them failed, were answered wrongly, or not at all.
     pub errors: u64,
-    /// Transactions that wrote nothing since the key had changed, and were sent again; the request's time went on.
+    /// Transactions that wrote nothing since the key had changed, and were sent again; the
+    /// request's time went on.
     pub conflicts: u64,
     /// Events at all watchers together.
     pub events: Option<u64>,
@@ -48,7 +50,8 @@ pub struct Load {
     pub saturated: bool,
     /// Why its figures say nothing of the target; null where they do.
     pub invalid: Option<String>,
-    /// From the intended start to the checked end; for watchers, from the intended start of a write to its event.
+    /// From the intended start to the checked end; for watchers, from the intended start of a write
+    /// to its event.
     pub latency_ms: Option<Quantiles>,
     /// From sending to the end (open loop): what a generator that waits would have seen.
     pub service_ms: Option<Quantiles>,

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// A distribution in milliseconds, from a histogram with three significant digits.
 ///
-/// A quantile is null when the sample is too small to carry it: the median needs 3 values, a higher quantile q needs
-/// 10/(1−q). Minimum and maximum are exact within the histogram's resolution and null only when `n` is 0.
+/// A quantile is null when the sample is too small to carry it: the median needs 3 values, a higher
+/// quantile q needs 10/(1−q). Minimum and maximum are exact within the histogram's resolution and
+/// null only when `n` is 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Quantiles {

@@ -7,7 +7,8 @@ use super::conformance::Conformance;
 use super::environment::Environment;
 use super::threshold::Bar;
 
-/// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new fields do not count.
+/// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new
+/// fields do not count.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// `report.json`, whole. Its published JSON Schema is `loadgen/report/schema/report.schema.json`.
@@ -28,13 +29,15 @@ pub struct Report {
     pub environment: Environment,
     /// What was listed, each by itself.
     pub data_sets: Vec<DataSet>,
-    /// Which target is the base and which the new one, where `loadgen ab` measured pairs of starts and looked after each
-    /// whether to go on.
+    /// Which target is the base and which the new one, where `loadgen ab` measured pairs of starts
+    /// and looked after each whether to go on.
     #[serde(default)]
     pub ab: Option<AbTargets>,
-    /// One entry per data set, target and strategy, in the order in which they ran. What could not run is here too, with its reason.
+    /// One entry per data set, target and strategy, in the order in which they ran. What could not
+    /// run is here too, with its reason.
     pub cases: Vec<Case>,
-    /// How what cases cost grows with the number of objects, where a run has three data sets or more of objects of one size.
+    /// How what cases cost grows with the number of objects, where a run has three data sets or
+    /// more of objects of one size.
     #[serde(default)]
     pub growth: Vec<Growth>,
     /// The scenario's bars and what the run made of them.
@@ -83,6 +86,7 @@ pub struct DataSet {
     pub objects: u64,
     /// Keys and values together, without any envelope.
     pub bytes: u64,
-    /// The fingerprint of the whole set, which every case must have received; null when the data was not ours.
+    /// The fingerprint of the whole set, which every case must have received; null when the data
+    /// was not ours.
     pub fingerprint: Option<String>,
 }

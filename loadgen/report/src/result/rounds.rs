@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One measured round: every client has its list, or its requests. Rounds in which something failed, and one that was stopped,
-/// are none.
+/// One measured round: every client has its list, or its requests. Rounds in which something
+/// failed, and one that was stopped, are none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Round {

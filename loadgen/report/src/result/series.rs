@@ -81,7 +81,8 @@ pub fn write_series(to: impl Write, all: &[Series]) -> Result<(), SeriesError> {
     Ok(())
 }
 
-/// Reads what [`write_series`] wrote. Neighbouring lines of the same case and process make one series.
+/// Reads what [`write_series`] wrote. Neighbouring lines of the same case and process make one
+/// series.
 ///
 /// # Errors
 /// When a line is not of that shape.

@@ -1,57 +1,66 @@
-//! What a case cost the server: memory as three numbers, CPU from the process's clock, and the server's own counters.
+//! What a case cost the server: memory as three numbers, CPU from the process's clock, and the
+//! server's own counters.
 //!
-//! Private memory (anonymous pages) is the headline. Pages of mapped files, which the kernel can drop and read again, are a
-//! figure of their own. Idle and peak are taken of each process and then added up: of the whole, a process that shrinks would
-//! hide one that grows.
+//! Private memory (anonymous pages) is the headline. Pages of mapped files, which the kernel can
+//! drop and read again, are a figure of their own. Idle and peak are taken of each process and then
+//! added up: of the whole, a process that shrinks would hide one that grows.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Lists of fewer bytes are not divided by: what grows above idle is then buffers and the allocator's steps, whatever the list.
+/// Lists of fewer bytes are not divided by: what grows above idle is then buffers and the
+/// allocator's steps, whatever the list.
 const LEAST_LISTED_BYTES: u64 = 4 << 20;
 
-/// What a case cost the server's process (the sum of all its processes, where a target has several). Sizes are in bytes.
+/// What a case cost the server's process (the sum of all its processes, where a target has
+/// several). Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerFigures {
     /// Resident after the server settled, before the warm-up: private memory and pages of files.
     pub rss_idle: u64,
-    /// The kernel's high-water mark of the measured phase, which was reset before it; of several processes the sum of theirs,
-    /// whenever each had it.
+    /// The kernel's high-water mark of the measured phase, which was reset before it; of several
+    /// processes the sum of theirs, whenever each had it.
     pub rss_peak: u64,
-    /// Private (anonymous) memory after the server settled, the lowest that was seen then or in the measured phase; null where
-    /// the process is not ours to look at.
+    /// Private (anonymous) memory after the server settled, the lowest that was seen then or in the
+    /// measured phase; null where the process is not ours to look at.
     #[serde(default)]
     pub rss_anon_idle: Option<u64>,
-    /// Peak of private memory in the measured phase: the highest that was sampled, or what the kernel's high-water mark has
-    /// beyond the most pages of files that were sampled, whichever is larger. Null as above.
+    /// Peak of private memory in the measured phase: the highest that was sampled, or what the
+    /// kernel's high-water mark has beyond the most pages of files that were sampled, whichever is
+    /// larger. Null as above.
     pub rss_anon_peak: Option<u64>,
     /// Pages of mapped files and shared memory after the server settled; null as above.
     #[serde(default)]
     pub rss_file_idle: Option<u64>,
     /// Most of them that were sampled in the measured phase; null as above.
     pub rss_file_peak: Option<u64>,
-    /// How far growth of resident sizes may be from the truth, since each core counts some pages for itself; null as above.
+    /// How far growth of resident sizes may be from the truth, since each core counts some pages
+    /// for itself; null as above.
     #[serde(default)]
     pub rss_resolution: Option<u64>,
     /// `rss_anon_idle` over the bytes of keys and values that were written; null where nothing was.
     #[serde(default)]
     pub idle_per_stored_byte: Option<f64>,
-    /// Allocated bytes after the server settled, from its allocator or its own metrics; null when it does not say.
+    /// Allocated bytes after the server settled, from its allocator or its own metrics; null when
+    /// it does not say.
     pub allocated_idle: Option<u64>,
     /// Highest allocated bytes that the sampler saw.
     pub allocated_peak: Option<u64>,
-    /// For each process the larger of private growth and allocated growth, added up. Where the process is not ours to look at,
-    /// the growth of its whole resident size stands for the private one.
+    /// For each process the larger of private growth and allocated growth, added up. Where the
+    /// process is not ours to look at, the growth of its whole resident size stands for the private
+    /// one.
     pub peak_above_idle: u64,
-    /// `peak_above_idle` over the bytes of the lists in flight (one list per client); null where those are less than 4 MiB, which
-    /// buffers alone outweigh.
+    /// `peak_above_idle` over the bytes of the lists in flight (one list per client); null where
+    /// those are less than 4 MiB, which buffers alone outweigh.
     pub peak_per_listed_byte: Option<f64>,
-    /// The same figure for each repeat apart, where the peak was reset before each: what `compare` tests.
+    /// The same figure for each repeat apart, where the peak was reset before each: what `compare`
+    /// tests.
     pub peaks_above_idle: Vec<u64>,
-    /// Kernel memory of TCP sockets after the server settled: of all processes of this machine, both ends of each connection
-    /// here. Null where the servers are not ours, or the kernel does not tell.
+    /// Kernel memory of TCP sockets after the server settled: of all processes of this machine,
+    /// both ends of each connection here. Null where the servers are not ours, or the kernel does
+    /// not tell.
     #[serde(default)]
     pub socket_idle: Option<u64>,
     /// Most of it that was sampled in the measured phase.
@@ -70,13 +79,16 @@ pub struct ServerFigures {
     pub cpu_s: f64,
     /// `cpu_s` over the lists of that phase.
     pub cpu_s_per_request: Option<f64>,
-    /// The server's own counters over the measured phase: revision reads, progress requests, fallbacks, who served.
+    /// The server's own counters over the measured phase: revision reads, progress requests,
+    /// fallbacks, who served.
     pub counters: BTreeMap<String, u64>,
-    /// True where memory and CPU are what the server tells on its metrics page, since its process is not ours to look at: memory
-    /// as it was between lists, pages of files included, without the peaks within one; CPU of whatever it did, for anybody.
+    /// True where memory and CPU are what the server tells on its metrics page, since its process
+    /// is not ours to look at: memory as it was between lists, pages of files included, without the
+    /// peaks within one; CPU of whatever it did, for anybody.
     #[serde(default)]
     pub is_own_word: bool,
-    /// Each member of a cluster by itself, where several endpoints were given; the figures above are their sums. Empty else.
+    /// Each member of a cluster by itself, where several endpoints were given; the figures above
+    /// are their sums. Empty else.
     #[serde(default)]
     pub members: Vec<MemberFigures>,
 }
@@ -131,8 +143,8 @@ pub struct TierFigures {
     pub allocated_peak: Option<u64>,
     /// The larger of private growth and allocated growth.
     pub peak_above_idle: u64,
-    /// Resident after the measured phase, settled again: with whatever it keeps to be faster next time. Null where it cannot
-    /// be told to settle.
+    /// Resident after the measured phase, settled again: with whatever it keeps to be faster next
+    /// time. Null where it cannot be told to settle.
     pub rss_after: Option<u64>,
     /// What of `rss_after` is private memory.
     #[serde(default)]
@@ -148,8 +160,8 @@ pub struct TierFigures {
 }
 
 impl TierFigures {
-    /// By how much a peak is above idle: the larger of private growth and allocated growth, so that memory which was freed
-    /// after seeding, stayed resident and is used again does not hide.
+    /// By how much a peak is above idle: the larger of private growth and allocated growth, so that
+    /// memory which was freed after seeding, stayed resident and is used again does not hide.
     #[must_use]
     pub fn above_idle(&self, anon: u64, allocated: Option<u64>) -> u64 {
         let private = anon.saturating_sub(self.rss_anon_idle);
@@ -160,8 +172,9 @@ impl TierFigures {
 }
 
 impl ServerFigures {
-    /// By how much pages of mapped files (etcd's database) grew, which lists read in and the kernel can drop. They are no part
-    /// of `peak_above_idle`. `None` where they are hardly worth a word beside it: a program's own pages are.
+    /// By how much pages of mapped files (etcd's database) grew, which lists read in and the kernel
+    /// can drop. They are no part of `peak_above_idle`. `None` where they are hardly worth a word
+    /// beside it: a program's own pages are.
     #[must_use]
     pub fn mapped_above_idle(&self) -> Option<u64> {
         let grown = self.rss_file_peak?.saturating_sub(self.rss_file_idle?);
@@ -200,7 +213,8 @@ impl ServerFigures {
         self.allocated_peak = allocated_peak.filter(|_| allocated_idle.is_some());
     }
 
-    /// Computes what follows from the growth above idle and from CPU: per byte in flight, per request.
+    /// Computes what follows from the growth above idle and from CPU: per byte in flight, per
+    /// request.
     pub fn settle(&mut self, bytes_in_flight: u64, requests: u64) {
         self.peak_per_listed_byte = (bytes_in_flight >= LEAST_LISTED_BYTES)
             .then(|| self.peak_above_idle as f64 / bytes_in_flight as f64);

@@ -18,21 +18,25 @@ pub struct Sharding {
     pub objects_max: u64,
     /// `objects_max` over the mean.
     pub objects_skew: f64,
-    /// Bytes that the worker with most received for one list, or for the state that a watch begins with.
+    /// Bytes that the worker with most received for one list, or for the state that a watch begins
+    /// with.
     pub bytes_max: u64,
     /// `bytes_max` over the mean.
     pub bytes_skew: f64,
-    /// CPU time of the servers for the list of the most expensive shard, listed by itself; null for watches, and where every
-    /// worker lists everything.
+    /// CPU time of the servers for the list of the most expensive shard, listed by itself; null for
+    /// watches, and where every worker lists everything.
     #[serde(default)]
     pub server_cpu_s_max: Option<f64>,
-    /// CPU time of the same servers for a list of everything, in turn with those of the shards by themselves.
+    /// CPU time of the same servers for a list of everything, in turn with those of the shards by
+    /// themselves.
     #[serde(default)]
     pub server_cpu_s_whole: Option<f64>,
-    /// `server_cpu_s_max` over `server_cpu_s_whole`: what one shard costs as a part of everything, from 0 to 1.
+    /// `server_cpu_s_max` over `server_cpu_s_whole`: what one shard costs as a part of everything,
+    /// from 0 to 1.
     #[serde(default)]
     pub server_cpu_part_max: Option<f64>,
-    /// Rounds in which each shard was listed by itself; the figures are medians of them. 0 where there was none.
+    /// Rounds in which each shard was listed by itself; the figures are medians of them. 0 where
+    /// there was none.
     #[serde(default)]
     pub alone_rounds: u32,
     /// CPU time of the busiest worker's thread for one list, or for the live part of a watch.
@@ -46,8 +50,8 @@ pub struct Sharding {
     /// Watches: CPU time of the servers until then.
     #[serde(default)]
     pub sync_server_cpu_s: Option<f64>,
-    /// Part of the objects that would change hands with one worker more and the same kind of plan, from 0 to 1. Null where
-    /// the objects are not ours.
+    /// Part of the objects that would change hands with one worker more and the same kind of plan,
+    /// from 0 to 1. Null where the objects are not ours.
     #[serde(default)]
     pub moved_to_next: Option<f64>,
     /// The same with a plan in which objects only move to the new worker.
@@ -76,14 +80,16 @@ pub struct ShardFigures {
     /// Median time of its list among the others'; null for watches.
     #[serde(default)]
     pub list_ms: Option<f64>,
-    /// CPU time of the servers for its list by itself; null for watches, where it lists everything, and where no server is ours.
+    /// CPU time of the servers for its list by itself; null for watches, where it lists everything,
+    /// and where no server is ours.
     #[serde(default)]
     pub server_cpu_s: Option<f64>,
     /// CPU time of its thread for one list, or for the live part of a watch.
     pub cpu_s: f64,
-    /// Most bytes that its thread had allocated at a time, by the allocator's counters of the thread, above what it had when the
-    /// list, or the watch, began: buffers, and for a watch the revision and hash of each object, not the objects. All workers
-    /// are threads of one process, so there is no resident size of one. Null where the allocator does not count by thread.
+    /// Most bytes that its thread had allocated at a time, by the allocator's counters of the
+    /// thread, above what it had when the list, or the watch, began: buffers, and for a watch the
+    /// revision and hash of each object, not the objects. All workers are threads of one process,
+    /// so there is no resident size of one. Null where the allocator does not count by thread.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Watches: events of its own objects.
@@ -94,12 +100,13 @@ pub struct ShardFigures {
     pub event_bytes: u64,
 }
 
-/// From N workers to N + 1 while objects are written. The old shards hold up to one revision, the new ones behind it; each worker
-/// lists what is new to it at that revision.
+/// From N workers to N + 1 while objects are written. The old shards hold up to one revision, the
+/// new ones behind it; each worker lists what is new to it at that revision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Resharding {
-    /// `replan`: shards for one worker more by the same plan; `give`: each worker gave the new one what it had above the new mean.
+    /// `replan`: shards for one worker more by the same plan; `give`: each worker gave the new one
+    /// what it had above the new mean.
     pub plan: String,
     /// Part of the objects that changed hands, from 0 to 1.
     pub moved: f64,
@@ -107,8 +114,8 @@ pub struct Resharding {
     pub objects_listed: u64,
     /// Bytes received for those lists.
     pub bytes_listed: u64,
-    /// From the order to share anew until the last worker held its new shard and could watch it. Nobody sees events of this time
-    /// before it is over.
+    /// From the order to share anew until the last worker held its new shard and could watch it.
+    /// Nobody sees events of this time before it is over.
     pub synced_ms: f64,
     /// Until the last worker missed nothing up to that revision: part of `synced_ms`.
     pub waited_ms: f64,
@@ -121,7 +128,8 @@ pub struct Resharding {
     pub joined: ShardFigures,
 }
 
-/// Events of all workers, held against the writes: each must reach the worker that has its object, once, and no other.
+/// Events of all workers, held against the writes: each must reach the worker that has its object,
+/// once, and no other.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShardEvents {
@@ -133,13 +141,15 @@ pub struct ShardEvents {
     pub dropped: u64,
     /// Events that came again, or at another worker's.
     pub superfluous: u64,
-    /// Events that workers threw away because the object is another's, which they had to read first.
+    /// Events that workers threw away because the object is another's, which they had to read
+    /// first.
     pub filtered: u64,
     /// Bytes of the events of the worker that received most.
     pub bytes_max: u64,
     /// Times that a worker lost its connection on purpose and resumed.
     pub reconnects: u64,
-    /// Times that the server ended a watch, as it does with a reader that falls behind; the worker resumed.
+    /// Times that the server ended a watch, as it does with a reader that falls behind; the worker
+    /// resumed.
     #[serde(default)]
     pub ended: u64,
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Bar {
     /// What is promised, in a few words.
     pub name: String,
-    /// Where the limit was published, when it is somebody else's figure on another machine; null for a promise of ours.
+    /// Where the limit was published, when it is somebody else's figure on another machine; null
+    /// for a promise of ours.
     #[serde(default)]
     pub source: Option<String>,
     /// [`super::Case::data_set`] of the row.
@@ -36,11 +37,12 @@ pub struct Bar {
     pub base: Option<f64>,
     /// What is held against the limit: the figure, or figure over base.
     pub value: Option<f64>,
-    /// How far the figure may be from the truth, where it is growth of memory: see [`super::ServerFigures::rss_resolution`].
+    /// How far the figure may be from the truth, where it is growth of memory: see
+    /// [`super::ServerFigures::rss_resolution`].
     #[serde(default)]
     pub resolution: Option<f64>,
-    /// Whether the limit is kept; null without a value, and where the limit lies within what the value may be: the interval
-    /// of a median of rounds, the resolution of a size.
+    /// Whether the limit is kept; null without a value, and where the limit lies within what the
+    /// value may be: the interval of a median of rounds, the resolution of a size.
     pub met: Option<bool>,
     /// The same figure of the other targets.
     pub others: Vec<OtherTarget>,

@@ -29,7 +29,8 @@ struct Sketch {
     cpu_s: f64,
 }
 
-/// A result of one data set on two targets. `speed` stretches every time and size of the target `bench`.
+/// A result of one data set on two targets. `speed` stretches every time and size of the target
+/// `bench`.
 pub(crate) fn result(speed: f64) -> SavedResult {
     let mut result = SavedResult {
         report: report(),

@@ -8,7 +8,8 @@ use crate::exit::Failure;
 use crate::run::target::Target;
 use crate::servers::target_spec::TargetSpec;
 
-/// Why a target can never have a row; `None` when it may. `loaded` are the objects that are written for it, if any are.
+/// Why a target can never have a row; `None` when it may. `loaded` are the objects that are written
+/// for it, if any are.
 pub(in crate::run) fn never(
     target: &TargetSpec,
     scenario: &Scenario,
@@ -37,13 +38,14 @@ pub(in crate::run) fn needs_kubernetes(kind: Kind, tier: Tier) -> Option<&'stati
         .then_some("the Kubernetes tier serves Kubernetes objects, and these are raw values")
 }
 
-/// What is written to a target before its rows: an API that is only read is asked for what it holds, whatever the data set
-/// would be.
+/// What is written to a target before its rows: an API that is only read is asked for what it
+/// holds, whatever the data set would be.
 pub(in crate::run) fn loaded(target: &TargetSpec, seed_data: bool, kind: Kind) -> Option<Kind> {
     (target.is_started() || seed_data).then_some(kind)
 }
 
-/// Refuses a scenario of which no target can have any row: it would end well and have nothing to show.
+/// Refuses a scenario of which no target can have any row: it would end well and have nothing to
+/// show.
 ///
 /// # Errors
 /// [`Failure`] with exit code 2 and each target's reasons.
@@ -74,8 +76,8 @@ pub(in crate::run) fn measures_something(
     )))
 }
 
-/// True when a row writes more than the objects of its data set, which are deleted from an endpoint that is not ours, or takes
-/// away the history of others.
+/// True when a row writes more than the objects of its data set, which are deleted from an endpoint
+/// that is not ours, or takes away the history of others.
 fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
     let mut writers = scenario
         .background

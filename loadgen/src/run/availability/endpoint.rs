@@ -1,4 +1,5 @@
-//! Why a row cannot be had: its target cannot have it at all, this machine cannot hold it, or the server does not know the call.
+//! Why a row cannot be had: its target cannot have it at all, this machine cannot hold it, or the
+//! server does not know the call.
 
 use etcd_api::error::Error as EtcdError;
 use load::endpoint::Reach;
@@ -42,8 +43,8 @@ impl RowRun<'_> {
         }
     }
 
-    /// Whether this machine holds the row. What the target cannot do at all is found out before, so that a row is N/A for
-    /// the reason that more memory would not change.
+    /// Whether this machine holds the row. What the target cannot do at all is found out before, so
+    /// that a row is N/A for the reason that more memory would not change.
     pub(in crate::run) fn check_fits(&self) -> Result<(), Early> {
         let Source::Fresh(data) = &self.source else {
             return Ok(());
@@ -63,7 +64,8 @@ impl RowRun<'_> {
 
     /// Whether the target knows the call, before anything is written to it for nothing.
     pub(in crate::run) async fn probe(&self, row: &Row, running: &Running) -> Result<(), Early> {
-        // Only RangeStream can be unknown to an etcd, and to begin any other list is for the server to read all of it.
+        // Only RangeStream can be unknown to an etcd, and to begin any other list is for the server
+        // to read all of it.
         if self.care.is_some() && row.by_our_client().strategy != Strategy::Stream {
             return Ok(());
         }

@@ -1,7 +1,8 @@
 //! Whether this machine can hold a row: what servers are known to need, held against what is free.
 //!
-//! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100 KB), rounded up: a row
-//! that is N/A can be had with fewer objects, one that the kernel kills takes the run with it.
+//! Factors are from measurements of the servers at their worst (etcd 3.7.1: 10,000 objects of 100
+//! KB), rounded up: a row that is N/A can be had with fewer objects, one that the kernel kills
+//! takes the run with it.
 
 use workloads::{DataSet, Driver, GoClient, Strategy, Tier};
 
@@ -95,8 +96,8 @@ impl Needs {
     }
 }
 
-/// What a Go client needs to hold a list, as a multiple of what is stored: the responses, what they are decoded to, and what
-/// its collector has not freed yet.
+/// What a Go client needs to hold a list, as a multiple of what is stored: the responses, what they
+/// are decoded to, and what its collector has not freed yet.
 fn of_program(client: GoClient) -> u64 {
     match client {
         GoClient::Unary | GoClient::Stream | GoClient::Paged(_) => 5,

@@ -1,5 +1,6 @@
-//! Lists interleaved with a baseline: as many bytes from one contiguous buffer through the same HTTP, and over a plain socket. It
-//! follows the measured phase, so none of it is in the case's own figures, and the buffer is another process's, which ends with it.
+//! Lists interleaved with a baseline: as many bytes from one contiguous buffer through the same
+//! HTTP, and over a plain socket. It follows the measured phase, so none of it is in the case's own
+//! figures, and the buffer is another process's, which ends with it.
 
 use std::time::Duration;
 
@@ -16,14 +17,16 @@ use crate::progress::Counted;
 use crate::servers::baseline::BaselineServer;
 use crate::servers::running::Running;
 
-/// Rounds of a list, its baseline and its bytes over a socket: as many in this order as in the other.
+/// Rounds of a list, its baseline and its bytes over a socket: as many in this order as in the
+/// other.
 const ROUNDS: u32 = 10;
 /// Memory that must be left beside the baseline's buffer.
 const LEFT_FREE_BYTES: u64 = 512 << 20;
 
 impl RowRun<'_> {
-    /// Measures the case's lists against their bytes, where its row wants it. A target that is somewhere else has no baseline: from
-    /// this machine's loopback interface it would be no floor of theirs.
+    /// Measures the case's lists against their bytes, where its row wants it. A target that is
+    /// somewhere else has no baseline: from this machine's loopback interface it would be no floor
+    /// of theirs.
     pub(super) async fn yardstick(
         &self,
         clients: &Clients,

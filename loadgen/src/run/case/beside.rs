@@ -1,6 +1,8 @@
-//! Loads beside a row: started before its clients warm up, stopped after its last phase, counted over all of that.
+//! Loads beside a row: started before its clients warm up, stopped after its last phase, counted
+//! over all of that.
 //!
-//! To add a kind of load: a strategy of a shape that [`Load::start`] knows needs nothing; another shape is an arm there.
+//! To add a kind of load: a strategy of a shape that [`Load::start`] knows needs nothing; another
+//! shape is an arm there.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! A row of deliveries: puts, one after the other, each of which must reach every watcher before the next is sent.
+//! A row of deliveries: puts, one after the other, each of which must reach every watcher before
+//! the next is sent.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! A row of whole lists: in rounds and checked, drained by a null sink, cancelled after their first object.
+//! A row of whole lists: in rounds and checked, drained by a null sink, cancelled after their first
+//! object.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ use crate::to_result;
 const KEPT_ERRORS: usize = 5;
 /// An apiserver gives a request a minute. A list that is ended sooner was not too slow.
 const LEAST_REQUEST_TIME: Duration = Duration::from_secs(55);
-/// How long the first-object phase may take where the scenario does not say it: a server that builds its whole answer first needs seconds for each.
+/// How long the first-object phase may take where the scenario does not say it: a server that
+/// builds its whole answer first needs seconds for each.
 const FIRST_OBJECT_WITHIN: Duration = Duration::from_secs(5);
 /// First objects on a server that holds somebody's data, at most.
 const FEW_FIRST_OBJECTS: u32 = 20;
@@ -59,7 +61,8 @@ impl RowRun<'_> {
         if !is_timed || self.spec.read_per_s.is_some() {
             return Ok(());
         }
-        // Who looks at no object does the same again, and lists at a pace are not to be held against lists without one.
+        // Who looks at no object does the same again, and lists at a pace are not to be held
+        // against lists without one.
         if measured.case.verified.is_some() && self.spec.every.is_none() {
             let list = async |job| {
                 let mut times = Vec::new();
@@ -82,8 +85,8 @@ impl RowRun<'_> {
         own.unwrap_or(self.scenario.repeats)
     }
 
-    /// Lists in rounds, every object checked. Answers whether they have times: that of clients which listed nothing says
-    /// nothing, and would be the foot of every chart of times.
+    /// Lists in rounds, every object checked. Answers whether they have times: that of clients
+    /// which listed nothing says nothing, and would be the foot of every chart of times.
     async fn rounds(
         &self,
         clients: &Clients,
@@ -192,8 +195,8 @@ impl RowRun<'_> {
         Ok(is_timed)
     }
 
-    /// Why a slow reader cannot have its list: the server gives a request so much time, and no more. Whatever else went wrong
-    /// is a failure, and so is an end that comes sooner.
+    /// Why a slow reader cannot have its list: the server gives a request so much time, and no
+    /// more. Whatever else went wrong is a failure, and so is an end that comes sooner.
     fn too_slow(&self, lists: &Lists) -> Option<String> {
         let (after, bytes) = lists.cut_off?;
         if lists.cut_offs < lists.errors || after < LEAST_REQUEST_TIME {
@@ -207,7 +210,8 @@ impl RowRun<'_> {
         ))
     }
 
-    /// The same on a server that holds somebody's data: a few, and only where the server reads no more than it sends.
+    /// The same on a server that holds somebody's data: a few, and only where the server reads no
+    /// more than it sends.
     async fn few_first_objects(
         &self,
         care: &Precautions,
@@ -235,7 +239,8 @@ impl RowRun<'_> {
         Ok(())
     }
 
-    /// Lists cancelled after their first object: as many as the scenario wants, or as the time allows.
+    /// Lists cancelled after their first object: as many as the scenario wants, or as the time
+    /// allows.
     async fn first_objects(&self, clients: &Clients, measured: &mut Measured) -> Result<(), Early> {
         let wanted = u64::from(self.scenario.first_chunk_streams);
         if wanted == 0 {
@@ -275,7 +280,8 @@ struct Lists {
     cut_off: Option<(Duration, u64)>,
     /// How many were.
     cut_offs: u64,
-    /// Lists that were begun again since history was compacted, and the time of what came to nothing.
+    /// Lists that were begun again since history was compacted, and the time of what came to
+    /// nothing.
     restarts: Restarts,
     programs: Programs,
 }

@@ -1,7 +1,8 @@
 //! A case of several loads that run together: small requests, lists and watchers, each on its own
 //! schedule or in a closed loop.
 //!
-//! - [`mod@figures`]: what a load came to, for the report, and whether that says anything of the target
+//! - [`mod@figures`]: what a load came to, for the report, and whether that says anything of the
+//!   target
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What a row costs: memory and CPU of the servers that we started and of ourselves, and the servers' own counters.
+//! What a row costs: memory and CPU of the servers that we started and of ourselves, and the
+//! servers' own counters.
 //!
 //! - [`remote`]: the same of a server that is not ours, by its own word
 
@@ -20,11 +21,14 @@ use super::Measured;
 use crate::servers::running::Running;
 use crate::to_result;
 
-/// How often a server is asked what it has allocated. Building the page is part of its CPU time: etcd's is large.
+/// How often a server is asked what it has allocated. Building the page is part of its CPU time:
+/// etcd's is large.
 const ASK_ALLOCATED_EVERY: Duration = Duration::from_millis(200);
-/// The same where lists are far apart or slow: five pages a second would be most of what such a server does.
+/// The same where lists are far apart or slow: five pages a second would be most of what such a
+/// server does.
 const ASK_SELDOM: Duration = Duration::from_secs(2);
-/// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data set's.
+/// What a Kubernetes tier tells about the filling of its caches: nearly all of it is the data
+/// set's.
 const CACHE_FILL: &str = "apiserver_watch_cache_initialization_duration_seconds_sum";
 /// The generator's own series.
 const OWN_SERIES: &str = "loadgen";
@@ -43,8 +47,8 @@ struct Metered {
 }
 
 impl Metered {
-    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw the highest. That of a
-    /// stretch that is the case's is noted.
+    /// Private and allocated memory at the peak of the stretch that ends now, of which samples saw
+    /// the highest. That of a stretch that is the case's is noted.
     fn peak(&mut self, mut highest: Highest, is_noted: bool) -> (u64, Option<u64>) {
         let memory = self.process.memory().unwrap_or_default();
         highest.see(&memory, None);
@@ -87,7 +91,8 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what was written to them.
+    /// Waits until the servers are at rest and takes their idle figures; `stored_bytes` are what
+    /// was written to them.
     ///
     /// # Errors
     /// When a server has ended.
@@ -147,7 +152,8 @@ impl Meter {
         })
     }
 
-    /// Asks seldom what is allocated, since lists come or are read at a pace and the servers rest in between.
+    /// Asks seldom what is allocated, since lists come or are read at a pace and the servers rest
+    /// in between.
     pub(super) fn ask_seldom(&mut self) {
         self.ask_allocated_every = ASK_SELDOM;
     }
@@ -169,12 +175,14 @@ impl Meter {
         }
     }
 
-    /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its repeats'.
+    /// Takes the peak since [`Self::reset_peaks`] for the case's, too, though it is none of its
+    /// repeats'.
     pub(super) fn note_peak(&mut self) {
         self.peaks(true);
     }
 
-    /// Samples lists before the measured phase, which are none of the case's. A process that has ended is noticed elsewhere.
+    /// Samples lists before the measured phase, which are none of the case's. A process that has
+    /// ended is noticed elsewhere.
     pub(super) async fn begin_warm_up(&mut self) {
         if let Ok(watched) = self.watched().await {
             self.sampler = Sampler::start(watched, SAMPLE_EVERY).ok();
@@ -204,7 +212,8 @@ impl Meter {
         self.unmetered.as_deref()
     }
 
-    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time and CPU.
+    /// Notes the peak of a round; of a `whole` one, in which nothing failed or was stopped, time
+    /// and CPU.
     pub(super) async fn end_of_round(&mut self, whole: bool) {
         self.rounds.end(whole, self.cpu());
         if let Some(remote) = &mut self.remote {
@@ -217,7 +226,8 @@ impl Meter {
         }
     }
 
-    /// Private and allocated memory of each server at its peak since the last [`Self::reset_peaks`].
+    /// Private and allocated memory of each server at its peak since the last
+    /// [`Self::reset_peaks`].
     fn peaks(&mut self, are_noted: bool) -> Vec<(u64, Option<u64>)> {
         let sampler = self.sampler.as_ref();
         let seen = sampler.map(Sampler::take_highest).unwrap_or_default();
@@ -230,7 +240,8 @@ impl Meter {
             .collect()
     }
 
-    /// CPU time that the servers have used since they started; `None` where none is ours, or one has ended.
+    /// CPU time that the servers have used since they started; `None` where none is ours, or one
+    /// has ended.
     pub(super) fn cpu(&self) -> Option<Duration> {
         cpu_of(&self.servers)
     }
@@ -280,7 +291,8 @@ impl Meter {
         Ok(watched)
     }
 
-    /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that ran at the same time.
+    /// Ends the measured phase and notes what it cost. `in_flight` are the bytes of the lists that
+    /// ran at the same time.
     pub(super) async fn end(&mut self, in_flight: u64, requests: u64, measured: &mut Measured) {
         let clocks = MachineClocks::now();
         let (server, client, series) = self.cost(in_flight, requests).await;
@@ -368,8 +380,9 @@ impl Meter {
         }
     }
 
-    /// Peaks outside of rounds, and idle figures: a server that has settled may give back some more while it is measured, and
-    /// what it holds then would be hidden below that, so idle is the lowest that was seen.
+    /// Peaks outside of rounds, and idle figures: a server that has settled may give back some more
+    /// while it is measured, and what it holds then would be hidden below that, so idle is the
+    /// lowest that was seen.
     fn note_series(&mut self, series: &[Series]) {
         for server in &mut self.servers {
             let Some(series) = series.iter().find(|series| series.process == server.name) else {
@@ -419,7 +432,8 @@ impl Meter {
     }
 }
 
-/// CPU time that all of them have used since they started; `None` without any, or where one has ended.
+/// CPU time that all of them have used since they started; `None` without any, or where one has
+/// ended.
 fn cpu_of(servers: &[Metered]) -> Option<Duration> {
     let each = servers.iter().map(|server| server.process.cpu().ok());
     let sum = each.sum::<Option<Duration>>();

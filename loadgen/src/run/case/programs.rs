@@ -1,4 +1,5 @@
-//! What lists cost where the clients are programs of their own, and their checks, which follow each round.
+//! What lists cost where the clients are programs of their own, and their checks, which follow each
+//! round.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +40,8 @@ impl Programs {
             .map_or(Duration::ZERO, |cost| cost.cpu);
     }
 
-    /// Puts their figures in the place of the generator's, for a phase that took `elapsed`. Where the clients are no programs
-    /// nothing changes.
+    /// Puts their figures in the place of the generator's, for a phase that took `elapsed`. Where
+    /// the clients are no programs nothing changes.
     pub(super) fn describe(&self, case: &mut Case, requests: u64, elapsed: Duration) {
         let (Some(name), Some(client)) = (&self.name, &mut case.client) else {
             return;

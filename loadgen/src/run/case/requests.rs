@@ -155,8 +155,8 @@ impl RowRun<'_> {
         let never = CancellationToken::new();
         let warm_up = callers.run(pace.clone(), WARM_UP, &never);
         let warm_up = self.unless_stopped(warm_up).await?;
-        // A request left without an answer would be taken for one of the measured ones. One that is refused for the load
-        // is what the measured part is about.
+        // A request left without an answer would be taken for one of the measured ones. One that is
+        // refused for the load is what the measured part is about.
         let is_expected = is_open && is_refused_at_once(&warm_up);
         if let Some(reason) = warm_up.error_counts.keys().next().filter(|_| !is_expected) {
             return Err(Early::Failed(format!(
@@ -272,8 +272,8 @@ pub(super) fn most_frequent(counts: &HashMap<String, u64>) -> Vec<String> {
     texts.map(|(text, _)| text.clone()).collect()
 }
 
-/// Why a row's figures say nothing about the target; `None` when they do. A closed loop waits for its generator: only an
-/// empty one is spoiled.
+/// Why a row's figures say nothing about the target; `None` when they do. A closed loop waits for
+/// its generator: only an empty one is spoiled.
 fn spoiled(tally: &Tally) -> Option<String> {
     if tally.requests == 0 {
         let reason = "not one request was sent: none was due at this rate in this time";
@@ -312,8 +312,8 @@ fn is_refused(tally: &Tally) -> bool {
     is_of_the_load(tally.requests, tally.errors, errors)
 }
 
-/// Whether requests failed since there were too many: refused, or still waiting when most had been answered. A target that
-/// answers next to nothing hangs.
+/// Whether requests failed since there were too many: refused, or still waiting when most had been
+/// answered. A target that answers next to nothing hangs.
 pub(super) fn is_of_the_load<'a>(
     requests: u64,
     failed: u64,
@@ -323,9 +323,10 @@ pub(super) fn is_of_the_load<'a>(
     errors.all(|error| error.contains(REFUSED) || error.starts_with(NO_ANSWER) && mostly_answered)
 }
 
-/// Why the median of an open loop is the generator's rather than the target's. Between the intended start and sending lies what
-/// the generator was late by: one that is never late would have seen a latency between that from sending and that from
-/// the intended start. Both are reported of each quantile.
+/// Why the median of an open loop is the generator's rather than the target's. Between the intended
+/// start and sending lies what the generator was late by: one that is never late would have seen a
+/// latency between that from sending and that from the intended start. Both are reported of each
+/// quantile.
 fn late(tally: &Tally) -> Option<String> {
     let latency = to_result::quantiles_ms(&tally.latency).p50?;
     let late = latency - to_result::quantiles_ms(&tally.service).p50?;

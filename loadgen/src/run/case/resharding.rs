@@ -1,7 +1,8 @@
 //! From N workers to N + 1 while objects are written.
 //!
-//! All workers stop reading and say how far they are; the furthest of these revisions is where the old shards end and the new ones
-//! begin. Then each takes its new shard over, the new worker among them.
+//! All workers stop reading and say how far they are; the furthest of these revisions is where the
+//! old shards end and the new ones begin. Then each takes its new shard over, the new worker among
+//! them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -9,7 +9,8 @@ use super::{Early, RowRun, Source};
 use crate::seed::kube::Loaded;
 
 impl RowRun<'_> {
-    /// Narrows what is expected to what a selector selects; the nodes that lists ask for in turn, where it has one.
+    /// Narrows what is expected to what a selector selects; the nodes that lists ask for in turn,
+    /// where it has one.
     pub(super) async fn select(
         &self,
         selector: Selector,

@@ -1,8 +1,9 @@
 //! A row of workers that watch the objects together while they are written.
 //!
-//! First the state, as often as lists are repeated: the time until the last worker has its bookmark, and whether all of them
-//! together hold the data set. Then objects are written, one worker loses its connection halfway, and at the end every write
-//! must have reached the worker that had the object then, once, and no other.
+//! First the state, as often as lists are repeated: the time until the last worker has its
+//! bookmark, and whether all of them together hold the data set. Then objects are written, one
+//! worker loses its connection halfway, and at the end every write must have reached the worker
+//! that had the object then, once, and no other.
 
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,8 @@ impl RowRun<'_> {
         outcome
     }
 
-    /// Whether the server sends a shard where one is asked for: only its lists say so, not its watches.
+    /// Whether the server sends a shard where one is asked for: only its lists say so, not its
+    /// watches.
     async fn probe_shard_info(&self, workers: &Workers, reach: &Reach) -> Result<(), Early> {
         let Strategy::WatchSharded(number) = self.strategy() else {
             return Ok(());
@@ -226,8 +228,8 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// Writes until the time is over, with a lost connection and perhaps a worker more meanwhile, and waits until every worker
-    /// has seen the last of it.
+    /// Writes until the time is over, with a lost connection and perhaps a worker more meanwhile,
+    /// and waits until every worker has seen the last of it.
     async fn written(&mut self, meter: &Meter) -> Result<Outcomes, Early> {
         let (run, writing) = (self.run, self.writing);
         let duration = run.writes_for();
@@ -256,8 +258,8 @@ impl Live<'_> {
         })
     }
 
-    /// Holds what was seen against what was written. Answers the times from a write to its event, and whether each write came to
-    /// its worker and to no other.
+    /// Holds what was seen against what was written. Answers the times from a write to its event,
+    /// and whether each write came to its worker and to no other.
     fn describe(
         &self,
         outcomes: &Outcomes,

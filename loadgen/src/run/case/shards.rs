@@ -1,8 +1,10 @@
-//! A row of workers that list the objects together: all at one revision, each its shard, until the last one has it.
+//! A row of workers that list the objects together: all at one revision, each its shard, until the
+//! last one has it.
 //!
-//! The revision is what a consistent list of one object says, and that request is part of the time; then every worker lists
-//! exactly that state. Each answer is held against what its shard must hold, and all together against the data set. Then each
-//! worker lists by itself, so that what one shard costs the server can be told.
+//! The revision is what a consistent list of one object says, and that request is part of the time;
+//! then every worker lists exactly that state. Each answer is held against what its shard must
+//! hold, and all together against the data set. Then each worker lists by itself, so that what one
+//! shard costs the server can be told.
 //!
 //! - [`rounds`]: all workers at once
 //! - [`alone`]: each by itself, in turn with everything
@@ -152,7 +154,8 @@ impl RowRun<'_> {
         }
     }
 
-    /// A client that lists everything: what shards are a part of, and what they must be together where nobody else knows.
+    /// A client that lists everything: what shards are a part of, and what they must be together
+    /// where nobody else knows.
     async fn unsharded(
         &self,
         row: &Row,

@@ -1,5 +1,5 @@
-//! Lists by turns checked and drained: what checking costs the client, told within one round. Lists that follow each other on a
-//! machine change with it by more than checking does.
+//! Lists by turns checked and drained: what checking costs the client, told within one round. Lists
+//! that follow each other on a machine change with it by more than checking does.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,10 @@ use super::{Early, Measured, RowRun};
 use crate::to_result;
 
 impl RowRun<'_> {
-    /// As many rounds of one checked and one drained list as were measured, the order alternating; `list` does one of them and
-    /// answers what each client took. Below [`LEAST_ROUNDS`], which say nothing of checking, drained lists only. The measured
-    /// phase is over: none of it is in the row's own figures.
+    /// As many rounds of one checked and one drained list as were measured, the order alternating;
+    /// `list` does one of them and answers what each client took. Below [`LEAST_ROUNDS`], which say
+    /// nothing of checking, drained lists only. The measured phase is over: none of it is in the
+    /// row's own figures.
     pub(super) async fn drained(
         &self,
         measured: &mut Measured,

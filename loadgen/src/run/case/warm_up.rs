@@ -1,7 +1,9 @@
-//! The warm-up of a case: whole lists until their time and the server's private memory stand still, at most so many.
+//! The warm-up of a case: whole lists until their time and the server's private memory stand still,
+//! at most so many.
 //!
-//! A server that has just been seeded or restarted touches much for the first time: pages of its heap and of its database,
-//! buffers of sockets, connections. What such a list takes is a figure of its own ([`Cold`]), not part of a median.
+//! A server that has just been seeded or restarted touches much for the first time: pages of its
+//! heap and of its database, buffers of sockets, connections. What such a list takes is a figure of
+//! its own ([`Cold`]), not part of a median.
 
 use std::time::Duration;
 
@@ -11,10 +13,11 @@ use tokio::time::Instant;
 use super::meter::Meter;
 use super::{Early, Measured, RowRun, Source};
 
-/// Lists that must agree: with two a chance pair would do, and every one more costs each case a list.
+/// Lists that must agree: with two a chance pair would do, and every one more costs each case a
+/// list.
 const AGREEING: usize = 3;
-/// How far each of them may be from the median of their times. Undisturbed lists of one server differ by 2 to 5 %, a list that
-/// touches memory for the first time by 50 % and more.
+/// How far each of them may be from the median of their times. Undisturbed lists of one server
+/// differ by 2 to 5 %, a list that touches memory for the first time by 50 % and more.
 const TIME_WITHIN: f64 = 0.10;
 /// Times that differ by less agree: of short lists a timer's tick is more than a tenth.
 const SAME_TIME: Duration = Duration::from_millis(1);
@@ -24,7 +27,8 @@ const PEAK_WITHIN: f64 = 0.02;
 const SAME_PEAK: u64 = 1 << 20;
 /// After so many lists a case is measured as it is.
 const MOST_LISTS: usize = 20;
-/// Nor is a list begun after this time, unless the scenario wants it: etcd's largest unary lists take several seconds each.
+/// Nor is a list begun after this time, unless the scenario wants it: etcd's largest unary lists
+/// take several seconds each.
 const MOST_TIME: Duration = Duration::from_secs(30);
 
 /// What the lists so far came to.
@@ -71,9 +75,10 @@ impl Lists {
 impl RowRun<'_> {
     /// Lists before the measured phase; `list` makes one (of each client) and returns its time.
     ///
-    /// On servers that we start: at least as many as the scenario's `warmup`, and then until they stand still. Exactly
-    /// `warmup` where lists come or are read at a pace, which is not to be hurried, or without any (`warmup = 0`) for what is
-    /// to be measured cold. On somebody's endpoint one at most.
+    /// On servers that we start: at least as many as the scenario's `warmup`, and then until they
+    /// stand still. Exactly `warmup` where lists come or are read at a pace, which is not to be
+    /// hurried, or without any (`warmup = 0`) for what is to be measured cold. On somebody's
+    /// endpoint one at most.
     pub(super) async fn warm_up(
         &self,
         meter: &mut Meter,
@@ -126,8 +131,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// After how many of these lists (milliseconds, MiB) the warm-up ends, and whether they stood still by then; each that is
-    /// beyond the script is as its last.
+    /// After how many of these lists (milliseconds, MiB) the warm-up ends, and whether they stood
+    /// still by then; each that is beyond the script is as its last.
     fn warm_up(least: usize, script: &[(u64, u64)]) -> (usize, bool) {
         let mut lists = Lists::default();
         let mut elapsed = Duration::ZERO;

@@ -1,5 +1,5 @@
-//! The part of a row in which objects are written: how it is metered, and rows in which nobody watches meanwhile, the baseline of
-//! those in which somebody does.
+//! The part of a row in which objects are written: how it is metered, and rows in which nobody
+//! watches meanwhile, the baseline of those in which somebody does.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::to_result;
 const LATE: f64 = 1.1;
 
 impl RowRun<'_> {
-    /// Writes while nobody watches: what the others' figures have that is not their watches'. Its time is until a write is
-    /// acknowledged.
+    /// Writes while nobody watches: what the others' figures have that is not their watches'. Its
+    /// time is until a write is acknowledged.
     pub(super) async fn unwatched(
         &self,
         writing: &Writing,
@@ -35,7 +35,8 @@ impl RowRun<'_> {
         Ok(())
     }
 
-    /// Does `work`, which writes, and notes what it cost the servers and us, a write or all together.
+    /// Does `work`, which writes, and notes what it cost the servers and us, a write or all
+    /// together.
     pub(super) async fn while_written<T: AsRef<Ledger>>(
         &self,
         meter: &mut Meter,

@@ -30,8 +30,8 @@ pub(in crate::run) struct Seeded {
 }
 
 impl Seeded {
-    /// Writes a data set below a prefix of our own, if that may be; `None` when stopped meanwhile, with everything deleted
-    /// again.
+    /// Writes a data set below a prefix of our own, if that may be; `None` when stopped meanwhile,
+    /// with everything deleted again.
     pub(in crate::run) async fn create(
         plan: &Plan,
         target: &Target,
@@ -120,7 +120,8 @@ impl Seeded {
         }
     }
 
-    /// Deletes exactly what was written, unless it shall stay. Not to be interrupted: it is what an interruption waits for.
+    /// Deletes exactly what was written, unless it shall stay. Not to be interrupted: it is what an
+    /// interruption waits for.
     ///
     /// # Errors
     /// One line that names what may be left.

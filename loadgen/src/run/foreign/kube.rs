@@ -21,8 +21,8 @@ pub(in crate::run) struct InNamespaces {
 }
 
 impl InNamespaces {
-    /// Makes namespaces for the run's `nth` data set and fills them; `None` when stopped meanwhile. Where that fails, or is stopped, they are
-    /// removed again.
+    /// Makes namespaces for the run's `nth` data set and fills them; `None` when stopped meanwhile.
+    /// Where that fails, or is stopped, they are removed again.
     ///
     /// # Errors
     /// [`Failure`] with exit code 2 and what the API said.
@@ -78,8 +78,8 @@ impl InNamespaces {
         }
     }
 
-    /// Removes the namespaces with all that is in them, unless they shall stay. Not to be interrupted: it is what an interruption waits for, five
-    /// minutes at most.
+    /// Removes the namespaces with all that is in them, unless they shall stay. Not to be
+    /// interrupted: it is what an interruption waits for, five minutes at most.
     ///
     /// # Errors
     /// One line that names what is left.

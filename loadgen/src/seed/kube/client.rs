@@ -1,4 +1,5 @@
-//! One connection that writes: bodies are collected, and what a server asks to be sent again is sent again.
+//! One connection that writes: bodies are collected, and what a server asks to be sent again is
+//! sent again.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub(super) struct Client {
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
-    /// True when the request was sent more than once: what it asks for may have been done by an attempt before.
+    /// True when the request was sent more than once: what it asks for may have been done by an
+    /// attempt before.
     pub(super) repeated: bool,
 }
 
@@ -45,8 +47,9 @@ impl Client {
         Ok(Self { connection })
     }
 
-    /// Sends a request with a body of this media type (none where it is empty) and asks for an answer of the same. Overload
-    /// (429, 503, 504), a server's own error (500, 502) and lost connections are answered by sending it again, after the pause that the server asks for.
+    /// Sends a request with a body of this media type (none where it is empty) and asks for an
+    /// answer of the same. Overload (429, 503, 504), a server's own error (500, 502) and lost
+    /// connections are answered by sending it again, after the pause that the server asks for.
     ///
     /// # Errors
     /// The last attempt's, when none of [`ATTEMPTS`] had an answer.

@@ -1,5 +1,5 @@
-//! Namespaces that a run makes, fills and removes. Their names are the run's own, and a label says whose they are: nothing that
-//! lacks it is ever touched.
+//! Namespaces that a run makes, fills and removes. Their names are the run's own, and a label says
+//! whose they are: nothing that lacks it is ever touched.
 //!
 //! - [`finalize`]: ends a namespace that has no controller
 
@@ -27,7 +27,8 @@ const LABEL: &str = "loadgen.test/run";
 const AT_ONCE: usize = 8;
 /// How long removing may take in all. An apiserver deletes some thousand objects a second.
 const REMOVE_WITHIN: Duration = Duration::from_secs(300);
-/// A namespace that was deleted, and that nobody has looked at for so long, may have no controller that would end it.
+/// A namespace that was deleted, and that nobody has looked at for so long, may have no controller
+/// that would end it.
 const NO_CONTROLLER_AFTER: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Names of namespaces that a message lists.
@@ -97,7 +98,8 @@ fn listed(names: &[String]) -> String {
 }
 
 impl Namespaces {
-    /// Names for `number` namespaces of a run's `nth` data set; `run` is like no other run's. Asks nobody.
+    /// Names for `number` namespaces of a run's `nth` data set; `run` is like no other run's. Asks
+    /// nobody.
     #[must_use]
     pub fn new(run: &str, nth: usize, number: u64) -> Self {
         let begin = format!("loadgen-{run}-{nth}-");
@@ -151,7 +153,8 @@ impl Namespaces {
     /// Makes all of them.
     ///
     /// # Errors
-    /// [`LoadError::NamespaceExists`] when one is there that this run has not made, or what the API says.
+    /// [`LoadError::NamespaceExists`] when one is there that this run has not made, or what the API
+    /// says.
     pub async fn create(&self, api: &Api) -> Result<(), LoadError> {
         let mut client = api.client()?;
         for name in &self.names {
@@ -184,7 +187,8 @@ impl Namespaces {
             }
             _ => return Err(reply.refused(&Method::POST, PATH).into()),
         }
-        // Pods are admitted where their account is. A controller makes it soon, where there is one; some servers have no accounts.
+        // Pods are admitted where their account is. A controller makes it soon, where there is one;
+        // some servers have no accounts.
         let path = format!("{PATH}/{name}/serviceaccounts");
         let account = json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": object::ACCOUNT},
@@ -201,7 +205,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Removes those that were made, with all that is in them, within five minutes. `phase` counts namespaces.
+    /// Removes those that were made, with all that is in them, within five minutes. `phase` counts
+    /// namespaces.
     ///
     /// # Errors
     /// [`Left`] with those that are still there, or of which nobody knows.
@@ -242,7 +247,8 @@ impl Namespaces {
         }
     }
 
-    /// Removes a namespace, however long it takes. `hindrance` is why it is not ended, where we would.
+    /// Removes a namespace, however long it takes. `hindrance` is why it is not ended, where we
+    /// would.
     async fn remove_one(
         &self,
         api: &Api,
@@ -265,7 +271,8 @@ impl Namespaces {
         self.until_gone(&mut client, name, hindrance).await
     }
 
-    /// Waits until a namespace is gone; ends it where there is no controller that would, and nothing in it.
+    /// Waits until a namespace is gone; ends it where there is no controller that would, and
+    /// nothing in it.
     async fn until_gone(
         &self,
         client: &mut Client,
@@ -304,7 +311,8 @@ async fn look(client: &mut Client, name: &str) -> Result<Option<Value>, KubeErro
     Ok((reply.status == StatusCode::OK).then(|| reply.json()))
 }
 
-/// Deletes what is in a collection, until nothing is: a server may take longer than it gives one request.
+/// Deletes what is in a collection, until nothing is: a server may take longer than it gives one
+/// request.
 async fn empty(client: &mut Client, collection: &str) -> Result<(), KubeError> {
     let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
     let now = Bytes::from(now.to_string());

@@ -1,8 +1,9 @@
 //! What is sent of an object, so that an apiserver takes it and nobody in its cluster acts on it.
 //!
-//! An object of a data set is what an apiserver has stored: a pod that runs on a node, made by a ReplicaSet, with a status. Sent
-//! as it is, it would be refused or soon be deleted: its service account does not exist, its owner and its node neither. What is
-//! sent has none of these, and a scheduler's name that no scheduler has, so that the pod stays where it is: nowhere.
+//! An object of a data set is what an apiserver has stored: a pod that runs on a node, made by a
+//! ReplicaSet, with a status. Sent as it is, it would be refused or soon be deleted: its service
+//! account does not exist, its owner and its node neither. What is sent has none of these, and a
+//! scheduler's name that no scheduler has, so that the pod stays where it is: nowhere.
 
 use kube_api::schema::{CONFIG_MAP, Message, POD};
 use kube_api::{envelope, from_json, to_json};

@@ -1,5 +1,5 @@
-//! After a power cut at any moment the store is what it was after one of its writes, and none that was acknowledged is
-//! missing.
+//! After a power cut at any moment the store is what it was after one of its writes, and none that
+//! was acknowledged is missing.
 
 use proptest::prelude::*;
 
@@ -62,7 +62,8 @@ fn take(store: &Store, step: &Step) {
     }
 }
 
-/// Runs steps until the disk is gone, which it is after so many calls; then cuts the power and starts again.
+/// Runs steps until the disk is gone, which it is after so many calls; then cuts the power and
+/// starts again.
 fn run(steps: &[Step], seed: u64, calls: u64, fsync: Fsync) -> Result<(), TestCaseError> {
     let disk = SimulatedDisk::new(seed);
     disk.write_short();

@@ -60,7 +60,8 @@ fn a_restart_after_a_compaction_reads_a_snapshot() {
         write(store);
         assert!(store.clear_alarm(AlarmType::Nospace));
     }
-    // A log much longer than the store, and one compaction: another one would hide what the snapshot lacks.
+    // A log much longer than the store, and one compaction: another one would hide what the
+    // snapshot lacks.
     for store in [&store, &memory] {
         for number in 0..100 {
             let value = format!("{number}").repeat(1000);

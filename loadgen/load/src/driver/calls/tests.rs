@@ -37,7 +37,8 @@ fn gets() -> Arc<Calls> {
     Calls::new(SmallRequest::Get, About::new(&data, "/")).into()
 }
 
-/// A run of ten years that is stopped after an hour; what it came to and when it ended, on a clock that jumps.
+/// A run of ten years that is stopped after an hour; what it came to and when it ended, on a clock
+/// that jumps.
 async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
     let mut connections = [to_a_hanging_peer().await];
     tokio::time::pause();

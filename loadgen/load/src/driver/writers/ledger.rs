@@ -1,4 +1,5 @@
-//! What was written, in the order of each object's revisions: what everybody who watches must have seen, and what is there then.
+//! What was written, in the order of each object's revisions: what everybody who watches must have
+//! seen, and what is there then.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -18,8 +19,9 @@ pub struct Acknowledged {
     pub write: Write,
     /// Its revision.
     pub revision: i64,
-    /// When its time begins: when it was due, where the lane was still busy with the write before it, so that a slow answer
-    /// counts for all that wait behind it; else when the lane woke, since a late timer is the generator's own.
+    /// When its time begins: when it was due, where the lane was still busy with the write before
+    /// it, so that a slow answer counts for all that wait behind it; else when the lane woke, since
+    /// a late timer is the generator's own.
     pub begun: Instant,
     /// Until it was acknowledged.
     pub took: Duration,
@@ -41,7 +43,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// What watchers must see; `owner` answers the worker that had an object of this hash at a revision.
+    /// What watchers must see; `owner` answers the worker that had an object of this hash at a
+    /// revision.
     #[must_use]
     pub fn expected(&self, owner: impl Fn(i64, u64) -> usize) -> Vec<Written> {
         let writes = self.writes.iter();

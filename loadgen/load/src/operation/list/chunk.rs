@@ -46,7 +46,8 @@ pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
     });
 }
 
-/// Checks what every response says about itself, and that it comes from the cluster that the one before came from.
+/// Checks what every response says about itself, and that it comes from the cluster that the one
+/// before came from.
 pub(super) fn check_response(
     summary: &ListSummary,
     cluster_id: &mut Option<u64>,

@@ -1,7 +1,8 @@
 //! Lists by a Go client that is a program of its own: etcd's clientv3, Kubernetes' client-go.
 //!
-//! Time is what the program took from its call until every object was decoded; CPU and memory are the program's. What the list
-//! held is checked after it, object by object, and is no part of any of them.
+//! Time is what the program took from its call until every object was decoded; CPU and memory are
+//! the program's. What the list held is checked after it, object by object, and is no part of any
+//! of them.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -22,9 +23,11 @@ use crate::clients::program::ClientProgram;
 use crate::endpoint::Reach;
 use crate::verify::{Check, Listed, Wrong};
 
-/// A list that takes longer has failed. Below the limit of every list, so that the error names the program.
+/// A list that takes longer has failed. Below the limit of every list, so that the error names the
+/// program.
 const LIST_WITHIN: Duration = Duration::from_secs(590);
-/// How long a program may take from one object to the next while its list is checked, and to let go of it.
+/// How long a program may take from one object to the next while its list is checked, and to let go
+/// of it.
 const CHECK_WITHIN: Duration = Duration::from_secs(120);
 /// What a program says of its list.
 #[derive(Debug, Clone, Copy, Deserialize)]

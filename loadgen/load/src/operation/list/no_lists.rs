@@ -1,4 +1,5 @@
-//! `no-lists`: what the servers cost when nobody lists; the baseline of rows that list now and then.
+//! `no-lists`: what the servers cost when nobody lists; the baseline of rows that list now and
+//! then.
 
 use async_trait::async_trait;
 

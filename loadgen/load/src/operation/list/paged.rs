@@ -1,5 +1,5 @@
-//! `paged:N` on the etcd tier: Range with a limit, each page from the last key onwards, all at the first page's revision,
-//! as kube-apiserver pages.
+//! `paged:N` on the etcd tier: Range with a limit, each page from the last key onwards, all at the
+//! first page's revision, as kube-apiserver pages.
 
 use async_trait::async_trait;
 use bytes::Bytes;

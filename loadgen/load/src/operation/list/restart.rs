@@ -1,8 +1,9 @@
 //! A list that the server's compaction cuts off is begun again, at a new revision.
 //!
-//! Compacted (etcd) and 410 Expired (Kubernetes) in the middle of a list are the server's right: history is not kept for as
-//! long as a slow list takes. Kubernetes' 410 carries a token with which the list may go on at another revision: the pages
-//! before and behind it are of two states, so it is never taken.
+//! Compacted (etcd) and 410 Expired (Kubernetes) in the middle of a list are the server's right:
+//! history is not kept for as long as a slow list takes. Kubernetes' 410 carries a token with which
+//! the list may go on at another revision: the pages before and behind it are of two states, so it
+//! is never taken.
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +19,12 @@ pub struct Restarts {
     pub time: Duration,
 }
 
-/// Runs `work` on `lister`, again where history was compacted meanwhile. Returns what it came to, when the try began that
-/// came to it, and the tries before.
+/// Runs `work` on `lister`, again where history was compacted meanwhile. Returns what it came to,
+/// when the try began that came to it, and the tries before.
 ///
 /// # Errors
-/// Those of `work`; [`ListError::HistoryTooShort`] where it was begun again [`MOST_RESTARTS`] times.
+/// Those of `work`; [`ListError::HistoryTooShort`] where it was begun again [`MOST_RESTARTS`]
+/// times.
 pub async fn until_whole<T>(
     lister: &mut dyn Lister,
     mut work: impl AsyncFnMut(&mut dyn Lister, Instant) -> Result<T, ListError>,

@@ -1,5 +1,6 @@
-//! Everything in one call: `unary` and `unary-incremental` by Range, `stream` by RangeStream (KEP-5966). The two unary
-//! strategies are the same call; the server's `--range-encoding` makes the difference.
+//! Everything in one call: `unary` and `unary-incremental` by Range, `stream` by RangeStream
+//! (KEP-5966). The two unary strategies are the same call; the server's `--range-encoding` makes
+//! the difference.
 
 use async_trait::async_trait;
 use etcd_api::client::raw_list::{ListRpc, RawConnection};

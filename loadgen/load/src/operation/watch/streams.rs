@@ -49,8 +49,8 @@ pub(crate) struct WatchStream<T> {
 }
 
 impl Opening {
-    /// Creates all of them and waits until the server has confirmed each; `make` is what is known of
-    /// one at first, by its number.
+    /// Creates all of them and waits until the server has confirmed each; `make` is what is known
+    /// of one at first, by its number.
     ///
     /// # Errors
     /// When a connection fails, or the server refuses a watcher.

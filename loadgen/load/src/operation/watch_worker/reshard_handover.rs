@@ -1,8 +1,10 @@
-//! From the shard that a worker has to another one, at a revision that all workers agree on: up to it the old shards hold,
-//! behind it the new ones. So each write belongs to one worker, however many objects change hands, and writers need not stop.
+//! From the shard that a worker has to another one, at a revision that all workers agree on: up to
+//! it the old shards hold, behind it the new ones. So each write belongs to one worker, however
+//! many objects change hands, and writers need not stop.
 //!
-//! The worker reads on until nothing up to that revision is missing, forgets what is others' now, lists what it did not have
-//! as it was at that revision, and watches its new shard from there. Nothing that it had is listed again.
+//! The worker reads on until nothing up to that revision is missing, forgets what is others' now,
+//! lists what it did not have as it was at that revision, and watches its new shard from there.
+//! Nothing that it had is listed again.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -46,8 +48,8 @@ impl Follower {
     /// Takes another shard over. The next [`Self::read`] watches it.
     ///
     /// # Errors
-    /// [`ListError`] when the watch or the list fails or breaks the contract. Waits without end where the watch tells of
-    /// nothing any more.
+    /// [`ListError`] when the watch or the list fails or breaks the contract. Waits without end
+    /// where the watch tells of nothing any more.
     pub async fn take_over(&mut self, change: &Change) -> Result<Taken, ListError> {
         let begun = Instant::now();
         if change.waits {

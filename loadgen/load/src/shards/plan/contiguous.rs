@@ -2,7 +2,8 @@
 
 use crate::shards::distribution::Distribution;
 
-/// Owners of consecutive hashes, such that the largest load is as small as one range a worker allows.
+/// Owners of consecutive hashes, such that the largest load is as small as one range a worker
+/// allows.
 pub(super) fn owners(distribution: &Distribution, workers: usize) -> Vec<usize> {
     let weights: Vec<u64> = distribution.entries().iter().map(|&(_, w)| w).collect();
     let total = distribution.total();
@@ -31,10 +32,11 @@ fn parts_under(weights: &[u64], cap: u64) -> usize {
     parts
 }
 
-/// Owners such that no load is above `cap`, each as near as that allows to an equal share of what is left.
+/// Owners such that no load is above `cap`, each as near as that allows to an equal share of what
+/// is left.
 fn even_parts(weights: &[u64], cap: u64, workers: usize) -> Vec<usize> {
-    // How many runs of at most `cap` each suffix needs: where the run that starts at n must end is where n's successor's does,
-    // or later.
+    // How many runs of at most `cap` each suffix needs: where the run that starts at n must end is
+    // where n's successor's does, or later.
     let mut needed = vec![0; weights.len() + 1];
     let (mut end, mut load) = (weights.len(), 0);
     for start in (0..weights.len()).rev() {

@@ -79,7 +79,8 @@ fn more_workers_than_namespaces_leave_some_idle_but_none_without_a_range() {
 
 #[test]
 fn what_one_range_a_worker_cannot_balance_is_dealt_out() {
-    // In the order of hashes the best cut is 80 : 120; the first and the third together make it 100 : 100.
+    // In the order of hashes the best cut is 80 : 120; the first and the third together make it 100
+    // : 100.
     let entries = [(10, 50), (20, 30), (30, 50), (40, 70)];
     let distribution = weighing(&entries);
     let plan = Plan::weighted(&distribution, n(2));
@@ -130,7 +131,8 @@ proptest! {
         assert_whole(&Plan::weighted(&distribution, n(workers)), workers);
     }
 
-    /// Whenever small cases can be packed within the bound at all, and no namespace alone is above it.
+    /// Whenever small cases can be packed within the bound at all, and no namespace alone is above
+    /// it.
     #[test]
     fn what_can_be_packed_nearly_always_is(
         weights in prop::collection::vec(1..40_u64, 4..10), spread: u64,

@@ -1,4 +1,5 @@
-//! Latency under a schedule: what somebody waits, against what a generator that waits for answers would have seen.
+//! Latency under a schedule: what somebody waits, against what a generator that waits for answers
+//! would have seen.
 
 use super::Subject;
 use crate::charts::rows::{Mark, RowsFigure, Shape};

@@ -14,11 +14,12 @@ use workloads::scenario::LoadSpec;
 use crate::run::case::requests::{is_saturated, most_frequent, stall_of};
 use crate::to_result;
 
-/// How much of a quantile that an open loop reports may be the generator's lateness. Both ends are reported, from the
-/// intended start and from sending, and the truth lies between: that says something up to here.
+/// How much of a quantile that an open loop reports may be the generator's lateness. Both ends are
+/// reported, from the intended start and from sending, and the truth lies between: that says
+/// something up to here.
 const LATE_PART: f64 = 0.5;
-/// The part of the rate of lists below which a target is saturated: they are few, so that the last one alone may
-/// end behind the time by more than the hundredth that small requests are given.
+/// The part of the rate of lists below which a target is saturated: they are few, so that the last
+/// one alone may end behind the time by more than the hundredth that small requests are given.
 const SATURATED_LISTS: f64 = 0.9;
 
 /// Watchers that are named of those whose events took longest.
@@ -225,9 +226,10 @@ fn per_second(count: u64, elapsed: Duration, window: Duration) -> Option<f64> {
     (!time.is_zero()).then(|| count as f64 / time.as_secs_f64())
 }
 
-/// Why the p99 of an open loop, or its median where there are too few for a p99, is the generator's rather
-/// than the target's: between the intended start and sending lies what the generator was late by. A
-/// perfect one would have seen something between the quantile from sending and that from the intended start.
+/// Why the p99 of an open loop, or its median where there are too few for a p99, is the generator's
+/// rather than the target's: between the intended start and sending lies what the generator was
+/// late by. A perfect one would have seen something between the quantile from sending and that from
+/// the intended start.
 fn late(load: &Load) -> Option<String> {
     let (latency, service) = (load.latency_ms.as_ref()?, load.service_ms.as_ref()?);
     let (what, latency, service) = match (latency.p99, service.p99) {

@@ -1,9 +1,10 @@
 //! What one shard costs the servers by itself, as a part of what everything costs them.
 //!
-//! Each worker lists alone, in turn with one that lists everything from the same servers: two fresh servers differ by more than
-//! a shard's part does, and so do two minutes of one machine. A round is one list of everything and one of each shard; there are
-//! as many as it takes for every list to be of a second of CPU in all, since single ones of 30 ms scatter by a third, and medians
-//! of the rounds are what is told.
+//! Each worker lists alone, in turn with one that lists everything from the same servers: two fresh
+//! servers differ by more than a shard's part does, and so do two minutes of one machine. A round
+//! is one list of everything and one of each shard; there are as many as it takes for every list to
+//! be of a second of CPU in all, since single ones of 30 ms scatter by a third, and medians of the
+//! rounds are what is told.
 
 use std::time::Duration;
 

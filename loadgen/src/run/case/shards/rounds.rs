@@ -1,4 +1,5 @@
-//! Rounds of all workers at once: one revision, each its shard of it, and all shards together held against what is there.
+//! Rounds of all workers at once: one revision, each its shard of it, and all shards together held
+//! against what is there.
 
 use std::time::{Duration, Instant};
 

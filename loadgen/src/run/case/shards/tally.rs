@@ -1,4 +1,5 @@
-//! What the workers of a row came to: summed up over its rounds, and what follows for all of them together.
+//! What the workers of a row came to: summed up over its rounds, and what follows for all of them
+//! together.
 
 use std::time::Duration;
 
@@ -58,7 +59,8 @@ impl Set {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
-    /// Fills in the workers' figures; `alone` is what each cost the servers by itself, where that is known.
+    /// Fills in the workers' figures; `alone` is what each cost the servers by itself, where that
+    /// is known.
     pub(super) fn describe(&self, sharding: &mut Sharding, alone: Option<&Alone>) {
         for (figures, tally) in sharding.shards.iter_mut().zip(&self.shards) {
             figures.objects = tally.objects;

@@ -1,7 +1,9 @@
-//! Ends a namespace as its controller would, where there is none: only when nothing at all is in it.
+//! Ends a namespace as its controller would, where there is none: only when nothing at all is in
+//! it.
 //!
-//! What is in a namespace that was ended too early stays in the store, and nobody can delete it any more. So every kind of object
-//! that the API has is looked for, and whatever cannot be looked for counts as being there.
+//! What is in a namespace that was ended too early stays in the store, and nobody can delete it any
+//! more. So every kind of object that the API has is looked for, and whatever cannot be looked for
+//! counts as being there.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +47,8 @@ pub(super) fn nobody_looked(namespace: &Value) -> bool {
     namespace["status"]["phase"] == "Terminating" && conditions.is_none_or(Vec::is_empty)
 }
 
-/// Ends a namespace that is being deleted and holds nothing. The account that we have made goes now.
+/// Ends a namespace that is being deleted and holds nothing. The account that we have made goes
+/// now.
 ///
 /// # Errors
 /// [`Hindrance`]; then it is as it was, but for our account.
@@ -108,8 +111,8 @@ async fn holds_nothing(client: &mut Client, name: &str) -> Result<(), Hindrance>
     Ok(())
 }
 
-/// Everything that a namespace may hold: where its version is served, and its name. Of several versions of a group each is here
-/// that has it, since one of them may be the only one.
+/// Everything that a namespace may hold: where its version is served, and its name. Of several
+/// versions of a group each is here that has it, since one of them may be the only one.
 async fn listable(client: &mut Client) -> Result<BTreeSet<(String, String)>, Hindrance> {
     let mut versions = vec!["/api/v1".to_owned()];
     for group in array(&get(client, "/apis").await?, "/apis", "groups")? {

@@ -18,8 +18,8 @@ pub struct Asks {
     pub options: Options,
     /// Only objects of this namespace.
     pub namespace: Option<String>,
-    /// What the names of our own namespaces begin with, where lists hold others' objects too: those are received and not
-    /// checked.
+    /// What the names of our own namespaces begin with, where lists hold others' objects too: those
+    /// are received and not checked.
     pub own_namespaces: Option<String>,
     /// Only objects of this part.
     pub part: Option<Part>,
@@ -52,7 +52,8 @@ impl Asks {
 pub struct Part {
     /// Which objects.
     pub shard: ShardSelector,
-    /// Whether the server is asked for these only; else it is asked for all, and the rest is thrown away here.
+    /// Whether the server is asked for these only; else it is asked for all, and the rest is thrown
+    /// away here.
     pub by_server: bool,
 }
 

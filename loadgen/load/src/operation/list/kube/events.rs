@@ -1,4 +1,5 @@
-//! Walks a watch that begins with the state (KEP-3157): synthetic ADDED events, then the bookmark that ends them.
+//! Walks a watch that begins with the state (KEP-3157): synthetic ADDED events, then the bookmark
+//! that ends them.
 //!
 //! In protobuf events are frames ([`super::frames`]), in JSON lines.
 
@@ -37,7 +38,8 @@ struct Line<'l> {
     object: &'l RawValue,
 }
 
-/// What is read of an object that is none of the state: a bookmark, a Status, or a change behind the state.
+/// What is read of an object that is none of the state: a bookmark, a Status, or a change behind
+/// the state.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Other {
@@ -73,8 +75,9 @@ impl EventWalker {
         }
     }
 
-    /// Takes the next bytes of the stream. What follows [`Self::end`] is not part of the state, but must be newer than it: a
-    /// change made since, or a bookmark that came due while a slow reader was reading.
+    /// Takes the next bytes of the stream. What follows [`Self::end`] is not part of the state, but
+    /// must be newer than it: a change made since, or a bookmark that came due while a slow reader
+    /// was reading.
     pub(super) fn feed(&mut self, bytes: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
         match self.media {
             Media::Protobuf => self.frames(bytes, check),
@@ -324,7 +327,8 @@ mod tests {
         }
     }
 
-    /// All bytes of an event's head and every seventh behind it, in both encodings: another event is another object, or none.
+    /// All bytes of an event's head and every seventh behind it, in both encodings: another event
+    /// is another object, or none.
     #[test]
     fn a_flipped_byte_never_passes_as_the_same_state() {
         let data = data();

@@ -25,7 +25,8 @@ impl Kube {
         self.revision = Some(revision);
     }
 
-    /// Lists the state of exactly this revision, showing its objects to `sink`. Answers the bytes received.
+    /// Lists the state of exactly this revision, showing its objects to `sink`. Answers the bytes
+    /// received.
     pub(in crate::operation) async fn list_exactly(
         &mut self,
         revision: i64,

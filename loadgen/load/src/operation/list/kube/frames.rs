@@ -1,4 +1,5 @@
-//! The frames of a watch in protobuf: four bytes of length and a `WatchEvent` without envelope, whose object is in one.
+//! The frames of a watch in protobuf: four bytes of length and a `WatchEvent` without envelope,
+//! whose object is in one.
 
 use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::envelope;
@@ -74,7 +75,8 @@ impl<'f> Event<'f> {
         Ok(Self { kind, object })
     }
 
-    /// Checks an event that follows the state in the same bytes: a change made since, or a bookmark.
+    /// Checks an event that follows the state in the same bytes: a change made since, or a
+    /// bookmark.
     pub(in crate::operation) fn check_live(&self, state: i64) -> Result<(), Wrong> {
         let metadata = field(self.object, 1)?;
         let version = String::from_utf8_lossy(field(metadata, 6)?).into_owned();

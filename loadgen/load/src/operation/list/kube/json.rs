@@ -1,5 +1,5 @@
-//! Walks a Kubernetes list in JSON while it comes in: what stands before the items is read at once, each item when it is
-//! whole.
+//! Walks a Kubernetes list in JSON while it comes in: what stands before the items is read at once,
+//! each item when it is whole.
 
 use memchr::{memchr2, memmem};
 use serde::Deserialize;
@@ -11,7 +11,8 @@ use crate::verify::{Check, Wrong, not_a_list};
 
 /// What stands between a list's metadata and its first item.
 const ITEMS: &[u8] = b",\"items\":[";
-/// What stands behind the last item: the end of the items and of the list, and the line that a server ends.
+/// What stands behind the last item: the end of the items and of the list, and the line that a
+/// server ends.
 const TAIL: &[u8] = b"]}\n";
 /// A head beyond this is none.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -31,7 +32,8 @@ enum At {
     Tail(&'static [u8]),
 }
 
-/// The walk over one page; the order of keys is carried from page to page by [`JsonWalker::next_page`].
+/// The walk over one page; the order of keys is carried from page to page by
+/// [`JsonWalker::next_page`].
 #[derive(Debug)]
 pub(super) struct JsonWalker {
     at: At,
@@ -95,7 +97,8 @@ impl JsonWalker {
         self.page.items
     }
 
-    /// Takes the next bytes of the body. Without a check nothing behind the head is looked at but whether there is an item.
+    /// Takes the next bytes of the body. Without a check nothing behind the head is looked at but
+    /// whether there is an item.
     pub(super) fn feed(
         &mut self,
         frame: &[u8],
@@ -121,7 +124,8 @@ impl JsonWalker {
         Ok(())
     }
 
-    /// Ends a page and makes ready for the next; whether it ended where it should is known only where it was checked.
+    /// Ends a page and makes ready for the next; whether it ended where it should is known only
+    /// where it was checked.
     pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, Wrong> {
         // The line's end may be missing: a list without it is whole.
         let is_whole = matches!(self.at, At::Tail([] | [b'\n']));
@@ -480,8 +484,8 @@ mod tests {
         }
     }
 
-    /// Bytes, all of the head and every seventh of an item, by another letter case and by one bit: another text is another
-    /// object, or none.
+    /// Bytes, all of the head and every seventh of an item, by another letter case and by one bit:
+    /// another text is another object, or none.
     #[test]
     fn a_flipped_byte_never_passes_as_the_same_list() {
         let body = list(&items(&data())[..1]);

@@ -1,9 +1,10 @@
 //! What items in JSON came to, so that an item whose text was seen before is not parsed again.
 //!
-//! Parsing an item costs more than a server takes to make it, hashing it does not. Each known item names the one that
-//! followed it in the latest list, so that in a list like the one before every item is found by one hash of as many bytes
-//! as it had, without looking for its end. Where another item follows (one was inserted, deleted or changed), it is looked
-//! up by the hash of its text, parsed only where that is unknown, and remembered as the follower.
+//! Parsing an item costs more than a server takes to make it, hashing it does not. Each known item
+//! names the one that followed it in the latest list, so that in a list like the one before every
+//! item is found by one hash of as many bytes as it had, without looking for its end. Where another
+//! item follows (one was inserted, deleted or changed), it is looked up by the hash of its text,
+//! parsed only where that is unknown, and remembered as the follower.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ struct Shared {
 struct Items {
     known: Vec<Known>,
     by_text: HashMap<u64, u32>,
-    /// By the hash of the key: an object has one text at a time, and a changed one takes the place of its old one.
+    /// By the hash of the key: an object has one text at a time, and a changed one takes the place
+    /// of its old one.
     by_key: HashMap<u64, u32>,
     first: u32,
 }
@@ -96,8 +98,8 @@ impl Items {
 }
 
 impl Memo {
-    /// Finds the item that `bytes` begin with, where it is the one that is expected at the cursor; the cursor is behind it
-    /// then, and `key` is its key.
+    /// Finds the item that `bytes` begin with, where it is the one that is expected at the cursor;
+    /// the cursor is behind it then, and `key` is its key.
     pub(super) fn expected(
         &self,
         cursor: &mut Cursor,

@@ -1,5 +1,5 @@
-//! A list page by page, and what each says of itself: a whole list is one page. A page without items and with a token is
-//! one like others: what a server read for it may match no selector.
+//! A list page by page, and what each says of itself: a whole list is one page. A page without
+//! items and with a token is one like others: what a server read for it may match no selector.
 
 use super::super::error::ListError;
 use super::client::Kube;
@@ -23,7 +23,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Whether it holds the shard that was asked for, by its own word: a server that does not know of shards sends everything.
+    /// Whether it holds the shard that was asked for, by its own word: a server that does not know
+    /// of shards sends everything.
     pub(super) fn check_shard(&self, asked: Option<&str>) -> Result<(), ListError> {
         match (asked, self.shard.as_deref()) {
             (Some(_), None) => Err(ListError::NotSharded),

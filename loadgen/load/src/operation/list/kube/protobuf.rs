@@ -1,7 +1,7 @@
 //! Walks a Kubernetes list in protobuf while it comes in.
 //!
-//! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items. Kubernetes writes every
-//! field of both, in order, and nothing else may be there.
+//! The body is `k8s\0` and a `runtime.Unknown` whose `raw` is the list: `ListMeta`, then the items.
+//! Kubernetes writes every field of both, in order, and nothing else may be there.
 
 use etcd_api::client::list_validator::{PartialMessage, Progress};
 use kube_api::envelope;
@@ -32,7 +32,8 @@ enum Level {
     Tail(&'static [u8]),
 }
 
-/// The walk over one page; the order of keys is carried from page to page by [`ProtobufWalker::next_page`].
+/// The walk over one page; the order of keys is carried from page to page by
+/// [`ProtobufWalker::next_page`].
 #[derive(Debug)]
 pub(super) struct ProtobufWalker {
     level: Level,

@@ -1,5 +1,6 @@
-//! `read-your-write`: one ConfigMap is written to etcd, and then listed through the Kubernetes tier with resourceVersion
-//! unset. The list must hold what was written: nothing else tells the tier's cache that it is behind (KEP-2340).
+//! `read-your-write`: one ConfigMap is written to etcd, and then listed through the Kubernetes tier
+//! with resourceVersion unset. The list must hold what was written: nothing else tells the tier's
+//! cache that it is behind (KEP-2340).
 
 use async_trait::async_trait;
 use etcd_api::client::Client;

@@ -1,4 +1,5 @@
-//! A request as it is sent: the query of a strategy, a selector, a page and a shard, and the encoding that is asked for.
+//! A request as it is sent: the query of a strategy, a selector, a page and a shard, and the
+//! encoding that is asked for.
 
 use kube_api::envelope::MEDIA_TYPE;
 use workloads::scenario::Media;

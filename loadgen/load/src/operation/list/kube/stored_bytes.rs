@@ -1,9 +1,11 @@
 //! Turns each item of a list back into the object that was stored, and shows it to the check.
 //!
-//! An item is the stored object with `metadata.resourceVersion` filled in; emptied again, and put back into the envelope in
-//! which it was stored, it has the stored object's bytes, so one fingerprint serves both tiers and a flipped byte shows on
-//! either. An item in JSON is turned back by the schema, and must be the text that the schema makes of it again. That costs
-//! more than a server takes to make it, so it is done once for a text: a [`Memo`] says what one that was seen before came to.
+//! An item is the stored object with `metadata.resourceVersion` filled in; emptied again, and put
+//! back into the envelope in which it was stored, it has the stored object's bytes, so one
+//! fingerprint serves both tiers and a flipped byte shows on either. An item in JSON is turned back
+//! by the schema, and must be the text that the schema makes of it again. That costs more than a
+//! server takes to make it, so it is done once for a text: a [`Memo`] says what one that was seen
+//! before came to.
 
 use std::ops::Range;
 
@@ -59,7 +61,8 @@ pub struct Stored<'r> {
 }
 
 impl Stored<'_> {
-    /// Hash of the field that shards are cut by. Made when asked for, since a list that is only checked needs none.
+    /// Hash of the field that shards are cut by. Made when asked for, since a list that is only
+    /// checked needs none.
     #[must_use]
     pub fn shard_hash(&self) -> u64 {
         fnv1a_64(self.shard_field)
@@ -124,8 +127,8 @@ impl Restore {
         self
     }
 
-    /// Shows only objects of namespaces whose names begin with this to checks: others' objects are received, and nothing is
-    /// known about them but their order.
+    /// Shows only objects of namespaces whose names begin with this to checks: others' objects are
+    /// received, and nothing is known about them but their order.
     pub(in crate::operation) fn only_namespaces(mut self, beginning: Option<&str>) -> Self {
         self.own = beginning.map(|own| format!("{}{own}", self.key_prefix).into_bytes());
         self
@@ -184,8 +187,9 @@ impl Restore {
         })
     }
 
-    /// Takes the item that `bytes` begin with, where it is the one that is expected here; returns its length. Costs a hash of
-    /// as many bytes as that item has, and the end of this one is not looked for.
+    /// Takes the item that `bytes` begin with, where it is the one that is expected here; returns
+    /// its length. Costs a hash of as many bytes as that item has, and the end of this one is not
+    /// looked for.
     pub(in crate::operation) fn json_again(
         &mut self,
         bytes: &[u8],
@@ -207,8 +211,8 @@ impl Restore {
         Ok(())
     }
 
-    /// Takes an item in JSON, whole and nothing else. `head` is what a server writes before its fields: nothing in a list,
-    /// [`Self::type_meta`] in an event.
+    /// Takes an item in JSON, whole and nothing else. `head` is what a server writes before its
+    /// fields: nothing in a list, [`Self::type_meta`] in an event.
     pub(in crate::operation) fn json(
         &mut self,
         item: &[u8],
@@ -297,8 +301,8 @@ impl Restore {
     }
 }
 
-/// Whether two texts of JSON are the same but for the order of fields, which servers may choose in what they store as text
-/// (`managedFields`). A field that is there twice makes one of them longer.
+/// Whether two texts of JSON are the same but for the order of fields, which servers may choose in
+/// what they store as text (`managedFields`). A field that is there twice makes one of them longer.
 fn is_same_text(found: &[u8], made: &[u8]) -> bool {
     let value = |text| serde_json::from_slice::<Value>(text).ok();
     found == made || (found.len() == made.len() && value(found) == value(made))
@@ -359,7 +363,8 @@ impl<'a> Parts<'a> {
         shard.is_none_or(selects)
     }
 
-    /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope around it.
+    /// Writes the stored form: resourceVersion empty, as an apiserver stores it, and the envelope
+    /// around it.
     fn restore(&self, item: &[u8], kind: &str, out: &mut Vec<u8>) {
         const EMPTY_VERSION: [u8; 2] = [6 << 3 | 2, 0];
         let (before, after) = (&item[..self.meta_field.start], &item[self.meta_field.end..]);

@@ -1,4 +1,5 @@
-//! What reads an answer: a walk over a list in either encoding, or over a watch, each with what turns its objects back.
+//! What reads an answer: a walk over a list in either encoding, or over a watch, each with what
+//! turns its objects back.
 
 use workloads::scenario::Media;
 

@@ -18,7 +18,8 @@ const NAMESPACE: &str = "/api/v1/namespaces/loadgen-r-0-00000";
 const BINDINGS: &str =
     "/apis/rbac.authorization.k8s.io/v1/namespaces/loadgen-r-0-00000/rolebindings";
 
-/// A namespace of ours that is being deleted, and at which no controller looks; discovery of two groups; all lists are empty.
+/// A namespace of ours that is being deleted, and at which no controller looks; discovery of two
+/// groups; all lists are empty.
 fn nobody_ends_it(method: &str, path: &str) -> (u16, Value) {
     let found = match (method, path) {
         ("POST", _) => return (201, json!({})),
@@ -82,7 +83,8 @@ async fn a_namespace_that_holds_nothing_is_ended() {
     }
 }
 
-/// Three kinds of objects were looked for; a RoleBinding of others would have stayed in the store for ever.
+/// Three kinds of objects were looked for; a RoleBinding of others would have stayed in the store
+/// for ever.
 #[tokio::test]
 async fn a_namespace_that_holds_anything_of_others_is_not_ended() {
     let (left, asked) = removed(|method, path, _| match (method, path) {
