@@ -97,7 +97,7 @@ const SMALL_CHUNKS: [&str; 6] = [
     "--new",
     "bench",
     "--new-flag",
-    "--max-request-bytes=8192",
+    "--max-request-bytes=16384",
 ];
 
 #[test]

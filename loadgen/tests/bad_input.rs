@@ -126,7 +126,7 @@ fn a_dry_run_knows_the_rows_that_are_not_for_other_peoples_servers() {
     let text = dry_run(&["watchers", "--etcd", "http://127.0.0.1:1"]);
     let fan_out = text.lines().find(|line| line.contains("/fan-out/"));
     let fan_out = fan_out.expect("the scenario has it");
-    assert!(fan_out.contains("N/A: it writes keys"), "{fan_out}");
+    assert!(fan_out.contains("N/A: it leaves keys"), "{fan_out}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ const CASES: [(Fault, Said); 15] = [
     (Fault::StalePage, ["", OLD_PAGE, "", "", OLD_PAGE, ""]),
     (Fault::StaleObject, [FINGERPRINT; 6]),
     (Fault::Renumber, [VERSIONS; 6]),
-    (Fault::OtherKind, ["its type is", "its type is", "not of this type", "its kind is SecretList", "its kind is SecretList", "its text is not that of its object"]),
+    (Fault::OtherKind, ["its type is", "its type is", "an object of another type", "its kind is SecretList", "its kind is SecretList", "its text is not that of its object"]),
 ];
 
 /// A run of every reader against a server with this fault: its exit code, its cases, and what it

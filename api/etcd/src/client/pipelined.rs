@@ -22,7 +22,7 @@
 //!     calls.send(Rpc::Range, &get, token)?;
 //! }
 //! while calls.outstanding() > 0 {
-//!     calls.turn(&mut |done| println!("{}: {:?}", done.token, done.answer)).await?;
+//!     calls.drive(&mut |done| println!("{}: {:?}", done.token, done.response)).await?;
 //! }
 //! # Ok(())
 //! # }

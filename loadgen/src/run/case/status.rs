@@ -169,6 +169,6 @@ mod tests {
         let live = Live::default();
         live.delivered(120);
         let text = of_load("watchers", &live.read(), None, 10.0);
-        assert_eq!(text, "watchers 12/s events");
+        assert_eq!(text, "watchers 12.0/s events");
     }
 }
