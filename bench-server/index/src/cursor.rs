@@ -138,6 +138,10 @@ impl<T: Item> Cursor<T> {
 
     /// Moves to the next leaf: up to the nearest branch with a child to the right, then down its
     /// left edge.
+    ///
+    /// Runs once a leaf. Out of line, so that what runs once an item is small enough to be inlined
+    /// into its callers: in line it costs a stream of small objects 39 % more instructions.
+    #[inline(never)]
     fn next_leaf(&mut self, fetch: impl Fn(&Node<T>)) {
         while let Some((branch, at)) = self.branches.pop() {
             let Node::Branch(children) = &*branch else {
