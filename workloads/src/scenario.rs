@@ -37,7 +37,7 @@ pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, Shar
 pub use saturate::{Objective, ObjectiveError, Saturate};
 pub use threshold::ThresholdSpec;
 use units::duration_text;
-pub use units::{ByteSize, ByteSizeError};
+pub use units::{ByteSize, ByteSizeError, parse_with_unit};
 
 /// The scenario that `loadgen` runs by default.
 pub const DEFAULT: &str = "pods-150k";

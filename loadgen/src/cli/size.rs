@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use workloads::scenario::parse_with_unit;
 
 const UNITS: [(&str, u64); 5] = [
     ("TiB", 1 << 40),
@@ -25,13 +26,8 @@ impl FromStr for Size {
     type Err = SizeError;
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
-        let refused = || SizeError(text.to_owned());
-        let (digits, unit) = UNITS
-            .iter()
-            .find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)))
-            .ok_or_else(refused)?;
-        let number: u64 = digits.trim().parse().map_err(|_| refused())?;
-        number.checked_mul(unit).map(Self).ok_or_else(refused)
+        let bytes = parse_with_unit(text, &UNITS);
+        bytes.map(Self).ok_or_else(|| SizeError(text.to_owned()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::units::{ByteSize, duration_text};
+use super::units::{ByteSize, duration_text, parse_with_unit};
 
 /// Units of a bandwidth, in bits a second.
 const UNITS: [(&str, u64); 4] = [
@@ -101,13 +101,9 @@ impl FromStr for Bandwidth {
     type Err = BandwidthError;
 
     fn from_str(text: &str) -> Result<Self, BandwidthError> {
-        let refused = || BandwidthError(text.to_owned());
-        let (digits, unit) = UNITS
-            .iter()
-            .find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)))
-            .ok_or_else(refused)?;
-        let number: u64 = digits.trim().parse().map_err(|_| refused())?;
-        number.checked_mul(unit).map(Self).ok_or_else(refused)
+        let bits = parse_with_unit(text, &UNITS);
+        bits.map(Self)
+            .ok_or_else(|| BandwidthError(text.to_owned()))
     }
 }
 

@@ -5,7 +5,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-const UNITS: [(&str, u32); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const UNITS: [(&str, u64); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// Returns the value of a whole number with one of `units` behind it, or `None` where there is
+/// another unit or the value does not fit.
+///
+/// The first unit that the text ends with counts, so a unit stands before those that it ends with.
+#[must_use]
+pub fn parse_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let mut units = units.iter();
+    let (digits, unit) = units.find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+    digits.trim().parse::<u64>().ok()?.checked_mul(unit)
+}
 
 /// A number of bytes below 4 GiB, written with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,13 +32,10 @@ impl FromStr for ByteSize {
     type Err = ByteSizeError;
 
     fn from_str(text: &str) -> Result<Self, ByteSizeError> {
-        let refused = || ByteSizeError(text.to_owned());
-        let (digits, unit) = UNITS
-            .iter()
-            .find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit)))
-            .ok_or_else(refused)?;
-        let number: u32 = digits.trim().parse().map_err(|_| refused())?;
-        number.checked_mul(unit).map(Self).ok_or_else(refused)
+        let bytes = parse_with_unit(text, &UNITS).and_then(|bytes| u32::try_from(bytes).ok());
+        bytes
+            .map(Self)
+            .ok_or_else(|| ByteSizeError(text.to_owned()))
     }
 }
 
@@ -49,9 +57,9 @@ impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fitting = UNITS
             .iter()
-            .find(|(_, unit)| self.0 > 0 && self.0.is_multiple_of(*unit));
+            .find(|(_, unit)| self.0 > 0 && u64::from(self.0).is_multiple_of(*unit));
         let (name, unit) = fitting.unwrap_or(&UNITS[2]);
-        write!(f, "{}{name}", self.0 / unit)
+        write!(f, "{}{name}", u64::from(self.0) / unit)
     }
 }
 

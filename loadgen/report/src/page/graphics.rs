@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::charts::rows::{RowsFigure, Shape};
 use crate::charts::{Chart, Figure};
-use crate::result::SavedResult;
+use crate::result::{DataSet, SavedResult};
 
 use super::markup::escaped;
 use super::pairs::Pairs;
@@ -178,6 +178,21 @@ impl Material<'_> {
             })
         });
         figures.collect()
+    }
+
+    /// Returns the figure of one data set's panels, which is named where there are several; `None`
+    /// without panels.
+    fn figure_of_data_set(&self, data_set: &DataSet, body: String) -> Option<TopicFigure> {
+        let title = match self.result.report.data_sets.len() {
+            1 => String::new(),
+            _ => data_set.name.clone(),
+        };
+        (!body.is_empty()).then(|| TopicFigure {
+            title,
+            caption: String::new(),
+            legend: self.legend(),
+            body,
+        })
     }
 
     /// A figure's title: what it is of, and the data set where there are several.

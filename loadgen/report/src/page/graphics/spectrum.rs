@@ -44,15 +44,7 @@ pub(super) fn figures(of: &Material<'_>) -> Vec<TopicFigure> {
                 Some((name, detail, drawn))
             });
         let body = panels(drawn);
-        (!body.is_empty()).then(|| TopicFigure {
-            title: match data_sets.len() {
-                1 => String::new(),
-                _ => data_set.name.clone(),
-            },
-            caption: String::new(),
-            legend: of.legend(),
-            body,
-        })
+        of.figure_of_data_set(data_set, body)
     });
     figures.collect()
 }
