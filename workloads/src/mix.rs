@@ -212,6 +212,10 @@ impl Mix {
         }
         // Their order in the file does not matter.
         parts.sort_by_key(|(request, _)| *request);
+        // Only ratios of weights count.
+        if let [(_, weight)] = &mut parts[..] {
+            *weight = 1.0;
+        }
         let has = |wanted| parts.iter().any(|(request, _)| *request == wanted);
         if parts.is_empty() {
             return Err(MixError::Nothing);

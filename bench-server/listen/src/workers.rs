@@ -1,11 +1,17 @@
 //! Worker threads, each with a current-thread runtime; connections are assigned round-robin.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::{Either, ready};
+use futures::stream;
+use http::{Method, Request, Version};
+use http_body::Frame;
+use http_body_util::{Either as EitherBody, StreamBody};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -205,7 +211,11 @@ async fn serve_connection<H, S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = config.limits;
-    let service = service_fn(move |request| {
+    let service = service_fn(move |request: Request<Incoming>| {
+        // hyper leaves out the body of a response to HEAD over HTTP/1.1 alone, and HTTP/2 clients
+        // reset a stream that has one.
+        let http2 = request.version() == Version::HTTP_2;
+        let without_body = http2 && request.method() == Method::HEAD;
         let refusal = match streams_of_thread() > config.streams_of_thread {
             true => handler.refuse(&request),
             false => None,
@@ -217,7 +227,17 @@ async fn serve_connection<H, S>(
             }
             None => Either::Right(handler.clone().handle(request)),
         };
-        async move { Ok::<_, std::convert::Infallible>(response.await) }
+        async move {
+            let response = response.await;
+            Ok::<_, Infallible>(match without_body {
+                // Of unknown length, or hyper would say that a GET has none.
+                true => response.map(|_| {
+                    let nothing = stream::empty::<Result<Frame<H::Data>, Infallible>>();
+                    EitherBody::Right(StreamBody::new(nothing))
+                }),
+                false => response.map(EitherBody::Left),
+            })
+        }
     });
     let bytes = Arc::new(ConnectionBytes::default());
     let mut builder = auto::Builder::new(StreamExecutor {

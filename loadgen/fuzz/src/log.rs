@@ -1,0 +1,132 @@
+//! What a disk gives back: segments of the log, and the records in them.
+
+use std::sync::Arc;
+
+use commit_log::disk::simulated::SimulatedDisk;
+use commit_log::{Config, Disk, Log, Part};
+use etcd_api::proto::etcdserverpb::{DeleteRangeRequest, PutRequest};
+use store::{Fsync, LogOptions, Store};
+
+use super::refusal;
+
+/// The bytes of one segment: replayed or refused. What was replayed once is replayed again.
+///
+/// # Panics
+/// When a rule is broken.
+pub fn segment(bytes: &[u8]) {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let config = Config {
+        segment_bytes: 4096,
+        sync: true,
+    };
+    drop(Log::open(disk.clone(), config, |_| Ok(())).expect("an empty directory opens"));
+    for name in disk.names().expect("a simulated disk works") {
+        disk.alter(&name, |contents| *contents = bytes.to_vec());
+    }
+    let mut replayed = Vec::new();
+    let opened = Log::open(disk.clone(), config, |part| {
+        replayed.push(part);
+        Ok(())
+    });
+    if opened.is_err() {
+        return;
+    }
+    drop(opened);
+    let mut again = Vec::new();
+    Log::open(disk, config, |part| {
+        again.push(part);
+        Ok(())
+    })
+    .expect("what was opened is opened again");
+    assert_eq!(again, replayed);
+}
+
+/// A segment with three records.
+pub fn segments() -> Vec<Vec<u8>> {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let config = Config {
+        segment_bytes: 4096,
+        sync: true,
+    };
+    let mut log = Log::open(disk.clone(), config, |_| Ok(()))
+        .expect("an empty directory opens")
+        .log;
+    for payload in [&b"a"[..], &[7; 300], b""] {
+        log.append(payload)
+            .and_then(|()| log.write())
+            .expect("a simulated disk works");
+    }
+    log.sync().expect("a simulated disk works");
+    let names = disk.names().expect("a simulated disk works");
+    names.iter().map(|name| disk.contents(name)).collect()
+}
+
+/// A record of a commit: the store replays it, or refuses it with the place.
+///
+/// # Panics
+/// When the store does.
+pub fn records(payload: &[u8]) {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let options = LogOptions {
+        segment_bytes: 4096,
+        ..LogOptions::new(Fsync::Never)
+    };
+    let config = Config {
+        segment_bytes: 4096,
+        sync: true,
+    };
+    let mut log = Log::open(disk.clone(), config, |_| Ok(()))
+        .expect("an empty directory opens")
+        .log;
+    log.append(payload)
+        .and_then(|()| log.write())
+        .expect("a simulated disk works");
+    log.sync().expect("a simulated disk works");
+    drop(log);
+    refusal(Store::open(store::Config::default(), disk, options));
+}
+
+/// The records of a few writes of each kind.
+pub fn payloads() -> Vec<Vec<u8>> {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let options = LogOptions::new(Fsync::Never);
+    let open = || {
+        Store::open(store::Config::default(), disk.clone(), options)
+            .expect("what was written opens")
+    };
+    let store = open();
+    let put = |key: &str, value: &[u8]| {
+        let request = PutRequest {
+            key: key.as_bytes().to_vec().into(),
+            value: value.to_vec().into(),
+            ..PutRequest::default()
+        };
+        store.put(&request).expect("there is room");
+    };
+    put("a", b"1");
+    put("b", &[7; 100]);
+    let deleted = DeleteRangeRequest {
+        key: b"a".to_vec().into(),
+        ..DeleteRangeRequest::default()
+    };
+    store.delete_range(&deleted).expect("a key may be deleted");
+    store.close_log();
+    // A start shows every write, so that it can be compacted.
+    let store = open();
+    store
+        .compact(store.revision())
+        .expect("that revision is there");
+    store.close_log();
+    let mut payloads = Vec::new();
+    let config = Config {
+        segment_bytes: options.segment_bytes,
+        sync: false,
+    };
+    Log::open(disk, config, |part| {
+        let (Part::Snapshot(payload) | Part::Record(payload)) = part;
+        payloads.push(payload.to_vec());
+        Ok(())
+    })
+    .expect("what was written is replayed");
+    payloads
+}

@@ -1,0 +1,91 @@
+//! Inputs that are nearly well-formed: changes of those that are.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// What parsers compare with: ends of ranges, delimiters, nesting, text that is none.
+const WORDS: &[&[u8]] = &[
+    b"\0",
+    b"\xff",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"-1",
+    b"0",
+    b"9223372036854775808",
+    b"1e309",
+    b"NaN",
+    b"null",
+    b"[[[[[[[[",
+    b"{\"\":",
+    b"\"",
+    b"'",
+    b"\\u0000",
+    b"\\ud800",
+    b"\n",
+    b",",
+    b"=",
+    b"%",
+    b"..",
+    b"\xc3\x28",
+    "\u{202e}".as_bytes(),
+];
+
+/// Random changes, a pure function of a seed and a number.
+#[derive(Debug)]
+pub struct Mutations(Xoshiro256PlusPlus);
+
+impl Mutations {
+    /// Returns the changes with this number.
+    pub fn new(seed: u64, number: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed << 32 | number))
+    }
+
+    /// Returns a random number below `end`, or 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.0.next_u64() as usize) % end.max(1)
+    }
+
+    /// Picks one of several.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn pick<'a, T: ?Sized>(&mut self, all: &'a [impl AsRef<T>]) -> &'a T {
+        all[self.below(all.len())].as_ref()
+    }
+
+    /// Returns one of `corpus` with one to four changes.
+    ///
+    /// # Panics
+    /// When `corpus` is empty.
+    pub fn of(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
+        let mut input = self.pick::<[u8]>(corpus).to_vec();
+        for _ in 0..=self.below(4) {
+            self.change(&mut input, corpus);
+        }
+        input
+    }
+
+    /// Changes an input in one place.
+    fn change(&mut self, input: &mut Vec<u8>, corpus: &[Vec<u8>]) {
+        let at = self.below(input.len() + 1);
+        let until = at + self.below((input.len() - at + 1).min(33));
+        match self.below(8) {
+            0 if at < input.len() => input[at] ^= 1 << self.below(8),
+            1 if at < input.len() => input[at] = self.below(256) as u8,
+            2 => drop(input.drain(at..until)),
+            3 => {
+                let part = input[at..until].to_vec();
+                input.splice(at..at, part);
+            }
+            4 => input.truncate(at),
+            5 => {
+                let other = self.pick::<[u8]>(corpus);
+                let from = self.below(other.len() + 1);
+                input.splice(at.., other[from..].iter().copied());
+            }
+            _ => {
+                let word = self.pick::<[u8]>(WORDS);
+                input.splice(at..at, word.iter().copied());
+            }
+        }
+    }
+}

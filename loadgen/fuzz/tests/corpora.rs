@@ -1,0 +1,107 @@
+//! Every target on its seeds, on the inputs that once broke a rule, and on mutations of both.
+//!
+//! `FUZZ_MUTATIONS=N` makes N of each target (default 2,000), `FUZZ_SEED=S` other ones. A failure
+//! prints the target and writes the input into its corpus, where it stays until it is committed
+//! with what mends it. `FUZZ_WRITE_SEEDS=FOLDER` also writes what each target begins with.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use fuzz_targets::mutation::Mutations;
+use fuzz_targets::{TARGETS, Target};
+
+/// Largest input that is tried, bytes.
+const LARGEST: usize = 64 * 1024;
+
+#[test]
+fn every_target_holds_on_its_corpus_and_its_mutations() {
+    let mutations = number("FUZZ_MUTATIONS", 2_000);
+    let seed = number("FUZZ_SEED", 1);
+    let mut failed = Vec::new();
+    for target in TARGETS {
+        let corpus = corpus(target);
+        write_seeds(target, &corpus);
+        if let Err(input) = try_target(target, &corpus, mutations, seed) {
+            failed.push(format!("{}: {}", target.name, input.display()));
+        }
+    }
+    assert!(failed.is_empty(), "broken by the inputs in {failed:#?}");
+}
+
+/// What the target begins with; a target without anything would try noise only.
+fn corpus(target: &Target) -> Vec<Vec<u8>> {
+    let mut corpus = (target.seeds)();
+    let files = std::fs::read_dir(folder(target)).into_iter().flatten();
+    let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
+    // The order in which a file system lists them is its own.
+    paths.sort();
+    for path in paths {
+        corpus.push(std::fs::read(&path).expect("a file of the corpus is readable"));
+    }
+    assert!(
+        !corpus.is_empty(),
+        "{} has neither seeds nor corpus",
+        target.name
+    );
+    corpus
+}
+
+/// Writes what a target begins with into a folder of its name in `FUZZ_WRITE_SEEDS`, for libFuzzer.
+fn write_seeds(target: &Target, corpus: &[Vec<u8>]) {
+    let Some(folder) = std::env::var_os("FUZZ_WRITE_SEEDS") else {
+        return;
+    };
+    let folder = Path::new(&folder).join(target.name);
+    std::fs::create_dir_all(&folder).expect("the folder for seeds can be made");
+    for (i, input) in corpus.iter().enumerate() {
+        std::fs::write(folder.join(format!("seed-{i}")), input).expect("a seed can be written");
+    }
+}
+
+fn folder(target: &Target) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpora")
+        .join(target.name)
+}
+
+/// Runs a target on everything; the error is the file with the input that broke it.
+fn try_target(
+    target: &Target,
+    corpus: &[Vec<u8>],
+    mutations: u64,
+    seed: u64,
+) -> Result<(), PathBuf> {
+    for input in corpus {
+        try_input(target, input)?;
+    }
+    for i in 0..mutations {
+        let mut input = Mutations::new(seed, i).of(corpus);
+        input.truncate(LARGEST);
+        try_input(target, &input)?;
+    }
+    Ok(())
+}
+
+fn try_input(target: &Target, input: &[u8]) -> Result<(), PathBuf> {
+    if catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok() {
+        return Ok(());
+    }
+    let name = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let folder = folder(target);
+    let file = folder.join(format!("{name:016x}"));
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::write(&file, input))
+        .expect("the corpus is writable");
+    Err(file)
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|error| panic!("{variable}={text}: {error}")),
+        Err(_) => default,
+    }
+}
