@@ -65,6 +65,12 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
         let stop = stop_on_signals(&progress)?;
         serve_metrics(metrics, &progress);
         plan.notes.iter().for_each(|note| progress.say(note));
+        if run.repeats.is_none() && scenario.cases.is_empty() && scenario.repeats < REPEATS {
+            progress.say(&format!(
+                "{} lists of a start, as {} has it: with --repeats {REPEATS} starts differ less, and fewer pairs tell",
+                scenario.repeats, scenario.name
+            ));
+        }
         let ab = Ab {
             within: args.within,
             seed: run.seed.unwrap_or(scenario.data_sets[0].seed),
