@@ -131,6 +131,8 @@ impl<'a> Run<'a> {
                 client: plan.client_settings(),
                 ..environment
             },
+            shard: None,
+            generators: Vec::new(),
             data_sets: Vec::new(),
             ab: None,
             cases: Vec::new(),
