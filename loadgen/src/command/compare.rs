@@ -86,11 +86,25 @@ fn compared(args: &CompareArgs) -> Result<Comparison, Failure> {
     compared.map_err(Failure::usage)
 }
 
-/// Reads the result in a folder, or all results in the folders of a folder.
+/// Reads the result in a folder, or all results in the folders of a folder, the oldest first.
 fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
-    let load = |folder: &Path| SavedResult::load(folder).map_err(Failure::usage);
+    let results = results_in(folder)?;
+    let results = results
+        .iter()
+        .map(|path| SavedResult::load(path).map_err(Failure::usage));
+    let mut results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
+    results.sort_by(|a, b| a.report.started.cmp(&b.report.started));
+    Ok(results)
+}
+
+/// Returns a folder that is a result, or those in it that are; itself where there are none, so that
+/// reading it says what is missing.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(REPORT_FILE).exists() || !folder.is_dir() {
-        return Ok(vec![load(folder)?]);
+        return Ok(vec![folder.to_owned()]);
     }
     let unreadable = || format!("cannot read {}", folder.display());
     let mut found: Vec<PathBuf> = Vec::new();
@@ -105,11 +119,7 @@ fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
         }
     }
     if found.is_empty() {
-        // The error that names what is missing.
-        return Ok(vec![load(folder)?]);
+        found.push(folder.to_owned());
     }
-    let results = found.iter().map(|path| load(path));
-    let mut results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
-    results.sort_by(|a, b| a.report.started.cmp(&b.report.started));
-    Ok(results)
+    Ok(found)
 }
