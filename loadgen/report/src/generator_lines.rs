@@ -23,17 +23,16 @@ pub fn lines(report: &Report) -> Vec<String> {
 }
 
 fn of_one(shard: &RunShard) -> String {
-    let began = shard.late_ms.map_or_else(
-        || at(shard),
-        |late| format!("{}, {}", at(shard), late_text(late)),
-    );
+    let late = shard.late_ms.map(late_text);
+    let late = late.map_or_else(String::new, |late| format!(", {late}"));
     if shard.count == 1 {
-        return format!("The load began{began}.");
+        return format!("The load was to begin{}{late}.", at(shard));
     }
     format!(
-        "Generator {} of 0 to {}{began}{}: requests and rates are its own share, and loadgen merge adds up all of them.",
+        "Generator {} of {}, numbered from 0, to begin{}{late}{}. Requests and rates are its own share; loadgen merge adds up all of them.",
         shard.index,
-        shard.count - 1,
+        shard.count,
+        at(shard),
         clock(shard)
     )
 }
@@ -71,12 +70,14 @@ fn at(shard: &RunShard) -> String {
 }
 
 fn late_text(late_ms: f64) -> String {
-    format!("begun {late_ms:.1} ms after that")
+    format!("begun {late_ms:.1} ms late")
 }
 
 fn clock(shard: &RunShard) -> String {
     match (shard.clock_ahead_ms, shard.clock_within_ms) {
         (Some(ahead), Some(within)) => {
+            // Of a zero there is one only.
+            let ahead = (ahead * 10.0).round() / 10.0 + 0.0;
             format!(", its clock {ahead:+.1} ms (± {within:.1}) from generator 0's")
         }
         _ => String::new(),
@@ -104,8 +105,8 @@ mod tests {
         let said = lines(&report);
         assert_eq!(said.len(), 1);
         for part in [
-            "Generator 1 of 0 to 1 at 2026-01-02T03:04:05.000Z",
-            "begun 0.4 ms after",
+            "Generator 1 of 2, numbered from 0, to begin at 2026-01-02T03:04:05.000Z",
+            "begun 0.4 ms late",
             "its clock -3.0 ms (± 0.5)",
         ] {
             assert!(said[0].contains(part), "{part}: {}", said[0]);

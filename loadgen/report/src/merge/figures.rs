@@ -1,13 +1,18 @@
 //! The case of all generators together, and its loads.
 
+use std::ops::Add;
+
 use super::histograms::Histograms;
 use super::{Part, agreement};
 use crate::result::{
     Case, ClientFigures, Load, LoadKind, MachineLoad, Outcome, Quantiles, Report, Round,
+    ServerFigures, WatcherSpread, WatcherTimes,
 };
 
 /// Error texts that a merged case keeps.
 const KEPT_ERRORS: usize = 5;
+/// Watchers that are named of those whose events took longest.
+const SLOWEST: usize = 10;
 /// A load that began so much later than it should was not made together with the others.
 const LATE_MS: f64 = 100.0;
 
@@ -21,7 +26,7 @@ pub(super) fn case(parts: &[Part], times: &Histograms) -> Case {
     let is_open = first.offered_per_s.is_some();
     let requests = cases.iter().map(|case| case.requests).sum();
     let quantiles = |measure: &str, of: fn(&Case) -> Option<&Quantiles>| {
-        times.quantiles(measure, cases.iter().map(|case| of(case)))
+        times.quantiles(measure, cases.iter().map(|case| of(case)), None)
     };
     let lag_of: fn(&Case) -> Option<&Quantiles> = |case| {
         case.client
@@ -35,13 +40,17 @@ pub(super) fn case(parts: &[Part], times: &Histograms) -> Case {
     let loads: Vec<Load> = loads.collect();
     // Where there are loads, the first measured one stands for the case.
     let headline = loads.iter().find(|load| load.measured);
-    let lag_ms = match headline {
-        Some(load) => load.lag_ms.clone(),
-        None => quantiles("lag", lag_of),
-    };
-    let service_ms = match headline {
-        Some(load) => load.service_ms.clone(),
-        None => quantiles("service", |case| case.service_ms.as_ref()),
+    let (latency_ms, service_ms, lag_ms) = match headline {
+        Some(load) => (
+            load.latency_ms.clone(),
+            load.service_ms.clone(),
+            load.lag_ms.clone(),
+        ),
+        None => (
+            quantiles("latency", |case| case.latency_ms.as_ref()),
+            quantiles("service", |case| case.service_ms.as_ref()),
+            quantiles("lag", lag_of),
+        ),
     };
     let outcome = outcome(parts);
     Case {
@@ -57,20 +66,17 @@ pub(super) fn case(parts: &[Part], times: &Histograms) -> Case {
         requests,
         errors: cases.iter().map(|case| case.errors).sum(),
         saturated: cases.iter().any(|case| case.saturated),
-        latency_ms: quantiles("latency", |case| case.latency_ms.as_ref()),
+        latency_ms,
         service_ms,
         requests_per_s: rate(cases.iter().map(|case| case.requests_per_s)),
         rounds: rounds(&cases),
-        server: first
-            .server
-            .clone()
-            .map(|server| crate::result::ServerFigures {
-                cpu_s_per_request: server
-                    .cpu_s_per_request
-                    .filter(|_| requests > 0)
-                    .map(|_| server.cpu_s / requests as f64),
-                ..server
-            }),
+        server: first.server.clone().map(|server| ServerFigures {
+            cpu_s_per_request: server
+                .cpu_s_per_request
+                .filter(|_| requests > 0)
+                .map(|_| server.cpu_s / requests as f64),
+            ..server
+        }),
         client: client(&cases, requests, lag_ms),
         machine: machine(&cases),
         error_samples: errors(cases.iter().map(|case| &case.error_samples)),
@@ -82,9 +88,12 @@ pub(super) fn case(parts: &[Part], times: &Histograms) -> Case {
 /// Adds up one load of all generators.
 fn load(loads: &[&Load], times: &Histograms) -> Load {
     let first = loads[0];
+    let requests = loads.iter().map(|load| load.requests).sum();
+    // The events of one write are no samples of their own.
+    let groups = first.events.map(|_| requests);
     let quantiles = |measure: &str, of: fn(&Load) -> Option<&Quantiles>| {
         let measure = format!("{}.{measure}", first.name);
-        times.quantiles(&measure, loads.iter().map(|load| of(load)))
+        times.quantiles(&measure, loads.iter().map(|load| of(load)), groups)
     };
     let mut kinds: Vec<LoadKind> = Vec::new();
     for kind in loads.iter().flat_map(|load| &load.kinds) {
@@ -100,7 +109,8 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
         let measure = format!("{}.latency.{}", first.name, kind.operation);
         let of_kind = loads.iter().flat_map(|load| &load.kinds);
         let of_kind = of_kind.filter(|other| other.operation == kind.operation);
-        kind.latency_ms = times.quantiles(&measure, of_kind.map(|kind| kind.latency_ms.as_ref()));
+        let each = of_kind.map(|kind| kind.latency_ms.as_ref());
+        kind.latency_ms = times.quantiles(&measure, each, None);
     }
     let invalid = loads.iter().zip(0..).find_map(|(load, generator)| {
         let why = load.invalid.as_ref()?;
@@ -114,8 +124,15 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
         connections: sum(loads.iter().map(|load| load.connections)),
         offered_per_s: rate(loads.iter().map(|load| load.offered_per_s)),
         achieved_per_s: rate(loads.iter().map(|load| load.achieved_per_s)),
-        requests: loads.iter().map(|load| load.requests).sum(),
+        requests,
         errors: loads.iter().map(|load| load.errors).sum(),
+        events: sum(loads.iter().map(|load| load.events)),
+        watchers: watchers(loads),
+        cut_ms: times.quantiles(
+            &format!("{}.cuts", first.name),
+            loads.iter().map(|load| load.cut_ms.as_ref()),
+            None,
+        ),
         conflicts: loads.iter().map(|load| load.conflicts).sum(),
         restarts: loads.iter().map(|load| load.restarts).sum(),
         saturated: loads.iter().any(|load| load.saturated),
@@ -170,11 +187,23 @@ fn late(report: &Report) -> Option<String> {
     (late_ms > LATE_MS).then(|| format!("its load began {late_ms:.0} ms late"))
 }
 
+/// The slowest watchers of all generators; what the others had is not kept, so nothing is said of
+/// their spread.
+fn watchers(loads: &[&Load]) -> Option<WatcherSpread> {
+    let spreads = loads.iter().filter_map(|load| load.watchers.as_ref());
+    let mut slowest: Vec<WatcherTimes> =
+        spreads.flat_map(|spread| spread.slowest.clone()).collect();
+    slowest.sort_by(|a, b| b.max_ms.total_cmp(&a.max_ms));
+    slowest.truncate(SLOWEST);
+    (!slowest.is_empty()).then(|| WatcherSpread {
+        slowest,
+        ..WatcherSpread::default()
+    })
+}
+
 /// A sum; `None` where nobody has a value.
-fn sum(values: impl Iterator<Item = Option<u32>>) -> Option<u32> {
-    values
-        .flatten()
-        .fold(None, |sum, value| Some(sum.unwrap_or(0) + value))
+fn sum<T: Add<Output = T>>(values: impl Iterator<Item = Option<T>>) -> Option<T> {
+    values.flatten().reduce(|sum, value| sum + value)
 }
 
 /// A sum of shares of a rate, which is the whole rate again and not a rounding beside it; `None`

@@ -41,16 +41,19 @@ impl Histograms {
     }
 
     /// The distribution of what was timed; `each` is that of every generator, which says how many
-    /// values were clamped. `None` where nothing was.
+    /// values were clamped. `None` where nothing was. Values that come in groups, as the events of
+    /// one write do, support the quantiles of as many `groups`.
     pub(super) fn quantiles<'a>(
         &self,
         measure: &str,
         each: impl Iterator<Item = Option<&'a Quantiles>>,
+        groups: Option<u64>,
     ) -> Option<Quantiles> {
         let one = self.0.iter().find(|one| one.measure == measure)?;
         let clamped = each.flatten().map(|quantiles| quantiles.clamped).sum();
         let histogram = one.histogram.histogram_ns().clone();
-        Some(Latencies::new(histogram, clamped).quantiles_ms())
+        let times = Latencies::new(histogram, clamped);
+        Some(times.quantiles_of_ms(groups.unwrap_or(times.n())))
     }
 
     /// All of them, as those of the case of this name.
@@ -99,6 +102,7 @@ fn counted(case: &Case) -> Vec<(String, u64)> {
         all.push((of("service"), load.service_ms.as_ref()));
         all.push((of("lag"), load.lag_ms.as_ref()));
         all.push((of("first_object"), load.first_object_ms.as_ref()));
+        all.push((of("cuts"), load.cut_ms.as_ref()));
         for kind in &load.kinds {
             let measure = format!("latency.{}", kind.operation);
             all.push((of(&measure), kind.latency_ms.as_ref()));

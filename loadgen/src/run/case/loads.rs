@@ -245,8 +245,8 @@ impl RowRun<'_> {
                 let created = DeliveryWatchers::create(Watching {
                     config,
                     prefix,
-                    count: spec.clients.get(),
-                    connections,
+                    count: share.clients,
+                    connections: share.connections.unwrap_or(1),
                     stall: spec.stall,
                     cut_every: spec.cut_every,
                     live: Arc::clone(live.counts()),
@@ -285,7 +285,7 @@ impl RowRun<'_> {
                 1.0 / f64::from(self.shard().count()),
                 self.share_of(clients),
             ),
-            (Operation::Watch, _) => (1.0, clients),
+            (Operation::Watch, _) => (1.0, self.share_of(clients)),
         };
         Share {
             shard: self.shard(),
@@ -313,7 +313,8 @@ impl RowRun<'_> {
                 && wrote_all
                 && let Some(watchers) = watchers.take()
             {
-                let delivered = watchers.finish(writes.clone(), begun);
+                let others = !self.shard().is_whole();
+                let delivered = watchers.finish(writes.clone(), begun, others);
                 let name = &load.spec.name;
                 let failed = |error| Early::Failed(format!("load {name}: {error}"));
                 if self.stop.is_cancelled() {

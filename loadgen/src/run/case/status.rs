@@ -54,8 +54,8 @@ impl RowRun<'_> {
     }
 }
 
-/// From now on, this generator's `part` of the schedule of a load that begins in `after` and goes on
-/// for `lasts`.
+/// From now on, this generator's `part` of the schedule of a load that begins in `after` and goes
+/// on for `lasts`.
 pub(super) fn schedule(profile: &Profile, part: f64, after: Duration, lasts: Duration) -> Schedule {
     Schedule {
         profile: profile.clone(),

@@ -118,46 +118,35 @@ fn shared(
             "--shard is for an etcd that holds nobody's keys: several generators are too much for one that does, so --seed-data does not go with it".to_owned(),
         );
     }
-    let parts = match &row.case {
+    let parts: Vec<Parts> = match &row.case {
         Some(case) => case.load.iter().map(parts_of_load).collect(),
         None => vec![parts_of_row(scenario, row)],
     };
-    for (name, parts) in parts {
-        match parts {
-            None => {
-                return refused(format!(
-                    "--shard: load `{name}` watches, and a generator knows only its own writes, not what a watcher must get"
-                ));
-            }
-            Some((what, count)) if count < shard.count() => {
-                return refused(format!(
-                    "--shard: `{name}` has {count} {what} for {} generators, which have one each at least: {what} = {0} or more",
-                    shard.count()
-                ));
-            }
-            Some(_) => {}
-        }
+    let too_few = parts
+        .into_iter()
+        .find(|(_, _, count)| *count < shard.count());
+    match too_few {
+        None => Ok(()),
+        Some((name, what, count)) => refused(format!(
+            "--shard: `{name}` has {count} {what} for {0} generators, which have one each at least: {what} = {0} or more",
+            shard.count()
+        )),
     }
-    Ok(())
 }
 
-/// What of a load is dealt out to generators, and how many there are; the fewer of both where two
-/// are. `None` where it cannot be.
-type Parts = (String, Option<(&'static str, u32)>);
+/// What of a load is dealt out to generators, and how many there are; the fewer where both are.
+type Parts = (String, &'static str, u32);
 
 fn parts_of_load(load: &LoadSpec) -> Parts {
     let clients = ("clients", load.clients.get());
-    let connections = (
-        "connections",
-        load.connections.map_or(1, std::num::NonZeroU32::get),
-    );
-    let parts = match (&load.operation, &load.arrivals) {
-        (Operation::Watch, _) => None,
-        (Operation::List(_), _) => Some(clients),
-        (Operation::Small(_), Start::Open(_)) => Some(connections),
-        (Operation::Small(_), Start::Closed) => Some(fewer(clients, connections)),
+    let connections = load.connections.map_or(1, std::num::NonZeroU32::get);
+    let connections = ("connections", connections);
+    let (what, count) = match (&load.operation, &load.arrivals) {
+        (Operation::List(_), _) => clients,
+        (Operation::Small(_), Start::Open(_)) => connections,
+        (Operation::Small(_), Start::Closed) | (Operation::Watch, _) => fewer(clients, connections),
     };
-    (load.name.clone(), parts)
+    (load.name.clone(), what, count)
 }
 
 fn parts_of_row(scenario: &Scenario, row: &RowSpec) -> Parts {
@@ -165,11 +154,11 @@ fn parts_of_row(scenario: &Scenario, row: &RowSpec) -> Parts {
     let clients = ("clients", clients.unwrap_or(scenario.clients));
     let connections = row.connections.map_or(1, std::num::NonZeroU32::get);
     let connections = ("connections", connections);
-    let parts = match row.profile(scenario.rate) {
+    let (what, count) = match row.profile(scenario.rate) {
         Some(_) => connections,
         None => fewer(clients, connections),
     };
-    (row.name(), Some(parts))
+    (row.name(), what, count)
 }
 
 fn fewer(one: (&'static str, u32), other: (&'static str, u32)) -> (&'static str, u32) {

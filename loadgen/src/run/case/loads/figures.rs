@@ -10,6 +10,7 @@ use load::driver::lists::ListTally;
 use load::driver::run::{Tally, Written};
 use load::record::LatencyHistogram;
 use report::result::{Load, LoadKind, Quantiles, Spread, WatcherSpread, WatcherTimes};
+use workloads::GeneratorShard;
 use workloads::scenario::LoadSpec;
 
 use super::Share;
@@ -144,7 +145,7 @@ pub(super) fn figures(
             arrivals: "at each write".to_owned(),
             requests: delivered.writes,
             events: Some(delivered.events),
-            watchers: spread(delivered),
+            watchers: spread(delivered, share.shard),
             cut_ms: quantiles(&delivered.cuts),
             latency_ms: (delivered.latency.n() > 0)
                 .then(|| to_result::quantiles_of_ms(&delivered.latency, delivered.writes)),
@@ -206,14 +207,15 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
     }
 }
 
-/// How different watchers fared; `None` for one alone.
-fn spread(delivered: &Delivered) -> Option<WatcherSpread> {
+/// How different watchers fared; `None` for one alone. They are numbered among those of all
+/// generators.
+fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread> {
     let timed = delivered.watchers.iter().filter(|w| w.latency.n() > 0);
     let mut watchers: Vec<WatcherTimes> = timed
         .map(|watcher| {
             let times = to_result::quantiles_ms(&watcher.latency);
             WatcherTimes {
-                number: watcher.number,
+                number: watcher.number * shard.count() + shard.index(),
                 p50_ms: times.p50,
                 p99_ms: times.p99,
                 max_ms: times.max.unwrap_or(0.0),
