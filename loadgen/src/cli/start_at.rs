@@ -64,10 +64,8 @@ mod tests {
         assert_eq!(read("2026-11-24T12:00:00Z"), "2026-11-24T12:00:00.000Z");
         assert_eq!(read("1795521600"), "2026-11-24T12:00:00.000Z");
         assert_eq!(read("1795521600.25"), "2026-11-24T12:00:00.250Z");
-        assert_eq!(
-            read("2026-11-24T12:00:00.2509Z"),
-            "2026-11-24T12:00:00.250Z"
-        );
+        let finer = "2026-11-24T12:00:00.2509Z".parse::<StartAt>();
+        assert_eq!(finer, "1795521600.25".parse(), "to the millisecond");
     }
 
     #[test]
