@@ -299,6 +299,10 @@ fn four_generators_merged_are_one() {
     let (code, _, log) = run_to_end(folder.path(), &["compare", "merged", "whole"]);
     assert!(matches!(code, Some(0 | 1 | 3)), "{log}");
 
+    let (code, _, log) = run_to_end(folder.path(), &["compare", "shards", "whole"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("merge all of them first"), "{log}");
+
     refuses_what_is_no_part(folder.path());
 }
 
@@ -442,6 +446,89 @@ fn a_generator_that_is_missing_keeps_the_others_from_beginning() {
 }
 
 #[test]
+fn generators_that_do_not_fit_together_do_not_begin() {
+    let folder = folder();
+    let server = Served::etcd();
+    let at = in_seconds(12);
+    let start = |shard: &str, out: &str, more: &[&str]| -> Child {
+        let args = [
+            "run",
+            "shared.toml",
+            "--cases",
+            "mixed",
+            "--etcd",
+            &*server.url,
+        ];
+        loadgen(folder.path(), &args)
+            .args(["--shard", shard, "--start-at", &at, "--out", out])
+            .args(more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    let end = |child: Child| ended(&child.wait_with_output().expect("it ends"));
+    let others = start("2/3", "c", &["--objects", "300"]);
+    let twins = [start("1/3", "a", &[]), start("1/3", "b", &[])];
+    let (code, _, log) = end(start("0/3", "d", &[]));
+    assert_eq!(code, Some(2), "{log}");
+    assert!(
+        log.contains("not begun: of 3 generators 2 were not ready"),
+        "{log}"
+    );
+    let (code, _, log) = end(others);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(
+        log.contains("generator 0 has another scenario than this one"),
+        "{log}"
+    );
+    let logs = twins.map(|twin| {
+        let (code, _, log) = end(twin);
+        assert_eq!(code, Some(2), "{log}");
+        log
+    });
+    let saying = |what: &str| logs.iter().filter(|log| log.contains(what)).count();
+    assert_eq!(saying("another generator is 1/3 already"), 1, "{logs:?}");
+    assert_eq!(
+        saying("not begun: of 3 generators 2 were not ready"),
+        1,
+        "{logs:?}"
+    );
+    assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
+}
+
+#[test]
+fn a_load_of_one_generator_begins_when_it_is_told_to() {
+    let folder = folder();
+    for seconds in BEGINNINGS {
+        let at = in_seconds(seconds);
+        let args = ["run", "shared.toml", "--cases", "mixed", "--out", "out"];
+        let args = [&args[..], &["--start-at", &at]].concat();
+        let (code, out, log) = run_to_end(folder.path(), &args);
+        if log.contains("not begun") {
+            assert_eq!(code, Some(2), "{log}");
+            fs::remove_dir_all(folder.path().join("out")).expect("a result");
+            continue;
+        }
+        assert!(matches!(code, Some(0 | 3)), "{log}");
+        assert!(out.contains("The load was to begin at"), "{out}");
+        // It lasts two seconds from then on.
+        let ended: u64 = in_seconds(0).parse().expect("seconds");
+        let began: u64 = at.parse().expect("seconds");
+        assert!(ended >= began + 2, "{began} {ended}");
+        let report = report(&results(&folder.path().join("out"))[0]);
+        assert_eq!(count(&report["shard"]["count"]), 1, "{}", report["shard"]);
+        assert!(
+            report["shard"]["late_ms"].is_number(),
+            "{}",
+            report["shard"]
+        );
+        return;
+    }
+    panic!("it was never ready in time");
+}
+
+#[test]
 fn what_cannot_be_shared_is_refused_in_one_line() {
     let folder = folder();
     let at = &*in_seconds(1_000);
@@ -528,6 +615,17 @@ fn what_cannot_be_shared_is_refused_in_one_line() {
         None,
         "`each` has 4 connections for 5 generators",
     );
+    let searched = ["saturate", "--slo", "p99=10ms", "--strategies", "get"];
+    let (code, _, log) = run_to_end(
+        folder.path(),
+        &[&searched[..], &there, &beginning, &two].concat(),
+    );
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("--shard is for small requests"), "{log}");
+    let sides = ["ab", "--base", "bench", "--new", "bench"];
+    let (code, _, log) = run_to_end(folder.path(), &[&sides[..], &beginning].concat());
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("do not go with it"), "{log}");
     let lists = ["pods-150k", "--strategies", "stream"];
     refused(
         &[&lists, &there, &beginning, &two],

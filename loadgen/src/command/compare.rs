@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use report::compare::annotations::annotations;
 use report::compare::json::Document;
 use report::compare::{
@@ -93,6 +93,15 @@ fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
         .iter()
         .map(|path| SavedResult::load(path).map_err(Failure::usage));
     let mut results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
+    let shards = results.iter().filter_map(|it| it.report.shard.as_ref());
+    if let Some(shard) = shards.into_iter().find(|shard| shard.count > 1) {
+        return Err(Failure::usage(anyhow!(
+            "{} holds the share of generator {} of {}: merge all of them first (loadgen merge)",
+            folder.display(),
+            shard.index,
+            shard.count
+        )));
+    }
     results.sort_by(|a, b| a.report.started.cmp(&b.report.started));
     Ok(results)
 }
