@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
-use etcd_api::proto::etcdserverpb::RangeRequest;
+use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
 use serde_json::Value;
 use served::Served;
 
@@ -139,6 +139,23 @@ fn begin(folder: &Path, server: &Served, case: &str, seconds: u64, more: &[&str]
     outputs
         .map(|output| ended(&output.expect("it ends")))
         .collect()
+}
+
+/// Puts a key that is somebody's.
+fn put(server: &Served, key: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let config = ClientConfig::new(&server.url).expect("an address");
+        let client = Client::connect(config).await.expect("it is there");
+        let put = PutRequest {
+            key: key.into(),
+            ..PutRequest::default()
+        };
+        client.kv().put(put).await.expect("a response");
+    });
 }
 
 /// How often every key of the server was written, by its key below the data set's root.
@@ -495,6 +512,23 @@ fn generators_that_do_not_fit_together_do_not_begin() {
         "{logs:?}"
     );
     assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
+    // An etcd that holds somebody's key is left alone.
+    put(&server, "/somebodys");
+    let at = in_seconds(1_000);
+    let args = [
+        "run",
+        "shared.toml",
+        "--cases",
+        "mixed",
+        "--etcd",
+        &*server.url,
+    ];
+    let args = [&args[..], &["--shard", "0/3", "--start-at", &at]].concat();
+    let (code, _, log) = run_to_end(folder.path(), &args);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("holds 1 keys: several generators"), "{log}");
+    let left = BTreeMap::from([("/somebodys".to_owned(), 1)]);
+    assert_eq!(writes(&server), left);
 }
 
 #[test]

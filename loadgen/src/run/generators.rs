@@ -6,10 +6,12 @@
 //! up.
 //!
 //! - [`mod@check`]: what can be shared, before anything is asked of a target
-//! - [`meeting`]: the keys through which they meet; [`clock`]: how far apart their clocks are
+//! - [`meeting`]: where they meet; [`clock`]: how far apart their clocks are; [`keys`]: the keys that
+//!   both use
 
 mod check;
 mod clock;
+mod keys;
 mod meeting;
 
 use std::sync::{Arc, OnceLock};

@@ -5,20 +5,19 @@
 //! The middle of that time is when the other's clock was read, within half of it (NTP's formula).
 //! Of several tries the shortest one says most.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use etcd_api::client::Client;
 use etcd_api::error::Error as EtcdError;
 use etcd_api::keys::prefix_end;
 use etcd_api::proto::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::proto::etcdserverpb::{
-    PutRequest, RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse,
-};
+use etcd_api::proto::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
 use futures::stream::{self, StreamExt as _};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::Streaming;
 
+use super::keys::Keys;
+use super::meeting::WHILE_OPEN;
 use crate::timeouts::in_time;
 
 /// Tries, of which the shortest counts.
@@ -77,11 +76,8 @@ impl Try {
 ///
 /// # Errors
 /// When the server does not.
-pub(super) async fn tell(
-    client: &Client,
-    prefix: &str,
-) -> Result<AbortOnDropHandle<()>, EtcdError> {
-    let asked = format!("{prefix}{ASKED}");
+pub(super) async fn tell(keys: &Keys) -> Result<AbortOnDropHandle<()>, EtcdError> {
+    let asked = format!("{}{ASKED}", keys.prefix);
     let create = WatchRequest {
         request_union: Some(RequestUnion::CreateRequest(WatchCreateRequest {
             range_end: prefix_end(asked.as_bytes()).into(),
@@ -91,7 +87,7 @@ pub(super) async fn tell(
     };
     // The stream lasts as long as its requests do.
     let requests = stream::iter([create]).chain(stream::pending());
-    let mut watch = client.watch();
+    let mut watch = keys.client.watch();
     let opened = async {
         let mut responses = watch.watch(requests).await?.into_inner();
         let created = responses.message().await?;
@@ -103,16 +99,11 @@ pub(super) async fn tell(
         }
     };
     let responses = in_time::<_, EtcdError>(opened).await?;
-    let telling = tell_each(client.clone(), prefix.to_owned(), asked, responses);
+    let telling = tell_each(keys.clone(), asked, responses);
     Ok(AbortOnDropHandle::new(tokio::spawn(telling)))
 }
 
-async fn tell_each(
-    client: Client,
-    prefix: String,
-    asked: String,
-    mut responses: Streaming<WatchResponse>,
-) {
+async fn tell_each(keys: Keys, asked: String, mut responses: Streaming<WatchResponse>) {
     // Who gets no answer says so; this end has nobody to tell.
     while let Ok(Some(response)) = responses.message().await {
         let now = since_1970(SystemTime::now());
@@ -125,12 +116,9 @@ async fn tell_each(
                 continue;
             };
             let number = String::from_utf8_lossy(&number).into_owned();
-            let put = PutRequest {
-                key: format!("{prefix}{TOLD}{generator}").into(),
-                value: format!("{number} {}", now.as_nanos()).into(),
-                ..PutRequest::default()
-            };
-            if client.kv().put(put).await.is_err() {
+            let told = format!("{TOLD}{generator}");
+            let time = format!("{number} {}", now.as_nanos());
+            if keys.put_if(&[WHILE_OPEN], &told, time).await.is_err() {
                 return;
             }
         }
@@ -141,14 +129,10 @@ async fn tell_each(
 ///
 /// # Errors
 /// When the target fails, or nobody tells the time.
-pub(super) async fn ask(
-    client: &Client,
-    prefix: &str,
-    generator: u32,
-) -> Result<ClockDifference, EtcdError> {
+pub(super) async fn ask(keys: &Keys, generator: u32) -> Result<ClockDifference, EtcdError> {
     let mut best: Option<Try> = None;
     for number in 0..TRIES {
-        let one = timeout(TOLD_WITHIN, ask_once(client, prefix, generator, number)).await;
+        let one = timeout(TOLD_WITHIN, ask_once(keys, generator, number)).await;
         let one = one.map_err(|_| {
             EtcdError::Protocol(format!(
                 "generator 0 did not tell its time within {} s",
@@ -162,28 +146,17 @@ pub(super) async fn ask(
     Ok(best.map(Try::difference).unwrap_or_default())
 }
 
-async fn ask_once(
-    client: &Client,
-    prefix: &str,
-    generator: u32,
-    number: u32,
-) -> Result<Try, EtcdError> {
+async fn ask_once(keys: &Keys, generator: u32, number: u32) -> Result<Try, EtcdError> {
     let asked = SystemTime::now();
-    let begun = std::time::Instant::now();
-    let put = PutRequest {
-        key: format!("{prefix}{ASKED}{generator}").into(),
-        value: number.to_string().into(),
-        ..PutRequest::default()
-    };
-    client.kv().put(put).await?;
-    let get = RangeRequest {
-        key: format!("{prefix}{TOLD}{generator}").into(),
-        ..RangeRequest::default()
-    };
+    let begun = Instant::now();
+    let key = format!("{ASKED}{generator}");
+    if !keys.put_if(&[WHILE_OPEN], &key, number.to_string()).await? {
+        return Err(EtcdError::Protocol("generator 0 has gone".to_owned()));
+    }
+    let key = format!("{TOLD}{generator}");
     loop {
-        let response = client.kv().range(get.clone()).await?.into_inner();
+        let value = keys.get(&key).await?;
         let took = begun.elapsed();
-        let value = response.kvs.first().map(|kv| kv.value.clone());
         if let Some(told) = value.and_then(|value| told(&value, number)) {
             return Ok(Try { asked, told, took });
         }

@@ -7,15 +7,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use etcd_api::client::Client;
 use etcd_api::client::config::ClientConfig;
 use etcd_api::error::Error as EtcdError;
-use etcd_api::keys::prefix_end;
-use etcd_api::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
-use etcd_api::proto::etcdserverpb::request_op::Request;
-use etcd_api::proto::etcdserverpb::{
-    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
-};
 use load::verify::Expected;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -24,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use workloads::{Fingerprint, GeneratorShard};
 
 use super::clock::{self, ClockDifference};
-use crate::timeouts::in_time;
+use super::keys::Keys;
 
 /// How often the keys of the others are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -35,6 +28,11 @@ const READY_BEFORE: Duration = Duration::from_millis(500);
 const DONE_WITHIN: Duration = Duration::from_secs(180);
 /// Clocks that differ by more are not set.
 const CLOCKS_WITHIN_MS: f64 = 1_000.0;
+
+/// The key of the first generator, which is there for as long as the meeting.
+const FIRST: &str = "generator/0";
+/// What others put their keys on condition of.
+pub(super) const WHILE_OPEN: (&str, i64) = (FIRST, 1);
 
 /// What all generators of a run must have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +92,9 @@ pub(in crate::run) enum MeetingError {
         /// When the load was to begin.
         at: String,
     },
+    /// The first generator has left.
+    #[error("not begun: generator 0 has ended before the beginning, and says itself why")]
+    Gone,
     /// Another has its number.
     #[error("another generator is {0} already")]
     Taken(GeneratorShard),
@@ -128,8 +129,7 @@ fn numbers(all: &[u32]) -> String {
 
 /// The keys of a meeting, and which generator this is.
 pub(in crate::run) struct Meeting {
-    client: Client,
-    prefix: String,
+    keys: Keys,
     shard: GeneratorShard,
     at: SystemTime,
     clock: ClockDifference,
@@ -150,8 +150,7 @@ pub(in crate::run) struct Place<'a> {
 impl Meeting {
     async fn connect(place: Place<'_>) -> Result<Self, MeetingError> {
         Ok(Self {
-            client: in_time(Client::connect(place.config.clone())).await?,
-            prefix: place.prefix.to_owned(),
+            keys: Keys::connect(place.config, place.prefix).await?,
             shard: place.shard,
             at: place.at,
             clock: ClockDifference::default(),
@@ -169,7 +168,7 @@ impl Meeting {
         expected: &Expected,
     ) -> Result<Self, MeetingError> {
         let meeting = Self::connect(place).await?;
-        let telling = clock::tell(&meeting.client, &meeting.prefix).await?;
+        let telling = clock::tell(&meeting.keys).await?;
         *meeting.telling.lock() = Some(telling);
         let first = First {
             agreed,
@@ -193,7 +192,7 @@ impl Meeting {
     ) -> Result<(Self, Expected), MeetingError> {
         let mut meeting = Self::connect(place).await?;
         let first = loop {
-            if let Some(value) = meeting.get("generator/0").await? {
+            if let Some(value) = meeting.keys.get(FIRST).await? {
                 break serde_json::from_slice::<First>(&value)?;
             }
             if SystemTime::now() + READY_BEFORE >= meeting.at {
@@ -226,7 +225,7 @@ impl Meeting {
             });
         }
         meeting.arrive(String::from("{}")).await?;
-        meeting.clock = clock::ask(&meeting.client, &meeting.prefix, meeting.shard.index()).await?;
+        meeting.clock = clock::ask(&meeting.keys, meeting.shard.index()).await?;
         let ahead_ms = meeting.clock.ahead_ms;
         if ahead_ms.abs() > CLOCKS_WITHIN_MS {
             return Err(MeetingError::Clock { ahead_ms });
@@ -260,7 +259,9 @@ impl Meeting {
                 at: self.at_text(),
             });
         }
-        self.say("ready").await?;
+        if !self.say("ready").await? {
+            return Err(MeetingError::Gone);
+        }
         let until = begins - READY_BEFORE / 2;
         loop {
             let is_last = Instant::now() >= until;
@@ -268,6 +269,9 @@ impl Meeting {
             if missing.is_empty() {
                 *self.telling.lock() = None;
                 return Ok(begins);
+            }
+            if missing.contains(&self.shard.index()) {
+                return Err(MeetingError::Gone);
             }
             if is_last {
                 return Err(MeetingError::NotReady {
@@ -285,7 +289,8 @@ impl Meeting {
     /// # Errors
     /// The target's.
     pub(in crate::run) async fn done(&self) -> Result<(), MeetingError> {
-        self.say("done").await
+        // Where the first generator waited for it no longer, nobody does.
+        self.say("done").await.map(drop)
     }
 
     /// Waits until all generators are done, 180 s at most; returns those that are not.
@@ -303,18 +308,18 @@ impl Meeting {
         }
     }
 
-    /// Removes every key of the meeting.
+    /// Removes every key of the meeting. Just before the beginning it waits for that: the others
+    /// must see who was not ready.
     ///
     /// # Errors
     /// The target's.
     pub(in crate::run) async fn close(&self) -> Result<(), MeetingError> {
         drop(self.telling.lock().take());
-        let request = DeleteRangeRequest {
-            range_end: prefix_end(self.prefix.as_bytes()).into(),
-            key: self.prefix.clone().into(),
-            ..DeleteRangeRequest::default()
-        };
-        in_time(self.client.kv().delete_range(request)).await?;
+        let left = self.at.duration_since(SystemTime::now());
+        if let Some(left) = left.ok().filter(|left| *left < READY_BEFORE) {
+            sleep(left).await;
+        }
+        self.keys.remove_all().await?;
         Ok(())
     }
 
@@ -325,76 +330,27 @@ impl Meeting {
     /// Creates this generator's own key.
     async fn arrive(&self, value: String) -> Result<(), MeetingError> {
         let key = format!("generator/{}", self.shard.index());
-        match self.put_if(&key, 0, &key, value).await? {
-            true => Ok(()),
-            false => Err(MeetingError::Taken(self.shard)),
+        let own = (key.as_str(), 0);
+        let arrived = match key == FIRST {
+            true => self.keys.put_if(&[own], &key, value).await?,
+            false => self.keys.put_if(&[WHILE_OPEN, own], &key, value).await?,
+        };
+        match (arrived, self.keys.get(FIRST).await?) {
+            (true, _) => Ok(()),
+            (false, Some(_)) => Err(MeetingError::Taken(self.shard)),
+            (false, None) => Err(MeetingError::Gone),
         }
     }
 
-    /// Puts `what/I`, if the meeting is still there.
-    async fn say(&self, what: &str) -> Result<(), MeetingError> {
-        let own = format!("generator/{}", self.shard.index());
+    /// Puts `WHAT/I` where the meeting is still open; returns whether it is.
+    async fn say(&self, what: &str) -> Result<bool, MeetingError> {
         let key = format!("{what}/{}", self.shard.index());
-        self.put_if(&own, 1, &key, String::from("1")).await?;
-        Ok(())
-    }
-
-    /// Puts a key if another has been written so many times; whether it did.
-    async fn put_if(
-        &self,
-        compared: &str,
-        version: i64,
-        key: &str,
-        value: String,
-    ) -> Result<bool, MeetingError> {
-        let request = TxnRequest {
-            compare: vec![Compare {
-                result: CompareResult::Equal.into(),
-                target: CompareTarget::Version.into(),
-                key: format!("{}{compared}", self.prefix).into(),
-                target_union: Some(TargetUnion::Version(version)),
-                ..Compare::default()
-            }],
-            success: vec![RequestOp {
-                request: Some(Request::RequestPut(PutRequest {
-                    key: format!("{}{key}", self.prefix).into(),
-                    value: value.into(),
-                    ..PutRequest::default()
-                })),
-            }],
-            failure: Vec::new(),
-        };
-        let response = in_time(self.client.kv().txn(request)).await?;
-        Ok(response.into_inner().succeeded)
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<bytes::Bytes>, MeetingError> {
-        let request = RangeRequest {
-            key: format!("{}{key}", self.prefix).into(),
-            ..RangeRequest::default()
-        };
-        let response = in_time(self.client.kv().range(request)).await?;
-        let kv = response.into_inner().kvs.into_iter().next();
-        Ok(kv.map(|kv| kv.value))
+        let said = self.keys.put_if(&[WHILE_OPEN], &key, String::from("1"));
+        Ok(said.await?)
     }
 
     /// The generators that have not said `what`.
     async fn without(&self, what: &str) -> Result<Vec<u32>, MeetingError> {
-        let prefix = format!("{}{what}/", self.prefix);
-        let request = RangeRequest {
-            range_end: prefix_end(prefix.as_bytes()).into(),
-            key: prefix.clone().into(),
-            keys_only: true,
-            ..RangeRequest::default()
-        };
-        let response = in_time(self.client.kv().range(request)).await?;
-        let keys = response.into_inner().kvs;
-        let said = |number: &u32| {
-            let key = format!("{prefix}{number}");
-            keys.iter().any(|kv| kv.key == key.as_bytes())
-        };
-        Ok((0..self.shard.count())
-            .filter(|number| !said(number))
-            .collect())
+        Ok(self.keys.without(what, self.shard.count()).await?)
     }
 }
