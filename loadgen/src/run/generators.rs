@@ -6,8 +6,8 @@
 //! up.
 //!
 //! - [`mod@check`]: what can be shared, before anything is asked of a target
-//! - [`meeting`]: where they meet; [`clock`]: how far apart their clocks are; [`keys`]: the keys that
-//!   both use
+//! - [`meeting`]: where they meet; [`clock`]: how far apart their clocks are; [`keys`]: the keys
+//!   that both use
 
 mod check;
 mod clock;
