@@ -78,6 +78,9 @@ pub enum Command {
     /// Compares saved results: what is better, worse, no different, or cannot be told and why.
     #[command(after_help = Exit::HELP)]
     Compare(CompareArgs),
+    /// Merges the results of several generators that made a load together (run --shard) into one.
+    #[command(after_help = Exit::HELP)]
+    Merge(MergeArgs),
     /// Compares two targets in pairs of fresh starts, until the verdict is sure or time is up.
     #[command(after_help = Exit::HELP)]
     Ab(Box<AbArgs>),
@@ -296,6 +299,22 @@ pub struct CompareArgs {
     /// Draws the ratios of the deciding metrics into this file, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub chart: Option<PathBuf>,
+}
+
+/// What `loadgen merge` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct MergeArgs {
+    /// The result folder of each generator, or folders in which they are
+    #[arg(value_name = "DIR", required = true)]
+    pub folders: Vec<PathBuf>,
+
+    /// Where the merged result's folder goes
+    #[arg(long, value_name = "DIR", default_value = "scratch")]
+    pub out: PathBuf,
+
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// What `loadgen ab` takes.
@@ -556,6 +575,19 @@ pub struct RunArgs {
     #[arg(long)]
     pub keep_data: bool,
 
+    /// Make only this generator's share of a load: its number from 0 and how many make it together,
+    /// as 0/8; auto/8 in an Indexed Job of Kubernetes, which numbers its pods. One case on one etcd
+    /// that is there and empty; needs --start-at
+    #[arg(long, value_name = "I/N")]
+    #[serde(skip)]
+    pub shard: Option<ShardArg>,
+
+    /// Begin the measured time at this moment: RFC 3339 in UTC, or seconds since 1970. Everything
+    /// before it (seeding, warm-up) must be done by then
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip)]
+    pub start_at: Option<StartAt>,
+
     /// Run everything in a network namespace of its own, whose congestion control does not pace:
     /// possible where loadgen starts every target; the result says what held
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
@@ -685,8 +717,12 @@ pub fn shown_command(args: impl IntoIterator<Item = String>) -> Vec<String> {
         .collect()
 }
 
+mod shard;
 mod size;
+mod start_at;
+pub use shard::{INDEX_VARIABLE, ShardArg, ShardArgError};
 pub use size::{Size, SizeError};
+pub use start_at::{StartAt, StartAtError};
 
 #[cfg(test)]
 mod tests;

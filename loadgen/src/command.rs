@@ -2,6 +2,7 @@
 
 mod ab;
 mod compare;
+mod merge;
 mod report;
 
 use std::io::Write;
@@ -22,8 +23,8 @@ use workloads::{Scenario, Strategy};
 
 use crate::capture;
 use crate::cli::{
-    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, ProbeArgs,
-    ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
+    AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, MergeArgs,
+    ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
 };
 use crate::environment::environment;
 use crate::exit::{Exit, Failure};
@@ -98,7 +99,8 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
                 .map_err(|failure| failure.beside(exit))?;
             let environment = environment(shown_command(std::env::args()));
             let environment = isolation.noted_in(environment, scenario);
-            let name = folder_name(SystemTime::now(), &environment.host, &scenario.name);
+            let name = plan.result_name(scenario);
+            let name = folder_name(SystemTime::now(), &environment.host, &name);
             let folder = ResultFolder::create(&args.out, &name)
                 .map_err(|error| Failure::usage(error).beside(exit))?;
             let Finished {
@@ -242,6 +244,14 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let (text, exit) = compare::run(args)?;
     write!(std::io::stdout(), "{text}")?;
     Ok(exit)
+}
+
+/// `loadgen merge`: the results of several generators as one.
+///
+/// # Errors
+/// When they are not all parts of one run, or the merged result cannot be written.
+pub fn merge(args: &MergeArgs) -> Result<Exit, Failure> {
+    merge::run(args)
 }
 
 /// `loadgen ab`: two targets in pairs of fresh starts.

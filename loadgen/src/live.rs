@@ -52,6 +52,8 @@ struct Due {
 pub struct Schedule {
     /// Its rate over time.
     pub profile: Profile,
+    /// The part of it that this generator has; 1 where there is no other.
+    pub part: f64,
     /// When its first request may be due.
     pub begun: Instant,
     /// How long it goes on.
@@ -62,7 +64,7 @@ impl Schedule {
     /// Requests that are due by `now` on average.
     fn due_by(&self, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.begun);
-        self.profile.due_by(elapsed.min(self.lasts))
+        self.profile.due_by(elapsed.min(self.lasts)) * self.part
     }
 }
 
@@ -138,7 +140,8 @@ mod tests {
         let load = loads.add(Labels::default());
         assert_eq!(load.due_by(Instant::now()), None, "a closed loop");
         let schedule = || Schedule {
-            profile: Profile::Constant(100.0),
+            profile: Profile::Constant(200.0),
+            part: 0.5,
             begun: Instant::now(),
             lasts: Duration::from_secs(10),
         };

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Man => command::man(),
         Command::Report(args) => command::report(&args),
         Command::Compare(args) => command::compare(&args),
+        Command::Merge(args) => command::merge(&args),
         Command::Ab(args) => command::ab(&args),
         Command::Guard(args) => command::guard(&args),
         Command::ServeBaseline { bytes } => command::serve_baseline(bytes),

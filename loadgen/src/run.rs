@@ -7,11 +7,13 @@
 //! - [`case`]: one row, phase by phase
 //! - [`ab`]: pairs of starts of two targets, until the verdict is sure
 //! - [`foreign`]: endpoints that are not ours: precautions, seeding and cleaning up
+//! - [`generators`]: several generators that make one load together
 
 pub mod ab;
 mod availability;
 mod case;
 mod foreign;
+mod generators;
 mod plan;
 mod target;
 
@@ -34,6 +36,7 @@ use crate::servers::target_spec::TargetSpec;
 use crate::to_result;
 use case::{Measured, RowRun, Source};
 use foreign::{InNamespaces, Listed, Precautions, Seeded, survey_lines};
+use generators::Beginning;
 pub use plan::{Plan, connect_config, run_id};
 pub use target::Target;
 use target::{answered, unusable};
@@ -109,6 +112,8 @@ struct Run<'a> {
     loads: usize,
     /// A server that holds somebody's data suffered: nothing else is measured.
     is_over: bool,
+    /// When the only case begins, where that is asked for.
+    beginning: Option<Arc<Beginning>>,
 }
 
 impl<'a> Run<'a> {
@@ -131,6 +136,8 @@ impl<'a> Run<'a> {
                 client: plan.client_settings(),
                 ..environment
             },
+            shard: plan.together.shown(),
+            generators: Vec::new(),
             data_sets: Vec::new(),
             ab: None,
             cases: Vec::new(),
@@ -153,6 +160,7 @@ impl<'a> Run<'a> {
             },
             loads: 0,
             is_over: false,
+            beginning: plan.together.start_at.map(Beginning::alone),
         }
     }
 
@@ -165,7 +173,8 @@ impl<'a> Run<'a> {
                 break;
             }
             let data = Arc::new(DataSet::new(spec));
-            self.data_set(&data).await?;
+            let measured = self.data_set(&data).await;
+            both(measured, self.begun_in_time())?;
         }
         Ok(())
     }
@@ -200,6 +209,10 @@ impl<'a> Run<'a> {
                 true => self.in_namespaces(target, data).await,
                 false => self.whatever_is_there(target, &data.spec().name).await,
             };
+        }
+        let together = self.plan.together;
+        if let Some(at) = together.start_at.filter(|_| !together.shard.is_whole()) {
+            return self.share(target, data, at).await;
         }
         let seeded = Seeded::create(self.plan, target, data, self.progress, self.stop);
         let Some(seeded) = seeded.await? else {
@@ -399,6 +412,7 @@ impl<'a> Run<'a> {
             progress: self.progress,
             stop: care.map_or(self.stop, Precautions::stop),
             care,
+            beginning: self.beginning.clone(),
         };
         let measured = run.measure().await;
         self.take(measured);

@@ -3,7 +3,8 @@
 //! - [`scenario`]: scenario files, the built-in ones included
 //! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
-//! - [`CpuList`]: the CPUs that a scenario runs on
+//! - [`CpuList`]: the CPUs that a scenario runs on; [`GeneratorShard`]: the part of its loads that
+//!   one of several generators makes
 //! - [`arrivals`]: intended starts of an open loop; [`keys`]: the object that operation n uses
 //! - [`mix`]: small requests and weighted mixes of them; [`values`]: what they create
 //! - [`writes`]: writes that change, delete and recreate objects
@@ -23,6 +24,7 @@ pub mod writes;
 mod config_maps;
 mod cpu_list;
 mod did_you_mean;
+mod generator_shard;
 mod go_client;
 mod names;
 mod pods;
@@ -33,6 +35,7 @@ pub use arrivals::{Arrivals, Profile};
 pub use cpu_list::CpuList;
 pub use data_set::{DataSet, Version};
 pub use fingerprint::Fingerprint;
+pub use generator_shard::{GeneratorShard, GeneratorShardError};
 pub use go_client::GoClient;
 pub use keys::Distribution;
 pub use mix::{Mix, SmallRequest};

@@ -61,6 +61,25 @@ impl Latencies {
         })
     }
 
+    /// Returns these values and others, each counted where it was: both tell apart the same number
+    /// of digits.
+    ///
+    /// # Errors
+    /// Why they cannot be added, in words.
+    pub fn added(&self, other: &Self) -> Result<Self, String> {
+        let (digits, others) = (self.histogram_ns.sigfig(), other.histogram_ns.sigfig());
+        if digits != others {
+            return Err(format!(
+                "one has {digits} significant digits, the other {others}"
+            ));
+        }
+        let mut histogram_ns = self.histogram_ns.clone();
+        histogram_ns.auto(true);
+        let added = histogram_ns.add(&other.histogram_ns);
+        added.map_err(|error| error.to_string())?;
+        Ok(Self::new(histogram_ns, self.clamped + other.clamped))
+    }
+
     /// The values, in nanoseconds.
     #[must_use]
     pub fn histogram_ns(&self) -> &Histogram<u64> {

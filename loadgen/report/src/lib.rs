@@ -7,6 +7,8 @@
 //! - [`threshold`]: promised limits, held against a result; [`threshold_table`]: how they are
 //!   shown; `history`: how often each was met before
 //! - [`compare`]: two sides held against each other; [`export`]: results for other programs
+//! - [`mod@merge`]: the results of several generators as one; [`generator_lines`]: what is said of
+//!   them
 //! - [`draw`]: a result drawn into its folder: [`charts`], `page`
 //! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`],
 //!   [`growth`] and [`machine`]
@@ -17,11 +19,13 @@ pub mod charts;
 pub mod compare;
 pub mod draw;
 pub mod export;
+pub mod generator_lines;
 pub mod growth;
 mod history;
 pub mod latency;
 pub mod load_table;
 pub mod machine;
+pub mod merge;
 mod page;
 pub mod quantity;
 pub mod result;

@@ -9,7 +9,7 @@ mod answer;
 mod details;
 mod environment;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod full;
 mod graphics;
 mod markup;

@@ -9,6 +9,7 @@ mod case;
 mod conformance;
 mod environment;
 mod folder;
+mod generators;
 pub mod histogram_log;
 mod load;
 mod machine;
@@ -28,6 +29,7 @@ pub use case::{Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, V
 pub use conformance::{Conformance, RuleFinding};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};
 pub use folder::{FolderError, REPORT_FILE, ResultFolder, SavedResult, folder_name};
+pub use generators::{Generator, RunShard};
 pub use load::{Load, LoadKind, WatcherSpread, WatcherTimes};
 pub use machine::MachineLoad;
 pub use quantiles::Quantiles;

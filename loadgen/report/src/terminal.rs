@@ -12,7 +12,7 @@ use crate::load_table::{self, LoadRow};
 use crate::quantity::Quantity;
 use crate::result::{DataSet, Report};
 use crate::threshold_table::{self, BarTable};
-use crate::{growth, machine, warm_up};
+use crate::{generator_lines, growth, machine, warm_up};
 
 /// A line below the titles and none between rows, which are short.
 pub(crate) const STYLE: TableStyle =
@@ -39,7 +39,10 @@ pub fn text(report: &Report, width: Option<u16>) -> String {
         }
         data_set_text(report, data_set, width, &mut text).expect("a string takes everything");
     }
-    for line in growth::lines(report) {
+    for line in growth::lines(report)
+        .into_iter()
+        .chain(generator_lines::lines(report))
+    {
         text.push_str(&format!("{line}\n"));
     }
     bars_text(report, width, &mut text);

@@ -68,10 +68,30 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_is_not_built_is_not_there() {
-    refused("loadgen merge a b");
+    refused("loadgen replay a");
     let help = Cli::command().render_long_help().to_string();
-    assert!(!help.contains("merge"), "{help}");
+    assert!(!help.contains("replay"), "{help}");
     assert!(help.contains(Exit::HELP), "{help}");
+}
+
+#[test]
+fn results_of_several_generators_have_a_command_and_a_shard_is_of_one_of_them() {
+    let args = run_args("loadgen run --shard 3/8 --start-at 2026-11-24T12:00:00Z");
+    let shard = args.shard.map(|shard| shard.resolved(Some("0")));
+    let shard = shard.and_then(Result::ok).map(|shard| shard.to_string());
+    assert_eq!(shard.as_deref(), Some("3/8"));
+    assert_eq!(args.start_at, "1795521600".parse().ok());
+    refused("loadgen run --shard 8/8");
+    refused("loadgen run --start-at soon");
+    refused("loadgen merge");
+    let line = "loadgen merge a b --out c";
+    let merge = Cli::try_parse_from(line.split(' '))
+        .expect(line)
+        .into_command();
+    match merge {
+        Command::Merge(args) => assert_eq!((args.folders.len(), args.out), (2, "c".into())),
+        other => panic!("`{line}` is a merge, not {other:?}"),
+    }
 }
 
 #[test]

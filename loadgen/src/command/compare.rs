@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use report::compare::annotations::annotations;
 use report::compare::json::Document;
 use report::compare::{
@@ -86,11 +86,34 @@ fn compared(args: &CompareArgs) -> Result<Comparison, Failure> {
     compared.map_err(Failure::usage)
 }
 
-/// Reads the result in a folder, or all results in the folders of a folder.
+/// Reads the result in a folder, or all results in the folders of a folder, the oldest first.
 fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
-    let load = |folder: &Path| SavedResult::load(folder).map_err(Failure::usage);
+    let results = results_in(folder)?;
+    let results = results
+        .iter()
+        .map(|path| SavedResult::load(path).map_err(Failure::usage));
+    let mut results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
+    let shards = results.iter().filter_map(|it| it.report.shard.as_ref());
+    if let Some(shard) = shards.into_iter().find(|shard| shard.count > 1) {
+        return Err(Failure::usage(anyhow!(
+            "{} holds the share of generator {} of {}: merge all of them first (loadgen merge)",
+            folder.display(),
+            shard.index,
+            shard.count
+        )));
+    }
+    results.sort_by(|a, b| a.report.started.cmp(&b.report.started));
+    Ok(results)
+}
+
+/// Returns a folder that is a result, or those in it that are; itself where there are none, so that
+/// reading it says what is missing.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(REPORT_FILE).exists() || !folder.is_dir() {
-        return Ok(vec![load(folder)?]);
+        return Ok(vec![folder.to_owned()]);
     }
     let unreadable = || format!("cannot read {}", folder.display());
     let mut found: Vec<PathBuf> = Vec::new();
@@ -105,11 +128,7 @@ fn read(folder: &Path) -> Result<Vec<SavedResult>, Failure> {
         }
     }
     if found.is_empty() {
-        // The error that names what is missing.
-        return Ok(vec![load(folder)?]);
+        found.push(folder.to_owned());
     }
-    let results = found.iter().map(|path| load(path));
-    let mut results: Vec<SavedResult> = results.collect::<Result<_, _>>()?;
-    results.sort_by(|a, b| a.report.started.cmp(&b.report.started));
-    Ok(results)
+    Ok(found)
 }

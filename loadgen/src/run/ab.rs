@@ -216,6 +216,7 @@ impl Run<'_> {
             progress: self.progress,
             stop: self.stop,
             care: None,
+            beginning: None,
         };
         run.measure().await
     }

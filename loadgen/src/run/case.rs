@@ -15,13 +15,14 @@
 //!   them that keeps an objective
 //! - [`loads`]: several loads together
 //! - [`delivery`]: puts that must reach watchers
-//! - [`status`]: how loads are doing while they are measured
+//! - [`status`]: how loads are doing while they are measured; [`beginning`]: when that begins
 //! - [`beside`]: loads that run beside the row
 //! - [`network`]: a slower network on the way
 //! - [`care`]: rests between lists on a server that holds somebody's data
 //! - [`meter`]: memory, CPU and counters meanwhile; [`times`]: when it was, and the times that are
 //!   kept
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use load::driver::writers::WriteError;
@@ -33,10 +34,11 @@ use report::result::series::Series;
 use report::result::{self, Case, Outcome, ServerSetup};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Background;
-use workloads::{Driver, RowSpec, Scenario, Strategy, Tier};
+use workloads::{Driver, GeneratorShard, RowSpec, Scenario, Strategy, Tier};
 
 use super::availability::target;
 use super::foreign::Precautions;
+use super::generators::Beginning;
 use super::plan::Plan;
 use super::target::Target;
 use crate::progress::Progress;
@@ -45,6 +47,7 @@ use meter::Meter;
 pub(super) use source::{Source, resource_there};
 
 mod baseline;
+mod beginning;
 mod beside;
 mod care;
 mod delivery;
@@ -83,6 +86,8 @@ pub(super) struct RowRun<'a> {
     pub(super) stop: &'a CancellationToken,
     /// What is taken care of where the server holds somebody's data; `stop` is then also its own.
     pub(super) care: Option<&'a Precautions>,
+    /// When the measured time begins, where that is asked for.
+    pub(super) beginning: Option<Arc<Beginning>>,
 }
 
 /// What a row came to.
@@ -310,7 +315,31 @@ impl RowRun<'_> {
         own.unwrap_or(self.scenario.clients)
     }
 
-    /// Connections that small requests or watchers share.
+    /// Which of several generators this is.
+    fn shard(&self) -> GeneratorShard {
+        self.plan.together.shard
+    }
+
+    /// How many of so many numbers are this generator's.
+    fn share_of(&self, total: u32) -> u32 {
+        self.shard().numbers(total).count() as u32
+    }
+
+    /// Of the clients of a closed loop, which take turns over connections, those of this
+    /// generator's.
+    fn share_of_clients(&self, clients: u32, connections: u32) -> u32 {
+        let is_ours =
+            |client: &u32| (client % connections) % self.shard().count() == self.shard().index();
+        (0..clients).filter(is_ours).count() as u32
+    }
+
+    /// The part of a rate that this generator has, where it is divided over so many connections or
+    /// clients.
+    fn part_of(&self, total: u32) -> f64 {
+        f64::from(self.share_of(total)) / f64::from(total)
+    }
+
+    /// Connections that small requests or watchers share, those of other generators included.
     fn connections(&self) -> u32 {
         self.spec.connections.map_or(1, std::num::NonZeroU32::get)
     }

@@ -17,6 +17,7 @@ use workloads::{CpuList, DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, 
 
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
+use super::generators::{self, Together};
 use super::target::Target;
 use crate::cli::{AbArgs, ConnectArgs, DEFAULT_SCENARIO, RunArgs};
 use crate::environment::allocator;
@@ -55,8 +56,11 @@ pub struct Plan {
     available_cpus: Option<CpuList>,
     /// Where the programs of rows by Go clients are.
     pub(super) go_clients: GoClients,
-    /// Makes our prefix on foreign endpoints unlike any other run's.
+    /// Makes our prefix on foreign endpoints unlike any other run's; generators that make a load
+    /// together have the same.
     pub(super) run_id: String,
+    /// Which of several generators this is, and when the load begins.
+    pub(super) together: Together,
 }
 
 impl Plan {
@@ -125,6 +129,8 @@ impl Plan {
             check_bars(scenario)?;
             measures_something(scenario, &targets, args.seed_data)?;
         }
+        let together = Together::of(args)?;
+        generators::check(together, &scenarios, &targets, args)?;
         Ok(Self {
             scenarios,
             targets,
@@ -145,7 +151,8 @@ impl Plan {
                 folder: args.go_clients.clone(),
                 own_program: own_program.to_owned(),
             },
-            run_id: run_id(),
+            run_id: together.run_id().unwrap_or_else(run_id),
+            together,
         })
     }
 
@@ -157,6 +164,11 @@ impl Plan {
         if !run.targets.is_empty() || run.etcd.is_some() || run.kube.is_some() {
             return Err(Failure::usage(anyhow!(
                 "ab has two targets, --base and --new: --target, --etcd and --kube do not go with it"
+            )));
+        }
+        if run.shard.is_some() || run.start_at.is_some() {
+            return Err(Failure::usage(anyhow!(
+                "ab begins when its servers are ready, on one machine: --shard and --start-at do not go with it"
             )));
         }
         let side = |text: &str, flags: &[String], environment: &[String]| {
@@ -186,6 +198,17 @@ impl Plan {
         }
         tell_apart(&mut targets);
         Self::with_targets(run, None, own_program, targets)
+    }
+
+    /// What a scenario's result is called: generators that make a load together may write to one
+    /// folder.
+    #[must_use]
+    pub fn result_name(&self, scenario: &Scenario) -> String {
+        let shard = self.together.shard;
+        match shard.is_whole() {
+            true => scenario.name.clone(),
+            false => format!("{}-{}-of-{}", scenario.name, shard.index(), shard.count()),
+        }
     }
 
     /// What would be done, and what it needs: one line a row.

@@ -36,6 +36,11 @@ pub enum Refused {
         "the endpoint holds {0} keys: it is only read; list what is there with --prefix PREFIX, or allow writing under a prefix of our own with --seed-data"
     )]
     HoldsKeys(u64),
+    /// Somebody's keys are there, and several generators are to load it.
+    #[error(
+        "the endpoint holds {0} keys: several generators together (--shard) load only an etcd that holds none"
+    )]
+    NotEmpty(u64),
     /// The database would become too full.
     #[error(
         "seeding adds {added} bytes to a database of {database} bytes: more than {FULL_PERCENT} % of its quota of {quota} bytes{}; at most --objects {fitting} fit",

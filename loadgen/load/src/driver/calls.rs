@@ -20,6 +20,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use workloads::GeneratorShard;
 
 use super::lane::{Driver, Place};
 use super::open::{Clock, Lane, Waiting};
@@ -37,13 +38,15 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// Opens the connections. `waiting` is what open loops do until the next request is due.
+    /// Opens those of a load's `connections` that are the `shard`'s. `waiting` is what open loops
+    /// do until the next request is due.
     ///
     /// # Errors
     /// The first connection's error.
     pub async fn connect(
         config: &ClientConfig,
         connections: u32,
+        shard: GeneratorShard,
         calls: Arc<Calls>,
         waiting: Waiting,
     ) -> Result<Self, EtcdError> {
@@ -51,13 +54,17 @@ impl Callers {
         let config = config.clone();
         let connect = async move || {
             let mut all = Vec::new();
-            for nth in 0..connections as usize {
-                let config = config.beginning_at(nth);
+            for number in shard.numbers(connections) {
+                let config = config.beginning_at(number as usize);
                 all.push(PipelinedConnection::connect(&config, None).await?);
             }
             Ok(all)
         };
-        let work = async move |all| caller(all, &calls, receiver).await;
+        let lanes = Lanes {
+            shard,
+            of_load: connections,
+        };
+        let work = async move |all| caller(all, lanes, &calls, receiver).await;
         thread::connected("calls", EtcdError::Protocol, connect, work).await?;
         Ok(Self { waiting, runs })
     }
@@ -93,16 +100,37 @@ impl Callers {
     }
 }
 
+/// Which of a load's connections these are.
+#[derive(Debug, Clone, Copy)]
+struct Lanes {
+    shard: GeneratorShard,
+    /// How many the load has, with those of other generators.
+    of_load: u32,
+}
+
+impl Lanes {
+    /// The place of each, in order, in the run of this number.
+    fn places(self, part: u64) -> impl Iterator<Item = Place> {
+        let lanes = u64::from(self.of_load);
+        self.shard.numbers(self.of_load).map(move |number| Place {
+            number: u64::from(number),
+            lanes,
+            part,
+        })
+    }
+}
+
 /// What the thread does once it is connected.
 async fn caller(
     mut all: Vec<PipelinedConnection>,
+    lanes: Lanes,
     calls: &Calls,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
 ) {
     let mut part = 0;
     while let Some((run, mut done)) = runs.recv().await {
         tokio::select! {
-            tally = all_lanes(&mut all, calls, &run, part) => {
+            tally = all_lanes(&mut all, lanes.places(part), calls, &run) => {
                 part += 1;
                 done.send(tally).ok();
             }
@@ -112,26 +140,21 @@ async fn caller(
     }
 }
 
-/// One run over all connections.
+/// One run over all connections, each at its place.
 async fn all_lanes(
     connections: &mut [PipelinedConnection],
+    places: impl Iterator<Item = Place>,
     calls: &Calls,
     run: &Run,
-    part: u64,
 ) -> Tally {
     let begun = Instant::now();
     let given_up = Cell::new(false);
     let lanes: Vec<Rc<Lane>> = connections.iter().map(|_| Rc::default()).collect();
     let stall = Rc::new(Cell::new(Duration::ZERO));
-    let place = |number| Place {
-        number,
-        lanes: lanes.len() as u64,
-        part,
-    };
     let drivers: Vec<_> = lanes
         .iter()
-        .zip(0..)
-        .map(|(lane, number)| Driver::new(calls, run, place(number), begun, &given_up, lane))
+        .zip(places)
+        .map(|(lane, place)| Driver::new(calls, run, place, begun, &given_up, lane))
         .collect();
     let clock = match run.pace {
         Pace::Closed { .. } => None,

@@ -151,8 +151,9 @@ impl DeliveryWatchers {
     }
 
     /// Waits until every watcher has the last of `writes`, and holds what they received against
-    /// them; events of writes that were intended before `counted` are checked and not timed. Costs
-    /// O(events × log writes).
+    /// them; events of writes that were intended before `counted` are checked and not timed. Where
+    /// `others` write there too, nobody here knows what, so only the events of these writes are
+    /// looked at. Costs O(events × log writes).
     ///
     /// # Errors
     /// [`DeliveryError`], the first that any watcher shows.
@@ -160,6 +161,7 @@ impl DeliveryWatchers {
         self,
         mut writes: Vec<Written>,
         counted: Instant,
+        others: bool,
     ) -> Result<Delivered, DeliveryError> {
         writes.sort_unstable_by_key(|write| write.revision);
         let last = writes.last().map_or(0, |write| write.revision);
@@ -173,9 +175,13 @@ impl DeliveryWatchers {
         for stream in received {
             delivered.cuts.add(&stream.cuts);
             for watcher in stream.watchers {
-                if watcher.ledger != due {
+                let ledger = match others {
+                    true => ledger_among(&watcher.events, &writes),
+                    false => watcher.ledger,
+                };
+                if ledger != due {
                     return Err(DeliveryError::Wrong {
-                        events: watcher.ledger.events,
+                        events: ledger.events,
                         writes: due.events,
                     });
                 }
@@ -209,6 +215,20 @@ fn ledger_of(writes: &[Written]) -> Ledger {
     ledger
 }
 
+/// What a watcher has of these writes, among events of others.
+fn ledger_among(events: &[Event], writes: &[Written]) -> Ledger {
+    let mut ledger = Ledger::default();
+    for event in events {
+        if writes
+            .binary_search_by_key(&event.revision, |w| w.revision)
+            .is_ok()
+        {
+            ledger.note(event.revision);
+        }
+    }
+    ledger
+}
+
 impl Ledger {
     fn note(&mut self, revision: i64) {
         self.events += 1;
@@ -231,8 +251,16 @@ mod tests {
             .collect()
     }
 
-    /// What `finish` makes of one watcher with these events.
+    /// What `finish` makes of one watcher with these events, where nobody else writes.
     async fn finished(seen: &[i64], written: &[i64]) -> Result<Delivered, DeliveryError> {
+        finished_beside(seen, written, false).await
+    }
+
+    async fn finished_beside(
+        seen: &[i64],
+        written: &[i64],
+        others: bool,
+    ) -> Result<Delivered, DeliveryError> {
         let begun = Instant::now();
         let (last, _) = watch::channel(None);
         let (answer, ended) = oneshot::channel();
@@ -249,7 +277,26 @@ mod tests {
         };
         answer.send(Ok(vec![received])).expect("it waits");
         let watchers = DeliveryWatchers { last, ended };
-        watchers.finish(writes(written, begun), begun).await
+        watchers.finish(writes(written, begun), begun, others).await
+    }
+
+    #[tokio::test]
+    async fn beside_the_writes_of_others_only_ones_own_are_looked_at() {
+        let delivered = finished_beside(&[4, 5, 6, 9, 10], &[5, 9], true).await;
+        let delivered = delivered.expect("both came");
+        assert_eq!((delivered.events, delivered.writes), (2, 2));
+        for seen in [&[4, 5, 6, 10][..], &[4, 6, 9]] {
+            let wrong = finished_beside(seen, &[5, 9], true).await;
+            let wrong = wrong.expect_err("one of them is lost");
+            let found = matches!(
+                wrong,
+                DeliveryError::Wrong {
+                    events: 1,
+                    writes: 2
+                }
+            );
+            assert!(found, "{wrong}");
+        }
     }
 
     #[tokio::test]

@@ -80,12 +80,13 @@ struct Outstanding {
     sent: Duration,
 }
 
-/// Which of a run's connections this is.
+/// Which of a load's connections this is. Its arrivals, and the numbers of its operations, follow
+/// from that alone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Its number among them.
     pub(super) number: u64,
-    /// How many they are.
+    /// How many they are, with those that other generators have.
     pub(super) lanes: u64,
     /// The run's number among those of the same connections.
     pub(super) part: u64,

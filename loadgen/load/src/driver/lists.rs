@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
-use workloads::Arrivals;
+use workloads::{Arrivals, GeneratorShard};
 
 use super::alarm::Alarm;
 use super::closed::{Clients, Done, Job};
@@ -52,28 +52,35 @@ pub struct ListTally {
     pub elapsed: Duration,
 }
 
+/// The intended starts of a load's lists, from the beginning; `None` in a closed loop.
+pub type Starts = Option<Box<dyn Iterator<Item = Duration> + Send>>;
+
+/// Returns those starts of the schedule that are the `shard`'s: the lists of a load are numbered,
+/// and it has every n-th.
+#[must_use]
+pub fn starts(pace: &Pace, seed: u64, shard: GeneratorShard) -> Starts {
+    match pace {
+        Pace::Closed { .. } => None,
+        Pace::Open(profile) => Some(Box::new(shard.of(Arrivals::new(profile, seed, 0, 0, 1)))),
+    }
+}
+
 /// Lists for `duration` and waits for those under way, no longer than 120 s; when `stop` is
 /// cancelled, or a list has failed, no more are begun, and stopping waits for none. `job` is what
-/// is done: a checked list, or one that nobody looks at. `seed` is that of the schedule. What ends
-/// is counted in `live`.
+/// is done: a checked list, or one that nobody looks at. What ends is counted in `live`.
 ///
 /// # Errors
 /// The system's, when a schedule can have no timer.
 pub async fn run(
     clients: &Clients,
     job: Job,
-    pace: &Pace,
-    seed: u64,
+    starts: Starts,
     duration: Duration,
     stop: &CancellationToken,
     live: &Live,
 ) -> io::Result<ListTally> {
     let begun = Instant::now();
-    let arrivals = match pace {
-        Pace::Closed { .. } => None,
-        Pace::Open(profile) => Some(Arrivals::new(profile, seed, 0, 0, 1)),
-    };
-    let mut schedule = Schedule::new(arrivals, begun, duration)?;
+    let mut schedule = Schedule::new(starts, begun, duration)?;
     let mut idle: VecDeque<usize> = (0..clients.count()).collect();
     let mut waiting: VecDeque<Instant> = VecDeque::new();
     let mut running = FuturesUnordered::new();
@@ -140,15 +147,15 @@ pub async fn run(
 struct Schedule {
     begun: Instant,
     until: Duration,
-    open: Option<(Alarm, Arrivals)>,
+    open: Option<(Alarm, Box<dyn Iterator<Item = Duration> + Send>)>,
     /// The next, from the beginning; `None` when there is none.
     due: Option<Duration>,
 }
 
 impl Schedule {
-    fn new(arrivals: Option<Arrivals>, begun: Instant, until: Duration) -> io::Result<Self> {
-        let open = match arrivals {
-            Some(arrivals) => Some((Alarm::new()?, arrivals)),
+    fn new(starts: Starts, begun: Instant, until: Duration) -> io::Result<Self> {
+        let open = match starts {
+            Some(starts) => Some((Alarm::new()?, starts)),
             None => None,
         };
         let mut schedule = Self {
@@ -175,7 +182,7 @@ impl Schedule {
     }
 
     fn advance(&mut self) {
-        let next = self.open.as_mut().and_then(|(_, arrivals)| arrivals.next());
+        let next = self.open.as_mut().and_then(|(_, starts)| starts.next());
         self.due = next.filter(|due| *due < self.until);
     }
 

@@ -1,5 +1,6 @@
 //! Where and with what a run was made, in words.
 
+use crate::generator_lines;
 use crate::quantity::Quantity;
 use crate::result::{Report, ServerSetup};
 
@@ -135,6 +136,8 @@ pub(super) fn facts(report: &Report) -> Facts {
             ),
         ));
     }
+    let generators = generator_lines::lines(report).into_iter();
+    facts.extend(generators.map(|line| ("generators", line)));
     facts
 }
 

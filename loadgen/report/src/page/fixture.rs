@@ -5,7 +5,7 @@ use workloads::strategy::Tier;
 use crate::result::{Case, DataSet, Outcome, Quantiles, Report, SCHEMA_VERSION, ServerFigures};
 
 /// Returns a report of these cases: target, strategy, median time in ms.
-pub(super) fn report(cases: &[(&str, &str, f64)]) -> Report {
+pub(crate) fn report(cases: &[(&str, &str, f64)]) -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
         scenario: "made-up".to_owned(),
@@ -23,6 +23,8 @@ pub(super) fn report(cases: &[(&str, &str, f64)]) -> Report {
             ..DataSet::default()
         }],
         ab: None,
+        shard: None,
+        generators: Vec::new(),
         cases: cases
             .iter()
             .map(|(target, strategy, ms)| case(target, strategy, *ms))
@@ -35,7 +37,7 @@ pub(super) fn report(cases: &[(&str, &str, f64)]) -> Report {
 
 /// Returns a case of five lists whose times lie a tenth about `ms`, with a MiB above idle for each
 /// ms and as much CPU time as half of it.
-pub(super) fn case(target: &str, strategy: &str, ms: f64) -> Case {
+pub(crate) fn case(target: &str, strategy: &str, ms: f64) -> Case {
     let mut case = Case::new("pods", target, Tier::Etcd, strategy, Outcome::Measured);
     (case.valid, case.requests, case.bytes) = (true, 5, 10_000_000);
     case.latency_ms = Some(Quantiles {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::case::Case;
 use super::conformance::Conformance;
 use super::environment::Environment;
+use super::generators::{Generator, RunShard};
 use super::threshold::Bar;
 
 /// The version of `report.json`. It grows by one when a field changes its meaning or goes away; new
@@ -25,8 +26,18 @@ pub struct Report {
     pub elapsed_s: f64,
     /// True when the run was stopped from outside: the cases hold what was measured up to then.
     pub interrupted: bool,
-    /// Where and with what it ran.
+    /// Where and with what it ran; of a merged result, the first generator's, and the command that
+    /// merged them.
     pub environment: Environment,
+    /// Which of several generators this is the result of; null where there was one alone, and where
+    /// all are in it.
+    #[serde(default)]
+    pub shard: Option<RunShard>,
+    /// The generators whose results were merged into this one, in order; empty where none were.
+    /// Memory and CPU of the servers, which all of them saw, are those that the first one took, and
+    /// so are the series.
+    #[serde(default)]
+    pub generators: Vec<Generator>,
     /// What was listed, each by itself.
     pub data_sets: Vec<DataSet>,
     /// Which target is the base and which the new one, where `loadgen ab` measured pairs of starts

@@ -227,6 +227,8 @@ fn report() -> Report {
         }],
         cases: Vec::new(),
         ab: None,
+        shard: None,
+        generators: Vec::new(),
         growth: Vec::new(),
         conformance: Vec::new(),
         bars: vec![

@@ -20,7 +20,7 @@ use report::result::Beside;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
-use workloads::{DataSet, DataSetSpec, Driver, Kind, Profile};
+use workloads::{DataSet, DataSetSpec, Driver, GeneratorShard, Kind, Profile};
 
 use super::{Early, RowRun};
 
@@ -148,7 +148,14 @@ impl Load {
                     _ => Calls::new(request, About::new(&elsewhere(), ELSEWHERE)),
                 });
                 let connections = background.connections.get();
-                let callers = Callers::connect(etcd()?, connections, calls, Waiting::Sleep).await;
+                let callers = Callers::connect(
+                    etcd()?,
+                    connections,
+                    GeneratorShard::WHOLE,
+                    calls,
+                    Waiting::Sleep,
+                )
+                .await;
                 let callers = callers.map_err(|e| e.to_string())?;
                 let pace = match background.rate {
                     Some(per_second) => Pace::Open(Profile::Poisson(per_second)),

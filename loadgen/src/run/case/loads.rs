@@ -22,7 +22,7 @@ use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
-use workloads::{DataSet, Strategy};
+use workloads::{DataSet, GeneratorShard, Strategy};
 
 use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
@@ -60,7 +60,18 @@ struct Load<'a> {
     worker: Worker,
     pace: Pace,
     seed: u64,
+    share: Share,
     live: LiveLoad,
+}
+
+/// This generator's share of a load: all of it, where there is no other.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    shard: GeneratorShard,
+    /// Of the rate.
+    part: f64,
+    clients: u32,
+    connections: Option<u32>,
 }
 
 impl RowRun<'_> {
@@ -126,8 +137,7 @@ impl RowRun<'_> {
 
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, 1, Counted::Requests);
-        meter.begin().await?;
-        meter.begin_round();
+        self.begin(&mut meter).await?;
         let begun = Instant::now();
         loads.iter().for_each(|load| load.begins(duration));
         let live = loads.iter().map(|load| load.live.clone()).collect();
@@ -169,6 +179,7 @@ impl RowRun<'_> {
         // Each load draws its own operations; the first has those of a row of its kind.
         let seed = data.spec().seed.wrapping_add(number << 32);
         let connections = spec.connections.map_or(1, std::num::NonZeroU32::get);
+        let share = self.share_of_load(spec);
         let live = self.live(&spec.name, &spec.operation.to_string());
         let worker = match &spec.operation {
             Operation::Small(mix) => {
@@ -201,7 +212,8 @@ impl RowRun<'_> {
                 }
                 let calls = Arc::new(calls);
                 let waiting = waiting(self.scenario);
-                let callers = Callers::connect(etcd()?, connections, Arc::clone(&calls), waiting);
+                let (etcd, shared) = (etcd()?, Arc::clone(&calls));
+                let callers = Callers::connect(etcd, connections, share.shard, shared, waiting);
                 let callers = callers.await.map_err(|error| failed(error.to_string()))?;
                 Worker::Small(callers, calls)
             }
@@ -215,7 +227,7 @@ impl RowRun<'_> {
                 if let Strategy::Selector(selector) = *strategy {
                     row.asks.nodes = self.select(selector, &mut verifier).await?;
                 }
-                let clients = Clients::connect(spec.clients.get(), &row, reach, verifier);
+                let clients = Clients::connect(share.clients, &row, reach, verifier);
                 let clients = clients.await.map_err(|error| failed(error.to_string()))?;
                 let job = match spec.checked {
                     true => Job::List,
@@ -233,8 +245,8 @@ impl RowRun<'_> {
                 let created = DeliveryWatchers::create(Watching {
                     config,
                     prefix,
-                    count: spec.clients.get(),
-                    connections,
+                    count: share.clients,
+                    connections: share.connections.unwrap_or(1),
                     stall: spec.stall,
                     cut_every: spec.cut_every,
                     live: Arc::clone(live.counts()),
@@ -255,8 +267,32 @@ impl RowRun<'_> {
             worker,
             pace,
             seed,
+            share,
             live,
         })
+    }
+
+    /// What of a load this generator has.
+    fn share_of_load(&self, spec: &LoadSpec) -> Share {
+        let (clients, connections) = (spec.clients.get(), spec.connections);
+        let of = connections.map_or(1, std::num::NonZeroU32::get);
+        let is_open = matches!(spec.arrivals, Start::Open(_));
+        let (part, clients) = match (&spec.operation, is_open) {
+            (Operation::Small(_), true) => (self.part_of(of), clients),
+            (Operation::Small(_), false) => (1.0, self.share_of_clients(clients, of)),
+            // Every n-th list of the schedule, whoever makes it.
+            (Operation::List(_), _) => (
+                1.0 / f64::from(self.shard().count()),
+                self.share_of(clients),
+            ),
+            (Operation::Watch, _) => (1.0, self.share_of(clients)),
+        };
+        Share {
+            shard: self.shard(),
+            part,
+            clients,
+            connections: connections.map(|connections| self.share_of(connections.get())),
+        }
     }
 
     /// Notes what each load came to; watchers are held against what was written.
@@ -277,7 +313,8 @@ impl RowRun<'_> {
                 && wrote_all
                 && let Some(watchers) = watchers.take()
             {
-                let delivered = watchers.finish(writes.clone(), begun);
+                let others = !self.shard().is_whole();
+                let delivered = watchers.finish(writes.clone(), begun, others);
                 let name = &load.spec.name;
                 let failed = |error| Early::Failed(format!("load {name}: {error}"));
                 if self.stop.is_cancelled() {
@@ -291,12 +328,7 @@ impl RowRun<'_> {
                     came = Came::Watch(Box::new(delivered.map_err(failed)?));
                 }
             }
-            let figures = figures(
-                load.spec,
-                &load.pace,
-                &came,
-                case.lasts(self.scenario.duration),
-            );
+            let figures = load.figures(&came, case.lasts(self.scenario.duration));
             for (measure, histogram) in came.histograms() {
                 let name = format!("{}.{measure}", load.spec.name);
                 measured.keep(&name, span, histogram.clone());
@@ -375,11 +407,17 @@ impl RowRun<'_> {
 }
 
 impl Load<'_> {
+    /// Its figures, in a case that lasted `duration`.
+    fn figures(&self, came: &Came, duration: Duration) -> report::result::Load {
+        figures(self.spec, self.share, &self.pace, came, duration)
+    }
+
     /// It is measured from now on, in its window of a case that lasts `duration`.
     fn begins(&self, duration: Duration) {
         let (start, stop) = self.spec.window(duration);
         if let Pace::Open(profile) = &self.pace {
-            self.live.keep_to(schedule(profile, start, stop - start));
+            let schedule = schedule(profile, self.share.part, start, stop - start);
+            self.live.keep_to(schedule);
         }
     }
 
@@ -410,7 +448,8 @@ impl Load<'_> {
                 Came::Small(Box::new(tally.await))
             }
             Worker::Lists(clients, job) => {
-                let lists = lists::run(clients, *job, &self.pace, self.seed, lasts, stop, &live);
+                let starts = lists::starts(&self.pace, self.seed, self.share.shard);
+                let lists = lists::run(clients, *job, starts, lasts, stop, &live);
                 match lists.await {
                     Ok(tally) => Came::Lists(Box::new(tally)),
                     Err(error) => Came::Broken(format!("the schedule has no clock: {error}")),

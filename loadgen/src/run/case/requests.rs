@@ -67,7 +67,7 @@ impl RowRun<'_> {
             ..About::new(data, &verifier.root)
         };
         let calls = Arc::new(Calls::new(request, about));
-        measured.case.connections = Some(self.connections());
+        measured.case.connections = Some(self.share_of(self.connections()));
         let duration = self.spec.duration.unwrap_or(self.scenario.duration);
         let tally = match self.spec.saturate {
             Some(saturate) => {
@@ -122,7 +122,7 @@ impl RowRun<'_> {
     ) -> Result<Callers, Early> {
         let calls = Arc::clone(calls);
         let waiting = waiting(self.scenario);
-        let callers = Callers::connect(config, self.connections(), calls, waiting);
+        let callers = Callers::connect(config, self.connections(), self.shard(), calls, waiting);
         let callers = self.unless_stopped(callers).await?;
         callers.map_err(|e| Early::Failed(e.to_string()))
     }
@@ -138,12 +138,15 @@ impl RowRun<'_> {
     ) -> Result<Tally, Early> {
         let profile = self.spec.profile(self.scenario.rate);
         let profile = profile.map(|profile| profile.ordered(seed));
-        measured.case.offered_per_s = profile.as_ref().map(|p| p.mean_rate(duration));
+        let part = self.part_of(self.connections());
+        let offered = profile.as_ref().map(|p| p.mean_rate(duration) * part);
+        measured.case.offered_per_s = offered;
         let is_open = profile.is_some();
-        if is_open {
-            // Nobody waits for an answer: the schedule stands for any number of clients.
-            measured.case.clients = 1;
-        }
+        // Nobody waits for an answer on a schedule, which stands for any number of clients.
+        measured.case.clients = match is_open {
+            true => 1,
+            false => self.share_of_clients(self.clients(), self.connections()),
+        };
         let pace = match profile {
             Some(profile) => Pace::Open(profile),
             None => Pace::Closed {
@@ -167,13 +170,12 @@ impl RowRun<'_> {
 
         let title = format!("{}/{}", self.target.name, self.spec.name());
         let phase = self.progress.phase(&title, 1, Counted::Requests);
-        meter.begin().await?;
-        meter.begin_round();
+        self.begin(&mut meter).await?;
         let start = self.run_begun.elapsed();
         let strategy = self.spec.strategy_text();
         let live = self.live(&strategy, &strategy);
         if let Pace::Open(profile) = &pace {
-            live.keep_to(schedule(profile, Duration::ZERO, duration));
+            live.keep_to(schedule(profile, part, Duration::ZERO, duration));
         }
         let status = self.tell_status(&phase, vec![live.clone()], running);
         let counts = Arc::clone(live.counts());

@@ -134,7 +134,7 @@ impl RowRun<'_> {
             }
             meter.begin_round();
             let counts = Arc::clone(live.counts());
-            live.keep_to(schedule(&profile, Duration::ZERO, duration));
+            live.keep_to(schedule(&profile, 1.0, Duration::ZERO, duration));
             let tally = callers.run_counted(pace, duration, self.stop, counts).await;
             let stopped = self.stop.is_cancelled();
             meter.end_of_round(tally.errors == 0 && !stopped).await;

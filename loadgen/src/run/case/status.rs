@@ -54,10 +54,12 @@ impl RowRun<'_> {
     }
 }
 
-/// From now on, the schedule of a load that begins in `after` and goes on for `lasts`.
-pub(super) fn schedule(profile: &Profile, after: Duration, lasts: Duration) -> Schedule {
+/// From now on, this generator's `part` of the schedule of a load that begins in `after` and goes
+/// on for `lasts`.
+pub(super) fn schedule(profile: &Profile, part: f64, after: Duration, lasts: Duration) -> Schedule {
     Schedule {
         profile: profile.clone(),
+        part,
         begun: Instant::now() + after,
         lasts,
     }

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::progress::{Counted, Phase, Progress};
 use crate::run::plan::Plan;
 use crate::run::target::{Target, answered, unusable};
-use crate::safety::{Survey, left_behind, must_be_empty, stored_bytes};
+use crate::safety::{Refused, Survey, left_behind, must_be_empty, stored_bytes};
 use crate::seed::{Written, seed, unseed};
 
 /// What we wrote to an endpoint that is not ours. [`Seeded::clean_up`] deletes it again.
@@ -49,6 +49,9 @@ impl Seeded {
         let looked = async {
             let client = Client::connect(config.clone()).await.map_err(|e| bad(&e))?;
             let survey = Survey::take(&client).await.map_err(|e| bad(&e))?;
+            if survey.keys > 0 && !plan.together.shard.is_whole() {
+                return Err(bad(&Refused::NotEmpty(survey.keys)));
+            }
             survey
                 .may_seed(plan.seed_data, data, &root)
                 .map_err(|e| bad(&e))?;

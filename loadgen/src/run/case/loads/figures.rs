@@ -1,5 +1,6 @@
 //! What a load came to: its figures for the report, and whether they say anything of the target.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use load::driver::lists::ListTally;
 use load::driver::run::{Tally, Written};
 use load::record::LatencyHistogram;
 use report::result::{Load, LoadKind, Quantiles, Spread, WatcherSpread, WatcherTimes};
+use workloads::GeneratorShard;
 use workloads::scenario::LoadSpec;
 
+use super::Share;
 use crate::run::case::requests::{is_saturated, most_frequent, stall_of};
 use crate::to_result;
 
@@ -69,45 +72,65 @@ impl Came {
         }
     }
 
-    /// The times to be kept, that from the intended start first.
-    pub(super) fn histograms(&self) -> Vec<(&'static str, &LatencyHistogram)> {
-        let all = match self {
-            Self::Small(tally) => vec![
-                ("latency", &tally.latency),
-                ("service", &tally.service),
-                ("lag", &tally.lag),
-            ],
-            Self::Lists(tally) => vec![
-                ("latency", &tally.latency),
-                ("service", &tally.service),
-                ("lag", &tally.lag),
-                ("first_object", &tally.first_object),
-            ],
-            Self::Watch(delivered) => {
-                vec![("latency", &delivered.latency), ("cuts", &delivered.cuts)]
-            }
-            Self::Broken(_) => Vec::new(),
-        };
+    /// The times to be kept, that from the intended start first; of a mix, those of each kind too,
+    /// as `latency.KIND`.
+    pub(super) fn histograms(&self) -> Vec<(Cow<'static, str>, &LatencyHistogram)> {
+        let named = |name: &'static str| Cow::Borrowed(name);
+        let all =
+            match self {
+                Self::Small(tally) => {
+                    let mut all = vec![
+                        (named("latency"), &tally.latency),
+                        (named("service"), &tally.service),
+                        (named("lag"), &tally.lag),
+                    ];
+                    let kinds = tally.kinds.iter();
+                    all.extend(kinds.map(|(kind, tally)| {
+                        (Cow::Owned(format!("latency.{kind}")), &tally.latency)
+                    }));
+                    all
+                }
+                Self::Lists(tally) => vec![
+                    (named("latency"), &tally.latency),
+                    (named("service"), &tally.service),
+                    (named("lag"), &tally.lag),
+                    (named("first_object"), &tally.first_object),
+                ],
+                Self::Watch(delivered) => vec![
+                    (named("latency"), &delivered.latency),
+                    (named("cuts"), &delivered.cuts),
+                ],
+                Self::Broken(_) => Vec::new(),
+            };
         let filled = all.into_iter().filter(|(_, times)| times.n() > 0);
         filled.collect()
     }
 }
 
 /// A load's figures, in a case that lasted `duration`.
-pub(super) fn figures(spec: &LoadSpec, pace: &Pace, came: &Came, duration: Duration) -> Load {
+pub(super) fn figures(
+    spec: &LoadSpec,
+    share: Share,
+    pace: &Pace,
+    came: &Came,
+    duration: Duration,
+) -> Load {
     let (start, stop) = spec.window(duration);
     let window = stop - start;
     let (arrivals, offered_per_s) = match pace {
         Pace::Closed { .. } => ("closed".to_owned(), None),
-        Pace::Open(profile) => (profile.to_string(), Some(profile.mean_rate(window))),
+        Pace::Open(profile) => (
+            profile.to_string(),
+            Some(profile.mean_rate(window) * share.part),
+        ),
     };
     let common = Load {
         name: spec.name.clone(),
         operation: spec.operation.to_string(),
         arrivals,
         keys: spec.keys.map(|keys| keys.to_string()),
-        clients: spec.clients.get(),
-        connections: spec.connections.map(std::num::NonZeroU32::get),
+        clients: share.clients,
+        connections: share.connections,
         measured: spec.measured,
         window_s: [start.as_secs_f64(), stop.as_secs_f64()],
         offered_per_s,
@@ -122,7 +145,7 @@ pub(super) fn figures(spec: &LoadSpec, pace: &Pace, came: &Came, duration: Durat
             arrivals: "at each write".to_owned(),
             requests: delivered.writes,
             events: Some(delivered.events),
-            watchers: spread(delivered),
+            watchers: spread(delivered, share.shard),
             cut_ms: quantiles(&delivered.cuts),
             latency_ms: (delivered.latency.n() > 0)
                 .then(|| to_result::quantiles_of_ms(&delivered.latency, delivered.writes)),
@@ -184,14 +207,15 @@ fn of_lists(common: Load, tally: &ListTally, window: Duration) -> Load {
     }
 }
 
-/// How different watchers fared; `None` for one alone.
-fn spread(delivered: &Delivered) -> Option<WatcherSpread> {
+/// How different watchers fared; `None` for one alone. They are numbered among those of all
+/// generators.
+fn spread(delivered: &Delivered, shard: GeneratorShard) -> Option<WatcherSpread> {
     let timed = delivered.watchers.iter().filter(|w| w.latency.n() > 0);
     let mut watchers: Vec<WatcherTimes> = timed
         .map(|watcher| {
             let times = to_result::quantiles_ms(&watcher.latency);
             WatcherTimes {
-                number: watcher.number,
+                number: watcher.number * shard.count() + shard.index(),
                 p50_ms: times.p50,
                 p99_ms: times.p99,
                 max_ms: times.max.unwrap_or(0.0),

@@ -1,0 +1,159 @@
+//! Whether results are the parts of one run, each there once and whole.
+
+use super::{MergeError, Part};
+use crate::result::{Outcome, Report};
+
+/// Returns the parts in the order of their generators.
+///
+/// # Errors
+/// [`MergeError`] with the first that does not fit.
+pub(super) fn in_order(mut parts: Vec<Part>) -> Result<Vec<Part>, MergeError> {
+    for part in &parts {
+        is_whole(part)?;
+    }
+    parts.sort_by_key(index);
+    let (Some(first), rest) = (parts.first(), parts.get(1..).unwrap_or_default()) else {
+        return Err(MergeError::Nothing);
+    };
+    for other in rest {
+        agree(first, other)?;
+    }
+    for pair in parts.windows(2) {
+        if index(&pair[0]) == index(&pair[1]) {
+            return Err(MergeError::Twice {
+                index: index(&pair[0]),
+                one: pair[0].name.clone(),
+                other: pair[1].name.clone(),
+            });
+        }
+    }
+    let count = first.result.report.shard.as_ref().map_or(0, |s| s.count);
+    let missing = (0..count).filter(|number| !parts.iter().any(|part| index(part) == *number));
+    let missing: Vec<_> = missing.map(|number| number.to_string()).collect();
+    match missing.is_empty() {
+        true => Ok(parts),
+        false => Err(MergeError::Missing {
+            missing: missing.join(", "),
+            count,
+        }),
+    }
+}
+
+pub(super) fn index(part: &Part) -> u32 {
+    let shard = part.result.report.shard.as_ref();
+    shard.map_or(0, |shard| shard.index)
+}
+
+/// Whether a result is of one generator, whose share of the load was measured to its end.
+fn is_whole(part: &Part) -> Result<(), MergeError> {
+    let Part { name, result } = part;
+    let report = &result.report;
+    let Some(shard) = &report.shard else {
+        return Err(MergeError::NoShard(name.clone()));
+    };
+    let not_whole = |reason: String| {
+        Err(MergeError::NotWhole {
+            name: name.clone(),
+            reason,
+        })
+    };
+    if shard.index >= shard.count {
+        return not_whole(format!(
+            "it says that it is generator {} of {}",
+            shard.index, shard.count
+        ));
+    }
+    if report.interrupted {
+        return not_whole("it was interrupted".to_owned());
+    }
+    let [case] = &report.cases[..] else {
+        return not_whole(format!("it has {} cases, not one", report.cases.len()));
+    };
+    match &case.outcome {
+        Outcome::Measured | Outcome::Invalid { .. } | Outcome::Failed { .. } => Ok(()),
+        other => not_whole(other.reason().unwrap_or("not measured").to_owned()),
+    }
+}
+
+/// Whether two results are of one run.
+fn agree(one: &Part, other: &Part) -> Result<(), MergeError> {
+    let (ours, theirs) = (&one.result.report, &other.result.report);
+    let differ = |what, ours: String, theirs: String| {
+        Err(MergeError::Differ {
+            what,
+            one: one.name.clone(),
+            other: other.name.clone(),
+            ours,
+            theirs,
+        })
+    };
+    for (what, of) in SAME {
+        if of(ours) != of(theirs) {
+            return differ(what, of(ours), of(theirs));
+        }
+    }
+    match one.result.scenario_toml == other.result.scenario_toml {
+        true => Ok(()),
+        false => {
+            let (ours, theirs) = difference(&one.result.scenario_toml, &other.result.scenario_toml);
+            differ("scenario", ours, theirs)
+        }
+    }
+}
+
+/// What a result says that all parts of a run must say.
+type Same = (&'static str, fn(&Report) -> String);
+
+const SAME: [Same; 9] = [
+    ("number of generators", |report| {
+        let shard = report.shard.as_ref();
+        shard.map_or_else(String::new, |shard| shard.count.to_string())
+    }),
+    ("scenario", |report| report.scenario.clone()),
+    ("beginning (--start-at)", |report| {
+        let shard = report.shard.as_ref();
+        let at = shard.and_then(|shard| shard.start_at.clone());
+        at.unwrap_or_else(|| "not given".to_owned())
+    }),
+    ("seed", |report| {
+        let seeds = report.data_sets.iter().map(|data| data.seed);
+        let seeds = seeds.map(|seed| seed.map_or_else(|| "none".to_owned(), |n| n.to_string()));
+        seeds.collect::<Vec<_>>().join(", ")
+    }),
+    ("fingerprint", |report| {
+        let prints = report.data_sets.iter().map(|data| &data.fingerprint);
+        let prints = prints.map(|print| print.as_deref().unwrap_or("none"));
+        prints.collect::<Vec<_>>().join(", ")
+    }),
+    ("target", |report| {
+        let cases = report.cases.iter().map(|case| case.target.as_str());
+        cases.collect::<Vec<_>>().join(", ")
+    }),
+    ("case", |report| {
+        let cases = report.cases.iter();
+        let rows = cases.map(|case| format!("{}/{}/{}", case.data_set, case.tier, case.row));
+        rows.collect::<Vec<_>>().join(", ")
+    }),
+    ("version of loadgen", |report| {
+        let environment = &report.environment;
+        let commit = environment.commit.as_deref().unwrap_or("unknown commit");
+        format!("{} ({commit})", environment.version)
+    }),
+    ("build of loadgen", |report| {
+        report.environment.profile.clone()
+    }),
+];
+
+/// The first line in which two texts differ, of each.
+fn difference(one: &str, other: &str) -> (String, String) {
+    let (mut ours, mut theirs) = (one.lines(), other.lines());
+    loop {
+        match (ours.next(), theirs.next()) {
+            (Some(ours), Some(theirs)) if ours == theirs => {}
+            (ours, theirs) => {
+                let shown = |line: Option<&str>| format!("`{}`", line.unwrap_or("(its end)"));
+                return (shown(ours), shown(theirs));
+            }
+        }
+    }
+}

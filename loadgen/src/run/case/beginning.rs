@@ -1,0 +1,33 @@
+//! When the measured time of a case begins: at once, or at a moment that several generators agreed
+//! on.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep_until;
+
+use super::meter::Meter;
+use super::{Early, RowRun};
+
+/// How long before a moment the meter begins, which asks servers for their pages. It finds the
+/// servers at rest then.
+const METER_BEFORE: Duration = Duration::from_millis(200);
+
+impl RowRun<'_> {
+    /// Begins to measure; where there is a moment for it, waits for that.
+    pub(super) async fn begin(&self, meter: &mut Meter) -> Result<(), Early> {
+        let Some(beginning) = &self.beginning else {
+            meter.begin().await?;
+            meter.begin_round();
+            return Ok(());
+        };
+        let at = self.unless_stopped(beginning.ready()).await?;
+        let at = at.map_err(Early::NotApplicable)?;
+        let before = at.checked_sub(METER_BEFORE).unwrap_or(at);
+        self.unless_stopped(sleep_until(before.into())).await?;
+        meter.begin().await?;
+        self.unless_stopped(sleep_until(at.into())).await?;
+        meter.begin_round();
+        beginning.begun(Instant::now().saturating_duration_since(at));
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! What several generators can do together, and what can begin at a moment: said before anything is
+//! asked of a target.
+
+use std::time::SystemTime;
+
+use anyhow::anyhow;
+use workloads::scenario::{LoadSpec, Operation, Start};
+use workloads::{Driver, RowSpec, Scenario, Tier};
+
+use super::Together;
+use crate::cli::RunArgs;
+use crate::exit::Failure;
+use crate::run::target::Target;
+use crate::servers::target_spec::TargetSpec;
+
+/// Checks that what is to run is one case that can be shared and can wait for its beginning.
+///
+/// # Errors
+/// [`Failure`] with exit code 2 and one line that says what to change.
+pub(in crate::run) fn check(
+    together: Together,
+    scenarios: &[Scenario],
+    targets: &[Target],
+    args: &RunArgs,
+) -> Result<(), Failure> {
+    let refused = |why: String| Err(Failure::usage(anyhow!(why)));
+    let Together { shard, start_at } = together;
+    if shard.is_whole() && start_at.is_none() {
+        return Ok(());
+    }
+    let flag = match shard.is_whole() {
+        true => "--start-at",
+        false => "--shard",
+    };
+    if args.prefix.is_some() {
+        return refused(format!(
+            "{flag} is for loads, and --prefix lists what is there"
+        ));
+    }
+    let (scenario, tier, row) = match one_case(scenarios, targets) {
+        Ok(one) => one,
+        Err(cases) => {
+            return refused(format!(
+                "{flag} is for one case on one target, and these are {cases}: choose with --cases or --strategies, and one --target"
+            ));
+        }
+    };
+    let name = format!("{tier}/{}", row.name());
+    let is_load = matches!(row.strategy.driver(), Driver::Loads | Driver::Requests);
+    if !is_load || row.saturate.is_some() || !row.beside.is_empty() {
+        return refused(format!(
+            "{flag} is for small requests and for cases of loads, and `{name}` is neither: lists are a load as well, {{ list = \"stream\" }}"
+        ));
+    }
+    if !shard.is_whole() {
+        shared(together, scenario, row, targets, args)?;
+    }
+    match start_at.map(|at| at.duration_since(SystemTime::now())) {
+        None | Some(Ok(_)) => Ok(()),
+        Some(Err(past)) => refused(format!(
+            "--start-at is {:.1} s ago",
+            past.duration().as_secs_f64()
+        )),
+    }
+}
+
+/// The only case of a run, or how many there are.
+fn one_case<'a>(
+    scenarios: &'a [Scenario],
+    targets: &[Target],
+) -> Result<(&'a Scenario, Tier, &'a RowSpec), usize> {
+    let of = |scenario: &Scenario| scenario.data_sets.len() * scenario.rows.all().count();
+    let cases = scenarios.iter().map(of).sum::<usize>() * targets.len();
+    let mut all = scenarios.iter().flat_map(|scenario| {
+        scenario
+            .rows
+            .all()
+            .map(move |(tier, row)| (scenario, tier, row))
+    });
+    match (cases, all.next()) {
+        (1, Some(one)) => Ok(one),
+        _ => Err(cases),
+    }
+}
+
+/// Whether the case can be made by several generators.
+fn shared(
+    together: Together,
+    scenario: &Scenario,
+    row: &RowSpec,
+    targets: &[Target],
+    args: &RunArgs,
+) -> Result<(), Failure> {
+    let refused = |why: String| Err(Failure::usage(anyhow!(why)));
+    let Together { shard, start_at } = together;
+    if start_at.is_none() {
+        return refused(format!(
+            "--shard {shard} needs --start-at, the same for all generators: they meet by it"
+        ));
+    }
+    for target in targets {
+        match target.spec {
+            TargetSpec::Etcd(_) => {}
+            TargetSpec::Kube(_) | TargetSpec::Kubeconfig(_) => {
+                return refused(format!(
+                    "--shard: generators meet through an etcd, and `{target}` is a Kubernetes API"
+                ));
+            }
+            _ => {
+                return refused(format!(
+                    "--shard: `{target}` would be started by this generator for itself: start a server and name it with --etcd URL"
+                ));
+            }
+        }
+    }
+    if args.seed_data {
+        return refused(
+            "--shard is for an etcd that holds nobody's keys: several generators are too much for one that does, so --seed-data does not go with it".to_owned(),
+        );
+    }
+    let parts: Vec<Parts> = match &row.case {
+        Some(case) => case.load.iter().map(parts_of_load).collect(),
+        None => vec![parts_of_row(scenario, row)],
+    };
+    let too_few = parts
+        .into_iter()
+        .find(|(_, _, count)| *count < shard.count());
+    match too_few {
+        None => Ok(()),
+        Some((name, what, count)) => refused(format!(
+            "--shard: `{name}` has {count} {what} for {0} generators, which have one each at least: {what} = {0} or more",
+            shard.count()
+        )),
+    }
+}
+
+/// What of a load is dealt out to generators, and how many there are; the fewer where both are.
+type Parts = (String, &'static str, u32);
+
+fn parts_of_load(load: &LoadSpec) -> Parts {
+    let clients = ("clients", load.clients.get());
+    let connections = load.connections.map_or(1, std::num::NonZeroU32::get);
+    let connections = ("connections", connections);
+    let (what, count) = match (&load.operation, &load.arrivals) {
+        (Operation::List(_), _) => clients,
+        (Operation::Small(_), Start::Open(_)) => connections,
+        (Operation::Small(_), Start::Closed) | (Operation::Watch, _) => fewer(clients, connections),
+    };
+    (load.name.clone(), what, count)
+}
+
+fn parts_of_row(scenario: &Scenario, row: &RowSpec) -> Parts {
+    let clients = row.clients.map(std::num::NonZeroU32::get);
+    let clients = ("clients", clients.unwrap_or(scenario.clients));
+    let connections = row.connections.map_or(1, std::num::NonZeroU32::get);
+    let connections = ("connections", connections);
+    let (what, count) = match row.profile(scenario.rate) {
+        Some(_) => connections,
+        None => fewer(clients, connections),
+    };
+    (row.name(), what, count)
+}
+
+fn fewer(one: (&'static str, u32), other: (&'static str, u32)) -> (&'static str, u32) {
+    if other.1 < one.1 { other } else { one }
+}

@@ -1,0 +1,356 @@
+//! Where several generators meet: keys on the target, below a prefix of their own.
+//!
+//! `generator/I` is there from when generator I was, and that of the first says what all must have
+//! in common and which objects it wrote; `clock/…` is how clocks are compared; `ready/I` and
+//! `done/I` say how far generator I is. Nothing is written before the first generator found the
+//! target empty, and the first removes all of it.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use etcd_api::client::config::ClientConfig;
+use etcd_api::error::Error as EtcdError;
+use load::verify::Expected;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+use workloads::{Fingerprint, GeneratorShard};
+
+use super::clock::{self, ClockDifference};
+use super::keys::Keys;
+
+/// How often the keys of the others are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long before the beginning a generator must be ready: the others must still see it.
+const READY_BEFORE: Duration = Duration::from_millis(500);
+/// How long the first generator waits for the others when it is done itself, before it removes what
+/// they may still read.
+const DONE_WITHIN: Duration = Duration::from_secs(180);
+/// Clocks that differ by more are not set.
+const CLOCKS_WITHIN_MS: f64 = 1_000.0;
+
+/// The key of the first generator, which is there for as long as the meeting.
+const FIRST: &str = "generator/0";
+/// What others put their keys on condition of.
+pub(super) const WHILE_OPEN: (&str, i64) = (FIRST, 1);
+
+/// What all generators of a run must have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::run) struct Agreed {
+    /// Version of this program.
+    pub(in crate::run) version: String,
+    /// The scenario as it is run, with what the command line changes about it.
+    pub(in crate::run) scenario: String,
+}
+
+/// What the first generator says.
+#[derive(Debug, Serialize, Deserialize)]
+struct First {
+    agreed: Agreed,
+    /// Of the objects that it wrote.
+    fingerprint: String,
+    /// As [`Expected::revisions`].
+    revisions: Option<u64>,
+    /// As [`Expected::revision`].
+    revision: i64,
+}
+
+/// Why generators did not meet, or not in time.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::run) enum MeetingError {
+    /// The target failed.
+    #[error("meeting the other generators: {0}")]
+    Etcd(#[from] EtcdError),
+    /// The first generator was not there.
+    #[error(
+        "generator 0/{count} has not loaded the objects by {at}: it must run with the same --start-at and target, and --start-at leave it time for that"
+    )]
+    NoFirst {
+        /// How many generators there are.
+        count: u32,
+        /// When the load was to begin.
+        at: String,
+    },
+    /// Others were not ready.
+    #[error("not begun: of {count} generators {} were not ready at {at}", numbers(.missing))]
+    NotReady {
+        /// Which.
+        missing: Vec<u32>,
+        /// How many generators there are.
+        count: u32,
+        /// When the load was to begin.
+        at: String,
+    },
+    /// This one was not ready.
+    #[error(
+        "not begun: this generator was ready {late_ms:.0} ms after --start-at {at}, or less than {} ms before it: loading and warming up take longer",
+        READY_BEFORE.as_millis()
+    )]
+    Late {
+        /// How long after it, in ms; 0 where before.
+        late_ms: f64,
+        /// When the load was to begin.
+        at: String,
+    },
+    /// The first generator has left.
+    #[error("not begun: generator 0 has ended before the beginning, and says itself why")]
+    Gone,
+    /// Another has its number.
+    #[error("another generator is {0} already")]
+    Taken(GeneratorShard),
+    /// What they have not in common.
+    #[error("generator 0 has another {what} than this one: {hint}")]
+    Differs {
+        /// What differs.
+        what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// What the first generator says is not understood.
+    #[error("what generator 0 wrote is not understood: {0}")]
+    Garbage(#[from] serde_json::Error),
+    /// A clock is not set.
+    #[error(
+        "the clock of this machine is {:.1} s {} that of generator 0: at most 1 s is allowed",
+        .ahead_ms.abs() / 1e3,
+        if *.ahead_ms < 0.0 { "behind" } else { "ahead of" }
+    )]
+    Clock {
+        /// How far it is ahead; negative where it is behind.
+        ahead_ms: f64,
+    },
+}
+
+/// Numbers as a list: `2, 5`.
+fn numbers(all: &[u32]) -> String {
+    let texts: Vec<_> = all.iter().map(u32::to_string).collect();
+    texts.join(", ")
+}
+
+/// The keys of a meeting, and which generator this is.
+pub(in crate::run) struct Meeting {
+    keys: Keys,
+    shard: GeneratorShard,
+    at: SystemTime,
+    clock: ClockDifference,
+    /// The first generator tells the others its time, until the load begins.
+    telling: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// Where and as whom to meet.
+pub(in crate::run) struct Place<'a> {
+    pub(in crate::run) config: &'a ClientConfig,
+    /// Of keys that are nobody else's.
+    pub(in crate::run) prefix: &'a str,
+    pub(in crate::run) shard: GeneratorShard,
+    /// When the load begins, by the first generator's clock.
+    pub(in crate::run) at: SystemTime,
+}
+
+impl Meeting {
+    async fn connect(place: Place<'_>) -> Result<Self, MeetingError> {
+        Ok(Self {
+            keys: Keys::connect(place.config, place.prefix).await?,
+            shard: place.shard,
+            at: place.at,
+            clock: ClockDifference::default(),
+            telling: Mutex::default(),
+        })
+    }
+
+    /// Opens the meeting, as the first generator that has loaded the objects.
+    ///
+    /// # Errors
+    /// [`MeetingError`].
+    pub(in crate::run) async fn open(
+        place: Place<'_>,
+        agreed: Agreed,
+        expected: &Expected,
+    ) -> Result<Self, MeetingError> {
+        let meeting = Self::connect(place).await?;
+        let telling = clock::tell(&meeting.keys).await?;
+        *meeting.telling.lock() = Some(telling);
+        let first = First {
+            agreed,
+            fingerprint: expected.fingerprint.to_string(),
+            revisions: expected.revisions,
+            revision: expected.revision,
+        };
+        meeting.arrive(serde_json::to_string(&first)?).await?;
+        Ok(meeting)
+    }
+
+    /// Waits for the first generator, checks that it runs the same over the same objects, and
+    /// compares clocks. Returns what lists must hold.
+    ///
+    /// # Errors
+    /// [`MeetingError`].
+    pub(in crate::run) async fn join(
+        place: Place<'_>,
+        agreed: &Agreed,
+        fingerprint: Fingerprint,
+    ) -> Result<(Self, Expected), MeetingError> {
+        let mut meeting = Self::connect(place).await?;
+        let first = loop {
+            if let Some(value) = meeting.keys.get(FIRST).await? {
+                break serde_json::from_slice::<First>(&value)?;
+            }
+            if SystemTime::now() + READY_BEFORE >= meeting.at {
+                return Err(MeetingError::NoFirst {
+                    count: meeting.shard.count(),
+                    at: meeting.at_text(),
+                });
+            }
+            sleep(LOOK_EVERY).await;
+        };
+        if first.agreed.version != agreed.version {
+            let hint = "all must be the same build of loadgen";
+            return Err(MeetingError::Differs {
+                what: "version",
+                hint,
+            });
+        }
+        if first.agreed.scenario != agreed.scenario {
+            let hint = "scenario, case and flags such as --objects and --rate must be the same";
+            return Err(MeetingError::Differs {
+                what: "scenario",
+                hint,
+            });
+        }
+        if first.fingerprint != fingerprint.to_string() {
+            let hint = "its objects are not those that this one makes of the same seed";
+            return Err(MeetingError::Differs {
+                what: "data set",
+                hint,
+            });
+        }
+        meeting.arrive(String::from("{}")).await?;
+        meeting.clock = clock::ask(&meeting.keys, meeting.shard.index()).await?;
+        let ahead_ms = meeting.clock.ahead_ms;
+        if ahead_ms.abs() > CLOCKS_WITHIN_MS {
+            return Err(MeetingError::Clock { ahead_ms });
+        }
+        let expected = Expected {
+            fingerprint,
+            revisions: first.revisions,
+            revision: first.revision,
+        };
+        Ok((meeting, expected))
+    }
+
+    /// How far the clock is ahead of the first generator's.
+    pub(in crate::run) fn clock(&self) -> ClockDifference {
+        self.clock
+    }
+
+    /// Says that this generator is ready and waits until all are. Returns when the load begins.
+    ///
+    /// # Errors
+    /// [`MeetingError::Late`] and [`MeetingError::NotReady`] where one is not in time.
+    pub(in crate::run) async fn ready(&self) -> Result<Instant, MeetingError> {
+        let at = self.clock.here(self.at);
+        let left = at.duration_since(SystemTime::now());
+        let left = left.unwrap_or_default();
+        let begins = Instant::now() + left;
+        if left < READY_BEFORE {
+            let late = SystemTime::now().duration_since(at).unwrap_or_default();
+            return Err(MeetingError::Late {
+                late_ms: late.as_secs_f64() * 1e3,
+                at: self.at_text(),
+            });
+        }
+        if !self.say("ready").await? {
+            return Err(MeetingError::Gone);
+        }
+        let until = begins - READY_BEFORE / 2;
+        loop {
+            let is_last = Instant::now() >= until;
+            let missing = self.without("ready").await?;
+            if missing.is_empty() {
+                *self.telling.lock() = None;
+                return Ok(begins);
+            }
+            if missing.contains(&self.shard.index()) {
+                return Err(MeetingError::Gone);
+            }
+            if is_last {
+                return Err(MeetingError::NotReady {
+                    missing,
+                    count: self.shard.count(),
+                    at: self.at_text(),
+                });
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Says that this generator needs the objects no longer.
+    ///
+    /// # Errors
+    /// The target's.
+    pub(in crate::run) async fn done(&self) -> Result<(), MeetingError> {
+        // Where the first generator waited for it no longer, nobody does.
+        self.say("done").await.map(drop)
+    }
+
+    /// Waits until all generators are done, 180 s at most; returns those that are not.
+    ///
+    /// # Errors
+    /// The target's.
+    pub(in crate::run) async fn others_done(&self) -> Result<Vec<u32>, MeetingError> {
+        let begun = Instant::now();
+        loop {
+            let missing = self.without("done").await?;
+            if missing.is_empty() || begun.elapsed() > DONE_WITHIN {
+                return Ok(missing);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Removes every key of the meeting. Just before the beginning it waits for that: the others
+    /// must see who was not ready.
+    ///
+    /// # Errors
+    /// The target's.
+    pub(in crate::run) async fn close(&self) -> Result<(), MeetingError> {
+        drop(self.telling.lock().take());
+        let left = self.at.duration_since(SystemTime::now());
+        if let Some(left) = left.ok().filter(|left| *left < READY_BEFORE) {
+            sleep(left).await;
+        }
+        self.keys.remove_all().await?;
+        Ok(())
+    }
+
+    fn at_text(&self) -> String {
+        humantime::format_rfc3339_millis(self.at).to_string()
+    }
+
+    /// Creates this generator's own key.
+    async fn arrive(&self, value: String) -> Result<(), MeetingError> {
+        let key = format!("generator/{}", self.shard.index());
+        let own = (key.as_str(), 0);
+        let arrived = match key == FIRST {
+            true => self.keys.put_if(&[own], &key, value).await?,
+            false => self.keys.put_if(&[WHILE_OPEN, own], &key, value).await?,
+        };
+        match (arrived, self.keys.get(FIRST).await?) {
+            (true, _) => Ok(()),
+            (false, Some(_)) => Err(MeetingError::Taken(self.shard)),
+            (false, None) => Err(MeetingError::Gone),
+        }
+    }
+
+    /// Puts `WHAT/I` where the meeting is still open; returns whether it is.
+    async fn say(&self, what: &str) -> Result<bool, MeetingError> {
+        let key = format!("{what}/{}", self.shard.index());
+        let said = self.keys.put_if(&[WHILE_OPEN], &key, String::from("1"));
+        Ok(said.await?)
+    }
+
+    /// The generators that have not said `what`.
+    async fn without(&self, what: &str) -> Result<Vec<u32>, MeetingError> {
+        Ok(self.keys.without(what, self.shard.count()).await?)
+    }
+}

@@ -1,0 +1,690 @@
+//! Several generators that make one load together: four processes merged are one, and what is not a
+//! part of it is refused. How long anything took is not looked at.
+
+#[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
+#[path = "support/served.rs"]
+mod served;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use etcd_api::client::Client;
+use etcd_api::client::config::ClientConfig;
+use etcd_api::proto::etcdserverpb::{PutRequest, RangeRequest};
+use serde_json::Value;
+use served::Served;
+
+/// Puts and gets of keys by Zipf, puts of one key after the other, and lists: all on schedules, so
+/// that what is sent does not depend on how fast it goes.
+const SCENARIO: &str = r#"
+name = "shared"
+summary = "one load of several generators"
+repeats = 1
+duration = "2s"
+
+[[data_set]]
+name = "few"
+kind = "raw"
+objects = 400
+object_size = 200
+seed = 1
+
+[[case]]
+name = "mixed"
+warm_up = "500ms"
+load = [
+    { name = "small", operation = { put = 3, get = 1 }, arrivals = { poisson = 300 }, keys = { zipf = 0.9 }, connections = 9 },
+    { name = "each", operation = "put", arrivals = { constant = 100 }, keys = "sequential", connections = 4 },
+    { name = "waiting", operation = "get", clients = 6, connections = 4 },
+    { name = "lists", operation = { list = "stream" }, arrivals = { constant = 6 }, clients = 4 },
+]
+
+[[case]]
+name = "watched"
+load = [
+    { name = "puts", operation = "put", arrivals = { constant = 100 }, connections = 4 },
+    { name = "watchers", operation = "watch", clients = 5, connections = 4 },
+]
+"#;
+
+const GENERATORS: u32 = 4;
+/// Times until the beginning that are tried: everything before it must be done by then, on whatever
+/// machine this is.
+const BEGINNINGS: [u64; 3] = [8, 30, 90];
+
+/// A folder with the scenario.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("shared.toml"), SCENARIO).expect("a file");
+    folder
+}
+
+fn loadgen(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("JOB_COMPLETION_INDEX")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Its exit code, standard output and standard error.
+fn ended(output: &Output) -> End {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+fn run_to_end(folder: &Path, args: &[&str]) -> End {
+    ended(&loadgen(folder, args).output().expect("it starts"))
+}
+
+/// Seconds since 1970, so long from now.
+fn in_seconds(seconds: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let at = now.expect("it is later than 1970") + Duration::from_secs(seconds);
+    at.as_secs().to_string()
+}
+
+/// What a process came to: exit code, standard output and standard error.
+type End = (Option<i32>, String, String);
+
+/// Runs a case as four generators, each in a process of its own, on a server of its own; later ones
+/// again where a busy machine was not ready in time. The server, and the end of each.
+fn together(folder: &Path, case: &str, more: &[&str]) -> (Served, Vec<End>) {
+    for seconds in BEGINNINGS {
+        let server = Served::etcd();
+        fs::remove_dir_all(folder.join("shards")).ok();
+        let ends = begin(folder, &server, case, seconds, more);
+        if ends.iter().all(|(code, ..)| matches!(code, Some(0 | 3))) {
+            return (server, ends);
+        }
+        let was_late = |log: &str| log.contains("not begun") || log.contains("has not loaded");
+        assert!(ends.iter().all(|(_, _, log)| was_late(log)), "{ends:?}");
+    }
+    panic!("they were never ready in time");
+}
+
+/// The same once, beginning so many seconds from now.
+fn begin(folder: &Path, server: &Served, case: &str, seconds: u64, more: &[&str]) -> Vec<End> {
+    let at = in_seconds(seconds);
+    let start = |index: u32| -> Child {
+        let shard = format!("{index}/{GENERATORS}");
+        let args = [
+            "run",
+            "shared.toml",
+            "--cases",
+            case,
+            "--etcd",
+            &*server.url,
+        ];
+        loadgen(folder, &args)
+            .args(["--shard", &shard, "--start-at", &at, "--out", "shards"])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    // The first comes last: the others wait for it.
+    let children: Vec<Child> = (0..GENERATORS).rev().map(start).collect();
+    let outputs = children.into_iter().map(|child| child.wait_with_output());
+    outputs
+        .map(|output| ended(&output.expect("it ends")))
+        .collect()
+}
+
+/// Puts a key that is somebody's.
+fn put(server: &Served, key: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let config = ClientConfig::new(&server.url).expect("an address");
+        let client = Client::connect(config).await.expect("it is there");
+        let put = PutRequest {
+            key: key.into(),
+            ..PutRequest::default()
+        };
+        client.kv().put(put).await.expect("a response");
+    });
+}
+
+/// How often every key of the server was written, by its key below the data set's root.
+fn writes(server: &Served) -> BTreeMap<String, i64> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let config = ClientConfig::new(&server.url).expect("an address");
+        let client = Client::connect(config).await.expect("it is there");
+        let all = RangeRequest {
+            key: vec![0].into(),
+            range_end: vec![0].into(),
+            keys_only: true,
+            ..RangeRequest::default()
+        };
+        let response = client.kv().range(all).await.expect("a response");
+        let kvs = response.into_inner().kvs.into_iter();
+        kvs.map(|kv| {
+            let key = String::from_utf8_lossy(&kv.key).into_owned();
+            let (_, below) = key.split_once("/registry/").unwrap_or(("", &key));
+            (below.to_owned(), kv.version)
+        })
+        .collect()
+    })
+}
+
+fn results(out: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(out).expect("a folder").flatten();
+    let mut results: Vec<_> = entries.map(|entry| entry.path()).collect();
+    results.sort();
+    results
+}
+
+fn report(result: &Path) -> Value {
+    let json = fs::read(result.join("report.json")).expect("a report");
+    serde_json::from_slice(&json).expect("JSON")
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// A load of a report's only case.
+fn load<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let loads = report["cases"][0]["loads"].as_array().expect("loads");
+    let mut loads = loads.iter();
+    loads.find(|load| load["name"] == name).expect("that load")
+}
+
+#[test]
+fn four_generators_merged_are_one() {
+    // The whole load by one generator.
+    let folder = folder();
+    let alone = Served::etcd();
+    let args = [
+        "run",
+        "shared.toml",
+        "--cases",
+        "mixed",
+        "--etcd",
+        &*alone.url,
+    ];
+    let whole = [&args[..], &["--keep-data", "--out", "whole"]].concat();
+    let (code, _, log) = run_to_end(folder.path(), &whole);
+    // A busy machine may be too late for a valid result: what was sent is the same.
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    let whole = report(&results(&folder.path().join("whole"))[0]);
+
+    // The same by four.
+    let (server, ends) = together(folder.path(), "mixed", &["--keep-data"]);
+
+    // Every key was written as often, and nothing of the meeting is left.
+    let keys = writes(&server);
+    assert_eq!(keys.len(), 400, "{ends:?}");
+    assert_eq!(keys, writes(&alone), "{ends:?}");
+
+    let merge = ["merge", "shards", "--out", "merged", "--format", "json"];
+    let (code, out, log) = run_to_end(folder.path(), &merge);
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    let path = &results(&folder.path().join("merged"))[0];
+    let merged = report(path);
+    assert_eq!(
+        serde_json::from_str::<Value>(&out).ok(),
+        Some(merged.clone())
+    );
+    for name in ["small", "each", "lists"] {
+        let (ours, one) = (load(&merged, name), load(&whole, name));
+        assert_eq!(ours["requests"], one["requests"], "{name}");
+        assert_eq!(count(&ours["errors"]), 0, "{name}");
+        assert_eq!(ours["latency_ms"]["n"], one["requests"], "{name}");
+        assert_eq!(ours["offered_per_s"], one["offered_per_s"], "{name}");
+        for what in [
+            "clients",
+            "connections",
+            "operation",
+            "arrivals",
+            "window_s",
+        ] {
+            assert_eq!(ours[what], one[what], "{name} {what}");
+        }
+    }
+    let kinds = |report: &Value| -> Vec<(String, u64)> {
+        let kinds = load(report, "small")["kinds"].as_array().cloned();
+        let kinds = kinds.unwrap_or_default().into_iter();
+        kinds
+            .map(|kind| (kind["operation"].to_string(), count(&kind["requests"])))
+            .collect()
+    };
+    assert_eq!(kinds(&merged), kinds(&whole));
+    let waiting = load(&merged, "waiting");
+    assert_eq!(
+        (count(&waiting["clients"]), count(&waiting["connections"])),
+        (6, 4)
+    );
+    assert!(count(&waiting["requests"]) > 0, "{waiting}");
+
+    // What identifies the case is the same, so that both can be compared.
+    let case = |report: &Value, what: &str| report["cases"][0][what].clone();
+    for what in [
+        "row",
+        "clients",
+        "connections",
+        "offered_per_s",
+        "keys",
+        "verified",
+    ] {
+        assert_eq!(case(&merged, what), case(&whole, what), "{what}");
+    }
+    assert_eq!(merged["data_sets"], whole["data_sets"]);
+    let generators = merged["generators"].as_array().expect("four");
+    let sum: u64 = generators.iter().map(|one| count(&one["requests"])).sum();
+    assert_eq!(
+        (generators.len(), sum),
+        (4, count(&case(&merged, "requests")))
+    );
+    for (index, generator) in generators.iter().enumerate() {
+        let shard = &generator["shard"];
+        assert_eq!(count(&shard["index"]), index as u64);
+        assert!(shard["late_ms"].as_f64().is_some(), "{shard}");
+        // One clock, as far as that can be seen through the server.
+        let (ahead, within) = (&shard["clock_ahead_ms"], &shard["clock_within_ms"]);
+        match index {
+            0 => assert!(ahead.is_null(), "{shard}"),
+            _ => assert!(ahead.as_f64().map(f64::abs) <= within.as_f64(), "{shard}"),
+        }
+    }
+
+    // The merged folder is an ordinary result.
+    let path = path.to_str().expect("a temporary folder's name");
+    let (code, out, log) = run_to_end(folder.path(), &["report", path]);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.contains("Made by 4 generators together"), "{out}");
+    let (code, out, log) = run_to_end(folder.path(), &["report", path, "--format", "csv"]);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.lines().count() > 1, "{out}");
+    let (code, _, log) = run_to_end(folder.path(), &["compare", "merged", "whole"]);
+    assert!(matches!(code, Some(0 | 1 | 3)), "{log}");
+
+    let (code, _, log) = run_to_end(folder.path(), &["compare", "shards", "whole"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("merge all of them first"), "{log}");
+
+    refuses_what_is_no_part(folder.path());
+}
+
+/// Results that are not all parts of one run: one line and exit code 2.
+fn refuses_what_is_no_part(folder: &Path) {
+    let shards = results(&folder.join("shards"));
+    let names: Vec<_> = shards.iter().filter_map(|path| path.to_str()).collect();
+    let refused = |folders: &[&str], says: &str| {
+        let args = [&["merge"], folders, &["--out", "refused"]].concat();
+        let (code, out, log) = run_to_end(folder, &args);
+        assert_eq!((code, &*out), (Some(2), ""), "{folders:?}: {log}");
+        assert!(log.contains(says), "{folders:?} says `{says}`: {log}");
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(!folder.join("refused").exists(), "{folders:?}");
+    };
+    refused(&names[1..], "missing");
+    refused(&[names[0], names[0]], "is there twice");
+    refused(&["whole"], "is no shard of a run");
+    refused(&["nowhere"], "nowhere is not a result");
+    refused(&["merged"], "is no shard of a run");
+    // Damaged ones, each a copy.
+    let damaged = |file: &str, damage: fn(Vec<u8>) -> Vec<u8>, says: &str| {
+        let copy = folder.join("damaged");
+        fs::create_dir(&copy).expect("a folder");
+        for entry in fs::read_dir(&shards[3]).expect("a result").flatten() {
+            fs::copy(entry.path(), copy.join(entry.file_name())).expect("a copy");
+        }
+        let bytes = fs::read(copy.join(file)).expect("a file");
+        fs::write(copy.join(file), damage(bytes)).expect("a file");
+        refused(&[names[0], names[1], names[2], "damaged"], says);
+        fs::remove_dir_all(copy).expect("it was there");
+    };
+    let half = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
+    damaged("report.json", half, "damaged/report.json");
+    damaged("histograms.hlog", half, "damaged");
+    let without_last_line = |bytes: Vec<u8>| {
+        let text = String::from_utf8(bytes).expect("text");
+        let lines: Vec<_> = text.lines().collect();
+        (lines[..lines.len() - 1].join("\n") + "\n").into_bytes()
+    };
+    damaged(
+        "histograms.hlog",
+        without_last_line,
+        "histograms.hlog has 0 times",
+    );
+    let newer = |bytes: Vec<u8>| {
+        let text = String::from_utf8(bytes).expect("text");
+        text.replace("\"schema_version\": 2", "\"schema_version\": 99")
+            .into_bytes()
+    };
+    damaged("report.json", newer, "has schema version 99");
+    fs::rename(&shards[3], shards[3].with_extension("partial")).expect("it is there");
+    refused(&["shards"], "an unfinished run left behind");
+}
+
+#[test]
+fn watchers_of_each_generator_get_every_write_and_time_its_own() {
+    let folder = folder();
+    let (server, ends) = together(folder.path(), "watched", &[]);
+    assert_eq!(writes(&server), BTreeMap::new(), "all is removed: {ends:?}");
+    let shards: Vec<Value> = results(&folder.path().join("shards"))
+        .iter()
+        .map(|path| report(path))
+        .collect();
+    let mut events = 0;
+    for shard in &shards {
+        let (puts, watchers) = (load(shard, "puts"), load(shard, "watchers"));
+        assert_eq!(puts["requests"], watchers["requests"], "{ends:?}");
+        assert_eq!(count(&puts["requests"]), 50, "{puts}");
+        let due = count(&puts["requests"]) * count(&watchers["clients"]);
+        assert_eq!(count(&watchers["events"]), due, "{watchers}");
+        events += due;
+    }
+    // Five watchers over four generators.
+    assert_eq!(events, 250);
+    let merge = ["merge", "shards", "--out", "merged"];
+    let (code, _, log) = run_to_end(folder.path(), &merge);
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    let merged = report(&results(&folder.path().join("merged"))[0]);
+    let watchers = load(&merged, "watchers");
+    assert_eq!(count(&watchers["clients"]), 5, "{watchers}");
+    assert_eq!(count(&watchers["requests"]), 200, "{watchers}");
+    assert_eq!(count(&watchers["events"]), events, "{watchers}");
+    assert_eq!(count(&watchers["latency_ms"]["n"]), events, "{watchers}");
+    // As many as there are writes support quantiles, not as many as there are events.
+    assert!(watchers["latency_ms"]["p90"].is_number(), "{watchers}");
+    // The first generator has two of the watchers, the others one, whose spread is none.
+    let slowest = watchers["watchers"]["slowest"].as_array().expect("two");
+    let mut numbers: Vec<_> = slowest.iter().map(|one| count(&one["number"])).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [0, 4], "{watchers}");
+}
+
+#[test]
+fn a_generator_that_is_missing_keeps_the_others_from_beginning() {
+    let folder = folder();
+    let server = Served::etcd();
+    let at = in_seconds(10);
+    let args = [
+        "run",
+        "shared.toml",
+        "--cases",
+        "mixed",
+        "--etcd",
+        &*server.url,
+    ];
+    let args = [
+        &args[..],
+        &["--start-at", &at, "--out", "out", "--shard", "0/2"],
+    ]
+    .concat();
+    let (code, _, log) = run_to_end(folder.path(), &args);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(
+        log.contains("not begun: of 2 generators 1 were not ready"),
+        "{log}"
+    );
+    assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
+    // One alone of the others finds nobody, and writes nothing.
+    let at = in_seconds(2);
+    let args = [
+        "run",
+        "shared.toml",
+        "--cases",
+        "mixed",
+        "--etcd",
+        &*server.url,
+    ];
+    let args = [
+        &args[..],
+        &["--start-at", &at, "--out", "out", "--shard", "1/2"],
+    ]
+    .concat();
+    let (code, _, log) = run_to_end(folder.path(), &args);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(
+        log.contains("generator 0/2 has not loaded the objects by"),
+        "{log}"
+    );
+    assert_eq!(writes(&server), BTreeMap::new());
+}
+
+#[test]
+fn generators_that_do_not_fit_together_do_not_begin() {
+    let folder = folder();
+    let server = Served::etcd();
+    let at = in_seconds(12);
+    let start = |shard: &str, out: &str, more: &[&str]| -> Child {
+        let args = [
+            "run",
+            "shared.toml",
+            "--cases",
+            "mixed",
+            "--etcd",
+            &*server.url,
+        ];
+        loadgen(folder.path(), &args)
+            .args(["--shard", shard, "--start-at", &at, "--out", out])
+            .args(more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    let end = |child: Child| ended(&child.wait_with_output().expect("it ends"));
+    let others = start("2/3", "c", &["--objects", "300"]);
+    let twins = [start("1/3", "a", &[]), start("1/3", "b", &[])];
+    let (code, _, log) = end(start("0/3", "d", &[]));
+    assert_eq!(code, Some(2), "{log}");
+    assert!(
+        log.contains("not begun: of 3 generators 2 were not ready"),
+        "{log}"
+    );
+    let (code, _, log) = end(others);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(
+        log.contains("generator 0 has another scenario than this one"),
+        "{log}"
+    );
+    let logs = twins.map(|twin| {
+        let (code, _, log) = end(twin);
+        assert_eq!(code, Some(2), "{log}");
+        log
+    });
+    let saying = |what: &str| logs.iter().filter(|log| log.contains(what)).count();
+    assert_eq!(saying("another generator is 1/3 already"), 1, "{logs:?}");
+    assert_eq!(
+        saying("not begun: of 3 generators 2 were not ready"),
+        1,
+        "{logs:?}"
+    );
+    assert_eq!(writes(&server), BTreeMap::new(), "nothing is left there");
+    // An etcd that holds somebody's key is left alone.
+    put(&server, "/somebodys");
+    let at = in_seconds(1_000);
+    let args = [
+        "run",
+        "shared.toml",
+        "--cases",
+        "mixed",
+        "--etcd",
+        &*server.url,
+    ];
+    let args = [&args[..], &["--shard", "0/3", "--start-at", &at]].concat();
+    let (code, _, log) = run_to_end(folder.path(), &args);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("holds 1 keys: several generators"), "{log}");
+    let left = BTreeMap::from([("/somebodys".to_owned(), 1)]);
+    assert_eq!(writes(&server), left);
+}
+
+#[test]
+fn a_load_of_one_generator_begins_when_it_is_told_to() {
+    let folder = folder();
+    for seconds in BEGINNINGS {
+        let at = in_seconds(seconds);
+        let args = ["run", "shared.toml", "--cases", "mixed", "--out", "out"];
+        let args = [&args[..], &["--start-at", &at]].concat();
+        let (code, out, log) = run_to_end(folder.path(), &args);
+        if log.contains("not begun") {
+            assert_eq!(code, Some(2), "{log}");
+            fs::remove_dir_all(folder.path().join("out")).expect("a result");
+            continue;
+        }
+        assert!(matches!(code, Some(0 | 3)), "{log}");
+        assert!(out.contains("The load was to begin at"), "{out}");
+        // It lasts two seconds from then on.
+        let ended: u64 = in_seconds(0).parse().expect("seconds");
+        let began: u64 = at.parse().expect("seconds");
+        assert!(ended >= began + 2, "{began} {ended}");
+        let report = report(&results(&folder.path().join("out"))[0]);
+        assert_eq!(count(&report["shard"]["count"]), 1, "{}", report["shard"]);
+        assert!(
+            report["shard"]["late_ms"].is_number(),
+            "{}",
+            report["shard"]
+        );
+        return;
+    }
+    panic!("it was never ready in time");
+}
+
+#[test]
+fn what_cannot_be_shared_is_refused_in_one_line() {
+    let folder = folder();
+    let at = &*in_seconds(1_000);
+    let mixed = ["shared.toml", "--cases", "mixed"];
+    let there = ["--etcd", "http://127.0.0.1:1"];
+    let refused = |args: &[&[&str]], index: Option<&str>, says: &str| {
+        let args = args.concat();
+        let mut command = loadgen(folder.path(), &[&["run"], &args[..]].concat());
+        if let Some(index) = index {
+            command.env("JOB_COMPLETION_INDEX", index);
+        }
+        let (code, _, log) = ended(&command.output().expect("it starts"));
+        assert_eq!(code, Some(2), "{args:?}: {log}");
+        assert!(log.contains(says), "{args:?} says `{says}`: {log}");
+        let errors = log.lines().filter(|line| line.starts_with("error:"));
+        assert_eq!(errors.count(), 1, "{log}");
+        assert!(!folder.path().join("scratch").exists(), "{args:?}");
+    };
+    let shard = |text: &'static str| ["--shard", text];
+    let beginning = ["--start-at", at];
+    for (text, says) in [
+        ("2/2", "generator 2 of 2: their numbers are from 0 to 1"),
+        ("0/0", "is of 0 generators"),
+        ("1", "`1` is not I/N, as 0/8"),
+        ("-1/2", "is not I/N"),
+        ("a/b", "`a/b` is not I/N"),
+        ("auto/0", "is of 0 generators"),
+    ] {
+        let text = format!("--shard={text}");
+        refused(&[&mixed, &there, &beginning, &[&*text]], None, says);
+    }
+    let auto = shard("auto/2");
+    refused(
+        &[&mixed, &there, &beginning, &auto],
+        None,
+        "JOB_COMPLETION_INDEX is not set",
+    );
+    refused(
+        &[&mixed, &there, &beginning, &auto],
+        Some("2"),
+        "numbers are from 0 to 1",
+    );
+    refused(
+        &[&mixed, &there, &beginning, &auto],
+        Some("x"),
+        "`x` is no number",
+    );
+    for (text, says) in [
+        ("2020-01-01T00:00:00Z", "s ago"),
+        ("1", "s ago"),
+        ("soon", "`soon` is no moment like"),
+    ] {
+        let past = ["--start-at", text];
+        refused(&[&mixed, &there, &shard("0/2"), &past], None, says);
+        refused(&[&mixed, &past], None, says);
+    }
+    let two = shard("0/2");
+    refused(&[&mixed, &there, &two], None, "needs --start-at");
+    refused(
+        &[&mixed, &beginning, &two],
+        None,
+        "start a server and name it with --etcd",
+    );
+    let kube = ["--kube", "http://127.0.0.1:1"];
+    refused(&[&mixed, &kube, &beginning, &two], None, "");
+    refused(
+        &[&mixed, &there, &beginning, &two, &["--seed-data"]],
+        None,
+        "--seed-data",
+    );
+    refused(
+        &[&["shared.toml"], &there, &beginning, &two],
+        None,
+        "these are 2",
+    );
+    let prefix = ["--prefix", "/a"];
+    refused(
+        &[&prefix, &there, &beginning, &two],
+        None,
+        "--prefix lists what is there",
+    );
+    refused(
+        &[&mixed, &there, &beginning, &shard("0/5")],
+        None,
+        "`each` has 4 connections for 5 generators",
+    );
+    let searched = ["saturate", "--slo", "p99=10ms", "--strategies", "get"];
+    let (code, _, log) = run_to_end(
+        folder.path(),
+        &[&searched[..], &there, &beginning, &two].concat(),
+    );
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("--shard is for small requests"), "{log}");
+    let sides = ["ab", "--base", "bench", "--new", "bench"];
+    let (code, _, log) = run_to_end(folder.path(), &[&sides[..], &beginning].concat());
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("do not go with it"), "{log}");
+    let lists = ["pods-150k", "--strategies", "stream"];
+    refused(
+        &[&lists, &there, &beginning, &two],
+        None,
+        "`etcd/stream` is neither",
+    );
+}
+
+#[test]
+fn the_job_of_kubernetes_runs_a_scenario_that_can_be_shared() {
+    let scenario =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/kubernetes/scenario.toml");
+    let folder = folder();
+    let at = in_seconds(1_000);
+    let args = [
+        "--etcd",
+        "http://127.0.0.1:1",
+        "--shard",
+        "auto/8",
+        "--dry-run",
+    ];
+    let mut command = loadgen(folder.path(), &["run"]);
+    command.arg(scenario).args(args).args(["--start-at", &at]);
+    command.env("JOB_COMPLETION_INDEX", "7");
+    let (code, out, log) = ended(&command.output().expect("it starts"));
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.contains("reads-and-writes"), "{out}");
+}
