@@ -5,7 +5,7 @@
 //! - [`result`]: the structs of `report.json` and the folder around it
 //! - [`latency`]: distributions, and which quantiles a sample may claim
 //! - [`threshold`]: promised limits, held against a result; [`threshold_table`]: how they are
-//!   shown; `history`: how often each was met before
+//!   shown; `history`: how often each was met before; [`suite`]: those of several runs
 //! - [`compare`]: two sides held against each other; [`export`]: results for other programs
 //! - [`draw`]: a result drawn into its folder: [`charts`], `page`
 //! - [`terminal`]: the table of a result, made of [`case_text`], [`load_table`], [`warm_up`],
@@ -25,6 +25,7 @@ pub mod machine;
 mod page;
 pub mod quantity;
 pub mod result;
+pub mod suite;
 pub mod terminal;
 pub mod threshold;
 pub mod threshold_table;
