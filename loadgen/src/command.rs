@@ -19,7 +19,7 @@ use load::child::parent_death::become_guarded;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Saturate;
-use workloads::{Scenario, Strategy};
+use workloads::{PlainList, Scenario, Strategy};
 
 use crate::capture;
 use crate::cli::{
@@ -388,7 +388,7 @@ async fn probed(
 ) -> Result<Option<Document>, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow::anyhow!("{target}: {error}"));
     let running = tokio::select! {
-        running = launcher.start(target, Strategy::Stream) => running.map_err(|e| bad(&e))?,
+        running = launcher.start(target, Strategy::Plain(PlainList::Stream)) => running.map_err(|e| bad(&e))?,
         () = stop.cancelled() => return Ok(None),
     };
     let Some(config) = running.etcd.clone() else {

@@ -41,6 +41,6 @@ pub use mix::{Mix, SmallRequest};
 pub use random::coin;
 pub use scenario::{DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError, ThresholdSpec};
 pub use selector::Selector;
-pub use strategy::{Driver, Strategy, Tier};
+pub use strategy::{Driver, EtcdResponse, PlainList, Strategy, Tier};
 pub use suite::{Suite, SuiteError, SuiteRun};
 pub use values::Values;

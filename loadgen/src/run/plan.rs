@@ -13,7 +13,7 @@ use load::driver::open::Waiting;
 use report::result::ClientSettings;
 use report::threshold;
 use workloads::scenario::{Saturate, is_file};
-use workloads::{CpuList, DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
+use workloads::{CpuList, DataSet, Kind, Overrides, PlainList, RowSpec, Scenario, Strategy, Tier};
 
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
@@ -399,7 +399,10 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     scenario.repeats = 3;
     scenario.first_chunk_streams = 20;
     scenario.thresholds.clear();
-    scenario.rows.etcd = vec![Strategy::Unary.into(), Strategy::Stream.into()];
+    scenario.rows.etcd = vec![
+        Strategy::Plain(PlainList::Unary).into(),
+        Strategy::Plain(PlainList::Stream).into(),
+    ];
     let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
     let pages = pages.map(|size| Strategy::Paged(size).into());
     scenario.rows.etcd.extend(pages);
