@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     Append,
     /// One bit of one value is another.
     FlipByte,
+    /// Values come where only keys were asked for.
+    KeepValues,
     /// An object says that it was written twice.
     Version,
     /// An object is bound to a lease.
@@ -255,6 +257,9 @@ impl Service {
         let mut kvs: Vec<KeyValue> = found.cloned().collect();
         if is_list && kvs.len() > 1 {
             spoil(self.fault, &mut kvs);
+        }
+        if request.keys_only && self.fault != Fault::KeepValues {
+            kvs.iter_mut().for_each(|kv| kv.value.clear());
         }
         let count = kvs.len();
         let limit = usize::try_from(request.limit)

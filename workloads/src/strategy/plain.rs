@@ -96,6 +96,7 @@ plain_lists! {
     Unary = unary,
     UnaryIncremental = unary_incremental,
     Stream = stream,
+    KeysOnly = keys_only,
     Cached = cached,
     Consistent = consistent,
     WatchList = watch_list,
