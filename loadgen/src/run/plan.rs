@@ -370,7 +370,7 @@ fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
         .collect()
 }
 
-/// Whether every bar is about a number that reports have.
+/// Whether every threshold is about a number that reports have.
 fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
         .thresholds
@@ -379,7 +379,7 @@ fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     {
         None => Ok(()),
         Some(bar) => Err(Failure::usage(anyhow!(
-            "scenario `{}`, bar `{}`: cases of report.json have no number `{}`",
+            "scenario `{}`, threshold `{}`: cases of report.json have no number `{}`",
             scenario.name,
             bar.name,
             bar.metric
