@@ -64,8 +64,8 @@ pub fn save(result: &SuiteResult, folder: &Path) -> Result<(), SuiteError> {
     write_readme(result, folder)
 }
 
-/// Judges a saved suite again by the runs beside its folder, and writes its README anew. Returns its
-/// table.
+/// Judges a saved suite again by the runs beside its folder, and writes its README anew. Returns
+/// its table.
 ///
 /// # Errors
 /// [`SuiteError`] when the suite or one of its runs cannot be read, or the README not be written.
