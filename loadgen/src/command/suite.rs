@@ -138,6 +138,13 @@ async fn measure(
             break;
         }
     }
+    if saved
+        .iter()
+        .any(|(_, report)| report.environment.profile == "debug")
+    {
+        let note = "The generator was a debug build: its figures say nothing about a target.";
+        result.notes.push(note.to_owned());
+    }
     result.interrupted = session.stop.is_cancelled();
     result.elapsed_s = begun.elapsed().as_secs_f64();
     result.judge(

@@ -110,10 +110,13 @@ fn headline(result: &SuiteResult) -> String {
         undecided,
         unmeasured,
     } = result.verdict();
+    let all = match result.thresholds.len() {
+        1 => "1 threshold".to_owned(),
+        n => format!("{n} thresholds"),
+    };
     format!(
-        "{}: {} thresholds: {met} met, {missed} missed, {undecided} undecided, {unmeasured} not measured",
-        result.suite,
-        result.thresholds.len()
+        "{}: {all}: {met} met, {missed} missed, {undecided} undecided, {unmeasured} not measured",
+        result.suite
     )
 }
 

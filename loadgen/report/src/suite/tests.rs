@@ -126,7 +126,7 @@ fn the_verdict_is_one_table_with_how_often_limits_held_before() {
         ),
         (
             4,
-            "mine: 1 thresholds: 0 met, 1 missed, 0 undecided, 0 not measured",
+            "mine: 1 threshold: 0 met, 1 missed, 0 undecided, 0 not measured",
         ),
         (5, "- second ended with exit code 3"),
     ] {
