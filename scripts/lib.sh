@@ -19,6 +19,23 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # in_ci: does the caller promise a machine where nothing may be missing?
 in_ci() { [[ "${CI:-}" == true || "${CI:-}" == 1 ]]; }
 
+# rank STATUS: how bad an exit code of loadgen is, as loadgen itself ranks them.
+rank() {
+    case "$1" in
+    0) echo 0 ;;
+    3) echo 1 ;;
+    2) echo 2 ;;
+    1) echo 3 ;;
+    130) echo 5 ;;
+    *) echo 4 ;;
+    esac
+}
+
+# worse STATUS STATUS: the worse of two exit codes.
+worse() {
+    if (($(rank "$2") > $(rank "$1"))); then echo "$2"; else echo "$1"; fi
+}
+
 # as_root COMMAND…: run it as root, or fail saying why that cannot be.
 as_root() {
     if [[ "$(id -u)" -eq 0 ]]; then

@@ -19,7 +19,7 @@ use loadgen::servers::running::Running;
 use loadgen::servers::target_spec::TargetSpec;
 use tokio::runtime::Runtime;
 use workloads::scenario::Media;
-use workloads::{DataSet, Scenario, Strategy, Tier};
+use workloads::{DataSet, PlainList, Scenario, Strategy, Tier};
 
 const OBJECTS: u64 = 10_000;
 const ROOT: &str = "/registry/";
@@ -38,7 +38,11 @@ fn lists(c: &mut Criterion) {
         let rows = scenario.rows.of(tier).iter();
         rows.map(move |row| (tier, row.strategy, Media::Protobuf))
     });
-    let json = (Tier::Kube, Strategy::Consistent, Media::Json);
+    let json = (
+        Tier::Kube,
+        Strategy::Plain(PlainList::Consistent),
+        Media::Json,
+    );
     for (tier, strategy, media) in rows.chain([json]) {
         let encoding = match media {
             Media::Protobuf => "",

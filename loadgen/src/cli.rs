@@ -64,6 +64,11 @@ pub enum Command {
     /// Searches for the highest rate of small requests that keeps an objective.
     #[command(after_help = after_help())]
     Saturate(Box<SaturateArgs>),
+    /// Runs several scenarios, each as `run` does, and ends with one verdict on their thresholds.
+    /// Without a name: lists the suites. Exit code: the worst of the runs and of the verdict, where
+    /// a missed threshold is 1 and one without a verdict 3.
+    #[command(after_help = after_help())]
+    Suite(Box<SuiteArgs>),
     /// Says rule by rule what an endpoint honours of the contract that lists and watches lean on.
     /// Only reads where somebody's keys are. Exit code 1 when a rule is broken.
     Probe(ProbeArgs),
@@ -720,9 +725,12 @@ pub fn shown_command(args: impl IntoIterator<Item = String>) -> Vec<String> {
 mod shard;
 mod size;
 mod start_at;
+mod suite;
+
 pub use shard::{INDEX_VARIABLE, ShardArg, ShardArgError};
 pub use size::{Size, SizeError};
 pub use start_at::{StartAt, StartAtError};
+pub use suite::{SuiteArgs, SuiteFormat};
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,13 @@ mod ab;
 mod compare;
 mod merge;
 mod report;
+mod session;
+mod suite;
 
 use std::io::Write;
-use std::path::Path;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
 
-use ::report::result::{Report, ResultFolder, SavedResult, folder_name};
+use ::report::result::{Report, ResultFolder, SavedResult};
 use ::report::{draw, terminal};
 use anyhow::{Context as _, anyhow};
 use clap::CommandFactory as _;
@@ -19,23 +20,23 @@ use load::child::parent_death::become_guarded;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::Saturate;
-use workloads::{Scenario, Strategy};
+use workloads::{PlainList, Scenario, Strategy};
 
 use crate::capture;
 use crate::cli::{
     AbArgs, CaptureArgs, Cli, CompareArgs, CompletionsArgs, Format, GuardArgs, MergeArgs,
-    ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, shown_command,
+    ProbeArgs, ReportArgs, RunArgs, SATURATE_SCENARIO, SaturateArgs, ScenariosArgs, SuiteArgs,
 };
-use crate::environment::environment;
 use crate::exit::{Exit, Failure};
 use crate::isolation::cpus::pin;
 use crate::isolation::{Isolation, network};
 use crate::live::http::MetricsListener;
 use crate::probe::{self, Access, Document};
 use crate::progress::Progress;
-use crate::run::{self, Finished, Plan};
+use crate::run::{self, Plan};
 use crate::servers::target_spec::TargetSpec;
 use crate::servers::{Launcher, folders_left};
+use session::Session;
 
 /// `loadgen run`.
 ///
@@ -88,40 +89,20 @@ fn run_or_search(args: &RunArgs, saturate: Option<Saturate>) -> Result<Exit, Fai
     }
     let runtime = runtime()?;
     runtime.block_on(async {
-        let progress = Progress::new();
-        let stop = stop_on_signals(&progress)?;
-        serve_metrics(metrics, &progress);
-        plan.notes.iter().for_each(|note| progress.say(note));
+        let session = Session::begin(isolation)?;
+        serve_metrics(metrics, &session.progress);
+        let say = |note: &String| session.progress.say(note);
+        plan.notes.iter().for_each(say);
         let mut exit = Exit::Done;
         for scenario in &plan.scenarios {
-            isolation
-                .pin(scenario)
-                .map_err(|failure| failure.beside(exit))?;
-            let environment = environment(shown_command(std::env::args()));
-            let environment = isolation.noted_in(environment, scenario);
-            let name = plan.result_name(scenario);
-            let name = folder_name(SystemTime::now(), &environment.host, &name);
-            let folder = ResultFolder::create(&args.out, &name)
-                .map_err(|error| Failure::usage(error).beside(exit))?;
-            let Finished {
-                result,
-                exit: ended,
-                failure,
-            } = run::run(&plan, scenario, environment, &folder, &progress, &stop).await;
-            exit = exit.and(ended);
-            // Shown first: where it cannot be saved, the table is all that is left of the run.
-            let shown = match show(&mut out, args.format, &result.report) {
-                // What is measured is kept in its folder, so a reader who has seen enough ends
-                // nothing.
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-                shown => shown,
-            };
-            let saved = save(&result, folder, &progress);
-            let errors = [failure, shown.err().map(Failure::from), saved.err()];
-            if let Some(failure) = errors.into_iter().flatten().reduce(Failure::and) {
+            let format = Some(args.format);
+            let measured = session.measure(&plan, scenario, &args.out, format).await;
+            let measured = measured.map_err(|failure| failure.beside(exit))?;
+            exit = exit.and(measured.exit);
+            if let Some(failure) = measured.failure {
                 return Err(failure.beside(exit));
             }
-            if stop.is_cancelled() || exit == Exit::Protected {
+            if session.is_over(exit) {
                 break;
             }
         }
@@ -161,17 +142,22 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(Failure::usage)
 }
 
-/// Saves a result, if anything was measured, and says where.
-fn save(result: &SavedResult, folder: ResultFolder, progress: &Progress) -> Result<(), Failure> {
+/// Saves a result, if anything was measured, says where, and returns where.
+fn save(
+    result: &SavedResult,
+    folder: ResultFolder,
+    progress: &Progress,
+) -> Result<Option<PathBuf>, Failure> {
     if result.report.cases.is_empty() {
-        return folder.discard().map_err(Failure::usage);
+        folder.discard().map_err(Failure::usage)?;
+        return Ok(None);
     }
     let (path, failures) = draw::publish(result, folder).map_err(Failure::usage)?;
     for failure in failures {
         progress.say(&format!("not drawn: {failure}"));
     }
     progress.say(&format!("result: {}", path.display()));
-    Ok(())
+    Ok(Some(path))
 }
 
 /// Writes a result in the form that was asked for.
@@ -183,6 +169,14 @@ fn show(out: &mut impl Write, format: Format, report: &Report) -> std::io::Resul
             writeln!(out)
         }
     }
+}
+
+/// `loadgen suite`: several scenarios, one verdict.
+///
+/// # Errors
+/// [`Failure`] with the exit code that it means.
+pub fn suite(args: &SuiteArgs) -> Result<Exit, Failure> {
+    suite::run(args)
 }
 
 /// `loadgen completions`.
@@ -403,7 +397,7 @@ async fn probed(
 ) -> Result<Option<Document>, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::usage(anyhow::anyhow!("{target}: {error}"));
     let running = tokio::select! {
-        running = launcher.start(target, Strategy::Stream) => running.map_err(|e| bad(&e))?,
+        running = launcher.start(target, Strategy::Plain(PlainList::Stream)) => running.map_err(|e| bad(&e))?,
         () = stop.cancelled() => return Ok(None),
     };
     let Some(config) = running.etcd.clone() else {

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Saturate(args) => command::saturate(&args),
         Command::Probe(args) => command::probe(&args),
         Command::Capture(args) => command::capture(&args),
+        Command::Suite(args) => command::suite(&args),
         Command::Scenarios(args) => command::scenarios(&args),
         Command::Completions(args) => command::completions(&args),
         Command::Man => command::man(),

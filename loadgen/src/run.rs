@@ -37,7 +37,7 @@ use crate::to_result;
 use case::{Measured, RowRun, Source};
 use foreign::{InNamespaces, Listed, Precautions, Seeded, survey_lines};
 use generators::Beginning;
-pub use plan::{Plan, connect_config, run_id};
+pub use plan::{Plan, connect_config, run_id, target_names};
 pub use target::Target;
 use target::{answered, unusable};
 

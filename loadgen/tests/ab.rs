@@ -2,6 +2,7 @@
 //! faster is not looked at.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -130,6 +131,26 @@ fn a_server_that_does_not_start_is_named() {
         log.contains("bench-new") && log.contains("no-such-flag"),
         "{log}"
     );
+}
+
+/// `paged:10` is a strategy of both tiers, and neither side has the Kubernetes tier.
+#[test]
+fn a_tier_that_neither_side_has_is_no_case() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = folder.path().join("etcd");
+    let dies = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'etcd Version: 3.7.1' || exit 1\n";
+    fs::write(&program, dies).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
+    let target = format!("etcd:{}", program.display());
+    let sides = ["--base", &target, "--new", &target];
+    let small = SMALL.map(|word| if word == "stream" { "paged:10" } else { word });
+    let ended = ab(folder.path(), &[&sides[..], &small].concat());
+    let log = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "neither starts: {log}");
+    let report = report(&folder.path().join("out"));
+    let cases = report["cases"].as_array().expect("cases");
+    assert!(!cases.is_empty(), "{log}");
+    assert!(cases.iter().all(|case| case["tier"] == "etcd"), "{cases:?}");
 }
 
 #[test]

@@ -126,6 +126,24 @@ fn another_version_or_a_lease_is_found() {
 }
 
 #[test]
+fn a_list_of_keys_is_held_against_the_keys_and_has_no_values() {
+    let etcd = FakeEtcd::start(Fault::None);
+    let (code, report, log) = run(&etcd, "keys-only,unary", &[]);
+    assert_eq!(code, Some(0), "{log}");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    let verified = |case: usize| report["cases"][case]["verified"].clone();
+    assert_eq!(verified(0)["objects"], 100, "{log}");
+    let bytes = |case: usize| verified(case)["bytes"].as_u64().expect("bytes");
+    assert!(
+        bytes(0) > 0 && bytes(0) < bytes(1) / 10,
+        "those of the keys"
+    );
+    assert_found_out(Fault::KeepValues, "keys-only", "100 objects with a value");
+    assert_found_out(Fault::DropLast, "keys-only", "99 objects where 100");
+    assert_found_out(Fault::SwapTwo, "keys-only", "out of order");
+}
+
+#[test]
 fn a_flipped_bit_is_found() {
     assert_found_out(Fault::FlipByte, EVERY_WAY, "altered");
 }

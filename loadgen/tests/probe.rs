@@ -3,6 +3,8 @@
 
 #[path = "probe/lying_etcd.rs"]
 mod lying_etcd;
+#[path = "support/maintenance.rs"]
+mod maintenance;
 #[allow(dead_code, reason = "the other tests start Kubernetes tiers")]
 #[path = "support/served.rs"]
 mod served;

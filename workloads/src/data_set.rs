@@ -181,6 +181,18 @@ impl DataSet {
         fingerprint
     }
 
+    /// Returns the fingerprint of the keys alone: that of all objects if they had no values.
+    pub fn fingerprint_of_keys(&self) -> Fingerprint {
+        let mut fingerprint = Fingerprint::default();
+        let mut key = Vec::new();
+        for i in 0..self.len() {
+            key.clear();
+            self.write_key(i, &mut key);
+            fingerprint.add(&key, b"");
+        }
+        fingerprint
+    }
+
     fn check(&self, i: u64) {
         assert!(i < self.len(), "object {i} of a data set of {}", self.len());
     }

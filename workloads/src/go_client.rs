@@ -4,7 +4,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::strategy::{Strategy, StrategyError, Tier};
+use crate::strategy::{PlainList, Strategy, StrategyError, Tier};
 
 /// A Go client and its way to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,11 +65,11 @@ impl GoClient {
     #[must_use]
     pub fn same_request(self) -> Strategy {
         match self {
-            Self::Unary => Strategy::UnaryIncremental,
-            Self::Stream => Strategy::Stream,
+            Self::Unary => Strategy::Plain(PlainList::UnaryIncremental),
+            Self::Stream => Strategy::Plain(PlainList::Stream),
             Self::Paged(size) => Strategy::Paged(size),
-            Self::List => Strategy::Consistent,
-            Self::Informer => Strategy::WatchList,
+            Self::List => Strategy::Plain(PlainList::Consistent),
+            Self::Informer => Strategy::Plain(PlainList::WatchList),
         }
     }
 

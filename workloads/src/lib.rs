@@ -1,6 +1,7 @@
 //! Scenarios, and the objects and operations that they replay.
 //!
-//! - [`scenario`]: scenario files, the built-in ones included
+//! - [`scenario`]: scenario files, the built-in ones included; [`suite`]: several of them that are
+//!   judged together
 //! - [`strategy`]: the ways to list, by name; [`selector`]: the selectors in them
 //! - [`data_set`]: objects by number: pods, ConfigMaps, raw values
 //! - [`CpuList`]: the CPUs that a scenario runs on; [`GeneratorShard`]: the part of its loads that
@@ -18,6 +19,7 @@ pub mod mix;
 pub mod scenario;
 pub mod selector;
 pub mod strategy;
+pub mod suite;
 pub mod values;
 pub mod writes;
 
@@ -42,5 +44,6 @@ pub use mix::{Mix, SmallRequest};
 pub use random::coin;
 pub use scenario::{DataSetSpec, Kind, Overrides, RowSpec, Scenario, ScenarioError, ThresholdSpec};
 pub use selector::Selector;
-pub use strategy::{Driver, Strategy, Tier};
+pub use strategy::{Driver, EtcdResponse, PlainList, Strategy, Tier};
+pub use suite::{Suite, SuiteError, SuiteRun};
 pub use values::Values;

@@ -36,7 +36,7 @@ pub use network::{Bandwidth, BandwidthError, Network};
 pub use rows::{BaselineMode, Http, Media, Reshard, RowSpec, Rows, ShardKey, ShardPlan, Writes};
 pub use saturate::{Objective, ObjectiveError, Saturate};
 pub use threshold::ThresholdSpec;
-use units::duration_text;
+pub(crate) use units::duration_text;
 pub use units::{ByteSize, ByteSizeError, parse_with_unit};
 
 /// The scenario that `loadgen` runs by default.
@@ -315,7 +315,7 @@ impl Scenario {
     pub fn parse(text: &str, origin: &str) -> Result<Self, ScenarioError> {
         let invalid = |start: usize, message: String| ScenarioError::Invalid {
             origin: origin.to_owned(),
-            line: 1 + text[..start.min(text.len())].matches('\n').count(),
+            line: line_at(text, start),
             message,
         };
         let file: File = toml::from_str(text).map_err(|error| {
@@ -325,14 +325,7 @@ impl Scenario {
 
         let name_start = file.name.span().start;
         let name = file.name.into_inner();
-        if name.is_empty()
-            || !name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-        {
-            let message = format!("name `{name}` may hold only letters, digits, `-`, `_` and `.`");
-            return Err(invalid(name_start, message));
-        }
+        check_name(&name).map_err(|message| invalid(name_start, message))?;
 
         let rows_start = file.rows.as_ref().map_or(0, |rows| rows.span().start);
         let mut rows = file.rows.map(Spanned::into_inner).unwrap_or_default();
@@ -582,6 +575,28 @@ impl Scenario {
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a scenario holds nothing that TOML cannot say")
     }
+}
+
+/// Checks the name of a scenario or a suite, which becomes part of a folder's name.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    match !name.is_empty() && name.bytes().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "name `{name}` may hold only letters, digits, `-`, `_` and `.`"
+        )),
+    }
+}
+
+/// Returns the line, from 1, of a byte of a file.
+pub(crate) fn line_at(text: &str, byte: usize) -> usize {
+    1 + text[..byte.min(text.len())].matches('\n').count()
+}
+
+/// Returns whether the name of a scenario or a suite is the path of a file.
+#[must_use]
+pub fn is_file(name: &str) -> bool {
+    name.ends_with(".toml") || name.contains('/')
 }
 
 /// Returns the file of the built-in scenario of this name, with its comments.

@@ -1,4 +1,8 @@
 //! Strategies: the ways to list, by the names that scenario files, `--strategies` and reports use.
+//!
+//! - [`plain`]: those that are described by their requests alone, in a table
+
+pub mod plain;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,6 +14,7 @@ use crate::did_you_mean::did_you_mean;
 use crate::go_client::GoClient;
 use crate::mix::SmallRequest;
 use crate::selector::{Selector, SelectorError};
+pub use plain::{EtcdResponse, PlainList};
 
 /// The tier that a strategy uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,12 +65,8 @@ pub enum Driver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Strategy {
-    /// etcd: one Range, which the server buffers whole before sending (`unary`).
-    Unary,
-    /// etcd: one Range, sent while it is read (`unary-incremental`).
-    UnaryIncremental,
-    /// etcd: RangeStream, KEP-5966 (`stream`).
-    Stream,
+    /// One tier: a list that is described by its requests alone (`stream`, `cached`, …).
+    Plain(PlainList),
     /// etcd: a Range of one key (`get`).
     Get,
     /// etcd: a Put of one object (`put`).
@@ -76,16 +77,9 @@ pub enum Strategy {
     Watch,
     /// Both tiers: limit and continue, with this number of objects per page (`paged:N`).
     Paged(NonZeroU32),
-    /// Kubernetes: `resourceVersion=0`, the current state of the watch cache (`cached`).
-    Cached,
-    /// Kubernetes: resourceVersion unset, KEP-2340 (`consistent`).
-    Consistent,
     /// Kubernetes: `resourceVersionMatch=Exact` at the server's revision when the client connects
     /// (`exact`).
     Exact,
-    /// Kubernetes: `sendInitialEvents`, up to the bookmark after the initial state, KEP-3157
-    /// (`watch-list`).
-    WatchList,
     /// Kubernetes: resourceVersion unset, with a label or field selector (`selector:…`).
     Selector(Selector),
     /// Kubernetes: writes a small object to etcd, then times a list, which must contain it
@@ -120,7 +114,7 @@ pub const MAX_WORKERS: u32 = 256;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StrategyError {
     /// An unknown name.
-    #[error("unknown strategy `{name}`, did you mean `{suggestion}`? (known: {})", Strategy::NAMES.join(", "))]
+    #[error("unknown strategy `{name}`, did you mean `{suggestion}`? (known: {})", Strategy::names().join(", "))]
     Unknown {
         /// The given name.
         name: String,
@@ -139,20 +133,14 @@ pub enum StrategyError {
 }
 
 impl Strategy {
-    /// All names, with `N` for a page size or a number of workers and `SELECTOR` for a selector.
-    pub const NAMES: [&'static str; 25] = [
-        "unary",
-        "unary-incremental",
-        "stream",
+    /// Names of those that are no plain lists.
+    const OTHER_NAMES: [&'static str; 19] = [
         "paged:N",
         "get",
         "put",
         "fan-out",
         "watch",
-        "cached",
-        "consistent",
         "exact",
-        "watch-list",
         "selector:SELECTOR",
         "read-your-write",
         "sharded:N",
@@ -168,6 +156,30 @@ impl Strategy {
         GoClient::NAMES[4],
     ];
 
+    /// Returns all names, with `N` for a page size or a number of workers and `SELECTOR` for a
+    /// selector.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        let plain = PlainList::ALL.iter().map(|list| list.spec().name);
+        plain.chain(Self::OTHER_NAMES).collect()
+    }
+
+    /// Returns the plain list that it is, if it is one.
+    #[must_use]
+    pub fn plain(self) -> Option<PlainList> {
+        match self {
+            Self::Plain(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// Returns how an etcd sends the list, where it is a plain one of an etcd.
+    #[must_use]
+    pub fn etcd_response(self) -> Option<EtcdResponse> {
+        let list = self.plain().and_then(PlainList::etcd);
+        list.map(|list| list.response)
+    }
+
     /// Returns the driver that runs it.
     pub fn driver(self) -> Driver {
         match self {
@@ -179,14 +191,9 @@ impl Strategy {
             Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
                 Driver::ShardedWatch
             }
-            Self::Unary
-            | Self::UnaryIncremental
-            | Self::Stream
+            Self::Plain(_)
             | Self::Paged(_)
-            | Self::Cached
-            | Self::Consistent
             | Self::Exact
-            | Self::WatchList
             | Self::Selector(_)
             | Self::ReadYourWrite
             | Self::NoLists
@@ -197,12 +204,9 @@ impl Strategy {
     /// Returns whether a tier has this strategy.
     pub fn runs_on(self, tier: Tier) -> bool {
         match self {
-            Self::Unary | Self::UnaryIncremental | Self::Stream => tier == Tier::Etcd,
+            Self::Plain(list) => list.tier() == tier,
             Self::Get | Self::Put | Self::FanOut | Self::Watch => tier == Tier::Etcd,
-            Self::Cached | Self::Consistent => tier == Tier::Kube,
-            Self::Exact | Self::WatchList | Self::Selector(_) | Self::ReadYourWrite => {
-                tier == Tier::Kube
-            }
+            Self::Exact | Self::Selector(_) | Self::ReadYourWrite => tier == Tier::Kube,
             Self::Sharded(_) | Self::ClientFiltered(_) => tier == Tier::Kube,
             Self::WatchSharded(_) | Self::WatchClientFiltered(_) | Self::NoWatches => {
                 tier == Tier::Kube
@@ -249,18 +253,13 @@ impl Strategy {
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unary => "unary",
-            Self::UnaryIncremental => "unary-incremental",
-            Self::Stream => "stream",
+            Self::Plain(list) => list.spec().name,
             Self::Paged(size) => return write!(f, "paged:{size}"),
             Self::Get => "get",
             Self::Put => "put",
             Self::FanOut => "fan-out",
             Self::Watch => "watch",
-            Self::Cached => "cached",
-            Self::Consistent => "consistent",
             Self::Exact => "exact",
-            Self::WatchList => "watch-list",
             Self::ReadYourWrite => "read-your-write",
             Self::Sharded(workers) => return write!(f, "sharded:{workers}"),
             Self::ClientFiltered(workers) => return write!(f, "client-filtered:{workers}"),
@@ -281,21 +280,18 @@ impl FromStr for Strategy {
     type Err = StrategyError;
 
     fn from_str(name: &str) -> Result<Self, StrategyError> {
+        if let Some(list) = PlainList::named(name) {
+            return Ok(Self::Plain(list));
+        }
         if let Some(client) = GoClient::parse(name)? {
             return Ok(Self::GoClient(client));
         }
         Ok(match name {
-            "unary" => Self::Unary,
-            "unary-incremental" => Self::UnaryIncremental,
-            "stream" => Self::Stream,
             "get" => Self::Get,
             "put" => Self::Put,
             "fan-out" => Self::FanOut,
             "watch" => Self::Watch,
-            "cached" => Self::Cached,
-            "consistent" => Self::Consistent,
             "exact" => Self::Exact,
-            "watch-list" => Self::WatchList,
             "read-your-write" => Self::ReadYourWrite,
             "no-watches" => Self::NoWatches,
             "no-lists" => Self::NoLists,
@@ -318,7 +314,8 @@ impl FromStr for Strategy {
                 _ => {
                     return Err(StrategyError::Unknown {
                         name: name.to_owned(),
-                        suggestion: did_you_mean(name, &Self::NAMES).unwrap_or(Self::NAMES[0]),
+                        suggestion: did_you_mean(name, &Self::names())
+                            .unwrap_or(Self::OTHER_NAMES[0]),
                     });
                 }
             },
@@ -360,7 +357,7 @@ mod tests {
 
     #[test]
     fn names_survive_a_round_trip() {
-        for name in Strategy::NAMES {
+        for name in Strategy::names() {
             let name = name
                 .replace("SELECTOR", "spec.nodeName={node}")
                 .replace(":N", ":50");

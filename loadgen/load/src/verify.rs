@@ -76,6 +76,9 @@ pub enum Wrong {
     /// Chunks without objects before the end, which kube-apiserver rejects.
     #[error("{0} chunks without objects before the last one")]
     EmptyChunks(u64),
+    /// Values where only keys were asked for.
+    #[error("{0} objects with a value in a list of keys")]
+    Values(u64),
     /// A key that was not asked for.
     #[error("key `{0}` is not below the listed prefix")]
     ForeignKey(String),

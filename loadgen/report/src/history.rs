@@ -4,11 +4,12 @@
 //! `scripts/keep` appends to it. It lies beside the result folders, so that a result which is drawn
 //! there says in how many of the last runs each of its thresholds held.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::result::{Bar, Report};
 use crate::threshold_table::BarTable;
@@ -36,6 +37,25 @@ struct Line {
     limit: String,
     /// `yes`, `no`, or `undecided`.
     met: String,
+}
+
+/// In how many of the last runs a threshold was met; undecided is not met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// In so many.
+    pub met: usize,
+    /// Of so many, five at most.
+    pub of: usize,
+}
+
+/// `in 4 of the last 5 runs`.
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.of {
+            1 => write!(f, "in {} of 1 run", self.met),
+            of => write!(f, "in {} of the last {of} runs", self.met),
+        }
+    }
 }
 
 /// The thresholds of runs that were kept.
@@ -66,23 +86,21 @@ impl History {
     /// Adds a column that says in how many of the last runs each threshold held, where there is any
     /// history of them.
     pub(super) fn add_to(&self, table: &mut BarTable, report: &Report) {
-        let held: Vec<Option<String>> = report
-            .bars
-            .iter()
-            .map(|bar| self.held(bar, report))
-            .collect();
+        let held = report.bars.iter().map(|bar| self.held(bar, report));
+        let held: Vec<Option<Held>> = held.collect();
         if held.iter().all(Option::is_none) {
             return;
         }
         table.titles.push(HELD.to_owned());
         for (row, held) in table.rows.iter_mut().zip(held) {
+            let held = held.map(|held| held.to_string());
             row.cells.push(held.unwrap_or_default());
         }
     }
 
-    /// `in 4 of the last 5 runs`: of those up to this report that had the same limit. Undecided is
-    /// not held.
-    fn held(&self, bar: &Bar, report: &Report) -> Option<String> {
+    /// Returns how often a threshold was met in the last runs up to this report that had the same
+    /// limit; `None` where there are none.
+    pub(super) fn held(&self, bar: &Bar, report: &Report) -> Option<Held> {
         let mut runs: Vec<&Line> = self
             .0
             .iter()
@@ -90,12 +108,9 @@ impl History {
             .collect();
         runs.sort_by(|a, b| b.date.cmp(&a.date));
         runs.truncate(LAST_RUNS);
-        let held = runs.iter().filter(|line| line.met == "yes").count();
-        match runs.len() {
-            0 => None,
-            1 => Some(format!("in {held} of 1 run")),
-            of => Some(format!("in {held} of the last {of} runs")),
-        }
+        let met = runs.iter().filter(|line| line.met == "yes").count();
+        let of = runs.len();
+        (of > 0).then_some(Held { met, of })
     }
 }
 

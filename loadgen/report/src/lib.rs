@@ -5,7 +5,7 @@
 //! - [`result`]: the structs of `report.json` and the folder around it
 //! - [`latency`]: distributions, and which quantiles a sample may claim
 //! - [`threshold`]: promised limits, held against a result; [`threshold_table`]: how they are
-//!   shown; `history`: how often each was met before
+//!   shown; `history`: how often each was met before; [`suite`]: those of several runs
 //! - [`compare`]: two sides held against each other; [`export`]: results for other programs
 //! - [`mod@merge`]: the results of several generators as one; [`generator_lines`]: what is said of
 //!   them
@@ -29,6 +29,7 @@ pub mod merge;
 mod page;
 pub mod quantity;
 pub mod result;
+pub mod suite;
 pub mod terminal;
 pub mod threshold;
 pub mod threshold_table;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::quantity::{ABSENT, Quantity, three_digits};
-use crate::result::{Bar, Report};
+use crate::result::{Bar, OtherTarget, Report};
 use crate::threshold::quantity;
 
 /// The table in words; the same for the terminal, the page and the README.
@@ -77,6 +77,25 @@ pub(super) fn limit_text(bar: &Bar) -> String {
     }
 }
 
+/// Whether the limit is kept.
+pub(super) fn met_text(bar: &Bar) -> &'static str {
+    match bar.met {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None if bar.value.is_some() => UNDECIDED,
+        None => ABSENT,
+    }
+}
+
+/// Another target's figure, and what it is of ours.
+pub(super) fn other_text(bar: &Bar, other: &OtherTarget) -> String {
+    let figure = shown(bar, other.figure);
+    match other.ratio {
+        Some(ratio) => format!("{figure} ({} ×)", three_digits(ratio)),
+        None => figure,
+    }
+}
+
 fn shown(bar: &Bar, figure: Option<f64>) -> String {
     match figure {
         Some(figure) => quantity(&bar.metric, figure).to_string(),
@@ -85,12 +104,6 @@ fn shown(bar: &Bar, figure: Option<f64>) -> String {
 }
 
 fn row(bar: &Bar) -> BarRow {
-    let met = match bar.met {
-        Some(true) => "yes",
-        Some(false) => "NO",
-        None if bar.value.is_some() => UNDECIDED,
-        None => ABSENT,
-    };
     let mut cells = vec![
         match &bar.source {
             Some(source) => format!("{} (published: {source})", bar.name),
@@ -99,15 +112,9 @@ fn row(bar: &Bar) -> BarRow {
         format!("{} {}", bar.data_set, bar.row),
         figure_text(bar),
         limit_text(bar),
-        met.to_owned(),
+        met_text(bar).to_owned(),
     ];
-    cells.extend(bar.others.iter().map(|other| {
-        let figure = shown(bar, other.figure);
-        match other.ratio {
-            Some(ratio) => format!("{figure} ({} ×)", three_digits(ratio)),
-            None => figure,
-        }
-    }));
+    cells.extend(bar.others.iter().map(|other| other_text(bar, other)));
     BarRow {
         cells,
         met: bar.met,
@@ -117,7 +124,6 @@ fn row(bar: &Bar) -> BarRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::OtherTarget;
 
     #[test]
     fn a_bar_says_figure_limit_basis_and_what_the_others_have() {

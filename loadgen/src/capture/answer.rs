@@ -5,7 +5,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use report::quantity::Quantity;
-use workloads::{Strategy, Tier};
+use workloads::{PlainList, Strategy, Tier};
 
 use super::{Captured, Resource};
 use crate::safety::cost::Cost;
@@ -59,7 +59,10 @@ impl Captured {
             let cost = Cost::of(Tier::Etcd, &strategy.into(), 1, census);
             cost.peak.unwrap_or(0)
         };
-        let (unary, stream) = (peak(Strategy::Unary), peak(Strategy::Stream));
+        let (unary, stream) = (
+            peak(Strategy::Plain(PlainList::Unary)),
+            peak(Strategy::Plain(PlainList::Stream)),
+        );
         writeln!(
             f,
             "  RangeStream: a client that lists by Range takes up to {} of etcd's memory, by RangeStream {}{}",

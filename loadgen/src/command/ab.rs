@@ -103,8 +103,8 @@ pub(super) fn run(args: &AbArgs) -> Result<Exit, Failure> {
                 std::io::stdout().write_all(text.as_bytes())?;
             }
             let exit = compared.finished.exit;
-            save(&compared.finished.result, folder, progress)
-                .map_err(|error| error.beside(exit))?;
+            let saved = save(&compared.finished.result, folder, progress);
+            saved.map_err(|error| error.beside(exit))?;
             match compared.finished.failure {
                 Some(failure) => Err(failure.beside(exit)),
                 None => Ok((exit, compared.comparison, compared.worse)),

@@ -11,6 +11,7 @@ use report::export::go_benchmark::go_benchmark;
 use report::export::openmetrics::openmetrics;
 use report::export::perfdash::perfdash;
 use report::result::SavedResult;
+use report::suite;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::{Exit, Failure};
@@ -26,7 +27,11 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let text = match args.format {
         ReportFormat::Text => {
             for folder in &args.folders {
-                write!(out, "{}", draw::draw_again(folder).map_err(Failure::usage)?)?;
+                let table = match suite::is_suite(folder) {
+                    true => suite::draw_again(folder).map_err(Failure::usage)?,
+                    false => draw::draw_again(folder).map_err(Failure::usage)?,
+                };
+                write!(out, "{table}")?;
             }
             return Ok(Exit::Done);
         }

@@ -84,6 +84,8 @@ pub async fn run(
             (key, data, row)
         })
         .filter(|(key, ..)| only.is_none_or(|only| only.contains(key)))
+        // Of a tier that neither side has there is nothing to compare.
+        .filter(|((_, tier, _), ..)| plan.targets.iter().any(|t| t.spec.lacks(*tier).is_none()))
         .collect();
     let mut left = cases.len() as u32;
     let mut worse = HashSet::new();

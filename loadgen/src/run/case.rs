@@ -230,8 +230,8 @@ impl RowRun<'_> {
             let restarted = self.unless_stopped(restarted).await?;
             restarted.map_err(|e| Early::Failed(format!("restarting after seeding: {e}")))?;
         }
-        if let Strategy::Selector(selector) = self.strategy() {
-            row.asks.nodes = self.select(selector, &mut verifier).await?;
+        if let Some(nodes) = self.narrow(self.strategy(), &mut verifier).await? {
+            row.asks.nodes = nodes;
         }
         if self.tier == Tier::Kube {
             let started = running.start_kube(&self.spec.server);

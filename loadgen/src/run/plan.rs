@@ -12,8 +12,8 @@ use load::clients::go_clients::GoClients;
 use load::driver::open::Waiting;
 use report::result::ClientSettings;
 use report::threshold;
-use workloads::scenario::Saturate;
-use workloads::{CpuList, DataSet, Kind, Overrides, RowSpec, Scenario, Strategy, Tier};
+use workloads::scenario::{Saturate, is_file};
+use workloads::{CpuList, DataSet, Kind, Overrides, PlainList, RowSpec, Scenario, Strategy, Tier};
 
 use super::availability::combination::{loaded, measures_something, never};
 use super::availability::machine::Needs;
@@ -342,15 +342,22 @@ impl Plan {
     }
 }
 
-fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
-    let mut texts = args.targets.clone();
-    texts.extend(args.etcd.clone());
-    texts.extend(args.kube.as_ref().map(|url| format!("kube:{url}")));
-    if texts.is_empty() {
-        texts.push("bench".to_owned());
+/// Returns the names of all targets that a command line has: `--target`, then those of its short
+/// forms; `bench` where there are none.
+#[must_use]
+pub fn target_names(targets: &[String], etcd: Option<&str>, kube: Option<&str>) -> Vec<String> {
+    let mut names = targets.to_vec();
+    names.extend(etcd.map(str::to_owned));
+    names.extend(kube.map(|url| format!("kube:{url}")));
+    if names.is_empty() {
+        names.push("bench".to_owned());
     }
+    names
+}
+
+fn targets(args: &RunArgs) -> Result<Vec<TargetSpec>, Failure> {
     let mut targets: Vec<TargetSpec> = Vec::new();
-    for text in texts {
+    for text in target_names(&args.targets, args.etcd.as_deref(), args.kube.as_deref()) {
         let target = text.parse().map_err(Failure::usage)?;
         if targets.contains(&target) {
             return Err(Failure::usage(anyhow!("target `{text}` is named twice")));
@@ -376,8 +383,7 @@ fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
     names
         .iter()
         .map(|name| {
-            let is_file = name.ends_with(".toml") || name.contains('/');
-            if is_file {
+            if is_file(name) {
                 Scenario::from_path(Path::new(name))
             } else {
                 Scenario::named(name)
@@ -387,7 +393,7 @@ fn named(names: &[String]) -> Result<Vec<Scenario>, Failure> {
         .collect()
 }
 
-/// Whether every bar is about a number that reports have.
+/// Whether every threshold is about a number that reports have.
 fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     match scenario
         .thresholds
@@ -396,7 +402,7 @@ fn check_bars(scenario: &Scenario) -> Result<(), Failure> {
     {
         None => Ok(()),
         Some(bar) => Err(Failure::usage(anyhow!(
-            "scenario `{}`, bar `{}`: cases of report.json have no number `{}`",
+            "scenario `{}`, threshold `{}`: cases of report.json have no number `{}`",
             scenario.name,
             bar.name,
             bar.metric
@@ -416,7 +422,10 @@ fn prefix_scenario(prefix: &str) -> Result<Scenario, Failure> {
     scenario.repeats = 3;
     scenario.first_chunk_streams = 20;
     scenario.thresholds.clear();
-    scenario.rows.etcd = vec![Strategy::Unary.into(), Strategy::Stream.into()];
+    scenario.rows.etcd = vec![
+        Strategy::Plain(PlainList::Unary).into(),
+        Strategy::Plain(PlainList::Stream).into(),
+    ];
     let pages = PREFIX_PAGES.into_iter().filter_map(NonZeroU32::new);
     let pages = pages.map(|size| Strategy::Paged(size).into());
     scenario.rows.etcd.extend(pages);

@@ -7,7 +7,7 @@
 //! Motivation). They are rounded up.
 
 use workloads::scenario::Operation;
-use workloads::{Driver, RowSpec, Strategy, Tier};
+use workloads::{Driver, EtcdResponse, RowSpec, Strategy, Tier};
 
 use super::census::Census;
 
@@ -101,7 +101,10 @@ fn list(tier: Tier, strategy: Strategy, census: &Census) -> Option<u64> {
         .map_or(strategy, workloads::GoClient::same_request);
     match (tier, request) {
         (_, Strategy::NoLists | Strategy::NoWatches) => Some(SMALL_BYTES),
-        (Tier::Etcd, Strategy::Stream | Strategy::Paged(_)) => bytes.checked_mul(STREAM),
+        (Tier::Etcd, Strategy::Paged(_)) => bytes.checked_mul(STREAM),
+        (Tier::Etcd, _) if request.etcd_response() == Some(EtcdResponse::Stream) => {
+            bytes.checked_mul(STREAM)
+        }
         (Tier::Etcd, _) => bytes.checked_mul(UNARY),
         (Tier::Kube, Strategy::Paged(size)) => {
             let objects = census.keys.max(1);
@@ -119,15 +122,11 @@ fn rank(strategy: Strategy) -> (u8, u32) {
         Strategy::NoLists | Strategy::NoWatches | Strategy::Get | Strategy::Watch => 0,
         Strategy::Put | Strategy::FanOut | Strategy::Loads => 1,
         Strategy::Paged(size) => return (2, size.get()),
-        Strategy::Stream => 3,
-        Strategy::Cached => 4,
-        Strategy::WatchList => 5,
+        Strategy::Plain(list) => list.spec().rank,
         Strategy::Selector(_) | Strategy::ReadYourWrite => 6,
-        Strategy::Consistent | Strategy::Exact => 7,
+        Strategy::Exact => 7,
         Strategy::Sharded(_) | Strategy::WatchSharded(_) => 8,
         Strategy::GoClient(_) => 9,
-        Strategy::UnaryIncremental => 10,
-        Strategy::Unary => 11,
         Strategy::ClientFiltered(_) | Strategy::WatchClientFiltered(_) => 12,
     };
     (rank, 0)

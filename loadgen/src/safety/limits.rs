@@ -122,7 +122,7 @@ impl Allowed {
 
 #[cfg(test)]
 mod tests {
-    use workloads::{Strategy, Tier};
+    use workloads::{PlainList, Strategy, Tier};
 
     use super::*;
     use crate::safety::census::Census;
@@ -136,7 +136,12 @@ mod tests {
             bytes,
             ..Census::default()
         };
-        Cost::of(Tier::Etcd, &Strategy::Unary.into(), 1, &census)
+        Cost::of(
+            Tier::Etcd,
+            &Strategy::Plain(PlainList::Unary).into(),
+            1,
+            &census,
+        )
     }
 
     fn told(bytes: u64) -> ServerMemory {

@@ -10,7 +10,7 @@ use kube_api::client::KubeAccess;
 use load::child::{ChildError, ChildServer};
 use measure::MetricsClient;
 use report::result::ServerSetup;
-use workloads::strategy::Strategy;
+use workloads::strategy::{EtcdResponse, Strategy};
 
 use super::etcd::{data_folder, free_url};
 use super::launcher::{
@@ -31,8 +31,8 @@ impl Launcher {
         strategy: Strategy,
         fsync: Option<bool>,
     ) -> Result<Running, StartError> {
-        let encoding = match strategy {
-            Strategy::Unary => "buffered",
+        let encoding = match strategy.etcd_response() {
+            Some(EtcdResponse::Buffered) => "buffered",
             _ => "incremental",
         };
         let quota = QUOTA_BYTES.to_string();

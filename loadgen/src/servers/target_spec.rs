@@ -65,6 +65,15 @@ impl TargetSpec {
         )
     }
 
+    /// Returns whether the servers are started so that each write waits for the disk.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        matches!(
+            self,
+            Self::BenchLog { fsync: true, .. } | Self::EtcdBinary { fsync: true, .. }
+        )
+    }
+
     /// Why this target can never have a row of that tier; `None` when it may.
     #[must_use]
     pub fn lacks(&self, tier: Tier) -> Option<&'static str> {

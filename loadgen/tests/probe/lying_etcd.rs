@@ -12,13 +12,15 @@ use etcd_api::proto::etcdserverpb as pb;
 use etcd_api::proto::mvccpb::event::EventType;
 use pb::kv_server::{Kv, KvServer};
 use pb::lease_server::{Lease, LeaseServer};
-use pb::maintenance_server::{Maintenance, MaintenanceServer};
+use pb::maintenance_server::MaintenanceServer;
 use pb::request_op::Request as Op;
 use pb::watch_server::{Watch, WatchServer};
 use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
+
+use crate::maintenance::{StatusOnly, TellsStatus};
 
 macro_rules! lies {
     ($($(#[$doc:meta])* $name:ident breaks $rule:literal;)*) => {
@@ -144,7 +146,7 @@ impl LyingEtcd {
                 let server = tonic::transport::Server::builder()
                     .add_service(KvServer::new(service.clone()))
                     .add_service(LeaseServer::new(service.clone()))
-                    .add_service(MaintenanceServer::new(service.clone()))
+                    .add_service(MaintenanceServer::new(StatusOnly(service.clone())))
                     .add_service(WatchServer::new(service))
                     .serve_with_incoming(incoming);
                 tokio::select! {
@@ -495,70 +497,13 @@ fn altered(lie: Lie, mut response: pb::WatchResponse) -> Vec<pb::WatchResponse> 
 }
 
 #[tonic::async_trait]
-impl Maintenance for Service {
-    type SnapshotStream = Streamed<pb::SnapshotResponse>;
-
-    async fn status(
-        &self,
-        request: Request<pb::StatusRequest>,
-    ) -> Result<Response<pb::StatusResponse>, Status> {
-        let mut response = self
-            .client
-            .maintenance()
-            .status(request.into_inner())
-            .await?;
+impl TellsStatus for Service {
+    async fn status(&self, request: pb::StatusRequest) -> Result<pb::StatusResponse, Status> {
+        let mut maintenance = self.client.maintenance();
+        let mut response = maintenance.status(request).await?.into_inner();
         if self.lie == Lie::Development {
-            response.get_mut().version = "devel".to_owned();
+            response.version = "devel".to_owned();
         }
         Ok(response)
-    }
-
-    async fn alarm(
-        &self,
-        _: Request<pb::AlarmRequest>,
-    ) -> Result<Response<pb::AlarmResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn defragment(
-        &self,
-        _: Request<pb::DefragmentRequest>,
-    ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        panic!("defragmentation was not asked for")
-    }
-
-    async fn hash(
-        &self,
-        _: Request<pb::HashRequest>,
-    ) -> Result<Response<pb::HashResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn hash_kv(
-        &self,
-        _: Request<pb::HashKvRequest>,
-    ) -> Result<Response<pb::HashKvResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn snapshot(
-        &self,
-        _: Request<pb::SnapshotRequest>,
-    ) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn move_leader(
-        &self,
-        _: Request<pb::MoveLeaderRequest>,
-    ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn downgrade(
-        &self,
-        _: Request<pb::DowngradeRequest>,
-    ) -> Result<Response<pb::DowngradeResponse>, Status> {
-        Err(Status::unimplemented("not used"))
     }
 }

@@ -14,8 +14,9 @@ use bytes::Bytes;
 use etcd_api::keys::KeyRange;
 use etcd_api::proto::etcdserverpb as pb;
 use etcd_api::proto::mvccpb::KeyValue;
+use maintenance::{StatusOnly, TellsStatus};
 use pb::kv_server::{Kv, KvServer};
-use pb::maintenance_server::{Maintenance, MaintenanceServer};
+use pb::maintenance_server::MaintenanceServer;
 use pb::watch_server::WatchServer;
 use tokio::sync::oneshot;
 use tokio_stream::Stream;
@@ -23,6 +24,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use watch::Watchers;
 
+mod maintenance;
 mod txn;
 mod watch;
 
@@ -41,6 +43,8 @@ pub(crate) enum Fault {
     Append,
     /// One bit of one value is another.
     FlipByte,
+    /// Values come where only keys were asked for.
+    KeepValues,
     /// An object says that it was written twice.
     Version,
     /// An object is bound to a lease.
@@ -130,7 +134,7 @@ impl FakeEtcd {
                     .expect("the test waits for it");
                 let server = tonic::transport::Server::builder()
                     .add_service(KvServer::new(service.clone()))
-                    .add_service(MaintenanceServer::new(service.clone()))
+                    .add_service(MaintenanceServer::new(StatusOnly(service.clone())))
                     .add_service(WatchServer::new(service))
                     .serve_with_incoming(incoming);
                 tokio::select! {
@@ -255,6 +259,9 @@ impl Service {
         let mut kvs: Vec<KeyValue> = found.cloned().collect();
         if is_list && kvs.len() > 1 {
             spoil(self.fault, &mut kvs);
+        }
+        if request.keys_only && self.fault != Fault::KeepValues {
+            kvs.iter_mut().for_each(|kv| kv.value.clear());
         }
         let count = kvs.len();
         let limit = usize::try_from(request.limit)
@@ -438,15 +445,10 @@ impl Kv for Service {
 }
 
 #[tonic::async_trait]
-impl Maintenance for Service {
-    type SnapshotStream = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
-
-    async fn status(
-        &self,
-        _: Request<pb::StatusRequest>,
-    ) -> Result<Response<pb::StatusResponse>, Status> {
+impl TellsStatus for Service {
+    async fn status(&self, _: pb::StatusRequest) -> Result<pb::StatusResponse, Status> {
         let state = self.state.lock().expect("no panic holds it");
-        Ok(Response::new(pb::StatusResponse {
+        Ok(pb::StatusResponse {
             header: state.header(),
             version: "3.7.1".to_owned(),
             db_size: 4096,
@@ -455,55 +457,6 @@ impl Maintenance for Service {
                 _ => Vec::new(),
             },
             ..pb::StatusResponse::default()
-        }))
-    }
-
-    async fn defragment(
-        &self,
-        _: Request<pb::DefragmentRequest>,
-    ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        panic!("defragmentation was not asked for")
-    }
-
-    async fn alarm(
-        &self,
-        _: Request<pb::AlarmRequest>,
-    ) -> Result<Response<pb::AlarmResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn hash(
-        &self,
-        _: Request<pb::HashRequest>,
-    ) -> Result<Response<pb::HashResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn hash_kv(
-        &self,
-        _: Request<pb::HashKvRequest>,
-    ) -> Result<Response<pb::HashKvResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn snapshot(
-        &self,
-        _: Request<pb::SnapshotRequest>,
-    ) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn move_leader(
-        &self,
-        _: Request<pb::MoveLeaderRequest>,
-    ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
-        Err(Status::unimplemented("not used"))
-    }
-
-    async fn downgrade(
-        &self,
-        _: Request<pb::DowngradeRequest>,
-    ) -> Result<Response<pb::DowngradeResponse>, Status> {
-        Err(Status::unimplemented("not used"))
+        })
     }
 }

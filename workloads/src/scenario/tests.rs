@@ -1,4 +1,5 @@
 use super::*;
+use crate::strategy::PlainList;
 use crate::strategy::Tier;
 
 const SMALL: &str = r#"
@@ -104,7 +105,10 @@ fn overrides_reach_every_data_set_or_are_refused() {
     let mut shapes = Scenario::named("stream-shapes").expect("built in");
     let overrides = Overrides {
         object_size: NonZeroU64::new(64),
-        strategies: Some(vec![Strategy::Stream, Strategy::Cached]),
+        strategies: Some(vec![
+            Strategy::Plain(PlainList::Stream),
+            Strategy::Plain(PlainList::Cached),
+        ]),
         ..Overrides::default()
     };
     shapes
@@ -119,8 +123,8 @@ fn overrides_reach_every_data_set_or_are_refused() {
     assert_eq!(
         shapes.rows,
         Rows {
-            etcd: vec![Strategy::Stream.into()],
-            kube: vec![Strategy::Cached.into()]
+            etcd: vec![Strategy::Plain(PlainList::Stream).into()],
+            kube: vec![Strategy::Plain(PlainList::Cached).into()]
         }
     );
 
@@ -264,7 +268,7 @@ fn what_a_row_a_background_or_a_bar_names_must_be_there() {
 #[test]
 fn the_command_line_keeps_a_strategy_s_rows_and_forgets_bars_without_one() {
     let mut scenario = Scenario::parse(WHOLE, "whole").expect("all of it fits");
-    let strategies = Some(vec![Strategy::Put, Strategy::Unary]);
+    let strategies = Some(vec![Strategy::Put, Strategy::Plain(PlainList::Unary)]);
     let overrides = Overrides {
         strategies,
         rate: Some(50.0),

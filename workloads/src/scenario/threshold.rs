@@ -74,7 +74,7 @@ impl ThresholdSpec {
     /// Checks that the scenario has what it names. The crate that writes `report.json` checks the
     /// metric.
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
-        let refuse = |what: String| Err(format!("bar `{}`: {what}", self.name));
+        let refuse = |what: String| Err(format!("threshold `{}`: {what}", self.name));
         match (self.at_most, self.at_least) {
             (Some(limit), None) | (None, Some(limit)) if limit.is_finite() && limit >= 0.0 => {}
             _ => return refuse("needs one of `at_most` and `at_least`".to_owned()),

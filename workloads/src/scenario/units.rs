@@ -64,7 +64,7 @@ impl fmt::Display for ByteSize {
 }
 
 /// Durations as `5s` and `200ms`.
-pub(super) use humantime_serde as duration_text;
+pub(crate) use humantime_serde as duration_text;
 
 #[cfg(test)]
 mod tests {

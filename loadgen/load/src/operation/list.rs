@@ -1,11 +1,12 @@
 //! The strategies: each one way to list everything, behind one small trait that one driver runs.
 //!
-//! To add one: its name in [`workloads::Strategy`] (`NAMES`, `Display`, `FromStr`, `runs_on`,
-//! `shape`); a file here with a [`Lister`]; a line in [`Row::connect`], which does not compile
-//! without one, and what can be said about it in `run/availability/target.rs` of `loadgen`. Rows
-//! with options, thresholds and loads beside a row then work for it as for every other. What is no
-//! list of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its own
-//! with a driver in `run/case/` of `loadgen`.
+//! To add one that is described by its requests alone: a file and a line in
+//! `workloads/src/strategy/plain`, and nothing here. One that needs more: its variant of
+//! [`workloads::Strategy`] (`OTHER_NAMES`, `Display`, `FromStr`, `runs_on`, `driver`), a file here
+//! with a [`Lister`], and a line in [`Row::connect`], which does not compile without one. Rows with
+//! options, thresholds and loads beside a row then work for it as for every other. What is no list
+//! of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its own with a
+//! driver in `run/case/` of `loadgen`.
 
 mod chunk;
 mod error;
@@ -19,11 +20,9 @@ mod row;
 mod whole;
 
 use etcd_api::client::Client;
-use etcd_api::client::raw_list::ListRpc;
 use workloads::strategy::{Strategy, Tier};
 
 use self::kube::client::Exchange;
-use self::kube::request::WATCH_LIST;
 use self::no_lists::NoLists;
 use self::paged::Paged;
 use self::whole::Whole;
@@ -53,11 +52,9 @@ impl Row {
             Ok::<_, ListError>(Client::connect(config).await?.raw().await?)
         };
         Ok(match self.strategy {
-            Strategy::Unary | Strategy::UnaryIncremental => {
-                Box::new(Whole::new(raw().await?, ListRpc::Range, &self.prefix))
-            }
-            Strategy::Stream => {
-                Box::new(Whole::new(raw().await?, ListRpc::RangeStream, &self.prefix))
+            Strategy::Plain(list) => {
+                let list = list.etcd().ok_or_else(|| self.lists_nothing())?;
+                Box::new(Whole::new(raw().await?, list, &self.prefix))
             }
             Strategy::Paged(size) => Box::new(Paged::new(raw().await?, &self.prefix, size.get())),
             Strategy::NoLists => Box::new(NoLists),
@@ -66,10 +63,7 @@ impl Row {
             | Strategy::Put
             | Strategy::FanOut
             | Strategy::Watch
-            | Strategy::Cached
-            | Strategy::Consistent
             | Strategy::Exact
-            | Strategy::WatchList
             | Strategy::Selector(_)
             | Strategy::ReadYourWrite
             | Strategy::Sharded(_)
@@ -83,23 +77,25 @@ impl Row {
 
     async fn connect_kube(&self, to: &Reach) -> Result<Box<dyn Lister>, ListError> {
         let (exchange, query) = match self.strategy {
-            Strategy::Cached => (Exchange::Whole, "resourceVersion=0".to_owned()),
-            Strategy::Consistent
-            | Strategy::Exact
+            Strategy::Plain(list) => {
+                let list = list.kube().ok_or_else(|| self.lists_nothing())?;
+                let exchange = match list.is_watch {
+                    true => Exchange::State,
+                    false => Exchange::Whole,
+                };
+                (exchange, list.query.to_owned())
+            }
+            Strategy::Exact
             | Strategy::Selector(_)
             | Strategy::ReadYourWrite
             | Strategy::Sharded(_)
             | Strategy::ClientFiltered(_) => (Exchange::Whole, String::new()),
             Strategy::Paged(size) => (Exchange::Pages, format!("limit={size}")),
-            Strategy::WatchList => (Exchange::State, WATCH_LIST.to_owned()),
             Strategy::NoLists => return Ok(Box::new(NoLists)),
             Strategy::GoClient(client) => {
                 return Ok(Box::new(go_client::connect(client, self, to).await?));
             }
-            Strategy::Unary
-            | Strategy::UnaryIncremental
-            | Strategy::Stream
-            | Strategy::Get
+            Strategy::Get
             | Strategy::Put
             | Strategy::FanOut
             | Strategy::Watch

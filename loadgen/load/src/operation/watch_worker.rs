@@ -14,11 +14,11 @@ use std::time::Instant;
 use measure::heap;
 use twox_hash::XxHash3_64;
 use workloads::Fingerprint;
+use workloads::strategy::plain::WATCH_LIST_QUERY;
 use workloads::writes::Effect;
 
 use super::list::kube::client::Kube;
 use super::list::kube::frames::{Event, Frames};
-use super::list::kube::request::WATCH_LIST;
 use super::list::kube::response::Response;
 use super::list::kube::stored_bytes::{ROOT, Restore, Stored};
 use super::list::{ListError, Row};
@@ -153,7 +153,7 @@ impl Follower {
         self.restore = self.kube.restore();
         self.revision = 0;
         self.last_key = Some(Vec::new());
-        self.body = Some(self.kube.get(WATCH_LIST.to_owned()).await?);
+        self.body = Some(self.kube.get(WATCH_LIST_QUERY.to_owned()).await?);
         while self.last_key.is_some() {
             self.read().await?;
         }

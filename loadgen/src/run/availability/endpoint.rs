@@ -5,7 +5,7 @@ use etcd_api::error::Error as EtcdError;
 use load::endpoint::Reach;
 use load::operation::list::{ListError, Row};
 use tokio::time::timeout;
-use workloads::Strategy;
+use workloads::EtcdResponse;
 
 use crate::run::availability::combination::never;
 use crate::run::availability::machine::Needs;
@@ -66,7 +66,9 @@ impl RowRun<'_> {
     pub(in crate::run) async fn probe(&self, row: &Row, running: &Running) -> Result<(), Early> {
         // Only RangeStream can be unknown to an etcd, and to begin any other list is for the server
         // to read all of it.
-        if self.care.is_some() && row.by_our_client().strategy != Strategy::Stream {
+        if self.care.is_some()
+            && row.by_our_client().strategy.etcd_response() != Some(EtcdResponse::Stream)
+        {
             return Ok(());
         }
         let reach = Reach::from(running);

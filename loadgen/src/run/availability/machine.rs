@@ -4,7 +4,7 @@
 //! KB), rounded up: a row that is N/A can be had with fewer objects, one that the kernel kills
 //! takes the run with it.
 
-use workloads::{DataSet, Driver, GoClient, Strategy, Tier};
+use workloads::{DataSet, Driver, EtcdResponse, GoClient, Strategy, Tier};
 
 use crate::safety::stored_bytes;
 use crate::servers::target_spec::TargetSpec;
@@ -39,17 +39,20 @@ impl Needs {
         let page = |size: u32| bytes.min(bytes / data.len() * u64::from(size));
         let is_small = matches!(strategy.driver(), Driver::Requests | Driver::Delivery);
         let is_ours = target.is_bench();
+        let response = strategy.etcd_response();
         let (rest, per_list, disk) = match (is_ours, tier, strategy) {
             (true, Tier::Etcd, _) if is_small => (bytes * 3 / 2, 1 << 20, 0),
             (_, Tier::Etcd, _) if is_small => (bytes, 1 << 20, bytes * 4),
             // Each list is streamed: a client costs buffers, and the largest object.
             (true, Tier::Kube, _) => (bytes * 3, (2 << 20) + page(2), 0),
-            (true, _, Strategy::Unary) => (bytes * 3 / 2, bytes * 3 / 2, 0),
+            (true, _, _) if response == Some(EtcdResponse::Buffered) => {
+                (bytes * 3 / 2, bytes * 3 / 2, 0)
+            }
             (true, _, _) => (bytes * 3 / 2, 16 << 20, 0),
             // A cache in front of an etcd, which answers.
             (_, Tier::Kube, _) => (bytes * 4, (2 << 20) + page(2), bytes * 4),
             // The mapped database file counts, but can be dropped: half of it must fit.
-            (_, _, Strategy::Stream) => (bytes, bytes, bytes * 4),
+            (_, _, _) if response == Some(EtcdResponse::Stream) => (bytes, bytes, bytes * 4),
             (_, _, Strategy::Paged(size)) => (bytes, page(size.get()) * 5, bytes * 4),
             _ => (bytes, bytes * 4, bytes * 4),
         };

@@ -4,7 +4,7 @@
 use load::operation::list::Row;
 use report::result::ServedFrom;
 use workloads::scenario::Media;
-use workloads::{GoClient, Strategy, Tier};
+use workloads::{EtcdResponse, GoClient, Strategy, Tier};
 
 use crate::servers::running::Running;
 
@@ -14,8 +14,14 @@ pub(in crate::run) fn encoding(row: &Row, running: &Running) -> &'static str {
         (_, Strategy::NoLists | Strategy::NoWatches) => "none",
         (Tier::Kube, _) if row.asks.media == Media::Json => "json",
         (Tier::Kube, _) => "protobuf",
-        (Tier::Etcd, Strategy::Stream | Strategy::GoClient(GoClient::Stream)) => "stream",
-        (Tier::Etcd, _) => running.unary_encoding,
+        (Tier::Etcd, strategy) => {
+            let client = strategy.go_client();
+            let request = client.map_or(strategy, GoClient::same_request);
+            match request.etcd_response() {
+                Some(EtcdResponse::Stream) => "stream",
+                _ => running.unary_encoding,
+            }
+        }
     }
 }
 
@@ -31,11 +37,12 @@ pub(in crate::run) fn served_from(row: &Row) -> ServedFrom {
 /// Why this target cannot have the row although it speaks the protocol; `None` when it may.
 pub(in crate::run) fn refused(row: &Row, running: &Running) -> Option<String> {
     let program = &running.setup.program;
+    let is_incremental = row.strategy.etcd_response() == Some(EtcdResponse::Incremental);
     match (row.tier, row.strategy, running.unary_encoding) {
-        (Tier::Etcd, Strategy::UnaryIncremental, "buffered") => Some(format!(
+        (Tier::Etcd, _, "buffered") if is_incremental => Some(format!(
             "{program} has no incremental encoding: it builds a unary answer whole before sending"
         )),
-        (Tier::Etcd, Strategy::UnaryIncremental, "unknown") => Some(format!(
+        (Tier::Etcd, _, "unknown") if is_incremental => Some(format!(
             "how {program} encodes a unary answer cannot be seen from outside: row `unary` has it, whichever it is"
         )),
         (

@@ -12,7 +12,7 @@ use load::record::LatencyHistogram;
 use load::verify::Found;
 use report::quantity::Quantity;
 use report::result::{self, Case, ServedFrom};
-use workloads::{Strategy, Tier};
+use workloads::{EtcdResponse, Strategy, Tier};
 
 use super::meter::Meter;
 use super::programs::Programs;
@@ -218,7 +218,8 @@ impl RowRun<'_> {
         clients: &Clients,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        if !matches!(self.strategy(), Strategy::Stream | Strategy::Paged(_)) {
+        let is_stream = self.strategy().etcd_response() == Some(EtcdResponse::Stream);
+        if !is_stream && !matches!(self.strategy(), Strategy::Paged(_)) {
             return Ok(());
         }
         let mut lists = Lists::new();

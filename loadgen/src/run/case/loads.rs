@@ -21,8 +21,9 @@ use load::record::Live;
 use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use workloads::DataSet;
+use workloads::GeneratorShard;
 use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
-use workloads::{DataSet, GeneratorShard, Strategy};
 
 use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
@@ -224,8 +225,8 @@ impl RowRun<'_> {
                     ..self.row()
                 };
                 let mut verifier = verifier.clone();
-                if let Strategy::Selector(selector) = *strategy {
-                    row.asks.nodes = self.select(selector, &mut verifier).await?;
+                if let Some(nodes) = self.narrow(*strategy, &mut verifier).await? {
+                    row.asks.nodes = nodes;
                 }
                 let clients = Clients::connect(share.clients, &row, reach, verifier);
                 let clients = clients.await.map_err(|error| failed(error.to_string()))?;

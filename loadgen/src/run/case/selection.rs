@@ -1,17 +1,42 @@
-//! What a selector selects of a row's objects.
+//! What a row's lists hold of its objects: those that a selector selects, or only keys.
 
 use std::sync::Arc;
 
 use load::driver::closed::Verifier;
-use workloads::Selector;
+use workloads::{PlainList, Selector, Strategy};
 
 use super::{Early, RowRun, Source};
 use crate::seed::kube::Loaded;
 
 impl RowRun<'_> {
+    /// Narrows what is expected of lists to what their strategy asks for; the nodes that they ask
+    /// for in turn, where a selector has one.
+    pub(super) async fn narrow(
+        &self,
+        strategy: Strategy,
+        verifier: &mut Verifier,
+    ) -> Result<Option<Arc<[String]>>, Early> {
+        if let Strategy::Selector(selector) = strategy {
+            return self.select(selector, verifier).await.map(Some);
+        }
+        let list = strategy.plain().and_then(PlainList::etcd);
+        if list.is_some_and(|list| list.keys_only)
+            && let (Some(data), Some(expected)) = (self.data(), &mut verifier.expected)
+        {
+            let data = Arc::clone(data);
+            let keys = tokio::task::spawn_blocking(move || data.fingerprint_of_keys());
+            let keys = self.unless_stopped(keys).await?;
+            let failed = |error| Early::Failed(format!("the keys that are expected: {error}"));
+            expected.fingerprint = keys.map_err(failed)?;
+            // Which revision wrote a key is known only together with its value.
+            expected.revisions = None;
+        }
+        Ok(None)
+    }
+
     /// Narrows what is expected to what a selector selects; the nodes that lists ask for in turn,
     /// where it has one.
-    pub(super) async fn select(
+    async fn select(
         &self,
         selector: Selector,
         verifier: &mut Verifier,

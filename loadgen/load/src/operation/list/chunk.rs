@@ -22,19 +22,6 @@ pub(super) fn whole(prefix: &str) -> RangeRequest {
     }
 }
 
-/// Runs one call, showing every object to `check`.
-pub(super) async fn checked(
-    connection: &RawConnection,
-    rpc: ListRpc,
-    request: &RangeRequest,
-    check: &mut Check,
-    on_first_object: &mut (dyn FnMut() + Send),
-) -> Result<ListSummary, ListError> {
-    let mut visit = |object: Object<'_>| visit(check, &object);
-    let walked = connection.validate(rpc, request, &mut visit, on_first_object);
-    Ok(walked.await?)
-}
-
 /// Shows an object to `check`, and what the store says about it.
 pub(super) fn visit(check: &mut Check, object: &Object<'_>) {
     check.visit(object.key, object.value, object.mod_revision);

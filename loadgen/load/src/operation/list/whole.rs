@@ -1,10 +1,12 @@
-//! Everything in one call: `unary` and `unary-incremental` by Range, `stream` by RangeStream
-//! (KEP-5966). The two unary strategies are the same call; the server's `--range-encoding` makes
-//! the difference.
+//! Everything in one call, as the table of plain lists says: by Range or by RangeStream (KEP-5966),
+//! objects or only their keys. `unary` and `unary-incremental` are the same call; the server's
+//! `--range-encoding` makes the difference.
 
 use async_trait::async_trait;
+use etcd_api::client::list_validator::Object;
 use etcd_api::client::raw_list::{ListRpc, RawConnection};
 use etcd_api::proto::etcdserverpb::RangeRequest;
+use workloads::strategy::plain::{EtcdList, EtcdResponse};
 
 use super::chunk;
 use super::error::ListError;
@@ -20,11 +22,18 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    pub(super) fn new(connection: RawConnection, rpc: ListRpc, prefix: &str) -> Self {
+    pub(super) fn new(connection: RawConnection, list: EtcdList, prefix: &str) -> Self {
+        let rpc = match list.response {
+            EtcdResponse::Stream => ListRpc::RangeStream,
+            EtcdResponse::Buffered | EtcdResponse::Incremental => ListRpc::Range,
+        };
         Self {
             connection,
             rpc,
-            request: chunk::whole(prefix),
+            request: RangeRequest {
+                keys_only: list.keys_only,
+                ..chunk::whole(prefix)
+            },
             cluster_id: None,
         }
     }
@@ -43,9 +52,18 @@ impl Lister for Whole {
             request,
             cluster_id,
         } = self;
-        let summary = chunk::checked(connection, *rpc, request, check, on_first_object).await?;
+        let mut with_value = 0;
+        let mut visit = |object: Object<'_>| {
+            with_value += u64::from(!object.value.is_empty());
+            chunk::visit(check, &object);
+        };
+        let summary = connection.validate(*rpc, request, &mut visit, on_first_object);
+        let summary = summary.await?;
         chunk::check_response(&summary, cluster_id)?;
         chunk::check_whole(&summary)?;
+        if request.keys_only && with_value > 0 {
+            return Err(Wrong::Values(with_value).into());
+        }
         if *rpc == ListRpc::RangeStream && summary.empty_chunks > 0 {
             return Err(Wrong::EmptyChunks(summary.empty_chunks).into());
         }

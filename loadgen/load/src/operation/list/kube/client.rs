@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use kube_api::client::Connection;
-use workloads::strategy::Strategy;
+use workloads::strategy::{PlainList, Strategy};
 
 use super::super::error::ListError;
 use super::super::lister::Lister;
@@ -107,7 +107,8 @@ impl Lister for Kube {
     }
 
     fn is_monotonic(&self) -> bool {
-        self.strategy != Strategy::Cached
+        let list = self.strategy.plain().and_then(PlainList::kube);
+        list.is_none_or(|list| !list.may_go_back)
     }
 
     async fn list(

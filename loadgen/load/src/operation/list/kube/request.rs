@@ -10,9 +10,6 @@ use super::asks::Part;
 use super::client::Kube;
 use super::response::Response;
 
-/// What a reflector asks for: the state, then a bookmark.
-pub(crate) const WATCH_LIST: &str = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=600";
-
 impl Kube {
     /// Asks for another part from now on.
     pub(crate) fn take_part(&mut self, part: Part) {

@@ -1,0 +1,110 @@
+//! The folder of a suite: `suite.json` and a README.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{SCHEMA_VERSION, SuiteResult, markdown, text};
+use crate::result::{FolderError, Report, SavedResult};
+use crate::terminal;
+
+/// Name of the file that makes a folder that of a suite.
+pub const SUITE_FILE: &str = "suite.json";
+
+/// Why a suite could not be saved or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SuiteError {
+    /// A file or folder could not be written or read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file is not one of ours.
+    #[error("{}: {source}", path.display())]
+    Malformed {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong in it.
+        source: serde_json::Error,
+    },
+    /// A file of another version.
+    #[error("{} has schema version {found}; this program reads version {SCHEMA_VERSION}", path.display())]
+    Version {
+        /// Which one.
+        path: PathBuf,
+        /// The version in it.
+        found: u32,
+    },
+    /// A run of the suite cannot be read.
+    #[error(transparent)]
+    Run(#[from] FolderError),
+}
+
+/// Returns whether a folder is that of a suite.
+#[must_use]
+pub fn is_suite(folder: &Path) -> bool {
+    folder.join(SUITE_FILE).is_file()
+}
+
+/// Writes a suite into a new folder.
+///
+/// # Errors
+/// [`SuiteError::File`] when the folder exists or cannot be written.
+pub fn save(result: &SuiteResult, folder: &Path) -> Result<(), SuiteError> {
+    fs::create_dir(folder).map_err(at(folder))?;
+    let path = folder.join(SUITE_FILE);
+    let json = serde_json::to_string_pretty(result).map_err(|source| SuiteError::Malformed {
+        path: path.clone(),
+        source,
+    })?;
+    fs::write(&path, json + "\n").map_err(at(&path))?;
+    write_readme(result, folder)
+}
+
+/// Judges a saved suite again by the runs beside its folder, and writes its README anew. Returns
+/// its table.
+///
+/// # Errors
+/// [`SuiteError`] when the suite or one of its runs cannot be read, or the README not be written.
+pub fn draw_again(folder: &Path) -> Result<String, SuiteError> {
+    let path = folder.join(SUITE_FILE);
+    let json = fs::read(&path).map_err(at(&path))?;
+    let malformed = |source| SuiteError::Malformed {
+        path: path.clone(),
+        source,
+    };
+    let mut result: SuiteResult = serde_json::from_slice(&json).map_err(malformed)?;
+    if result.schema_version != SCHEMA_VERSION {
+        return Err(SuiteError::Version {
+            path,
+            found: result.schema_version,
+        });
+    }
+    let folder = folder.canonicalize().map_err(at(folder))?;
+    let beside = folder.parent().unwrap_or(&folder);
+    let names = result.runs.iter().filter_map(|run| run.folder.as_ref());
+    let runs = names.map(|name| {
+        let run = beside.join(name);
+        let report = SavedResult::load(&run)?.report;
+        Ok((run, report))
+    });
+    let runs = runs.collect::<Result<Vec<(PathBuf, Report)>, FolderError>>()?;
+    result.judge(runs.iter().map(|(run, report)| (run.as_path(), report)));
+    write_readme(&result, &folder)?;
+    Ok(text(&result, terminal::width()))
+}
+
+fn write_readme(result: &SuiteResult, folder: &Path) -> Result<(), SuiteError> {
+    let path = folder.join("README.md");
+    fs::write(&path, markdown(result)).map_err(at(&path))
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> SuiteError + use<'_> {
+    move |source| SuiteError::File {
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,12 @@
+//! `unary-incremental`: the same Range and the same bytes, sent while they are read.
+
+use super::{EtcdList, EtcdResponse, ListRequest, ListSpec};
+
+pub(super) const LIST: ListSpec = ListSpec {
+    name: "unary-incremental",
+    request: ListRequest::Etcd(EtcdList {
+        response: EtcdResponse::Incremental,
+        keys_only: false,
+    }),
+    rank: 10,
+};
