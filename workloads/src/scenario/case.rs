@@ -31,7 +31,8 @@ pub(super) fn is_plain(name: &str) -> bool {
 pub struct CaseSpec {
     /// Name, unique in its scenario; also in reports.
     pub name: String,
-    /// The tier of its lists. Small requests and watchers always use the etcd.
+    /// The tier of its lists, and the one that its servers are started for. Small requests and
+    /// watchers use the etcd, unless their load names the tier.
     #[serde(default = "etcd")]
     pub tier: Tier,
     /// Measured time; the scenario's `duration` by default.
@@ -66,6 +67,9 @@ pub struct LoadSpec {
     pub name: String,
     /// The operation.
     pub operation: Operation,
+    /// The tier of small requests; that of etcd by default. Lists have the case's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     /// The arrivals.
     #[serde(default, skip_serializing_if = "Start::is_closed")]
     pub arrivals: Start,
@@ -340,10 +344,31 @@ impl CaseSpec {
         self.load.iter().flat_map(LoadSpec::small_requests)
     }
 
-    /// Returns whether it writes objects of the data set, which changes their revisions.
+    /// Returns whether it writes objects of the data set, which changes their revisions. Writes
+    /// through a Kubernetes API are of objects beside it.
     #[must_use]
     pub fn rewrites_data(&self) -> bool {
-        self.small_requests().any(SmallRequest::rewrites_data)
+        let of_etcd = |load: &&LoadSpec| load.tier() == Tier::Etcd;
+        let mut requests = self
+            .load
+            .iter()
+            .filter(of_etcd)
+            .flat_map(LoadSpec::small_requests);
+        requests.any(SmallRequest::rewrites_data)
+    }
+
+    /// Returns whether one of its loads sends small requests to a Kubernetes API.
+    #[must_use]
+    pub fn writes_through_api(&self) -> bool {
+        self.load.iter().any(LoadSpec::is_through_api)
+    }
+
+    /// Returns whether small requests or watchers use the etcd.
+    #[must_use]
+    pub fn uses_etcd(&self) -> bool {
+        let is_list = |load: &LoadSpec| matches!(load.operation, Operation::List(_));
+        let mut loads = self.load.iter().filter(|load| !is_list(load));
+        self.tier == Tier::Etcd || loads.any(|load| load.tier() == Tier::Etcd)
     }
 
     /// Checks that all fields fit together; `duration` is the scenario's.
@@ -394,6 +419,53 @@ impl LoadSpec {
         mix.into_iter().flat_map(Mix::requests)
     }
 
+    /// Returns the tier of its small requests.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.tier.unwrap_or(Tier::Etcd)
+    }
+
+    /// Returns whether it sends small requests to a Kubernetes API.
+    #[must_use]
+    pub fn is_through_api(&self) -> bool {
+        matches!(self.operation, Operation::Small(_)) && self.tier() == Tier::Kube
+    }
+
+    /// Checks that the tier has the operation, and the case has the tier.
+    fn check_tier(&self, of_case: Tier) -> Result<(), String> {
+        let tier = self.tier();
+        match &self.operation {
+            Operation::Small(_) => {}
+            _ if self.tier.is_some() => {
+                return Err(format!(
+                    "`{}` does not take `tier`: small requests do",
+                    self.operation
+                ));
+            }
+            Operation::List(_) | Operation::Watch => return Ok(()),
+        }
+        if tier == Tier::Kube && of_case == Tier::Etcd {
+            return Err(
+                "requests to the Kubernetes tier need a case that has it: tier = \"kube\""
+                    .to_owned(),
+            );
+        }
+        match self.small_requests().find(|request| !request.runs_on(tier)) {
+            Some(request) => {
+                let all = SmallRequest::ALL.into_iter();
+                let names: Vec<_> = all
+                    .filter(|r| r.runs_on(tier))
+                    .map(SmallRequest::name)
+                    .collect();
+                Err(format!(
+                    "the {tier} tier has no `{request}` (it has {})",
+                    names.join(", ")
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns start and end in a case that lasts `duration`.
     #[must_use]
     pub fn window(&self, duration: Duration) -> (Duration, Duration) {
@@ -407,6 +479,7 @@ impl LoadSpec {
         if !is_plain(&self.name) {
             return Err("a name may hold only letters, digits, `-`, `_` and `.`".to_owned());
         }
+        self.check_tier(tier)?;
         let (start, stop) = self.window(duration);
         if start >= stop || stop > duration {
             return Err(format!(

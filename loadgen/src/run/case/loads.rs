@@ -1,6 +1,7 @@
 //! A case of several loads that run together: small requests, lists and watchers, each on its own
 //! schedule or in a closed loop.
 //!
+//! - [`through_api`]: small requests to the Kubernetes tier
 //! - [`mod@figures`]: what a load came to, for the report, and whether that says anything of the
 //!   target
 
@@ -15,6 +16,7 @@ use load::driver::deliveries::{DeliveryWatchers, Watching};
 use load::driver::lists;
 use load::driver::run::Written;
 use load::endpoint::Reach;
+use load::operation::kube_requests::KubeCalls;
 use load::operation::list::Row;
 use load::operation::requests::{About, Calls};
 use load::record::Live;
@@ -36,6 +38,7 @@ use crate::run::plan::waiting;
 use crate::servers::running::Running;
 
 mod figures;
+mod through_api;
 
 /// How long loads run before they are measured, where the case does not say.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -49,6 +52,7 @@ const REGISTRY: &str = "registry/";
 /// What does the requests of a load.
 enum Worker {
     Small(Callers, Arc<Calls>),
+    SmallThroughApi(Callers, Arc<KubeCalls>),
     Lists(Clients, Job),
     /// Until they are asked what came.
     Watch(Option<DeliveryWatchers>),
@@ -171,6 +175,12 @@ impl RowRun<'_> {
         let connections = spec.connections.map_or(1, std::num::NonZeroU32::get);
         let live = self.live(&spec.name, &spec.operation.to_string());
         let worker = match &spec.operation {
+            Operation::Small(mix) if spec.is_through_api() => {
+                let values = (seed, connections);
+                let through = self.through_api(mix, spec, case, data, reach, values);
+                let (callers, calls) = through.await.map_err(failed)?;
+                Worker::SmallThroughApi(callers, calls)
+            }
             Operation::Small(mix) => {
                 let own_root = format!(
                     "{}{CREATED}{}/",
@@ -361,10 +371,21 @@ impl RowRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         for load in loads {
-            let (Worker::Small(_, calls), Some(config)) = (&load.worker, &reach.etcd) else {
-                continue;
+            let read_back = async {
+                match (&load.worker, &reach.etcd) {
+                    (Worker::Small(_, calls), Some(config)) => calls.read_back(config).await,
+                    (Worker::SmallThroughApi(_, calls), _) => {
+                        calls.read_back(reach).await?;
+                        match self.target.spec.is_started() {
+                            // It ends with them.
+                            true => Ok(()),
+                            false => calls.remove(reach).await,
+                        }
+                    }
+                    _ => Ok(()),
+                }
             };
-            let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
+            let read_back = timeout(READ_BACK_WITHIN, read_back);
             let read_back = self.unless_stopped(read_back).await?;
             let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
             let read_back = read_back.map_err(|_| Early::Failed(late()))?;
@@ -405,7 +426,7 @@ impl Load<'_> {
         }
         let lasts = end - start;
         match &self.worker {
-            Worker::Small(callers, _) => {
+            Worker::Small(callers, _) | Worker::SmallThroughApi(callers, _) => {
                 let tally = callers.run_counted(self.pace.clone(), lasts, stop, live);
                 Came::Small(Box::new(tally.await))
             }

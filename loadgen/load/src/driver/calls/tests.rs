@@ -55,7 +55,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
         run.stop.cancel();
     };
     let calls = gets();
-    let (tally, ()) = tokio::join!(all_lanes(&mut connections, &calls, &run, 0), stop);
+    let (tally, ()) = tokio::join!(all_lanes(&mut connections, &*calls, &run, 0), stop);
     (tally, begun.elapsed())
 }
 
@@ -91,6 +91,6 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
         lanes: 1,
         part: 0,
     };
-    let _driver = Driver::new(&calls, &run, place, Instant::now(), &given_up, &lane);
+    let _driver = Driver::new(&*calls, &run, place, Instant::now(), &given_up, &lane);
     assert!(lane.due().is_some_and(|due| due < run.duration));
 }
