@@ -335,3 +335,6 @@ async fn once(sender: &StreamSender, call: &Call, body: Bytes) -> Result<Reply, 
         body: read_whole(response.into_body(), LARGEST_BODY).await?,
     })
 }
+
+#[cfg(test)]
+mod tests;
