@@ -65,6 +65,7 @@ load = [
     { name = "waiting", tier = "kube", operation = "update", clients = 8, connections = 2, keys = { zipf = 3.0 } },
     { name = "etcd", operation = "get", arrivals = { constant = 50 } },
     { name = "lists", operation = { list = "consistent" }, arrivals = { constant = 5 }, clients = 2 },
+    { name = "watchers", tier = "kube", operation = "watch", clients = 3 },
 ]
 "#,
         "pods",
@@ -89,6 +90,19 @@ load = [
         (&waiting["errors"], &waiting["throttled"]),
         (&0.into(), &0.into())
     );
+    // Each write that a response has the revision of, by any load, once at each of three watchers.
+    let of_kind = |name: &str| {
+        let mut kinds = kinds.iter().filter(|kind| kind["operation"] == name);
+        kinds.next().map_or(0, |kind| count(&kind["requests"]))
+    };
+    let writes = ["update", "patch", "create"]
+        .map(of_kind)
+        .iter()
+        .sum::<u64>();
+    let writes = writes + count(&waiting["requests"]);
+    let watchers = load(&report, "watchers");
+    assert_eq!(watchers["events"], 3 * writes, "{watchers}");
+    assert_eq!(watchers["requests"], writes, "{watchers}");
     assert_eq!(load(&report, "etcd")["requests"], 50);
     let lists = load(&report, "lists");
     assert_eq!(
@@ -174,6 +188,35 @@ fn what_the_kubernetes_tier_has_not_is_refused_in_one_line() {
         let (code, report, log) = run(&one(of_case, load), "pods");
         assert_eq!((code, &report), (Some(2), &Value::Null), "{load}: {log}");
         assert!(log.contains(says), "{load}: {log}");
+    }
+    let two = |first: &str, second: &str| {
+        let loads = format!("{{ name = \"a\", {first} }}, {{ name = \"b\", {second} }}");
+        format!("[[case]]\nname = \"two\"\n{kube}\nload = [{loads}]")
+    };
+    let watch = r#"tier = "kube", operation = "watch""#;
+    let patch = r#"tier = "kube", operation = "patch""#;
+    let wrong = [
+        (
+            two(watch, r#"tier = "kube", operation = "get""#),
+            "watchers need a load that writes what they watch: `create`",
+        ),
+        (
+            two(&format!("{watch}, connections = 2"), patch),
+            "do not take `connections`",
+        ),
+        (
+            two(r#"operation = "watch""#, patch),
+            "would meet objects made through",
+        ),
+        (
+            two(r#"operation = "count""#, patch),
+            "would meet objects made through",
+        ),
+    ];
+    for (case, says) in wrong {
+        let (code, _, log) = run(&case, "pods");
+        assert_eq!(code, Some(2), "{case}: {log}");
+        assert!(log.contains(says), "{case}: {log}");
     }
     // Raw values are no Kubernetes objects: nothing can be measured.
     let (code, _, log) = run(&one(kube, r#"tier = "kube", operation = "get""#), "raw");

@@ -6,7 +6,7 @@
 //!   takes away; `kube_requests`: the same to a Kubernetes API; `request_api`:
 //!   what their driver needs of either
 //! - [`watch`]: many etcd watchers on few streams; [`watch_worker`]: one worker's watch of a
-//!   Kubernetes API
+//!   Kubernetes API; `watch_api`: one watcher of what loads write through it
 //! - [`patch`]: changes of objects through a Kubernetes API
 
 pub mod kube_requests;
@@ -18,4 +18,5 @@ pub(crate) mod request_api;
 pub mod requests;
 mod transactions;
 pub mod watch;
+pub(crate) mod watch_api;
 pub mod watch_worker;

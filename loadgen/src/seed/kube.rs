@@ -79,8 +79,14 @@ impl Api {
     }
 }
 
+/// The kind of a data set's objects, as `Pod`.
+#[must_use]
+pub fn kind_of(data: &DataSet) -> &'static str {
+    object::kind(data).0
+}
+
 /// Objects like `count` of the data set, spread over it, as they are sent in JSON to the namespaces
-/// that `namespace_of` says; and their kind.
+/// that `namespace_of` says.
 ///
 /// # Errors
 /// What is wrong with an object that the schema does not fit, which none of a data set is.
@@ -88,10 +94,11 @@ pub fn objects_like(
     data: &DataSet,
     count: u64,
     namespace_of: impl Fn(u64) -> String,
-) -> Result<(&'static str, Vec<Map<String, Value>>), String> {
+) -> Result<Vec<Map<String, Value>>, String> {
     let numbers = (0..count).map(|i| i * (data.len() / count));
-    let objects = numbers.map(|i| object::json_object(data, i, &namespace_of(i)));
-    Ok((object::kind(data).0, objects.collect::<Result<_, _>>()?))
+    numbers
+        .map(|i| object::json_object(data, i, &namespace_of(i)))
+        .collect()
 }
 
 /// What was loaded: what lists must hold.

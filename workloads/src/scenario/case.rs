@@ -67,7 +67,7 @@ pub struct LoadSpec {
     pub name: String,
     /// The operation.
     pub operation: Operation,
-    /// The tier of small requests; that of etcd by default. Lists have the case's.
+    /// The tier of small requests and watchers; that of etcd by default. Lists have the case's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
     /// The arrivals.
@@ -399,8 +399,38 @@ impl CaseSpec {
                 return Err(format!("case `{name}` has two loads `{}`", one.name));
             }
         }
-        let watches = load.iter().any(|load| load.operation == Operation::Watch);
-        if watches && !self.rewrites_data() {
+        self.check_watchers()?;
+        Ok(())
+    }
+
+    /// Checks that watchers have something to see, and that what etcd is asked about the data set
+    /// does not meet what is made through the Kubernetes tier.
+    fn check_watchers(&self) -> Result<(), String> {
+        let Self { name, load, .. } = self;
+        let watches_on = |tier| {
+            let mut watchers = load.iter().filter(|l| l.operation == Operation::Watch);
+            watchers.any(|load| load.tier() == tier)
+        };
+        let counts = load.iter().flat_map(LoadSpec::small_requests);
+        if self.writes_through_api()
+            && (watches_on(Tier::Etcd) || counts.into_iter().any(|r| r == SmallRequest::Count))
+        {
+            return Err(format!(
+                "case `{name}`: `count` and watchers of the etcd tier would meet objects made through the Kubernetes tier"
+            ));
+        }
+        let mut through_api = load.iter().filter(|load| load.is_through_api());
+        let mut writes = through_api.any(|load| {
+            load.small_requests()
+                .any(|r| !matches!(r, SmallRequest::Get | SmallRequest::Delete))
+        });
+        writes |= !watches_on(Tier::Kube);
+        if !writes {
+            return Err(format!(
+                "case `{name}`: watchers need a load that writes what they watch: `create`, `update` or `patch` with tier = \"kube\""
+            ));
+        }
+        if watches_on(Tier::Etcd) && !self.rewrites_data() {
             return Err(format!(
                 "case `{name}`: watchers need a load that writes what they watch: `put` or `update`"
             ));
@@ -419,7 +449,7 @@ impl LoadSpec {
         mix.into_iter().flat_map(Mix::requests)
     }
 
-    /// Returns the tier of its small requests.
+    /// Returns the tier of its small requests or watchers.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier.unwrap_or(Tier::Etcd)
@@ -434,21 +464,34 @@ impl LoadSpec {
     /// Checks that the tier has the operation, and the case has the tier.
     fn check_tier(&self, of_case: Tier) -> Result<(), String> {
         let tier = self.tier();
-        match &self.operation {
-            Operation::Small(_) => {}
-            _ if self.tier.is_some() => {
-                return Err(format!(
-                    "`{}` does not take `tier`: small requests do",
+        if let Operation::List(_) = self.operation {
+            return match self.tier {
+                None => Ok(()),
+                Some(_) => Err(format!(
+                    "`{}` does not take `tier`: lists have that of their case",
                     self.operation
-                ));
-            }
-            Operation::List(_) | Operation::Watch => return Ok(()),
+                )),
+            };
         }
         if tier == Tier::Kube && of_case == Tier::Etcd {
             return Err(
                 "requests to the Kubernetes tier need a case that has it: tier = \"kube\""
                     .to_owned(),
             );
+        }
+        let of_etcd = [
+            ("connections", self.connections.is_some()),
+            ("stall", self.stall.is_some()),
+            ("cut_every", self.cut_every.is_some()),
+            ("window", self.window.is_some()),
+        ];
+        if self.operation == Operation::Watch
+            && tier == Tier::Kube
+            && let Some((field, _)) = of_etcd.iter().find(|(_, is_given)| *is_given)
+        {
+            return Err(format!(
+                "watchers through the Kubernetes tier, each with a connection of its own, do not take `{field}`"
+            ));
         }
         match self.small_requests().find(|request| !request.runs_on(tier)) {
             Some(request) => {

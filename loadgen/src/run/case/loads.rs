@@ -12,7 +12,7 @@ use futures::future::join_all;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::driver::deliveries::{DeliveryWatchers, Watching};
+use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
 use load::driver::lists;
 use load::driver::run::Written;
 use load::endpoint::Reach;
@@ -24,7 +24,7 @@ use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
-use workloads::{DataSet, Strategy};
+use workloads::{DataSet, Strategy, Tier};
 
 use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
@@ -108,11 +108,16 @@ impl RowRun<'_> {
         let duration = case.lasts(self.scenario.duration);
         let mut meter = self.settled(running, measured).await?;
         let mut loads = Vec::new();
-        for (number, spec) in (0..).zip(&case.load) {
+        // Watchers last: what others make before they run is no event of theirs.
+        let mut order: Vec<_> = (0..).zip(&case.load).collect();
+        order.sort_by_key(|(_, spec)| spec.operation == Operation::Watch);
+        for (number, spec) in order {
             let connected = self.connected(number, spec, case, &data, reach, &verifier);
             let connected = self.unless_stopped(connected).await??;
-            loads.push(connected);
+            loads.push((number, connected));
         }
+        loads.sort_by_key(|(number, _)| *number);
+        let mut loads: Vec<Load<'_>> = loads.into_iter().map(|(_, load)| load).collect();
         let never = CancellationToken::new();
         let warm_up = case.warm_up.unwrap_or(WARM_UP);
         let warm = join_all(
@@ -233,6 +238,20 @@ impl RowRun<'_> {
                 };
                 Worker::Lists(clients, job)
             }
+            Operation::Watch if spec.tier() == Tier::Kube => {
+                let created = DeliveryWatchers::create_through_api(ApiWatching {
+                    row: Row {
+                        tier: Tier::Kube,
+                        ..self.row()
+                    },
+                    reach: reach.clone(),
+                    count: spec.clients.get(),
+                    live: Arc::clone(live.counts()),
+                });
+                Worker::Watch(Some(
+                    created.await.map_err(|error| failed(error.to_string()))?,
+                ))
+            }
             Operation::Watch => {
                 let prefix = format!("{}{}", verifier.root, data.prefix());
                 let mut config = etcd()?.clone();
@@ -279,15 +298,27 @@ impl RowRun<'_> {
         (span, begun): (Span, Instant),
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let all = warm.iter().chain(&came);
-        let writes: Vec<Written> = all.flat_map(Came::writes).copied().collect();
+        let specs: Vec<&LoadSpec> = loads.iter().map(|load| load.spec).collect();
+        let specs = || specs.iter().copied();
+        let all = warm.iter().zip(specs()).chain(came.iter().zip(specs()));
+        let (through_api, to_etcd): (Vec<_>, Vec<_>) =
+            all.partition(|(_, spec)| spec.tier() == Tier::Kube);
+        let writes = |of: Vec<(&Came, _)>| -> Vec<Written> {
+            let writes = of.into_iter().flat_map(|(came, _)| came.writes());
+            writes.copied().collect()
+        };
+        let (through_api, to_etcd) = (writes(through_api), writes(to_etcd));
         let wrote_all = came.iter().all(|came| came.first_error().is_none());
         for (load, mut came) in loads.iter_mut().zip(came) {
             if let Worker::Watch(watchers) = &mut load.worker
                 && wrote_all
                 && let Some(watchers) = watchers.take()
             {
-                let delivered = watchers.finish(writes.clone(), begun);
+                let writes = match load.spec.tier() {
+                    Tier::Kube => through_api.clone(),
+                    Tier::Etcd => to_etcd.clone(),
+                };
+                let delivered = watchers.finish(writes, begun);
                 let name = &load.spec.name;
                 let failed = |error| Early::Failed(format!("load {name}: {error}"));
                 if self.stop.is_cancelled() {

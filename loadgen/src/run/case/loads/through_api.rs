@@ -12,7 +12,7 @@ use workloads::{DataSet, Mix};
 use super::super::requests::READ_BACK_WITHIN;
 use super::super::{RowRun, Source};
 use crate::run::plan::waiting;
-use crate::seed::kube::objects_like;
+use crate::seed::kube::{kind_of, objects_like};
 
 /// Objects that requests are about, at most: each is made before, by a request.
 const OBJECTS: u64 = 1_000;
@@ -34,10 +34,10 @@ impl RowRun<'_> {
     ) -> Result<(Callers, Arc<KubeCalls>), String> {
         let fitting = OBJECT_BYTES / (data.value_len(0) as u64).max(1);
         let objects = data.len().min(OBJECTS).min(fitting.max(1));
-        let (kind, like) = objects_like(data, objects.min(LIKE), |i| self.namespace_of(data, i))?;
+        let like = objects_like(data, objects.min(LIKE), |i| self.namespace_of(data, i))?;
         let about = KubeAbout {
             resource: data.prefix().trim_end_matches('/'),
-            kind,
+            kind: kind_of(data),
             like,
             objects,
             load: format!("{}/{}", case.name, spec.name),
