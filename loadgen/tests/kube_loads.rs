@@ -1,10 +1,15 @@
 //! Small requests through the Kubernetes tier, on servers that `loadgen` starts: what was counted fits
 //! together, and the data set is what it was. How long anything took is not looked at.
 
+#[allow(dead_code, reason = "other tests start other servers")]
+#[path = "support/served.rs"]
+mod served;
+
 use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use served::Served;
 
 const HEAD: &str = r#"
 name = "small"
@@ -15,6 +20,10 @@ duration = "1s"
 
 /// Runs `cases` over a few objects; the exit code, the report and what was said.
 fn run(cases: &str, kind: &str) -> (Option<i32>, Value, String) {
+    run_with(cases, kind, &[])
+}
+
+fn run_with(cases: &str, kind: &str, more_flags: &[&str]) -> (Option<i32>, Value, String) {
     let more = match kind {
         "pods" => "namespaces = 3\nnodes = 2",
         "config-maps" => "namespaces = 3\nobject_size = 2_000",
@@ -27,6 +36,7 @@ fn run(cases: &str, kind: &str) -> (Option<i32>, Value, String) {
     fs::write(folder.path().join("small.toml"), scenario).expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .args(["run", "small.toml", "--out", "out"])
+        .args(more_flags)
         .current_dir(folder.path())
         .stdin(Stdio::null())
         .output()
@@ -129,6 +139,56 @@ load = [{ name = "maps", tier = "kube", operation = { create = 3, delete = 1, pa
     let maps = load(&report, "maps");
     assert_eq!(maps["errors"], 0, "{maps}");
     assert!(count(&maps["requests"]) > 0, "{maps}");
+}
+
+#[test]
+fn an_api_that_is_there_is_written_to_in_namespaces_of_the_run_alone() {
+    let server = Served::kube();
+    let cases = |tier: &str| {
+        format!(
+            r#"
+[[case]]
+name = "first"
+tier = "kube"
+load = [
+    {{ name = "mix", {tier} operation = {{ get = 2, create = 3, delete = 1 }}, arrivals = {{ poisson = 200 }} }},
+    {{ name = "lists", operation = {{ list = "cached" }} }},
+]
+[[case]]
+name = "second"
+tier = "kube"
+load = [{{ name = "updates", {tier} operation = "update", clients = 2 }}]
+"#
+        )
+    };
+    let through_api = cases(r#"tier = "kube","#);
+    let flags = ["--kube", &*server.url, "--pause", "0s"];
+    let (code, report, log) = run_with(&through_api, "pods", &flags);
+    assert_eq!((code, report), (Some(2), Value::Null), "{log}");
+    assert!(log.contains("which --seed-data makes and removes"), "{log}");
+    let flags = [&flags[..], &["--seed-data"]].concat();
+    let (code, report, log) = run_with(&cases(""), "pods", &flags);
+    assert_eq!((code, report), (Some(2), Value::Null), "{log}");
+    assert!(log.contains("does not speak etcd's protocol"), "{log}");
+
+    let (code, report, log) = run_with(&through_api, "pods", &flags);
+    assert!(matches!(code, Some(0 | 3)), "{log}");
+    let cases = report["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 2, "{log}");
+    for case in cases {
+        assert_ne!(case["outcome"]["state"], "failed", "{log}");
+        assert_eq!(
+            case["objects"], 300,
+            "what a case made does not count: {log}"
+        );
+    }
+    for resource in ["pods", "namespaces"] {
+        let left = server.names(&format!("/api/v1/{resource}"));
+        assert!(
+            !left.iter().any(|name| name.starts_with("loadgen-")),
+            "{left:?}"
+        );
+    }
 }
 
 #[test]
