@@ -158,6 +158,8 @@ load = [
 name = "second"
 tier = "kube"
 load = [{{ name = "updates", {tier} operation = "update", clients = 2 }}]
+[rows]
+kube = ["consistent"]
 "#
         )
     };
@@ -174,7 +176,7 @@ load = [{{ name = "updates", {tier} operation = "update", clients = 2 }}]
     let (code, report, log) = run_with(&through_api, "pods", &flags);
     assert!(matches!(code, Some(0 | 3)), "{log}");
     let cases = report["cases"].as_array().expect("cases");
-    assert_eq!(cases.len(), 2, "{log}");
+    assert_eq!(cases.len(), 3, "{log}");
     for case in cases {
         assert_ne!(case["outcome"]["state"], "failed", "{log}");
         assert_eq!(
@@ -183,9 +185,9 @@ load = [{{ name = "updates", {tier} operation = "update", clients = 2 }}]
         );
     }
     for resource in ["pods", "namespaces"] {
-        let left = server.names(&format!("/api/v1/{resource}"));
+        let left = server.names(resource);
         assert!(
-            !left.iter().any(|name| name.starts_with("loadgen-")),
+            !left.iter().any(|name| name.contains("loadgen-")),
             "{left:?}"
         );
     }
