@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::did_you_mean::did_you_mean;
 use crate::random::{Stream, generator, uniform};
+use crate::strategy::Tier;
 
-/// The kind of a small request to an etcd.
+/// The kind of a small request. Most are of an etcd; a Kubernetes API has `get`, `create`,
+/// `update`, `patch` and `delete`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SmallRequest {
     /// `get`: a linearizable Range of one key.
@@ -27,6 +29,8 @@ pub enum SmallRequest {
     /// `update`: writes an object again as Kubernetes does, by a Txn that compares the key's
     /// mod_revision with the last one read, and reads the key if that has changed.
     Update,
+    /// `patch`: changes an object by a JSON merge patch, whatever version the server has.
+    Patch,
     /// `create`: writes a new key, by a Txn that compares mod_revision with 0.
     Create,
     /// `delete`: deletes the oldest key that the same connection created, by a Txn that compares
@@ -48,12 +52,13 @@ pub enum SmallRequest {
 
 impl SmallRequest {
     /// All, in the order in which reports show them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Get,
         Self::GetSerializable,
         Self::Count,
         Self::Put,
         Self::Update,
+        Self::Patch,
         Self::Create,
         Self::Delete,
         Self::DeleteRange,
@@ -72,6 +77,7 @@ impl SmallRequest {
             Self::Count => "count",
             Self::Put => "put",
             Self::Update => "update",
+            Self::Patch => "patch",
             Self::Create => "create",
             Self::Delete => "delete",
             Self::DeleteRange => "delete-range",
@@ -86,6 +92,23 @@ impl SmallRequest {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|request| request.name() == name)
+    }
+
+    /// Returns whether a tier has it.
+    #[must_use]
+    pub fn runs_on(self, tier: Tier) -> bool {
+        match self {
+            Self::Get | Self::Create | Self::Update | Self::Delete => true,
+            Self::Patch => tier == Tier::Kube,
+            Self::GetSerializable
+            | Self::Count
+            | Self::Put
+            | Self::DeleteRange
+            | Self::LeaseGrant
+            | Self::LeaseKeepAlive
+            | Self::LeaseRevoke
+            | Self::Compact => tier == Tier::Etcd,
+        }
     }
 
     /// Returns whether it writes objects of the data set: their revisions change, their bytes do
@@ -110,6 +133,7 @@ impl SmallRequest {
             | Self::Count
             | Self::Put
             | Self::Update
+            | Self::Patch
             | Self::Compact => false,
         }
     }

@@ -42,7 +42,7 @@ pub use units::{ByteSize, ByteSizeError, parse_with_unit};
 /// The scenario that `loadgen` runs by default.
 pub const DEFAULT: &str = "pods-150k";
 
-const BUILT_IN: [(&str, &str); 32] = [
+const BUILT_IN: [(&str, &str); 33] = [
     ("pods-150k", include_str!("../scenarios/pods-150k.toml")),
     ("list-large", include_str!("../scenarios/list-large.toml")),
     ("objects-1mb", include_str!("../scenarios/objects-1mb.toml")),
@@ -91,6 +91,10 @@ const BUILT_IN: [(&str, &str); 32] = [
     (
         "kubernetes-mix",
         include_str!("../scenarios/kubernetes-mix.toml"),
+    ),
+    (
+        "kubernetes-writes",
+        include_str!("../scenarios/kubernetes-writes.toml"),
     ),
     ("write-watch", include_str!("../scenarios/write-watch.toml")),
     ("check-perf", include_str!("../scenarios/check-perf.toml")),

@@ -13,5 +13,5 @@ mod error;
 
 pub use access::KubeAccess;
 pub use body::{Body, read_whole};
-pub use connection::{Connection, HttpVersion, Options, expect_success};
+pub use connection::{Connection, HttpVersion, Options, StreamSender, expect_success};
 pub use error::KubeError;

@@ -156,6 +156,12 @@ fn notes(load: &Load) -> Vec<String> {
             Quantity::or_absent(cuts.max.map(Quantity::Milliseconds))
         ));
     }
+    if load.throttled > 0 {
+        notes.push(format!(
+            "the server put off {} requests (429), which were sent again",
+            Quantity::Count(load.throttled)
+        ));
+    }
     notes.extend(conflicts(load.conflicts).filter(|_| load.kinds.is_empty()));
     if load.restarts > 0 {
         notes.push(format!(

@@ -25,6 +25,7 @@ use load::operation::list::Restore;
 use load::shards::Inventory;
 use load::shards::inventory::Entry;
 use load::verify::{Check, Expected, Found, Wrong};
+use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use workloads::{DataSet, Fingerprint, Selector};
 
@@ -78,6 +79,28 @@ impl Api {
     }
 }
 
+/// The kind of a data set's objects, as `Pod`.
+#[must_use]
+pub fn kind_of(data: &DataSet) -> &'static str {
+    object::kind(data).0
+}
+
+/// Objects like `count` of the data set, spread over it, as they are sent in JSON to the namespaces
+/// that `namespace_of` says.
+///
+/// # Errors
+/// What is wrong with an object that the schema does not fit, which none of a data set is.
+pub fn objects_like(
+    data: &DataSet,
+    count: u64,
+    namespace_of: impl Fn(u64) -> String,
+) -> Result<Vec<Map<String, Value>>, String> {
+    let numbers = (0..count).map(|i| i * (data.len() / count));
+    numbers
+        .map(|i| object::json_object(data, i, &namespace_of(i)))
+        .collect()
+}
+
 /// What was loaded: what lists must hold.
 #[derive(Debug)]
 pub struct Loaded {
@@ -94,6 +117,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The namespace that object `i` of the data set is in.
+    #[must_use]
+    pub fn namespace_of(&self, i: u64) -> &str {
+        self.namespaces.name(self.data.namespace_of(i))
+    }
+
     /// What the objects were made from.
     #[must_use]
     pub fn data(&self) -> &Arc<DataSet> {

@@ -15,6 +15,8 @@ use crate::mix::{Mix, MixError, SmallRequest, WrittenMix};
 use crate::strategy::{Driver, Strategy, StrategyError, Tier};
 use crate::values::Values;
 
+mod tiers;
+
 /// Windows that HTTP/2 has.
 const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 1..=2_047 << 20;
 
@@ -31,7 +33,8 @@ pub(super) fn is_plain(name: &str) -> bool {
 pub struct CaseSpec {
     /// Name, unique in its scenario; also in reports.
     pub name: String,
-    /// The tier of its lists. Small requests and watchers always use the etcd.
+    /// The tier of its lists, and the one that its servers are started for. Small requests and
+    /// watchers use the etcd, unless their load names the tier.
     #[serde(default = "etcd")]
     pub tier: Tier,
     /// Measured time; the scenario's `duration` by default.
@@ -66,6 +69,9 @@ pub struct LoadSpec {
     pub name: String,
     /// The operation.
     pub operation: Operation,
+    /// The tier of small requests and watchers; that of etcd by default. Lists have the case's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     /// The arrivals.
     #[serde(default, skip_serializing_if = "Start::is_closed")]
     pub arrivals: Start,
@@ -340,10 +346,17 @@ impl CaseSpec {
         self.load.iter().flat_map(LoadSpec::small_requests)
     }
 
-    /// Returns whether it writes objects of the data set, which changes their revisions.
+    /// Returns whether it writes objects of the data set, which changes their revisions. Writes
+    /// through a Kubernetes API are of objects beside it.
     #[must_use]
     pub fn rewrites_data(&self) -> bool {
-        self.small_requests().any(SmallRequest::rewrites_data)
+        let of_etcd = |load: &&LoadSpec| load.tier() == Tier::Etcd;
+        let mut requests = self
+            .load
+            .iter()
+            .filter(of_etcd)
+            .flat_map(LoadSpec::small_requests);
+        requests.any(SmallRequest::rewrites_data)
     }
 
     /// Checks that all fields fit together; `duration` is the scenario's.
@@ -374,12 +387,7 @@ impl CaseSpec {
                 return Err(format!("case `{name}` has two loads `{}`", one.name));
             }
         }
-        let watches = load.iter().any(|load| load.operation == Operation::Watch);
-        if watches && !self.rewrites_data() {
-            return Err(format!(
-                "case `{name}`: watchers need a load that writes what they watch: `put` or `update`"
-            ));
-        }
+        self.check_watchers()?;
         Ok(())
     }
 }
@@ -407,6 +415,7 @@ impl LoadSpec {
         if !is_plain(&self.name) {
             return Err("a name may hold only letters, digits, `-`, `_` and `.`".to_owned());
         }
+        self.check_tier(tier)?;
         let (start, stop) = self.window(duration);
         if start >= stop || stop > duration {
             return Err(format!(

@@ -61,6 +61,17 @@ pub struct Connection {
     sender: Option<Sender>,
 }
 
+/// Sends many requests at the same time on one HTTP/2 connection. Cheap to clone; the clones share
+/// the connection, which is not opened again when it is lost.
+#[derive(Debug, Clone)]
+pub struct StreamSender {
+    sender: http2::SendRequest<Full<Bytes>>,
+    host: String,
+    /// Scheme and host, which a request's path follows.
+    origin: String,
+    authorization: Option<HeaderValue>,
+}
+
 #[derive(Debug)]
 enum Sender {
     H1(http1::SendRequest<Full<Bytes>>),
@@ -137,6 +148,29 @@ impl Connection {
             Sender::H2(sender) => sender.send_request(request).await,
         };
         response.map_err(|e| connection_error(&e))
+    }
+
+    /// Opens the connection, if it is not open, and returns what sends on it without waiting for
+    /// responses.
+    ///
+    /// # Errors
+    /// [`KubeError::Connection`], also of a connection of HTTP/1.1.
+    pub async fn stream_sender(&mut self) -> Result<StreamSender, KubeError> {
+        let (host, origin) = (
+            self.host.clone(),
+            format!("{}://{}", self.scheme(), self.host),
+        );
+        let authorization = self.access.authorization.clone();
+        let no_streams = self.connection_error();
+        match self.sender().await? {
+            Sender::H2(sender) => Ok(StreamSender {
+                sender: sender.clone(),
+                host,
+                origin,
+                authorization,
+            }),
+            Sender::H1(_) => Err(no_streams(&"HTTP/1.1 has no streams")),
+        }
     }
 
     /// GETs a path with this media type; returns the body, decompressed.
@@ -254,6 +288,42 @@ impl Connection {
                 Sender::H2(sender)
             }
         })
+    }
+}
+
+impl StreamSender {
+    /// Returns whether the connection has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Sends one request; returns the response, whatever its status.
+    ///
+    /// # Errors
+    /// [`KubeError::Connection`].
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, KubeError> {
+        let failed = |reason: &dyn std::fmt::Display| KubeError::Connection {
+            host: self.host.clone(),
+            reason: reason.to_string(),
+        };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        let uri = format!("{}{path}", self.origin);
+        *request.uri_mut() = uri.parse().map_err(|e| failed(&e))?;
+        *request.headers_mut() = headers;
+        if let Some(authorization) = &self.authorization {
+            let headers = request.headers_mut();
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        let response = self.sender.clone().send_request(request).await;
+        response.map_err(|e| failed(&e))
     }
 }
 

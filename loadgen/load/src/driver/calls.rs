@@ -17,6 +17,7 @@ use etcd_api::client::config::ClientConfig;
 use etcd_api::client::pipelined::PipelinedConnection;
 use etcd_api::error::Error as EtcdError;
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use kube_api::client::KubeError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,9 @@ use super::open::{Clock, Lane, Waiting};
 use super::run::{DRAIN_WITHIN, Run, Tally};
 use crate::arrivals::Pace;
 use crate::clients::thread;
+use crate::endpoint::Reach;
+use crate::operation::kube_requests::{KubeCalls, KubeChannel};
+use crate::operation::request_api::RequestApi;
 use crate::operation::requests::Calls;
 use crate::record::Live;
 
@@ -64,8 +68,38 @@ impl Callers {
             shard,
             of_load: connections,
         };
-        let work = async move |all| caller(all, lanes, &calls, receiver).await;
+        let work = async move |all| caller(all, lanes, &*calls, receiver).await;
         thread::connected("calls", EtcdError::Protocol, connect, work).await?;
+        Ok(Self { waiting, runs })
+    }
+
+    /// The same to a Kubernetes API.
+    ///
+    /// # Errors
+    /// The first connection's error.
+    pub async fn connect_kube(
+        reach: &Reach,
+        connections: u32,
+        calls: Arc<KubeCalls>,
+        waiting: Waiting,
+    ) -> Result<Self, KubeError> {
+        let (runs, receiver) = mpsc::unbounded_channel();
+        let access = reach.kube_access.clone();
+        let url = reach.kube_url.clone().unwrap_or_default();
+        let connect = async move || {
+            let mut all = Vec::new();
+            for _ in 0..connections {
+                all.push(KubeChannel::connect(&url, &access).await?);
+            }
+            Ok(all)
+        };
+        // Generators that share a load meet on an etcd.
+        let lanes = Lanes {
+            shard: GeneratorShard::WHOLE,
+            of_load: connections,
+        };
+        let work = async move |all| caller(all, lanes, &*calls, receiver).await;
+        thread::connected("kube-calls", KubeError::Body, connect, work).await?;
         Ok(Self { waiting, runs })
     }
 
@@ -121,10 +155,10 @@ impl Lanes {
 }
 
 /// What the thread does once it is connected.
-async fn caller(
-    mut all: Vec<PipelinedConnection>,
+async fn caller<R: RequestApi>(
+    mut all: Vec<R::Connection>,
     lanes: Lanes,
-    calls: &Calls,
+    calls: &R,
     mut runs: mpsc::UnboundedReceiver<(Run, oneshot::Sender<Tally>)>,
 ) {
     let mut part = 0;
@@ -141,10 +175,10 @@ async fn caller(
 }
 
 /// One run over all connections, each at its place.
-async fn all_lanes(
-    connections: &mut [PipelinedConnection],
+async fn all_lanes<R: RequestApi>(
+    connections: &mut [R::Connection],
     places: impl Iterator<Item = Place>,
-    calls: &Calls,
+    calls: &R,
     run: &Run,
 ) -> Tally {
     let begun = Instant::now();

@@ -17,6 +17,7 @@ use workloads::scenario::Stall;
 
 pub use self::error::DeliveryError;
 use self::read::watching;
+pub use self::through_api::ApiWatching;
 use super::run::Written;
 use crate::clients::thread;
 use crate::operation::watch::Watched;
@@ -25,6 +26,7 @@ use crate::record::{LatencyHistogram, Live};
 
 mod error;
 mod read;
+mod through_api;
 
 /// Events that are kept in all: 480 MB.
 const MOST_EVENTS: usize = 20_000_000;
@@ -135,7 +137,33 @@ impl DeliveryWatchers {
             let received = self::watching(&watching, &opening, created, until).await;
             answer.send(received).ok();
         };
-        let mut ended = thread::start("watchers", DeliveryError::Start, body)?;
+        let ended = thread::start("watchers", DeliveryError::Start, body)?;
+        Self::confirmed(last, ended, is_created, count).await
+    }
+
+    /// Creates watchers through a Kubernetes API and waits until the server has accepted each.
+    ///
+    /// # Errors
+    /// [`DeliveryError`] when a connection fails, or the server does not accept all in time.
+    pub async fn create_through_api(watching: ApiWatching) -> Result<Self, DeliveryError> {
+        let (last, until) = watch::channel(None);
+        let (created, is_created) = oneshot::channel();
+        let count = watching.count;
+        let body = async move |answer: oneshot::Sender<_>| {
+            let received = through_api::watching(&watching, created, until).await;
+            answer.send(received).ok();
+        };
+        let ended = thread::start("api-watchers", DeliveryError::Start, body)?;
+        Self::confirmed(last, ended, is_created, count).await
+    }
+
+    /// The watchers of a thread, once it says that they are there.
+    async fn confirmed(
+        last: watch::Sender<Option<i64>>,
+        mut ended: oneshot::Receiver<Result<Vec<Received>, DeliveryError>>,
+        is_created: oneshot::Receiver<()>,
+        count: u32,
+    ) -> Result<Self, DeliveryError> {
         match timeout(CREATED_WITHIN, is_created).await {
             Ok(Ok(())) => Ok(Self { last, ended }),
             // The thread has ended instead of confirming; it knows why.

@@ -5,8 +5,6 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use etcd_api::client::pipelined::PipelinedConnection;
-use etcd_api::error::Error as EtcdError;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use workloads::Arrivals;
@@ -15,7 +13,8 @@ use super::open::Lane;
 use super::run::{DRAIN_WITHIN, NO_ANSWER, Run, Tally, Written};
 use crate::arrivals::Pace;
 use crate::operation::own_keys::OwnKeys;
-use crate::operation::requests::{CallError, Calls, Planned};
+use crate::operation::request_api::{Answer as _, RequestApi};
+use crate::operation::requests::{CallError, Planned};
 use crate::record::Live;
 
 /// Requests without an answer on one connection, at most: beyond this the target does not keep the
@@ -93,8 +92,8 @@ pub(super) struct Place {
 }
 
 /// One connection's share of a run.
-pub(super) struct Driver<'a> {
-    calls: &'a Calls,
+pub(super) struct Driver<'a, R> {
+    calls: &'a R,
     begun: Instant,
     until: Duration,
     stop: &'a CancellationToken,
@@ -123,11 +122,11 @@ pub(super) struct Driver<'a> {
     lane: &'a Lane,
 }
 
-impl<'a> Driver<'a> {
+impl<'a, R: RequestApi> Driver<'a, R> {
     /// A share that has sent nothing. When its first request is due stands in `lane` from now on: a
     /// clock that starts after this sleeps no longer than until then.
     pub(super) fn new(
-        calls: &'a Calls,
+        calls: &'a R,
         run: &'a Run,
         place: Place,
         begun: Instant,
@@ -164,7 +163,7 @@ impl<'a> Driver<'a> {
     /// Sends and takes answers until nothing more will be sent and nothing is outstanding, or until
     /// nobody waits any longer. A connection that is lost is opened again; what comes due meanwhile
     /// is sent then, and its time runs.
-    pub(super) async fn drive(mut self, connection: &mut PipelinedConnection) -> Tally {
+    pub(super) async fn drive(mut self, connection: &mut R::Connection) -> Tally {
         while let Err(error) = poll_fn(|cx| self.poll(connection, cx)).await {
             // The clock has nothing to wake this lane for.
             self.lane.set_due(None);
@@ -181,9 +180,9 @@ impl<'a> Driver<'a> {
     /// counted as failed then.
     fn poll(
         &mut self,
-        connection: &mut PipelinedConnection,
+        connection: &mut R::Connection,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), EtcdError>> {
+    ) -> Poll<Result<(), R::Error>> {
         self.lane.register(cx.waker());
         loop {
             if self.given_up.get() {
@@ -199,7 +198,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Connects again, each time later; false when there is nothing more to send, or nobody waits.
-    async fn reconnected(&mut self, connection: &mut PipelinedConnection) -> bool {
+    async fn reconnected(&mut self, connection: &mut R::Connection) -> bool {
         let lost_at = Instant::now();
         while !self.stop.is_cancelled()
             && !self.given_up.get()
@@ -211,7 +210,7 @@ impl<'a> Driver<'a> {
                 () = self.stop.cancelled() => return false,
             }
             self.reconnect_after = (2 * self.reconnect_after).min(RECONNECT_AT_MOST_EVERY);
-            if let Ok(Ok(())) = timeout(CONNECTED_WITHIN, connection.reconnect()).await {
+            if let Ok(Ok(())) = timeout(CONNECTED_WITHIN, R::reconnect(connection)).await {
                 self.connected_at = self.begun.elapsed();
                 return true;
             }
@@ -225,7 +224,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Counts what was due, or begun, and has no connection to be sent on.
-    fn never_sent(&mut self, error: &EtcdError) {
+    fn never_sent(&mut self, error: &R::Error) {
         let mut unsent = self.in_flight() as u64;
         let now = self.begun.elapsed();
         if let Source::Open { arrivals, due } = &mut self.source {
@@ -240,7 +239,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn send_due(&mut self, connection: &mut PipelinedConnection) -> Result<(), EtcdError> {
+    fn send_due(&mut self, connection: &mut R::Connection) -> Result<(), R::Error> {
         while let Some(&token) = self.again.last() {
             let planned = self.outstanding[token as usize].planned;
             self.calls.send(connection, planned, self.number, token)?;
@@ -304,9 +303,9 @@ impl<'a> Driver<'a> {
 
     fn take(
         &mut self,
-        connection: &mut PipelinedConnection,
+        connection: &mut R::Connection,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), EtcdError>> {
+    ) -> Poll<Result<(), R::Error>> {
         let Self {
             calls,
             begun,
@@ -321,9 +320,10 @@ impl<'a> Driver<'a> {
             reconnect_after,
             ..
         } = self;
-        connection.poll_drive(cx, &mut |done| {
-            let token = done.token;
-            let received = done.received.saturating_duration_since(*begun);
+        R::poll_answers(connection, cx, &mut |done| {
+            let token = done.token();
+            let received = done.received().saturating_duration_since(*begun);
+            tally.throttled += u64::from(done.throttled());
             let request = &mut outstanding[token as usize];
             let kind = request.planned.request();
             let mut checked = calls.check(request.planned, *number, done);

@@ -44,6 +44,9 @@ pub struct Tally {
     /// Transactions that wrote nothing, since the key had changed, and were sent again: the time of
     /// the request goes on.
     pub conflicts: u64,
+    /// Responses that put a request off (429): it was sent again after the pause that they ask for,
+    /// and its time went on.
+    pub throttled: u64,
     /// Each kind by itself, where the load is a mix.
     pub kinds: BTreeMap<SmallRequest, KindTally>,
     /// What was written to the data set, where that is kept.
@@ -67,6 +70,7 @@ impl Tally {
         self.requests += other.requests;
         self.errors += other.errors;
         self.conflicts += other.conflicts;
+        self.throttled += other.throttled;
         for (kind, other) in &other.kinds {
             self.kind(*kind).add(other);
         }

@@ -99,8 +99,14 @@ struct Object {
 /// What a request is: of an object of the data set, or of a key of its connection's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Planned {
-    /// The number of the object.
-    Object(SmallRequest, usize),
+    /// Of an object.
+    Object {
+        request: SmallRequest,
+        /// Its number.
+        object: usize,
+        /// The number of the operation.
+        n: u64,
+    },
     /// A key or a lease to make or to take away.
     Own(OwnKey),
     /// The history up to this revision.
@@ -111,7 +117,7 @@ impl Planned {
     /// What it does.
     pub(crate) fn request(self) -> SmallRequest {
         match self {
-            Self::Object(request, _) => request,
+            Self::Object { request, .. } => request,
             Self::Own(key) => key.request,
             Self::Compact(_) => SmallRequest::Compact,
         }
@@ -202,7 +208,11 @@ impl Calls {
         match request {
             SmallRequest::Compact => Planned::Compact(self.compact_at.load(Ordering::Relaxed)),
             _ if request.is_of_own_keys() => Planned::Own(own.next(request)),
-            _ => Planned::Object(request, self.picker.object_of(n) as usize),
+            _ => Planned::Object {
+                request,
+                object: self.picker.object_of(n) as usize,
+                n,
+            },
         }
     }
 
@@ -218,7 +228,9 @@ impl Calls {
         token: u64,
     ) -> Result<(), EtcdError> {
         let (request, object) = match planned {
-            Planned::Object(request, object) => (request, &self.objects[object]),
+            Planned::Object {
+                request, object, ..
+            } => (request, &self.objects[object]),
             Planned::Own(key) => {
                 let value = || self.created_value(lane, key.number);
                 return own_requests::send(connection, key, &self.own_root(lane), value, token);
@@ -281,7 +293,9 @@ impl Calls {
             Err(error) => return after_refusal(planned, error),
         };
         let (request, object) = match planned {
-            Planned::Object(request, object) => (request, object),
+            Planned::Object {
+                request, object, ..
+            } => (request, object),
             Planned::Own(key) => return own_requests::check(key, &self.own_root(lane), message),
             Planned::Compact(_) => return self.compacted(message),
         };

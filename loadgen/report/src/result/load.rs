@@ -38,6 +38,10 @@ pub struct Load {
     /// Transactions that wrote nothing since the key had changed, and were sent again; the
     /// request's time went on.
     pub conflicts: u64,
+    /// Responses that put a request off (429): it was sent again after the pause that they ask for,
+    /// and its time went on.
+    #[serde(default)]
+    pub throttled: u64,
     /// Events at all watchers together.
     pub events: Option<u64>,
     /// How each watcher fared, where they were several.

@@ -1,7 +1,7 @@
 //! What can be said of a row before anything is started: whether its target can have it at all.
 
 use anyhow::anyhow;
-use workloads::scenario::{CaseSpec, Keys};
+use workloads::scenario::{CaseSpec, Keys, LoadSpec};
 use workloads::{Driver, Kind, RowSpec, Scenario, SmallRequest, Strategy, Tier};
 
 use crate::exit::Failure;
@@ -21,8 +21,20 @@ pub(in crate::run) fn never(
     if let Some(reason) = target.lacks(tier).or_else(needs) {
         return Some(reason);
     }
+    if let Some(case) = &row.case
+        && case.uses_etcd()
+        && let Some(reason) = target.lacks(Tier::Etcd)
+    {
+        return Some(reason);
+    }
     if target.is_started() {
         return None;
+    }
+    let through_api = row.case.as_ref().is_some_and(CaseSpec::writes_through_api);
+    if through_api && loaded.is_none() {
+        return Some(
+            "its requests write objects into namespaces of the run, which --seed-data makes and removes",
+        );
     }
     if writes_what_stays(scenario, row) {
         return Some(
@@ -83,7 +95,10 @@ fn writes_what_stays(scenario: &Scenario, row: &RowSpec) -> bool {
         .background
         .iter()
         .filter(|load| load.strategy == Strategy::Put && load.keys == Keys::Elsewhere);
-    let requests = row.case.iter().flat_map(CaseSpec::small_requests);
+    // What goes through a Kubernetes API is deleted again.
+    let loads = row.case.iter().flat_map(|case| &case.load);
+    let requests = loads.filter(|load| load.tier() == Tier::Etcd);
+    let requests = requests.flat_map(LoadSpec::small_requests);
     row.strategy.driver() == Driver::Delivery
         || requests.into_iter().any(SmallRequest::needs_own_server)
         || writers.any(|load| row.beside.contains(&load.name))

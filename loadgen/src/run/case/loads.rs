@@ -1,6 +1,7 @@
 //! A case of several loads that run together: small requests, lists and watchers, each on its own
 //! schedule or in a closed loop.
 //!
+//! - [`through_api`]: small requests to the Kubernetes tier
 //! - [`mod@figures`]: what a load came to, for the report, and whether that says anything of the
 //!   target
 
@@ -11,19 +12,19 @@ use futures::future::join_all;
 use load::arrivals::Pace;
 use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
-use load::driver::deliveries::{DeliveryWatchers, Watching};
+use load::driver::deliveries::{ApiWatching, DeliveryWatchers, Watching};
 use load::driver::lists;
 use load::driver::run::Written;
 use load::endpoint::Reach;
+use load::operation::kube_requests::KubeCalls;
 use load::operation::list::Row;
 use load::operation::requests::{About, Calls};
 use load::record::Live;
 use report::result::Outcome;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use workloads::DataSet;
-use workloads::GeneratorShard;
 use workloads::scenario::{CaseSpec, LoadSpec, Operation, Start};
+use workloads::{DataSet, GeneratorShard, Tier};
 
 use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
@@ -37,6 +38,7 @@ use crate::run::plan::waiting;
 use crate::servers::running::Running;
 
 mod figures;
+mod through_api;
 
 /// How long loads run before they are measured, where the case does not say.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -50,6 +52,7 @@ const REGISTRY: &str = "registry/";
 /// What does the requests of a load.
 enum Worker {
     Small(Callers, Arc<Calls>),
+    SmallThroughApi(Callers, Arc<KubeCalls>),
     Lists(Clients, Job),
     /// Until they are asked what came.
     Watch(Option<DeliveryWatchers>),
@@ -116,11 +119,16 @@ impl RowRun<'_> {
         let duration = case.lasts(self.scenario.duration);
         let mut meter = self.settled(running, measured).await?;
         let mut loads = Vec::new();
-        for (number, spec) in (0..).zip(&case.load) {
+        // Watchers last: what others make before they run is no event of theirs.
+        let mut order: Vec<_> = (0..).zip(&case.load).collect();
+        order.sort_by_key(|(_, spec)| spec.operation == Operation::Watch);
+        for (number, spec) in order {
             let connected = self.connected(number, spec, case, &data, reach, &verifier);
             let connected = self.unless_stopped(connected).await??;
-            loads.push(connected);
+            loads.push((number, connected));
         }
+        loads.sort_by_key(|(number, _)| *number);
+        let mut loads: Vec<Load<'_>> = loads.into_iter().map(|(_, load)| load).collect();
         let never = CancellationToken::new();
         let warm_up = case.warm_up.unwrap_or(WARM_UP);
         let warm = join_all(
@@ -183,6 +191,12 @@ impl RowRun<'_> {
         let share = self.share_of_load(spec);
         let live = self.live(&spec.name, &spec.operation.to_string());
         let worker = match &spec.operation {
+            Operation::Small(mix) if spec.is_through_api() => {
+                let values = (seed, connections);
+                let through = self.through_api(mix, spec, case, data, reach, values);
+                let (callers, calls) = through.await.map_err(failed)?;
+                Worker::SmallThroughApi(callers, calls)
+            }
             Operation::Small(mix) => {
                 let own_root = format!(
                     "{}{CREATED}{}/",
@@ -235,6 +249,20 @@ impl RowRun<'_> {
                     false => Job::Drain,
                 };
                 Worker::Lists(clients, job)
+            }
+            Operation::Watch if spec.tier() == Tier::Kube => {
+                let created = DeliveryWatchers::create_through_api(ApiWatching {
+                    row: Row {
+                        tier: Tier::Kube,
+                        ..self.row()
+                    },
+                    reach: reach.clone(),
+                    count: spec.clients.get(),
+                    live: Arc::clone(live.counts()),
+                });
+                Worker::Watch(Some(
+                    created.await.map_err(|error| failed(error.to_string()))?,
+                ))
             }
             Operation::Watch => {
                 let prefix = format!("{}{}", verifier.root, data.prefix());
@@ -306,8 +334,16 @@ impl RowRun<'_> {
         (span, begun): (Span, Instant),
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let all = warm.iter().chain(&came);
-        let writes: Vec<Written> = all.flat_map(Came::writes).copied().collect();
+        let specs: Vec<&LoadSpec> = loads.iter().map(|load| load.spec).collect();
+        let specs = || specs.iter().copied();
+        let all = warm.iter().zip(specs()).chain(came.iter().zip(specs()));
+        let (through_api, to_etcd): (Vec<_>, Vec<_>) =
+            all.partition(|(_, spec)| spec.tier() == Tier::Kube);
+        let writes = |of: Vec<(&Came, _)>| -> Vec<Written> {
+            let writes = of.into_iter().flat_map(|(came, _)| came.writes());
+            writes.copied().collect()
+        };
+        let (through_api, to_etcd) = (writes(through_api), writes(to_etcd));
         let wrote_all = came.iter().all(|came| came.first_error().is_none());
         for (load, mut came) in loads.iter_mut().zip(came) {
             if let Worker::Watch(watchers) = &mut load.worker
@@ -315,7 +351,11 @@ impl RowRun<'_> {
                 && let Some(watchers) = watchers.take()
             {
                 let others = !self.shard().is_whole();
-                let delivered = watchers.finish(writes.clone(), begun, others);
+                let writes = match load.spec.tier() {
+                    Tier::Kube => through_api.clone(),
+                    Tier::Etcd => to_etcd.clone(),
+                };
+                let delivered = watchers.finish(writes, begun, others);
                 let name = &load.spec.name;
                 let failed = |error| Early::Failed(format!("load {name}: {error}"));
                 if self.stop.is_cancelled() {
@@ -394,10 +434,21 @@ impl RowRun<'_> {
         measured: &mut Measured,
     ) -> Result<(), Early> {
         for load in loads {
-            let (Worker::Small(_, calls), Some(config)) = (&load.worker, &reach.etcd) else {
-                continue;
+            let read_back = async {
+                match (&load.worker, &reach.etcd) {
+                    (Worker::Small(_, calls), Some(config)) => calls.read_back(config).await,
+                    (Worker::SmallThroughApi(_, calls), _) => {
+                        calls.read_back(reach).await?;
+                        match self.target.spec.is_started() {
+                            // It ends with them.
+                            true => Ok(()),
+                            false => calls.remove(reach).await,
+                        }
+                    }
+                    _ => Ok(()),
+                }
             };
-            let read_back = timeout(READ_BACK_WITHIN, calls.read_back(config));
+            let read_back = timeout(READ_BACK_WITHIN, read_back);
             let read_back = self.unless_stopped(read_back).await?;
             let late = || format!("writes were not read back within {READ_BACK_WITHIN:?}");
             let read_back = read_back.map_err(|_| Early::Failed(late()))?;
@@ -444,7 +495,7 @@ impl Load<'_> {
         }
         let lasts = end - start;
         match &self.worker {
-            Worker::Small(callers, _) => {
+            Worker::Small(callers, _) | Worker::SmallThroughApi(callers, _) => {
                 let tally = callers.run_counted(self.pace.clone(), lasts, stop, live);
                 Came::Small(Box::new(tally.await))
             }

@@ -8,7 +8,7 @@ use kube_api::client::{HttpVersion, Options};
 use load::driver::closed::Verifier;
 use load::operation::list::{Asks, Row};
 use load::verify::Expected;
-use workloads::scenario::Http;
+use workloads::scenario::{CaseSpec, Http};
 use workloads::{DataSet, Kind, Scenario};
 
 use super::{Early, Measured, RowRun};
@@ -81,6 +81,8 @@ impl RowRun<'_> {
                 read_per_s: self.spec.read_per_s.map(|size| size.0),
             },
         );
+        let case = self.spec.case.as_ref();
+        asks.ignores_made = case.is_some_and(CaseSpec::writes_through_api);
         if let Source::Loaded(loaded) = &self.source {
             asks.namespace.clone_from(&loaded.only_namespace);
             asks.own_namespaces = Some(loaded.names_begin.clone());

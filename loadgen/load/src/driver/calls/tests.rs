@@ -59,7 +59,7 @@ async fn stopped_after_an_hour(pace: Pace) -> (Tally, Duration) {
         shard: GeneratorShard::WHOLE,
         of_load: 1,
     };
-    let sent = all_lanes(&mut connections, lanes.places(0), &calls, &run);
+    let sent = all_lanes(&mut connections, lanes.places(0), &*calls, &run);
     let (tally, ()) = tokio::join!(sent, stop);
     (tally, begun.elapsed())
 }
@@ -96,6 +96,6 @@ async fn when_the_first_request_is_due_is_known_before_the_clock_starts() {
         lanes: 1,
         part: 0,
     };
-    let _driver = Driver::new(&calls, &run, place, Instant::now(), &given_up, &lane);
+    let _driver = Driver::new(&*calls, &run, place, Instant::now(), &given_up, &lane);
     assert!(lane.due().is_some_and(|due| due < run.duration));
 }

@@ -3,6 +3,7 @@
 use etcd_api::error::Error as EtcdError;
 
 use super::{LAST_EVENT_WITHIN, MOST_EVENTS};
+use crate::operation::list::ListError;
 
 /// What watchers and writes did not agree on.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +11,9 @@ pub enum DeliveryError {
     /// A stream that failed.
     #[error("watching: {0}")]
     Etcd(#[from] EtcdError),
+    /// A watch through a Kubernetes API that failed.
+    #[error("watching: {0}")]
+    Api(#[from] ListError),
     /// No thread to watch in.
     #[error("watching: cannot start a thread: {0}")]
     Start(#[from] std::io::Error),

@@ -1,6 +1,7 @@
 //! How small requests fail.
 
 use etcd_api::error::Error as EtcdError;
+use kube_api::client::KubeError;
 use workloads::SmallRequest;
 
 /// How a small request failed.
@@ -9,6 +10,40 @@ pub enum CallError {
     /// The call failed.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
+    /// The Kubernetes API could not be reached, or the connection broke.
+    #[error(transparent)]
+    Kube(#[from] KubeError),
+    /// The Kubernetes API refused. The same for all objects, so that it is counted by status and
+    /// reason.
+    #[error("{request}: {status} {reason}: {message}")]
+    Status {
+        /// What was asked for.
+        request: SmallRequest,
+        /// HTTP status.
+        status: u16,
+        /// The reason of its Status, as `Conflict`; empty where the response is none.
+        reason: String,
+        /// The message of its Status, with NAME for the object's name.
+        message: String,
+    },
+    /// A response of the Kubernetes API that is not the object.
+    #[error("{request}: the response is not the object: {reason}")]
+    NotTheObject {
+        /// What was asked for.
+        request: SmallRequest,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A resourceVersion that does not grow.
+    #[error("{request}: resourceVersion {found} was answered where {before} had been before")]
+    Version {
+        /// What was asked for.
+        request: SmallRequest,
+        /// What was answered.
+        found: i64,
+        /// The object's before the request was sent.
+        before: i64,
+    },
     /// The answer is not one.
     #[error("an answer that cannot be read")]
     Malformed,
@@ -20,7 +55,7 @@ pub enum CallError {
     },
     /// A write that was acknowledged, and is not there.
     #[error(
-        "a put of {key} was acknowledged at revision {acknowledged}, and the key is at {found}"
+        "a write of {key} was acknowledged at revision {acknowledged}, and the key is at {found}"
     )]
     Lost {
         /// Its key.

@@ -172,6 +172,7 @@ fn of_requests(common: Load, tally: &Tally, window: Duration) -> Load {
         achieved_per_s: per_second(answered, tally.elapsed, window),
         errors: tally.errors,
         conflicts: tally.conflicts,
+        throttled: tally.throttled,
         saturated: is_open && is_saturated(tally, window),
         latency_ms: quantiles(&tally.latency),
         service_ms: quantiles(&tally.service),

@@ -21,6 +21,8 @@ pub struct Asks {
     /// What the names of our own namespaces begin with, where lists hold others' objects too: those
     /// are received and not checked.
     pub own_namespaces: Option<String>,
+    /// Whether loads make objects beside the data set: those are received and not checked.
+    pub ignores_made: bool,
     /// Only objects of this part.
     pub part: Option<Part>,
     /// Nodes that lists ask for in turn, where the selector has one.

@@ -8,7 +8,7 @@ use super::stored_bytes::Sink;
 
 impl Kube {
     /// The revision that the server is at: what a consistent list of one object says.
-    pub(super) async fn current_revision(&mut self) -> Result<i64, ListError> {
+    pub(in crate::operation) async fn current_revision(&mut self) -> Result<i64, ListError> {
         let mut body = self.get("limit=1".to_owned()).await?;
         let mut walker = self.walker();
         while let Some(bytes) = body.next().await? {

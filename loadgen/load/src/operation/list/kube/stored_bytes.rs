@@ -18,6 +18,7 @@ use kube_api::{envelope, from_json, to_json};
 use serde_json::{Map, Value};
 
 use super::memo::{Checked, Cursor, Memo, text_hash};
+use crate::operation::kube_requests::MADE;
 use crate::verify::{Check, Wrong, not_a_list};
 
 /// Where every data set of this tier is stored.
@@ -34,6 +35,8 @@ pub struct Restore {
     kept: Option<ShardSelector>,
     /// What the keys of our own objects begin with, where others are there too.
     own: Option<Vec<u8>>,
+    /// Whether loads make objects beside the data set, which are not shown.
+    ignores_made: bool,
     /// The field that [`Stored::shard_hash`] hashes.
     shard_key: ShardKey,
     last_key: Vec<u8>,
@@ -99,6 +102,7 @@ impl Restore {
             memo,
             kept: None,
             own: None,
+            ignores_made: false,
             shard_key: ShardKey::Uid,
             last_key: Vec::new(),
             key: Vec::new(),
@@ -131,6 +135,12 @@ impl Restore {
     /// received, and nothing is known about them but their order.
     pub(in crate::operation) fn only_namespaces(mut self, beginning: Option<&str>) -> Self {
         self.own = beginning.map(|own| format!("{}{own}", self.key_prefix).into_bytes());
+        self
+    }
+
+    /// Does not show the objects that loads make beside the data set.
+    pub(in crate::operation) fn ignoring_made(mut self, ignores: bool) -> Self {
+        self.ignores_made = ignores;
         self
     }
 
@@ -283,7 +293,13 @@ impl Restore {
     /// Whether the key is that of an object which is shown.
     fn is_own(&self) -> bool {
         let own = self.own.as_ref();
-        own.is_none_or(|own| self.key.starts_with(own))
+        own.is_none_or(|own| self.key.starts_with(own)) && !(self.ignores_made && self.is_made())
+    }
+
+    /// Whether the key is that of an object which a load has made.
+    fn is_made(&self) -> bool {
+        let name = self.key.rsplit(|byte| *byte == b'/').next();
+        name.is_some_and(|name| name.starts_with(MADE.as_bytes()))
     }
 
     /// Whether the key is above the one before; it is the one before from now on.

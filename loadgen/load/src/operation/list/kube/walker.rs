@@ -69,6 +69,7 @@ impl Kube {
     /// The same of lists and states that are in no parts.
     fn restore_of_lists(&self, memo: Memo) -> Restore {
         let restore = Restore::new(ROOT, &self.resource, memo);
+        let restore = restore.ignoring_made(self.asks.ignores_made);
         restore.only_namespaces(self.asks.own_namespaces.as_deref())
     }
 }

@@ -1,0 +1,104 @@
+//! The thread of watchers through a Kubernetes API, each with a connection of its own, as an
+//! informer has it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use futures::future::try_join_all;
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+
+use super::{DeliveryError, Event, LAST_EVENT_WITHIN, MOST_EVENTS, Received, Watcher};
+use crate::endpoint::Reach;
+use crate::operation::list::Row;
+use crate::operation::watch_api::ApiWatch;
+use crate::record::{LatencyHistogram, Live};
+
+/// Watchers through an API to be created: of the objects that loads make.
+#[derive(Debug, Clone)]
+pub struct ApiWatching {
+    /// The collection.
+    pub row: Row,
+    /// Where.
+    pub reach: Reach,
+    /// How many.
+    pub count: u32,
+    /// Where events are counted when they come.
+    pub live: Arc<Live>,
+}
+
+/// Creates the watchers, says so in `created`, and reads until each has the revision that `until`
+/// asks for.
+pub(super) async fn watching(
+    watching: &ApiWatching,
+    created: oneshot::Sender<()>,
+    until: watch::Receiver<Option<i64>>,
+) -> Result<Vec<Received>, DeliveryError> {
+    let ApiWatching {
+        row, reach, count, ..
+    } = watching;
+    let revision = ApiWatch::current_revision(row, reach).await?;
+    let begun = (0..*count).map(|_| ApiWatch::begin(row, reach, revision));
+    let watches = try_join_all(begun).await?;
+    // Whoever waited may have given up; then `until` closes.
+    created.send(()).ok();
+    let kept = AtomicUsize::new(0);
+    let reading = watches.into_iter().zip(0..).map(|(watch, number)| {
+        let watcher = Watcher {
+            number,
+            ..Watcher::default()
+        };
+        read(watch, watcher, &watching.live, &kept, until.clone())
+    });
+    try_join_all(reading).await
+}
+
+/// Notes events, going on where the server ends the watch, until the watcher has the revision that `until` asks for, or it does not come in
+/// time, or nobody asks any longer.
+async fn read(
+    mut watch: ApiWatch,
+    mut watcher: Watcher,
+    live: &Live,
+    kept: &AtomicUsize,
+    mut until: watch::Receiver<Option<i64>>,
+) -> Result<Received, DeliveryError> {
+    let mut cuts = LatencyHistogram::default();
+    loop {
+        let last = *until.borrow_and_update();
+        if last.is_some_and(|last| watcher.ledger.last >= last) {
+            break;
+        }
+        let mut revisions = Vec::new();
+        tokio::select! {
+            read = watch.next(|revision| revisions.push(revision)) => if !read? {
+                let ended = Instant::now();
+                watch.go_on().await?;
+                cuts.record(ended.elapsed());
+                continue;
+            },
+            changed = until.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => break,
+            },
+            () = sleep(LAST_EVENT_WITHIN), if last.is_some() => break,
+        }
+        let at = Instant::now();
+        live.delivered(revisions.len() as u64);
+        if kept.fetch_add(revisions.len(), Ordering::Relaxed) + revisions.len() > MOST_EVENTS {
+            return Err(DeliveryError::TooMany);
+        }
+        for revision in revisions {
+            let before = watcher.ledger.last;
+            if revision <= before {
+                return Err(DeliveryError::Order { revision, before });
+            }
+            watcher.ledger.note(revision);
+            watcher.events.push(Event { revision, at });
+        }
+    }
+    Ok(Received {
+        watchers: vec![watcher],
+        cuts,
+    })
+}

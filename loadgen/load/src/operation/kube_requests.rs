@@ -1,0 +1,371 @@
+//! Small requests to a Kubernetes API: what operation n sends, and whether its response is right.
+//!
+//! They are about objects that are made for the load beside the data set, in its namespaces and
+//! like its objects: what a list of the data set must hold does not change, and an apiserver may
+//! default, add and manage fields as it likes. `update` is what a controller does: the object as
+//! the server sent it last, with one annotation changed, under its resourceVersion.
+//!
+//! - [`text`]: objects as JSON text: what is sent, and what is read of a response
+//! - [`channel`]: a connection with the requests that are outstanding on it
+//! - [`setup`]: objects made before, read back and deleted afterwards
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use kube_api::client::KubeError;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use twox_hash::XxHash3_64;
+use workloads::keys::Picker;
+use workloads::values::ValueSource;
+use workloads::{Distribution, Mix, SmallRequest, Values};
+
+use self::channel::{Call, KubeAnswer, Reply};
+use self::text::{Prototype, Read};
+use super::own_keys::{OwnKey, OwnKeys};
+use super::request_api::RequestApi;
+use super::requests::{CallError, Checked, Planned};
+
+pub(crate) use self::channel::KubeChannel;
+
+mod channel;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod text;
+
+/// What the names of objects begin with that loads make, and none of a data set does.
+pub(crate) const MADE: &str = "loadgen-";
+
+/// What the requests of a load are about.
+#[derive(Debug)]
+pub struct KubeAbout<'a> {
+    /// Collection, as `pods`.
+    pub resource: &'a str,
+    /// Kind of its objects, as `Pod`.
+    pub kind: &'static str,
+    /// What objects are made like, in turn; each with its namespace. Never empty.
+    pub like: Vec<Map<String, Value>>,
+    /// How many objects `get`, `update` and `patch` are about.
+    pub objects: u64,
+    /// Tells the objects of this load from those of others.
+    pub load: String,
+    /// How objects are picked.
+    pub keys: Distribution,
+    /// From which operations and arrivals follow.
+    pub seed: u64,
+    /// What is created; what it is like has its own where nothing is said.
+    pub values: Option<&'a Values>,
+}
+
+/// The requests of one load to a Kubernetes API. Cheap to share between threads.
+#[derive(Debug)]
+pub struct KubeCalls {
+    mix: Mix,
+    seed: u64,
+    picker: Picker,
+    kind: &'static str,
+    /// What the names of its objects begin with; also their label.
+    tag: String,
+    like: Vec<Prototype>,
+    objects: Vec<Object>,
+    values: Option<ValueSource>,
+    keeps_writes: bool,
+}
+
+/// An object that `get`, `update` and `patch` are about.
+#[derive(Debug)]
+struct Object {
+    name: String,
+    path: String,
+    /// As the server sent it last.
+    held: Mutex<Held>,
+    /// The latest resourceVersion that a write of it was acknowledged with; 0 where none was.
+    written: AtomicI64,
+}
+
+/// An object as a server sent it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Held {
+    /// Its resourceVersion; 0 where it is to be read first.
+    revision: i64,
+    text: Bytes,
+}
+
+impl KubeCalls {
+    /// Makes the requests of a mix. Nothing is sent.
+    #[must_use]
+    pub fn new(mix: impl Into<Mix>, about: KubeAbout<'_>) -> Self {
+        let mix = mix.into();
+        // Names of objects have no upper case, which names of loads may have.
+        let load = XxHash3_64::oneshot(about.load.as_bytes()) as u32;
+        let tag = format!("{MADE}{load:08x}");
+        let is_valued = about.values.is_some();
+        let (resource, kind) = (about.resource, about.kind);
+        let like: Vec<Prototype> = about
+            .like
+            .into_iter()
+            .map(|object| Prototype::new(object, resource, kind, &tag, is_valued))
+            .collect();
+        let count = match mix.requests().any(|request| !request.is_of_own_keys()) {
+            true => about.objects.max(1),
+            false => 0,
+        };
+        let objects = (0..count).map(|i| {
+            let name = format!("{tag}-{i}");
+            Object {
+                path: format!("{}/{name}", like[i as usize % like.len()].collection),
+                name,
+                held: Mutex::default(),
+                written: AtomicI64::new(0),
+            }
+        });
+        Self {
+            objects: objects.collect(),
+            mix,
+            seed: about.seed,
+            picker: about.keys.over(about.seed, count.max(1)),
+            kind: about.kind,
+            tag,
+            like,
+            values: about.values.map(|values| values.over(about.seed)),
+            keeps_writes: false,
+        }
+    }
+
+    /// The same requests, with what they write kept.
+    #[must_use]
+    pub fn keeping_writes(self) -> Self {
+        Self {
+            keeps_writes: true,
+            ..self
+        }
+    }
+
+    /// What object `number` is like.
+    fn like(&self, number: u64) -> &Prototype {
+        &self.like[number as usize % self.like.len()]
+    }
+
+    /// The name of key `number` of connection number `lane`.
+    fn own_name(&self, lane: u64, number: u64) -> String {
+        format!("{}-{lane}-{number}", self.tag)
+    }
+
+    /// What key `number` of connection number `lane` holds, in letters; empty where nothing is said.
+    fn own_value(&self, lane: u64, number: u64) -> String {
+        let Some(values) = &self.values else {
+            return String::new();
+        };
+        let bytes = values.value((lane << 40) + number);
+        // Of so many bytes the letters are at least as many, and no more are taken.
+        let mut letters = STANDARD.encode(&bytes);
+        letters.truncate(bytes.len());
+        letters
+    }
+
+    fn call(&self, planned: Planned, lane: u64) -> Call {
+        match planned {
+            Planned::Own(OwnKey {
+                request: SmallRequest::Delete,
+                number,
+                ..
+            }) => {
+                let collection = &self.like(number).collection;
+                let path = format!("{collection}/{}", self.own_name(lane, number));
+                Call::simple(Method::DELETE, path, text::delete_options(), 0)
+            }
+            Planned::Own(OwnKey { number, .. }) => {
+                let like = self.like(number);
+                let body = like.text(&self.own_name(lane, number), &self.own_value(lane, number));
+                Call::simple(Method::POST, like.collection.clone(), body, 0)
+            }
+            Planned::Object { request, object, n } => {
+                let object = &self.objects[object];
+                let path = object.path.clone();
+                let held = object.held.lock().clone();
+                let before = held.revision.max(object.written.load(Ordering::Relaxed));
+                match request {
+                    SmallRequest::Update => Call::update(path, held, n),
+                    SmallRequest::Patch => Call::patch(path, text::merge_patch(n), before),
+                    _ => Call::simple(Method::GET, path, Bytes::new(), before),
+                }
+            }
+            // The Kubernetes tier has none, and a load with one is refused.
+            Planned::Compact(_) => {
+                Call::simple(Method::GET, "/version".to_owned(), Bytes::new(), 0)
+            }
+        }
+    }
+
+    /// Checks the response about an object of the load.
+    fn check_object(
+        &self,
+        (request, object, n): (SmallRequest, &Object, u64),
+        answer: &KubeAnswer,
+        reply: &Reply,
+    ) -> Result<Checked, CallError> {
+        if request == SmallRequest::Update && reply.is(StatusCode::CONFLICT, "Conflict") {
+            // Whoever changed it meanwhile has another resourceVersion: it is read again.
+            let mut held = object.held.lock();
+            if held.revision <= answer.before {
+                *held = Held::default();
+            }
+            return Ok(conflict());
+        }
+        let read = self.read(request, &object.name, reply, StatusCode::OK)?;
+        let is_read = request == SmallRequest::Get;
+        if read.revision < answer.before + i64::from(!is_read) {
+            return Err(CallError::Version {
+                request,
+                found: read.revision,
+                before: answer.before,
+            });
+        }
+        if !is_read && read.change != text::change(n) {
+            return Err(CallError::NotTheObject {
+                request,
+                reason: "it does not have the annotation that was written".to_owned(),
+            });
+        }
+        object.hold(read.revision, &reply.body);
+        if is_read {
+            return Ok(Checked::default());
+        }
+        object.written.fetch_max(read.revision, Ordering::Relaxed);
+        Ok(Checked {
+            rewritten_at: Some(read.revision),
+            ..Checked::default()
+        })
+    }
+
+    /// Checks the response to a creation or a deletion.
+    fn check_own(&self, key: OwnKey, lane: u64, reply: &Reply) -> Result<Checked, CallError> {
+        let name = self.own_name(lane, key.number);
+        if key.request != SmallRequest::Delete {
+            let read = self.read(key.request, &name, reply, StatusCode::CREATED)?;
+            return Ok(Checked {
+                rewritten_at: Some(read.revision),
+                created_at: Some(read.revision),
+                ..Checked::default()
+            });
+        }
+        // It was to be deleted before the server had created it.
+        if key.revision == 0 && reply.is(StatusCode::NOT_FOUND, "NotFound") {
+            return Ok(conflict());
+        }
+        reply.expect(key.request, StatusCode::OK, &name)?;
+        text::check_deletion(&reply.body, self.kind, &name)
+            .map_err(|reason| CallError::NotTheObject {
+                request: key.request,
+                reason,
+            })
+            .map(|()| Checked::default())
+    }
+
+    /// Reads the object of this name from a response of this status.
+    fn read(
+        &self,
+        request: SmallRequest,
+        name: &str,
+        reply: &Reply,
+        status: StatusCode,
+    ) -> Result<Read, CallError> {
+        reply.expect(request, status, name)?;
+        Read::of(&reply.body, self.kind, name)
+            .map_err(|reason| CallError::NotTheObject { request, reason })
+    }
+}
+
+impl Object {
+    /// Notes what the server has sent, unless something later is held.
+    fn hold(&self, revision: i64, text: &Bytes) {
+        let mut held = self.held.lock();
+        if revision > held.revision {
+            *held = Held {
+                revision,
+                text: text.clone(),
+            };
+        }
+    }
+}
+
+/// Nothing was written, and it is sent again.
+fn conflict() -> Checked {
+    Checked {
+        conflict: true,
+        ..Checked::default()
+    }
+}
+
+impl RequestApi for KubeCalls {
+    type Connection = KubeChannel;
+    type Error = KubeError;
+    type Answer<'a> = KubeAnswer;
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn is_mixed(&self) -> bool {
+        self.mix.requests().nth(1).is_some()
+    }
+
+    fn keeps_writes(&self) -> bool {
+        self.keeps_writes
+    }
+
+    fn operation(&self, n: u64, own: &mut OwnKeys) -> Planned {
+        let request = self.mix.request_of(self.seed, n);
+        match request.is_of_own_keys() {
+            true => Planned::Own(own.next(request)),
+            false => Planned::Object {
+                request,
+                object: self.picker.object_of(n) as usize,
+                n,
+            },
+        }
+    }
+
+    fn send(
+        &self,
+        connection: &mut KubeChannel,
+        planned: Planned,
+        lane: u64,
+        token: u64,
+    ) -> Result<(), KubeError> {
+        connection.send(self.call(planned, lane), token)
+    }
+
+    fn poll_answers(
+        connection: &mut KubeChannel,
+        cx: &mut Context<'_>,
+        on: &mut impl FnMut(KubeAnswer),
+    ) -> Poll<Result<(), KubeError>> {
+        connection.poll_answers(cx, on)
+    }
+
+    fn check(
+        &self,
+        planned: Planned,
+        lane: u64,
+        mut answer: KubeAnswer,
+    ) -> Result<Checked, CallError> {
+        let reply = answer.take_reply()?;
+        match planned {
+            Planned::Own(key) => self.check_own(key, lane, &reply),
+            Planned::Object { request, object, n } => {
+                self.check_object((request, &self.objects[object], n), &answer, &reply)
+            }
+            Planned::Compact(_) => Err(CallError::Malformed),
+        }
+    }
+
+    async fn reconnect(connection: &mut KubeChannel) -> Result<(), KubeError> {
+        connection.reconnect().await
+    }
+}

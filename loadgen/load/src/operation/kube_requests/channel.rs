@@ -1,0 +1,340 @@
+//! A connection to a Kubernetes API with the requests that are outstanding on it: streams of
+//! HTTP/2, as many at the same time as the server allows.
+
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::future::LocalBoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use kube_api::client::{
+    Connection, HttpVersion, KubeAccess, KubeError, Options, StreamSender, read_whole,
+};
+use tokio::time::sleep;
+use workloads::SmallRequest;
+
+use super::super::request_api::Answer;
+use super::super::requests::CallError;
+use super::Held;
+use super::text::{self, Refusal};
+
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+/// A response is one object.
+const LARGEST_BODY: usize = 16 << 20;
+/// How often a request is sent again that the server puts off (429 with Retry-After), as client-go
+/// does.
+const MOST_RETRIES: u32 = 10;
+/// No pause that a server asks for is longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Characters of a refusal's message that are kept.
+const SHOWN_CHARS: usize = 200;
+
+/// A request, and the resourceVersion that its response is held against.
+#[derive(Debug)]
+pub(super) struct Call {
+    method: Method,
+    path: String,
+    media_type: &'static str,
+    body: Body,
+    before: i64,
+}
+
+#[derive(Debug)]
+enum Body {
+    Bytes(Bytes),
+    /// The object as it is held, or as it is read first, with the change of this operation.
+    Update(Held, u64),
+}
+
+impl Call {
+    pub(super) fn simple(method: Method, path: String, body: Bytes, before: i64) -> Self {
+        Self {
+            method,
+            path,
+            media_type: JSON,
+            body: Body::Bytes(body),
+            before,
+        }
+    }
+
+    pub(super) fn patch(path: String, body: Bytes, before: i64) -> Self {
+        Self {
+            media_type: MERGE_PATCH,
+            ..Self::simple(Method::PATCH, path, body, before)
+        }
+    }
+
+    /// Replaces the object; reads it first where nothing is held.
+    pub(super) fn update(path: String, held: Held, n: u64) -> Self {
+        Self {
+            before: held.revision,
+            body: Body::Update(held, n),
+            ..Self::simple(Method::PUT, path, Bytes::new(), 0)
+        }
+    }
+}
+
+/// A response.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+    /// The pause that the server asks for.
+    retry_after: Option<Duration>,
+}
+
+impl Reply {
+    #[cfg(test)]
+    pub(super) fn new(status: StatusCode, body: Bytes) -> Self {
+        Self {
+            status,
+            body,
+            retry_after: None,
+        }
+    }
+
+    /// Whether it is a refusal of this status and reason.
+    pub(super) fn is(&self, status: StatusCode, reason: &str) -> bool {
+        self.status == status && Refusal::of(&self.body).reason == reason
+    }
+
+    /// Checks its status.
+    ///
+    /// # Errors
+    /// [`CallError::Status`], without the object's name, so that equal ones are counted together.
+    pub(super) fn expect(
+        &self,
+        request: SmallRequest,
+        status: StatusCode,
+        name: &str,
+    ) -> Result<(), CallError> {
+        if self.status == status {
+            return Ok(());
+        }
+        let Refusal { reason, message } = Refusal::of(&self.body);
+        let message = message.replace(name, "NAME");
+        let shown = message.chars().filter(|c| !c.is_control());
+        Err(CallError::Status {
+            request,
+            status: self.status.as_u16(),
+            reason,
+            message: shown.take(SHOWN_CHARS).collect(),
+        })
+    }
+}
+
+/// A request that has ended.
+#[derive(Debug)]
+pub(crate) struct KubeAnswer {
+    token: u64,
+    received: Instant,
+    throttled: u32,
+    /// The resourceVersion that the object had before.
+    pub(super) before: i64,
+    reply: Result<Reply, KubeError>,
+}
+
+impl KubeAnswer {
+    #[cfg(test)]
+    pub(super) fn of(before: i64) -> Self {
+        Self {
+            token: 0,
+            received: Instant::now(),
+            throttled: 0,
+            before,
+            reply: Err(ended()),
+        }
+    }
+
+    /// Takes the response out.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn take_reply(&mut self) -> Result<Reply, CallError> {
+        let taken = Err(KubeError::Body("taken".to_owned()));
+        Ok(std::mem::replace(&mut self.reply, taken)?)
+    }
+}
+
+impl Answer for KubeAnswer {
+    fn token(&self) -> u64 {
+        self.token
+    }
+
+    fn received(&self) -> Instant {
+        self.received
+    }
+
+    fn throttled(&self) -> u32 {
+        self.throttled
+    }
+}
+
+/// A connection and what is outstanding on it.
+pub(crate) struct KubeChannel {
+    connection: Connection,
+    sender: StreamSender,
+    outstanding: FuturesUnordered<LocalBoxFuture<'static, KubeAnswer>>,
+}
+
+impl KubeChannel {
+    /// Connects to the API at `url`, by HTTP/2.
+    ///
+    /// # Errors
+    /// [`KubeError`] when it cannot be reached.
+    pub(crate) async fn connect(url: &str, access: &KubeAccess) -> Result<Self, KubeError> {
+        let options = Options {
+            http: HttpVersion::H2,
+            ..Options::default()
+        };
+        let mut connection = Connection::new(url, access.clone(), options)?;
+        let sender = connection.stream_sender().await?;
+        Ok(Self {
+            connection,
+            sender,
+            outstanding: FuturesUnordered::new(),
+        })
+    }
+
+    /// Opens it again.
+    ///
+    /// # Errors
+    /// [`KubeError`] when the API cannot be reached.
+    pub(crate) async fn reconnect(&mut self) -> Result<(), KubeError> {
+        self.sender = self.connection.stream_sender().await?;
+        Ok(())
+    }
+
+    /// Sends a request and waits for its response.
+    ///
+    /// # Errors
+    /// [`KubeError`] when the connection breaks.
+    pub(super) async fn ask(&self, call: Call) -> Result<Reply, KubeError> {
+        respond(self.sender.clone(), call, 0).await.reply
+    }
+
+    /// Begins a request.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub(super) fn send(&mut self, call: Call, token: u64) -> Result<(), KubeError> {
+        if self.sender.is_closed() {
+            return Err(ended());
+        }
+        let answer = respond(self.sender.clone(), call, token);
+        self.outstanding.push(Box::pin(answer));
+        Ok(())
+    }
+
+    /// Takes what has ended, as [`super::RequestApi::poll_answers`] says.
+    pub(super) fn poll_answers(
+        &mut self,
+        cx: &mut Context<'_>,
+        on: &mut impl FnMut(KubeAnswer),
+    ) -> Poll<Result<(), KubeError>> {
+        let mut took = false;
+        while let Poll::Ready(Some(answer)) = self.outstanding.poll_next_unpin(cx) {
+            on(answer);
+            took = true;
+        }
+        if self.outstanding.is_empty() && self.sender.is_closed() {
+            return Poll::Ready(Err(ended()));
+        }
+        match took {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    }
+}
+
+fn ended() -> KubeError {
+    KubeError::Body("the connection has ended".to_owned())
+}
+
+/// Sends a request, again after the pause that the server asks for, and waits for its response.
+async fn respond(sender: StreamSender, call: Call, token: u64) -> KubeAnswer {
+    let mut answer = KubeAnswer {
+        token,
+        received: Instant::now(),
+        throttled: 0,
+        before: call.before,
+        reply: Err(ended()),
+    };
+    answer.reply = exchange(&sender, &call, &mut answer).await;
+    answer.received = Instant::now();
+    answer
+}
+
+async fn exchange(
+    sender: &StreamSender,
+    call: &Call,
+    answer: &mut KubeAnswer,
+) -> Result<Reply, KubeError> {
+    let (held, n) = match &call.body {
+        Body::Bytes(body) => {
+            return unhurried(sender, call, body, &mut answer.throttled).await;
+        }
+        Body::Update(held, n) => (held, *n),
+    };
+    let mut text = held.text.clone();
+    if held.revision == 0 {
+        let get = Call::simple(Method::GET, call.path.clone(), Bytes::new(), 0);
+        let reply = unhurried(sender, &get, &Bytes::new(), &mut answer.throttled).await?;
+        if reply.status != StatusCode::OK {
+            return Ok(reply);
+        }
+        text = reply.body;
+        answer.before = text::revision(&text).unwrap_or(0);
+    }
+    let Some(body) = text::changed(&text, n) else {
+        let what = "the object to be updated lost its annotation";
+        return Err(KubeError::Body(what.to_owned()));
+    };
+    unhurried(sender, call, &body, &mut answer.throttled).await
+}
+
+/// Sends a request until the server does not put it off any longer.
+async fn unhurried(
+    sender: &StreamSender,
+    call: &Call,
+    body: &Bytes,
+    throttled: &mut u32,
+) -> Result<Reply, KubeError> {
+    let mut retries = 0;
+    loop {
+        let reply = once(sender, call, body.clone()).await?;
+        let is_put_off = reply.status == StatusCode::TOO_MANY_REQUESTS;
+        *throttled += u32::from(is_put_off);
+        match reply.retry_after {
+            Some(pause) if is_put_off && retries < MOST_RETRIES => {
+                retries += 1;
+                sleep(pause.min(LONGEST_PAUSE)).await;
+            }
+            _ => return Ok(reply),
+        }
+    }
+}
+
+async fn once(sender: &StreamSender, call: &Call, body: Bytes) -> Result<Reply, KubeError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, HeaderValue::from_static(JSON));
+    if !body.is_empty() {
+        let media_type = HeaderValue::from_static(call.media_type);
+        headers.insert(header::CONTENT_TYPE, media_type);
+    }
+    let sent = sender.send(call.method.clone(), &call.path, headers, body);
+    let response = sent.await?;
+    let status = response.status();
+    let retry_after = response.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+    Ok(Reply {
+        status,
+        retry_after: retry_after.map(Duration::from_secs),
+        body: read_whole(response.into_body(), LARGEST_BODY).await?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

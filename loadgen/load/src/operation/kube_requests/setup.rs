@@ -1,0 +1,115 @@
+//! Objects made before they are read and changed; read back and deleted afterwards.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use http::{Method, StatusCode};
+use kube_api::client::KubeError;
+use workloads::SmallRequest;
+
+use super::channel::{Call, KubeChannel};
+use super::text::LABEL;
+use super::{KubeCalls, Object};
+use crate::endpoint::Reach;
+use crate::operation::requests::CallError;
+
+/// Requests at the same time. An apiserver's default is 400 at once, for everybody.
+const AT_ONCE: usize = 32;
+
+impl KubeCalls {
+    /// Makes the objects that requests are about; one that is there already is one of ours. Costs a
+    /// request for each; bounding the wait is the caller's.
+    ///
+    /// # Errors
+    /// [`CallError`] of the first that cannot be made.
+    pub async fn make(&self, reach: &Reach) -> Result<(), CallError> {
+        let channel = channel(reach).await?;
+        let objects = self.objects.iter().zip(0..);
+        let made = stream::iter(objects.map(|(object, i)| self.make_one(&channel, object, i)));
+        made.buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    async fn make_one(
+        &self,
+        channel: &KubeChannel,
+        object: &Object,
+        i: u64,
+    ) -> Result<(), CallError> {
+        let like = self.like(i);
+        let value = self.own_value(0, i);
+        let body = like.text(&object.name, &value);
+        let post = Call::simple(Method::POST, like.collection.clone(), body, 0);
+        let mut reply = channel.ask(post).await?;
+        let mut status = StatusCode::CREATED;
+        if reply.is(StatusCode::CONFLICT, "AlreadyExists") {
+            let get = Call::simple(Method::GET, object.path.clone(), Bytes::new(), 0);
+            reply = channel.ask(get).await?;
+            status = StatusCode::OK;
+        }
+        let read = self.read(SmallRequest::Create, &object.name, &reply, status)?;
+        object.hold(read.revision, &reply.body);
+        Ok(())
+    }
+
+    /// Reads every object that was written and checks that it is as new as the latest write of it
+    /// that was acknowledged. Costs a request for each; bounding the wait is the caller's.
+    ///
+    /// # Errors
+    /// [`CallError`] of the first that is not.
+    pub async fn read_back(&self, reach: &Reach) -> Result<(), CallError> {
+        let channel = channel(reach).await?;
+        let written = |object: &&Object| object.written.load(Ordering::Relaxed) > 0;
+        let written = self.objects.iter().filter(written);
+        let read = stream::iter(written.map(|object| self.read_back_one(&channel, object)));
+        read.buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    async fn read_back_one(&self, channel: &KubeChannel, object: &Object) -> Result<(), CallError> {
+        let get = Call::simple(Method::GET, object.path.clone(), Bytes::new(), 0);
+        let reply = channel.ask(get).await?;
+        let read = self.read(SmallRequest::Get, &object.name, &reply, StatusCode::OK)?;
+        let acknowledged = object.written.load(Ordering::Relaxed);
+        match read.revision < acknowledged {
+            true => Err(CallError::Lost {
+                key: object.path.clone(),
+                acknowledged,
+                found: read.revision,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Deletes everything that the load has made: a request for each namespace.
+    ///
+    /// # Errors
+    /// [`CallError`] of the first that is refused.
+    pub async fn remove(&self, reach: &Reach) -> Result<(), CallError> {
+        let channel = channel(reach).await?;
+        let mut collections: Vec<&str> = self.like.iter().map(|l| l.collection.as_str()).collect();
+        collections.sort_unstable();
+        collections.dedup();
+        for collection in collections {
+            let path = format!(
+                "{collection}?labelSelector={}%3D{}",
+                percent(LABEL),
+                self.tag
+            );
+            let delete = Call::simple(Method::DELETE, path, super::text::delete_options(), 0);
+            let reply = channel.ask(delete).await?;
+            reply.expect(SmallRequest::Delete, StatusCode::OK, &self.tag)?;
+        }
+        Ok(())
+    }
+}
+
+/// A label's name as part of a query.
+fn percent(name: &str) -> String {
+    name.replace('/', "%2F")
+}
+
+async fn channel(reach: &Reach) -> Result<KubeChannel, KubeError> {
+    let url = reach.kube_url.as_deref();
+    let url = url.ok_or_else(|| KubeError::Body("the target has no Kubernetes API".to_owned()))?;
+    KubeChannel::connect(url, &reach.kube_access).await
+}

@@ -1,0 +1,204 @@
+//! Objects as JSON text: what is sent of them, and what is read of a response.
+//!
+//! An update sends the text that came from the server, with the value of one annotation written
+//! over in place: all its values have the same length. That costs a copy and no parsing, and the
+//! server gets back every field that it has added.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// The annotation that updates and patches change.
+const CHANGE: &str = "loadgen.test/change";
+/// How it and its value begin in a text.
+const CHANGE_VALUE: &[u8] = br#""loadgen.test/change":""#;
+/// Length of its value.
+const CHANGE_LEN: usize = 16;
+/// Where a given value is, of kinds that are not all data.
+const VALUE: &str = "loadgen.test/value";
+/// The label that objects of one load have in common.
+pub(super) const LABEL: &str = "loadgen.test/load";
+/// Stand for the name and the value until those are known.
+const NAME_MARK: &str = "@name@";
+const VALUE_MARK: &str = "@value@";
+
+/// What an object is made from.
+#[derive(Debug)]
+pub(super) struct Prototype {
+    /// Where it is posted to.
+    pub(super) collection: String,
+    text: String,
+}
+
+impl Prototype {
+    /// An object like this one, labelled with the load's tag. With a value of its own, a ConfigMap
+    /// has no other data.
+    pub(super) fn new(
+        mut object: Map<String, Value>,
+        resource: &str,
+        kind: &str,
+        tag: &str,
+        is_valued: bool,
+    ) -> Self {
+        object.insert("apiVersion".to_owned(), "v1".into());
+        object.insert("kind".to_owned(), kind.into());
+        if is_valued && kind == "ConfigMap" {
+            object.insert("data".to_owned(), json!({ "value": VALUE_MARK }));
+        }
+        let metadata = entry(&mut object, "metadata");
+        metadata.insert("name".to_owned(), NAME_MARK.into());
+        metadata.remove("generateName");
+        entry(metadata, "labels").insert(LABEL.to_owned(), tag.into());
+        let annotations = entry(metadata, "annotations");
+        annotations.insert(CHANGE.to_owned(), "0".repeat(CHANGE_LEN).into());
+        if is_valued && kind != "ConfigMap" {
+            annotations.insert(VALUE.to_owned(), VALUE_MARK.into());
+        }
+        let namespace = metadata.get("namespace").and_then(Value::as_str);
+        let namespace = namespace.unwrap_or_default();
+        Self {
+            collection: format!("/api/v1/namespaces/{namespace}/{resource}"),
+            text: Value::Object(object).to_string(),
+        }
+    }
+
+    /// The object of this name, with this value.
+    pub(super) fn text(&self, name: &str, value: &str) -> Bytes {
+        let named = self.text.replacen(NAME_MARK, name, 1);
+        named.replacen(VALUE_MARK, value, 1).into()
+    }
+}
+
+/// The object in a field; an empty one where there is none.
+fn entry<'o>(object: &'o mut Map<String, Value>, field: &str) -> &'o mut Map<String, Value> {
+    let value = object.entry(field).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it is one now")
+}
+
+/// The value that operation `n` writes: another one for each, and never that of an object which was
+/// just made, for a server does not write what changes nothing.
+pub(super) fn change(n: u64) -> String {
+    format!("{:0CHANGE_LEN$x}", n.wrapping_add(1))
+}
+
+/// The text with the value that operation `n` writes; `None` where it has no such annotation.
+pub(super) fn changed(text: &[u8], n: u64) -> Option<Bytes> {
+    let begin = memchr::memmem::find(text, CHANGE_VALUE)? + CHANGE_VALUE.len();
+    let mut changed = text.to_vec();
+    let value = changed.get_mut(begin..begin + CHANGE_LEN)?;
+    value.copy_from_slice(change(n).as_bytes());
+    Some(changed.into())
+}
+
+/// The merge patch that operation `n` sends.
+pub(super) fn merge_patch(n: u64) -> Bytes {
+    let patch = json!({ "metadata": { "annotations": { CHANGE: change(n) } } });
+    patch.to_string().into()
+}
+
+/// What is sent with a deletion: at once, for no kubelet has the pod.
+pub(super) fn delete_options() -> Bytes {
+    Bytes::from_static(br#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}"#)
+}
+
+/// What is read of an object in a response.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) revision: i64,
+    /// The value of the annotation that updates change.
+    pub(super) change: String,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: Metadata,
+    /// Of a Status: what it is about.
+    #[serde(default)]
+    details: Details,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    resource_version: String,
+    annotations: Annotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "loadgen.test/change")]
+    change: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    name: String,
+}
+
+/// Why a request was refused, as a Status says it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Refusal {
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+impl Refusal {
+    /// Reads it from a body; empty where the body is no Status.
+    pub(super) fn of(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_default()
+    }
+}
+
+impl Read {
+    /// Reads a body that must be the object of this kind and name.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub(super) fn of(body: &[u8], kind: &str, name: &str) -> Result<Self, String> {
+        let head: Head = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+        is_object(&head, kind, name)?;
+        let version = &head.metadata.resource_version;
+        let revision = version.parse().ok().filter(|revision| *revision > 0);
+        Ok(Self {
+            revision: revision.ok_or_else(|| format!("its resourceVersion is `{version}`"))?,
+            change: head.metadata.annotations.change,
+        })
+    }
+}
+
+/// Checks that a body is the object that was deleted, or says so.
+///
+/// # Errors
+/// What it is instead.
+pub(super) fn check_deletion(body: &[u8], kind: &str, name: &str) -> Result<(), String> {
+    let head: Head = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+    match head.kind == "Status" && head.details.name == name {
+        true => Ok(()),
+        false => is_object(&head, kind, name),
+    }
+}
+
+fn is_object(head: &Head, kind: &str, name: &str) -> Result<(), String> {
+    match head.kind == kind && head.metadata.name == name {
+        true => Ok(()),
+        // The name of another one would make each such text different.
+        false if head.kind == kind => Err(format!("a {kind} of another name")),
+        false => Err(format!("its kind is `{}`", head.kind)),
+    }
+}
+
+/// The resourceVersion of an object; `None` where it has none.
+pub(super) fn revision(body: &[u8]) -> Option<i64> {
+    let head: Head = serde_json::from_slice(body).ok()?;
+    head.metadata.resource_version.parse().ok()
+}

@@ -1,0 +1,116 @@
+//! A watch through a Kubernetes API of the objects that loads make, from a revision on.
+//!
+//! A server ends a watch that falls behind, and every watch after a time; the watcher then goes on
+//! behind the last revision that it has, as an informer does.
+
+use kube_api::client::Options;
+use kube_api::metadata::Metadata;
+use workloads::scenario::Media;
+
+use super::kube_requests::MADE;
+use super::list::kube::client::Kube;
+use super::list::kube::frames::{Event, Frames};
+use super::list::kube::response::Response;
+use super::list::{ListError, Row};
+use crate::endpoint::Reach;
+use crate::verify::not_a_list;
+
+/// How long an apiserver is asked to go on: longer than any case.
+const TIMEOUT_S: u32 = 6 * 3_600;
+
+/// How often a server may end a watch that it sends nothing on.
+const MOST_ENDS: u32 = 10;
+
+/// One watcher, with a connection of its own.
+pub(crate) struct ApiWatch {
+    body: Response,
+    frames: Frames,
+    kind: &'static str,
+    kube: Kube,
+    /// That of the last event.
+    revision: i64,
+    /// How often the server ended the watch since the last event.
+    ends: u32,
+}
+
+impl ApiWatch {
+    /// Returns the revision that the server is at.
+    ///
+    /// # Errors
+    /// [`ListError`] when it cannot be reached, or refuses.
+    pub(crate) async fn current_revision(row: &Row, reach: &Reach) -> Result<i64, ListError> {
+        Kube::connect(row, reach).await?.current_revision().await
+    }
+
+    /// Watches what changes behind a revision; the server has accepted it.
+    ///
+    /// # Errors
+    /// [`ListError`] when it cannot be reached, or refuses.
+    pub(crate) async fn begin(row: &Row, reach: &Reach, revision: i64) -> Result<Self, ListError> {
+        let mut row = row.clone();
+        row.asks.media = Media::Protobuf;
+        row.asks.options = Options::default();
+        let mut kube = Kube::connect(&row, reach).await?;
+        Ok(Self {
+            body: kube.get(query(revision)).await?,
+            frames: Frames::default(),
+            kind: kube.restore().kind(),
+            kube,
+            revision,
+            ends: 0,
+        })
+    }
+
+    /// Goes on behind the last revision, on a new connection.
+    ///
+    /// # Errors
+    /// [`ListError`] when the server refuses, or has ended the watch too often without an event.
+    pub(crate) async fn go_on(&mut self) -> Result<(), ListError> {
+        self.ends += 1;
+        if self.ends > MOST_ENDS {
+            return Err(not_a_list("the server ended the watch again and again").into());
+        }
+        self.kube.connection.cancel();
+        self.frames = Frames::default();
+        self.body = self.kube.get(query(self.revision)).await?;
+        Ok(())
+    }
+
+    /// Reads what comes next, false where the server has ended the watch; shows the resourceVersion of each event that tells of an object made
+    /// or changed by a load. Deletions are read over: a response to one does not tell its revision.
+    /// Dropped while it waits, it has read nothing.
+    ///
+    /// # Errors
+    /// [`ListError`] when the connection breaks, or what comes is no event.
+    pub(crate) async fn next(&mut self, mut on: impl FnMut(i64)) -> Result<bool, ListError> {
+        let Some(bytes) = self.body.next().await? else {
+            return Ok(false);
+        };
+        self.ends = 0;
+        let kind = self.kind;
+        let last = &mut self.revision;
+        self.frames.feed(&bytes, |frame| {
+            let event = Event::read(frame, kind)?;
+            let is_write = match event.kind {
+                b"ADDED" | b"MODIFIED" => true,
+                b"DELETED" | b"BOOKMARK" => false,
+                _ => return Err(event.unexpected()),
+            };
+            let metadata = Metadata::read(event.object).map_err(|e| not_a_list(&e.to_string()))?;
+            let version = std::str::from_utf8(metadata.resource_version).ok();
+            let revision = version.and_then(|version| version.parse().ok());
+            let no_number = || not_a_list("an event's resourceVersion is not a number");
+            *last = revision.ok_or_else(no_number)?;
+            if is_write && metadata.name.starts_with(MADE.as_bytes()) {
+                on(*last);
+            }
+            Ok(())
+        })?;
+        Ok(true)
+    }
+}
+
+/// What is asked for behind a revision.
+fn query(revision: i64) -> String {
+    format!("watch=true&resourceVersion={revision}&timeoutSeconds={TIMEOUT_S}")
+}

@@ -1,0 +1,74 @@
+//! Small requests to the Kubernetes tier: the objects that they are about, made before.
+
+use std::sync::Arc;
+
+use load::driver::calls::Callers;
+use load::endpoint::Reach;
+use load::operation::kube_requests::{KubeAbout, KubeCalls};
+use tokio::time::timeout;
+use workloads::scenario::{CaseSpec, LoadSpec, Operation};
+use workloads::{DataSet, Mix};
+
+use super::super::requests::READ_BACK_WITHIN;
+use super::super::{RowRun, Source};
+use crate::run::plan::waiting;
+use crate::seed::kube::{kind_of, objects_like};
+
+/// Objects that requests are about, at most: each is made before, by a request.
+const OBJECTS: u64 = 1_000;
+/// Bytes of them, at most: the generator holds each as the server sent it last.
+const OBJECT_BYTES: u64 = 64 << 20;
+/// Objects of the data set that they are like, at most.
+const LIKE: u64 = 64;
+
+impl RowRun<'_> {
+    /// Makes a load's objects and connects its clients.
+    pub(super) async fn through_api(
+        &self,
+        mix: &Mix,
+        spec: &LoadSpec,
+        case: &CaseSpec,
+        data: &DataSet,
+        reach: &Reach,
+        (seed, connections): (u64, u32),
+    ) -> Result<(Callers, Arc<KubeCalls>), String> {
+        let fitting = OBJECT_BYTES / (data.value_len(0) as u64).max(1);
+        let objects = data.len().min(OBJECTS).min(fitting.max(1));
+        let like = objects_like(data, objects.min(LIKE), |i| self.namespace_of(data, i))?;
+        let about = KubeAbout {
+            resource: data.prefix().trim_end_matches('/'),
+            kind: kind_of(data),
+            like,
+            objects,
+            load: format!("{}/{}", case.name, spec.name),
+            keys: spec.keys.unwrap_or_default(),
+            seed,
+            values: spec.value.as_ref(),
+        };
+        let mut calls = KubeCalls::new(mix.clone(), about);
+        if case
+            .load
+            .iter()
+            .any(|load| load.operation == Operation::Watch)
+        {
+            calls = calls.keeping_writes();
+        }
+        let made = timeout(READ_BACK_WITHIN, calls.make(reach)).await;
+        let made = made.map_err(|_| format!("objects were not made within {READ_BACK_WITHIN:?}"));
+        made?.map_err(|error| format!("making its objects: {error}"))?;
+        let calls = Arc::new(calls);
+        let waiting = waiting(self.scenario);
+        let callers = Callers::connect_kube(reach, connections, Arc::clone(&calls), waiting);
+        let callers = callers.await.map_err(|error| error.to_string())?;
+        Ok((callers, calls))
+    }
+
+    /// The namespace that object `i` of the data set is in.
+    fn namespace_of(&self, data: &DataSet, i: u64) -> String {
+        if let Source::Loaded(loaded) = &self.source {
+            return loaded.namespace_of(i).to_owned();
+        }
+        let key = String::from_utf8_lossy(&data.key(i)).into_owned();
+        key.split('/').nth(1).unwrap_or_default().to_owned()
+    }
+}
