@@ -11,7 +11,7 @@ use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::endpoint::Reach;
-use load::operation::list::{Asks, Row};
+use load::operation::list::{Asks, ListCase};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
 use loadgen::servers::Launcher;
@@ -91,7 +91,7 @@ async fn start(
             .await
             .expect("our own HTTP tier starts");
     }
-    let row = Row {
+    let row = ListCase {
         tier,
         strategy,
         prefix: format!("{ROOT}{}", data.prefix()),

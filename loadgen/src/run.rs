@@ -34,7 +34,7 @@ use crate::probe::{Access, Verdict, probe};
 use crate::progress::Progress;
 use crate::servers::target_spec::TargetSpec;
 use crate::to_result;
-use case::{Measured, RowRun, Source};
+use case::{CaseRun, Measured, Source};
 use foreign::{InNamespaces, Listed, Precautions, Seeded, survey_lines};
 use generators::Beginning;
 pub use plan::{Plan, connect_config, run_id, target_names};
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Row by row, each on all servers that are started for it one after the other: what is held
+    /// Case by case, each on all servers that are started for it one after the other: what is held
     /// side by side was measured within minutes. An endpoint that is there is seeded once, for all
     /// rows.
     async fn data_set(&mut self, data: &Arc<DataSet>) -> Result<(), Failure> {
@@ -400,7 +400,7 @@ impl<'a> Run<'a> {
         {
             return;
         }
-        let run = RowRun {
+        let run = CaseRun {
             plan: self.plan,
             scenario: self.scenario,
             target,

@@ -11,7 +11,7 @@ use kube_api::client::{KubeAccess, Options};
 use load::clients::go_clients::GoClients;
 use load::endpoint::Reach;
 use load::operation::list::restart::{Restarts, until_whole};
-use load::operation::list::{Asks, ListError, MOST_RESTARTS, Row};
+use load::operation::list::{Asks, ListCase, ListError, MOST_RESTARTS};
 use load::verify::{Check, Expected};
 use loadgen::progress::{Counted, Progress};
 use loadgen::seed::{Written, seed};
@@ -51,7 +51,7 @@ fn compact_now(etcd: &ClientConfig) {
 
 /// Lists in pages, with a compaction behind the first object of so many tries.
 async fn listed(
-    row: &Row,
+    row: &ListCase,
     reach: &Reach,
     expected: &Expected,
     compactions: u32,
@@ -110,7 +110,7 @@ async fn a_list_that_is_compacted_under_its_reader_begins_again() {
         (Tier::Kube, Media::Protobuf),
         (Tier::Kube, Media::Json),
     ] {
-        let row = Row {
+        let row = ListCase {
             tier,
             strategy,
             prefix: format!("{ROOT}pods/"),

@@ -1,5 +1,5 @@
-//! Small requests through the Kubernetes tier, on servers that `loadgen` starts: what was counted fits
-//! together, and the data set is what it was. How long anything took is not looked at.
+//! Small requests through the Kubernetes tier, on servers that `loadgen` starts: what was counted
+//! fits together, and the data set is what it was. How long anything took is not looked at.
 
 #[allow(dead_code, reason = "other tests start other servers")]
 #[path = "support/served.rs"]

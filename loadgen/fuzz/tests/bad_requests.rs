@@ -217,7 +217,8 @@ const KNOWN_FAILURES: &[&str] = &[
     "Too large resource version",
 ];
 
-/// A response of the Kubernetes tier: no failure of the server but those, and a Status that says the same as the status line.
+/// A response of the Kubernetes tier: no failure of the server but those, and a Status that says
+/// the same as the status line.
 fn check_status(shown: &str, status: StatusCode, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     if status.is_server_error() {

@@ -1,7 +1,7 @@
 //! Nothing is believed unverified: every list is held against what was seeded, from the bytes that
 //! were received.
 //!
-//! Order and framing are checked while the bytes are walked (`etcd_api::client::list_validator`);
+//! Order and framing are checked while the bytes come in (`etcd_api::client::list_validator`);
 //! here are number, bytes, revision and the fingerprint of keys and values.
 
 use std::time::Duration;

@@ -89,7 +89,7 @@ impl Process {
         Self::new(std::process::id())
     }
 
-    /// Its resident sizes. Costs some 20 µs: one file of the kernel, no walk over the mappings as
+    /// Its resident sizes. Costs some 20 µs: one file of the kernel, no pass over the mappings as
     /// `smaps` would be.
     ///
     /// # Errors

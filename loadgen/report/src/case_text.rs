@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::quantity::{ABSENT, Quantity, step_of};
 use crate::result::{
-    Case, ClientFigures, Cold, Outcome, Quantiles, Saturation, ServedFrom, ServerFigures, Sharding,
-    Spread, Yardstick,
+    Baseline, Case, ClientFigures, Cold, Outcome, Quantiles, Saturation, ServedFrom, ServerFigures,
+    Sharding, Spread,
 };
 
 /// Titles of the cells, in order. Those of numbers name what the number is; its unit stands beside
@@ -400,7 +400,7 @@ fn pace(case: &Case) -> Option<String> {
 }
 
 /// What a list takes beside its bytes alone, interleaved.
-fn beside_its_bytes(of: &Yardstick) -> String {
+fn beside_its_bytes(of: &Baseline) -> String {
     let Spread { min, p50, max, .. } = of.time_ratio;
     let how = if of.checked { "checked" } else { "unchecked" };
     let cpu = of

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::result::{Bar, Report};
-use crate::threshold_table::BarTable;
+use crate::threshold_table::ThresholdTable;
 
 /// Name of the file, in the folder that holds the results.
 const HISTORY_FILE: &str = "thresholds.csv";
@@ -85,7 +85,7 @@ impl History {
 
     /// Adds a column that says in how many of the last runs each threshold held, where there is any
     /// history of them.
-    pub(super) fn add_to(&self, table: &mut BarTable, report: &Report) {
+    pub(super) fn add_to(&self, table: &mut ThresholdTable, report: &Report) {
         let held = report.bars.iter().map(|bar| self.held(bar, report));
         let held: Vec<Option<Held>> = held.collect();
         if held.iter().all(Option::is_none) {

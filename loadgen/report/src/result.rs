@@ -24,7 +24,7 @@ mod shards;
 mod threshold;
 mod warm_up;
 
-pub use baseline::{Spread, Transfer, Yardstick, YardstickRound};
+pub use baseline::{Baseline, BaselineRound, Spread, Transfer};
 pub use case::{Beside, Case, ClientFigures, LEAST_ROUNDS, Outcome, ServedFrom, Verified};
 pub use conformance::{Conformance, RuleFinding};
 pub use environment::{ClientSettings, Disk, Environment, ServerSetup};

@@ -11,7 +11,7 @@ use crate::case_text::{FIRST_LIST, NOTES, Row, SOCKETS, TITLES};
 use crate::load_table::{self, LoadRow};
 use crate::quantity::Quantity;
 use crate::result::{DataSet, Report};
-use crate::threshold_table::{self, BarTable};
+use crate::threshold_table::{self, ThresholdTable};
 use crate::{generator_lines, growth, machine, warm_up};
 
 /// A line below the titles and none between rows, which are short.
@@ -171,7 +171,7 @@ fn letters(mut n: usize) -> String {
 
 /// Its cells are sentences rather than numbers, so it is folded in a terminal only.
 fn bars_text(report: &Report, width: Option<u16>, text: &mut String) {
-    let bars = BarTable::of(report);
+    let bars = ThresholdTable::of(report);
     if bars.rows.is_empty() {
         return;
     }

@@ -8,7 +8,7 @@ use crate::threshold::quantity;
 
 /// The table in words; the same for the terminal, the page and the README.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct BarTable {
+pub struct ThresholdTable {
     /// Titles of the cells: after the fifth, one for each other target.
     pub titles: Vec<String>,
     /// A line for each bar.
@@ -30,7 +30,7 @@ const UNDECIDED: &str = "undecided";
 /// Cells before this one are words, the others numbers.
 pub const FIRST_NUMBER: usize = 2;
 
-impl BarTable {
+impl ThresholdTable {
     /// The bars of a report; no rows when it has none.
     #[must_use]
     pub fn of(report: &Report) -> Self {

@@ -14,7 +14,7 @@ use report::result::{AbTargets, Case, Environment, ResultFolder, ServerStart};
 use tokio_util::sync::CancellationToken;
 use workloads::{DataSet, RowSpec, Scenario, Tier, coin};
 
-use super::case::{Measured, RowRun, Source};
+use super::case::{CaseRun, Measured, Source};
 use super::{Finished, Plan, Run};
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -206,7 +206,7 @@ impl Run<'_> {
         tier: Tier,
         spec: &RowSpec,
     ) -> Measured {
-        let run = RowRun {
+        let run = CaseRun {
             plan: self.plan,
             scenario: self.scenario,
             target: &self.plan.targets[side],

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use load::driver::writers::WriteError;
 use load::endpoint::Reach;
-use load::operation::list::{ListError, Row};
+use load::operation::list::{ListCase, ListError};
 use measure::ProcessError;
 use report::result::histogram_log::TaggedHistogram;
 use report::result::series::Series;
@@ -73,7 +73,7 @@ mod writing;
 const DEATH_WITHIN: Duration = Duration::from_secs(2);
 
 /// A row to be run.
-pub(super) struct RowRun<'a> {
+pub(super) struct CaseRun<'a> {
     pub(super) plan: &'a Plan,
     pub(super) scenario: &'a Scenario,
     pub(super) target: &'a Target,
@@ -126,7 +126,7 @@ impl From<ProcessError> for Early {
     }
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Runs the row to its end, or to where it had to stop.
     pub(super) async fn measure(&self) -> Measured {
         let mut case = Case::new(
@@ -211,7 +211,7 @@ impl RowRun<'_> {
             return Err(Early::NotApplicable(reason));
         }
         // What a case of several loads is about are its lists, where it has any.
-        let lists: Vec<Row> = match self.strategy().driver() {
+        let lists: Vec<ListCase> = match self.strategy().driver() {
             Driver::List => vec![row.clone()],
             _ => self.lists_of_case(&row).collect(),
         };

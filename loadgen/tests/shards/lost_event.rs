@@ -12,7 +12,7 @@ use load::clients::go_clients::GoClients;
 use load::driver::watch_workers::Followers;
 use load::driver::writers::Writing;
 use load::endpoint::Reach;
-use load::operation::list::{Asks, ListError, Part, Row};
+use load::operation::list::{Asks, ListCase, ListError, Part};
 use load::operation::watch_worker::reshard_handover::Change;
 use load::shards::event_ledger::{self, Unproven};
 use load::shards::{Inventory, Plan};
@@ -90,7 +90,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
     let rows = plan.shards().iter().map(|shard| {
         let mut asks = Asks::default();
         asks.part = Some(part(shard));
-        Row {
+        ListCase {
             tier: Tier::Kube,
             strategy,
             prefix: format!("{ROOT}pods/"),
@@ -99,7 +99,7 @@ async fn watched_through(lost: Lost) -> Result<(), Unproven> {
             go_clients: GoClients::default(),
         }
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<ListCase> = rows.collect();
     let mut followers = Followers::connect(&rows, &reach).await.expect("it listens");
     let synced = followers.sync().await.expect("the state");
     let held = synced.iter().map(|worker| &worker.held);

@@ -17,7 +17,7 @@ use workloads::Fingerprint;
 use crate::clients::thread;
 use crate::endpoint::Reach;
 use crate::operation::list::restart::{self, Restarts};
-use crate::operation::list::{ClientCost, ListError, Lister, Row};
+use crate::operation::list::{ClientCost, ListCase, ListError, Lister};
 use crate::verify::{Check, Expected, Found, Listed, Wrong};
 
 /// A list that takes longer has failed.
@@ -147,7 +147,7 @@ impl Clients {
     /// The first client's [`ListError`] when it cannot connect.
     pub async fn connect(
         n: u32,
-        row: &Row,
+        row: &ListCase,
         reach: &Reach,
         verifier: Verifier,
     ) -> Result<Self, ListError> {
@@ -160,7 +160,7 @@ impl Clients {
     /// # Errors
     /// As [`Self::connect`].
     pub async fn connect_each(
-        clients: impl IntoIterator<Item = (Row, Verifier)>,
+        clients: impl IntoIterator<Item = (ListCase, Verifier)>,
         reach: &Reach,
     ) -> Result<Self, ListError> {
         let mut jobs = Vec::new();

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::clients::thread;
 use crate::endpoint::Reach;
-use crate::operation::list::{ListError, Row};
+use crate::operation::list::{ListCase, ListError};
 use crate::operation::watch_worker::reshard_handover::{Change, Taken};
 use crate::operation::watch_worker::{Follower, Held, Log};
 
@@ -72,7 +72,7 @@ impl Followers {
     ///
     /// # Errors
     /// The first worker's [`ListError`] when it cannot connect.
-    pub async fn connect(rows: &[Row], reach: &Reach) -> Result<Self, ListError> {
+    pub async fn connect(rows: &[ListCase], reach: &Reach) -> Result<Self, ListError> {
         let mut all = Self { orders: Vec::new() };
         for row in rows {
             all.join(row, reach).await?;
@@ -84,7 +84,7 @@ impl Followers {
     ///
     /// # Errors
     /// Its [`ListError`] when it cannot connect.
-    pub async fn join(&mut self, row: &Row, reach: &Reach) -> Result<(), ListError> {
+    pub async fn join(&mut self, row: &ListCase, reach: &Reach) -> Result<(), ListError> {
         let (orders, receiver) = mpsc::unbounded_channel();
         let (row, reach) = (row.clone(), reach.clone());
         let connect = async move || Follower::connect(&row, &reach).await;

@@ -27,7 +27,7 @@ use workloads::{Arrivals, Profile};
 pub use self::ledger::{Acknowledged, Ledger};
 use crate::clients::thread;
 use crate::endpoint::Reach;
-use crate::operation::list::{ListError, Row};
+use crate::operation::list::{ListCase, ListError};
 use crate::operation::patch::Patcher;
 use crate::operation::watch_worker::key_hash;
 use crate::record::LatencyHistogram;
@@ -53,7 +53,7 @@ pub struct Writing {
     /// How many a second, by chance.
     pub per_second: f64,
     /// Where patches go: the objects' row, and how its API is reached.
-    pub api: Option<(Row, Reach)>,
+    pub api: Option<(ListCase, Reach)>,
 }
 
 /// How writing failed.

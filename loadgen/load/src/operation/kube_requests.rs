@@ -156,7 +156,8 @@ impl KubeCalls {
         format!("{}-{lane}-{number}", self.tag)
     }
 
-    /// What key `number` of connection number `lane` holds, in letters; empty where nothing is said.
+    /// What key `number` of connection number `lane` holds, in letters; empty where nothing is
+    /// said.
     fn own_value(&self, lane: u64, number: u64) -> String {
         let Some(values) = &self.values else {
             return String::new();

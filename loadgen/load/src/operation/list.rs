@@ -3,20 +3,20 @@
 //! To add one that is described by its requests alone: a file and a line in
 //! `workloads/src/strategy/plain`, and nothing here. One that needs more: its variant of
 //! [`workloads::Strategy`] (`OTHER_NAMES`, `Display`, `FromStr`, `runs_on`, `driver`), a file here
-//! with a [`Lister`], and a line in [`Row::connect`], which does not compile without one. Rows with
-//! options, thresholds and loads beside a row then work for it as for every other. What is no list
-//! of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its own with a
-//! driver in `run/case/` of `loadgen`.
+//! with a [`Lister`], and a line in [`ListCase::connect`], which does not compile without one. Rows
+//! with options, thresholds and loads beside a row then work for it as for every other. What is no
+//! list of everything, or needs another rhythm than rounds, is a [`workloads::Driver`] of its own
+//! with a driver in `run/case/` of `loadgen`.
 
 mod chunk;
 mod error;
 mod go_client;
 pub(crate) mod kube;
+mod list_case;
 mod lister;
 mod no_lists;
 mod paged;
 pub mod restart;
-mod row;
 mod whole;
 
 use etcd_api::client::Client;
@@ -30,10 +30,10 @@ use crate::endpoint::Reach;
 pub use error::{ListError, MOST_RESTARTS};
 pub use kube::asks::{Asks, Part};
 pub use kube::stored_bytes::{Restore, Stored};
+pub use list_case::ListCase;
 pub use lister::{ClientCost, Lister};
-pub use row::Row;
 
-impl Row {
+impl ListCase {
     /// A client for this row, connected.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::list::kube::client::Kube;
 use super::list::kube::frames::LONGEST_FRAME;
 use super::list::kube::stored_bytes::Restore;
-use super::list::{ListError, Row};
+use super::list::{ListCase, ListError};
 use super::watch_worker::Held;
 use crate::endpoint::Reach;
 use crate::verify::not_a_list;
@@ -31,7 +31,7 @@ impl Patcher {
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
-    pub async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
+    pub async fn connect(row: &ListCase, reach: &Reach) -> Result<Self, ListError> {
         let kube = Kube::connect(row, reach).await?;
         let restore = kube.restore();
         Ok(Self { kube, restore })

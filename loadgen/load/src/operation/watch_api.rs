@@ -11,7 +11,7 @@ use super::kube_requests::MADE;
 use super::list::kube::client::Kube;
 use super::list::kube::frames::{Event, Frames};
 use super::list::kube::response::Response;
-use super::list::{ListError, Row};
+use super::list::{ListCase, ListError};
 use crate::endpoint::Reach;
 use crate::verify::not_a_list;
 
@@ -38,7 +38,7 @@ impl ApiWatch {
     ///
     /// # Errors
     /// [`ListError`] when it cannot be reached, or refuses.
-    pub(crate) async fn current_revision(row: &Row, reach: &Reach) -> Result<i64, ListError> {
+    pub(crate) async fn current_revision(row: &ListCase, reach: &Reach) -> Result<i64, ListError> {
         Kube::connect(row, reach).await?.current_revision().await
     }
 
@@ -46,7 +46,11 @@ impl ApiWatch {
     ///
     /// # Errors
     /// [`ListError`] when it cannot be reached, or refuses.
-    pub(crate) async fn begin(row: &Row, reach: &Reach, revision: i64) -> Result<Self, ListError> {
+    pub(crate) async fn begin(
+        row: &ListCase,
+        reach: &Reach,
+        revision: i64,
+    ) -> Result<Self, ListError> {
         let mut row = row.clone();
         row.asks.media = Media::Protobuf;
         row.asks.options = Options::default();
@@ -76,9 +80,9 @@ impl ApiWatch {
         Ok(())
     }
 
-    /// Reads what comes next, false where the server has ended the watch; shows the resourceVersion of each event that tells of an object made
-    /// or changed by a load. Deletions are read over: a response to one does not tell its revision.
-    /// Dropped while it waits, it has read nothing.
+    /// Reads what comes next, false where the server has ended the watch; shows the resourceVersion
+    /// of each event that tells of an object made or changed by a load. Deletions are read over: a
+    /// response to one does not tell its revision. Dropped while it waits, it has read nothing.
     ///
     /// # Errors
     /// [`ListError`] when the connection breaks, or what comes is no event.

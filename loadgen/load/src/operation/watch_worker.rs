@@ -21,7 +21,7 @@ use super::list::kube::client::Kube;
 use super::list::kube::frames::{Event, Frames};
 use super::list::kube::response::Response;
 use super::list::kube::stored_bytes::{ROOT, Restore, Stored};
-use super::list::{ListError, Row};
+use super::list::{ListCase, ListError};
 use crate::endpoint::Reach;
 use crate::verify::{Wrong, not_a_list};
 
@@ -125,7 +125,7 @@ impl Follower {
     ///
     /// # Errors
     /// [`ListError`] when the server cannot be reached.
-    pub async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
+    pub async fn connect(row: &ListCase, reach: &Reach) -> Result<Self, ListError> {
         let kube = Kube::connect(row, reach).await?;
         Ok(Self {
             restore: kube.restore(),

@@ -6,7 +6,7 @@ use crate::charts::Chart;
 use crate::history::History;
 use crate::machine;
 use crate::result::{Report, SavedResult};
-use crate::threshold_table::{BarTable, FIRST_NUMBER};
+use crate::threshold_table::{FIRST_NUMBER, ThresholdTable};
 use crate::warm_up;
 
 use super::answer;
@@ -41,7 +41,7 @@ pub(super) struct FullPage<'a> {
     notes: Vec<(String, String, String)>,
     refused: Vec<Refused>,
     topics: Vec<Topic>,
-    bars: BarTable,
+    bars: ThresholdTable,
     first_number: usize,
     bar_charts: Vec<String>,
     details: Vec<Details<'a>>,
@@ -57,7 +57,7 @@ impl<'a> FullPage<'a> {
         let report = &result.report;
         let cases = SideBySide::of(report);
         let pairs = Pairs::of(result, &cases);
-        let mut bars = BarTable::of(report);
+        let mut bars = ThresholdTable::of(report);
         history.add_to(&mut bars, report);
         let answer = answer::sentences(report, &cases, &pairs);
         let mut lines: Vec<String> = report.environment.shared_line().into_iter().collect();

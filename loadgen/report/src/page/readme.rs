@@ -8,7 +8,7 @@ use crate::load_table::{self, LoadRow};
 use crate::machine;
 use crate::quantity::Quantity;
 use crate::result::{DataSet, Report};
-use crate::threshold_table::BarTable;
+use crate::threshold_table::ThresholdTable;
 use crate::warm_up;
 
 use super::environment::{self, Facts};
@@ -25,7 +25,7 @@ pub(super) struct Readme<'a> {
     shared: Option<String>,
     titles: [&'static str; TITLES.len()],
     data_sets: Vec<Section<'a>>,
-    bars: BarTable,
+    bars: ThresholdTable,
     facts: Facts,
     servers: Vec<(String, Facts)>,
 }
@@ -51,7 +51,7 @@ impl<'a> Readme<'a> {
         pictures: &'a [Picture],
         history: &History,
     ) -> Self {
-        let mut bars = BarTable::of(report);
+        let mut bars = ThresholdTable::of(report);
         history.add_to(&mut bars, report);
         Self {
             command: environment::command(report),

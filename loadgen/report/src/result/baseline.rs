@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// by itself, and its median over rounds is the figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Yardstick {
+pub struct Baseline {
     /// True: the lists' objects were checked. False in results of clients that looked at none.
     pub checked: bool,
     /// Bytes of the body: those of one list as received.
@@ -36,13 +36,13 @@ pub struct Yardstick {
     #[serde(default)]
     pub socket_time_ratio: Option<Spread>,
     /// Each round.
-    pub rounds: Vec<YardstickRound>,
+    pub rounds: Vec<BaselineRound>,
 }
 
 /// One list and one body.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct YardstickRound {
+pub struct BaselineRound {
     /// Which of them came first: it alternates.
     pub list_first: bool,
     /// The list.
@@ -84,12 +84,12 @@ pub struct Spread {
     pub likely: Option<[f64; 2]>,
 }
 
-impl Yardstick {
+impl Baseline {
     /// What rounds come to; `None` without any.
     #[must_use]
-    pub fn of(body_bytes: u64, rounds: Vec<YardstickRound>) -> Option<Self> {
-        let each = |of: fn(&YardstickRound) -> f64| Spread::of(rounds.iter().map(of));
-        let socket = |of: fn(&YardstickRound, &Transfer) -> f64| {
+    pub fn of(body_bytes: u64, rounds: Vec<BaselineRound>) -> Option<Self> {
+        let each = |of: fn(&BaselineRound) -> f64| Spread::of(rounds.iter().map(of));
+        let socket = |of: fn(&BaselineRound, &Transfer) -> f64| {
             let each = rounds
                 .iter()
                 .map(|round| Some(of(round, round.socket.as_ref()?)));
@@ -161,13 +161,13 @@ fn left_out(n: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn round(list_ms: f64, body_ms: f64) -> YardstickRound {
+    fn round(list_ms: f64, body_ms: f64) -> BaselineRound {
         let of = |ms| Transfer {
             ms,
             server_cpu_ms: Some(ms / 2.0),
             client_cpu_ms: ms / 4.0,
         };
-        YardstickRound {
+        BaselineRound {
             list_first: true,
             list: of(list_ms),
             body: of(body_ms),
@@ -184,7 +184,7 @@ mod tests {
             round(230.0, 200.0),
             round(105.0, 100.0),
         ];
-        let yardstick = Yardstick::of(1, rounds).expect("rounds");
+        let yardstick = Baseline::of(1, rounds).expect("rounds");
         let ratio = yardstick.time_ratio;
         assert!((ratio.p50 - 1.1).abs() < 1e-9, "{ratio:?}");
         assert!((ratio.min - 1.05).abs() < 1e-9 && (ratio.max - 1.15).abs() < 1e-9);
@@ -203,10 +203,10 @@ mod tests {
         let mut rounds = vec![round(1.0, 1.0), round(1.0, 1.0)];
         rounds[1].body.server_cpu_ms = None;
         rounds[1].list.server_cpu_ms = None;
-        let yardstick = Yardstick::of(1, rounds).expect("rounds");
+        let yardstick = Baseline::of(1, rounds).expect("rounds");
         assert_eq!(yardstick.server_cpu_ratio, None);
         assert_eq!(yardstick.list_server_cpu_ms, None);
-        assert_eq!(Yardstick::of(1, Vec::new()), None);
+        assert_eq!(Baseline::of(1, Vec::new()), None);
     }
 
     #[test]

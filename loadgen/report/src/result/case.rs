@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use workloads::strategy::Tier;
 
-use super::baseline::{Spread, Yardstick};
+use super::baseline::{Baseline, Spread};
 use super::load::Load;
 use super::machine::MachineLoad;
 use super::quantiles::Quantiles;
@@ -152,7 +152,7 @@ pub struct Case {
     /// The list interleaved with a baseline of its bytes; null where the row does not want it,
     /// where there was no memory for them, and on a target that loadgen did not start.
     #[serde(default)]
-    pub yardstick: Option<Yardstick>,
+    pub yardstick: Option<Baseline>,
     /// Time from the start of a list to its first chunk with an object, from lists cancelled after
     /// it.
     pub first_chunk_ms: Option<Quantiles>,

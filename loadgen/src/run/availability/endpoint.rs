@@ -3,18 +3,18 @@
 
 use etcd_api::error::Error as EtcdError;
 use load::endpoint::Reach;
-use load::operation::list::{ListError, Row};
+use load::operation::list::{ListCase, ListError};
 use tokio::time::timeout;
 use workloads::EtcdResponse;
 
 use crate::run::availability::combination::never;
 use crate::run::availability::machine::Needs;
-use crate::run::case::{Early, RowRun, Source};
+use crate::run::case::{CaseRun, Early, Source};
 use crate::run::foreign::Precautions;
 use crate::servers::running::Running;
 use crate::timeouts::ANSWERS_WITHIN;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// What can be said before anything is started.
     pub(in crate::run) fn check_possible(&self) -> Result<(), Early> {
         let loaded = self.data().map(|data| data.spec().kind);
@@ -63,7 +63,11 @@ impl RowRun<'_> {
     }
 
     /// Whether the target knows the call, before anything is written to it for nothing.
-    pub(in crate::run) async fn probe(&self, row: &Row, running: &Running) -> Result<(), Early> {
+    pub(in crate::run) async fn probe(
+        &self,
+        row: &ListCase,
+        running: &Running,
+    ) -> Result<(), Early> {
         // Only RangeStream can be unknown to an etcd, and to begin any other list is for the server
         // to read all of it.
         if self.care.is_some()

@@ -1,7 +1,7 @@
 //! What a started target has for a row: how it encodes, who answers, and why it cannot have the
 //! row.
 
-use load::operation::list::Row;
+use load::operation::list::ListCase;
 use report::result::ServedFrom;
 use workloads::scenario::Media;
 use workloads::{EtcdResponse, GoClient, Strategy, Tier};
@@ -9,7 +9,7 @@ use workloads::{EtcdResponse, GoClient, Strategy, Tier};
 use crate::servers::running::Running;
 
 /// How the server encodes what it sends for this row.
-pub(in crate::run) fn encoding(row: &Row, running: &Running) -> &'static str {
+pub(in crate::run) fn encoding(row: &ListCase, running: &Running) -> &'static str {
     match (row.tier, row.strategy) {
         (_, Strategy::NoLists | Strategy::NoWatches) => "none",
         (Tier::Kube, _) if row.asks.media == Media::Json => "json",
@@ -27,7 +27,7 @@ pub(in crate::run) fn encoding(row: &Row, running: &Running) -> &'static str {
 
 /// Which part of the server answers; the watch cache only where the server's own counters say so
 /// later.
-pub(in crate::run) fn served_from(row: &Row) -> ServedFrom {
+pub(in crate::run) fn served_from(row: &ListCase) -> ServedFrom {
     match row.tier {
         Tier::Etcd => ServedFrom::Store,
         Tier::Kube => ServedFrom::Unknown,
@@ -35,7 +35,7 @@ pub(in crate::run) fn served_from(row: &Row) -> ServedFrom {
 }
 
 /// Why this target cannot have the row although it speaks the protocol; `None` when it may.
-pub(in crate::run) fn refused(row: &Row, running: &Running) -> Option<String> {
+pub(in crate::run) fn refused(row: &ListCase, running: &Running) -> Option<String> {
     let program = &running.setup.program;
     let is_incremental = row.strategy.etcd_response() == Some(EtcdResponse::Incremental);
     match (row.tier, row.strategy, running.unary_encoding) {
@@ -62,7 +62,7 @@ pub(in crate::run) fn refused(row: &Row, running: &Running) -> Option<String> {
 
 /// Why a Go client cannot list from this target; `None` when it may. The programs know no
 /// credentials, and only pods.
-fn refused_to(row: &Row, client: GoClient, running: &Running) -> Option<String> {
+fn refused_to(row: &ListCase, client: GoClient, running: &Running) -> Option<String> {
     let etcd = running.etcd.as_ref().filter(|_| row.tier == Tier::Etcd);
     let secured = etcd.is_some_and(|etcd| {
         etcd.user.is_some()

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use load::clients::baseline::{BaselineClient, Like, Over};
 use load::driver::closed::{Clients, Job};
-use load::operation::list::Row;
+use load::operation::list::ListCase;
 use measure::{Process, free_memory_bytes};
-use report::result::{Transfer, Yardstick, YardstickRound};
+use report::result::{Baseline, BaselineRound, Transfer};
 use workloads::Tier;
 
 use super::meter::Meter;
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
 use crate::servers::baseline::BaselineServer;
 use crate::servers::running::Running;
@@ -23,14 +23,14 @@ const ROUNDS: u32 = 10;
 /// Memory that must be left beside the baseline's buffer.
 const LEFT_FREE_BYTES: u64 = 512 << 20;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Measures the case's lists against their bytes, where its row wants it. A target that is
     /// somewhere else has no baseline: from this machine's loopback interface it would be no floor
     /// of theirs.
     pub(super) async fn yardstick(
         &self,
         clients: &Clients,
-        row: &Row,
+        row: &ListCase,
         running: &Running,
         meter: &Meter,
         measured: &mut Measured,
@@ -53,19 +53,19 @@ impl RowRun<'_> {
         let rounds = self.interleaved(clients, row, running, meter, &server, bytes);
         let rounds = rounds.await;
         server.stop().await;
-        measured.case.yardstick = Yardstick::of(bytes, rounds?);
+        measured.case.yardstick = Baseline::of(bytes, rounds?);
         Ok(())
     }
 
     async fn interleaved(
         &self,
         clients: &Clients,
-        row: &Row,
+        row: &ListCase,
         running: &Running,
         meter: &Meter,
         server: &BaselineServer,
         bytes: u64,
-    ) -> Result<Vec<YardstickRound>, Early> {
+    ) -> Result<Vec<BaselineRound>, Early> {
         let like = match (self.tier, self.reach(running).etcd) {
             (Tier::Etcd, Some(config)) => Like::Etcd(Box::new(config)),
             _ => Like::Kube(row.asks.options),
@@ -114,7 +114,7 @@ impl RowRun<'_> {
                 let body = take(Over::Http).await?;
                 (list().await?, body, socket)
             };
-            rounds.push(YardstickRound {
+            rounds.push(BaselineRound {
                 list_first,
                 list,
                 body,

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
 use super::meter::Meter;
-use super::{Early, RowRun};
+use super::{CaseRun, Early};
 
 /// How long before a moment the meter begins, which asks servers for their pages. It finds the
 /// servers at rest then.
 const METER_BEFORE: Duration = Duration::from_millis(200);
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Begins to measure; where there is a moment for it, waits for that.
     pub(super) async fn begin(&self, meter: &mut Meter) -> Result<(), Early> {
         let Some(beginning) = &self.beginning else {

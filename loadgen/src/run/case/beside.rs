@@ -13,7 +13,7 @@ use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::open::Waiting;
 use load::endpoint::Reach;
-use load::operation::list::Row;
+use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use report::result::Beside;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use workloads::scenario::{Background, Keys};
 use workloads::{DataSet, DataSetSpec, Driver, GeneratorShard, Kind, Profile};
 
-use super::{Early, RowRun};
+use super::{CaseRun, Early};
 
 /// A row lasts less than this.
 const FOR_EVER: Duration = Duration::from_secs(24 * 3_600);
@@ -67,7 +67,7 @@ impl Drop for Load {
     }
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// What the row names in `beside`, as its case describes it before anything ran.
     pub(super) fn beside(&self) -> Vec<Beside> {
         let loads = self.backgrounds();
@@ -83,7 +83,7 @@ impl RowRun<'_> {
     /// Starts what the row names in `beside`.
     pub(super) async fn start_beside(
         &self,
-        row: &Row,
+        row: &ListCase,
         reach: &Reach,
         verifier: &Verifier,
     ) -> Result<Loads, Early> {
@@ -112,7 +112,7 @@ fn described(background: &Background) -> Beside {
 impl Load {
     async fn start(
         background: &Background,
-        row: &Row,
+        row: &ListCase,
         reach: &Reach,
         verifier: &Verifier,
         data: Option<&Arc<DataSet>>,
@@ -126,7 +126,7 @@ impl Load {
         let etcd = || reach.etcd.as_ref().ok_or("the target has no etcd API");
         match background.strategy.driver() {
             Driver::List => {
-                let row = Row {
+                let row = ListCase {
                     tier: background.tier,
                     strategy: background.strategy,
                     ..row.clone()

@@ -6,9 +6,9 @@ use std::time::Duration;
 use load::driver::closed::Done;
 use load::operation::list::ListError;
 
-use super::{Early, RowRun};
+use super::{CaseRun, Early};
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Waits until the server may be asked for the next round of lists; at once on servers of our
     /// own.
     pub(super) async fn rest(&self) -> Result<(), Early> {

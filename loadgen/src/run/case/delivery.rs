@@ -11,7 +11,7 @@ use load::endpoint::Reach;
 use load::operation::watch::{Deliveries, Watched, Watchers};
 use tokio::time::timeout;
 
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::timeouts::in_time;
@@ -24,7 +24,7 @@ const DELIVERED_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of a put's value: what is sent to each watcher again.
 const VALUE_BYTES: usize = 100;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// The measured part of a row of deliveries.
     pub(super) async fn deliveries(
         &self,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use load::driver::closed::{Clients, Done, Job, Verifier};
 use load::endpoint::Reach;
 use load::operation::list::restart::Restarts;
-use load::operation::list::{ListError, Row};
+use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::verify::Found;
 use report::quantity::Quantity;
@@ -16,7 +16,7 @@ use workloads::{EtcdResponse, Strategy, Tier};
 
 use super::meter::Meter;
 use super::programs::Programs;
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::foreign::Precautions;
@@ -35,11 +35,11 @@ const FEW_FIRST_OBJECTS: u32 = 20;
 /// The same while other loads run, which it waits for.
 const FIRST_OBJECT_BESIDE_WITHIN: Duration = Duration::from_secs(20);
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// The measured part of a row of lists.
     pub(super) async fn lists(
         &self,
-        row: &Row,
+        row: &ListCase,
         reach: &Reach,
         verifier: Verifier,
         running: &mut Running,

@@ -17,7 +17,7 @@ use load::driver::lists;
 use load::driver::run::Written;
 use load::endpoint::Reach;
 use load::operation::kube_requests::KubeCalls;
-use load::operation::list::Row;
+use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
 use load::record::Live;
 use report::result::Outcome;
@@ -30,7 +30,7 @@ use self::figures::{Came, figures};
 use super::requests::{READ_BACK_WITHIN, is_of_the_load};
 use super::status::schedule;
 use super::times::Span;
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::live::LiveLoad;
 use crate::progress::Counted;
 use crate::run::availability::target;
@@ -78,18 +78,18 @@ struct Share {
     connections: Option<u32>,
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Why the target cannot have one of the case's lists; `None` when it may.
-    pub(super) fn refused_list(&self, row: &Row, running: &Running) -> Option<String> {
+    pub(super) fn refused_list(&self, row: &ListCase, running: &Running) -> Option<String> {
         let mut lists = self.lists_of_case(row);
         lists.find_map(|list| target::refused(&list, running))
     }
 
     /// The lists of the case, as rows of their own.
-    pub(super) fn lists_of_case(&self, row: &Row) -> impl Iterator<Item = Row> {
+    pub(super) fn lists_of_case(&self, row: &ListCase) -> impl Iterator<Item = ListCase> {
         let loads = self.spec.case.iter().flat_map(|case| &case.load);
         loads.filter_map(|load| match load.operation {
-            Operation::List(strategy) => Some(Row {
+            Operation::List(strategy) => Some(ListCase {
                 strategy,
                 ..row.clone()
             }),
@@ -233,7 +233,7 @@ impl RowRun<'_> {
                 Worker::Small(callers, calls)
             }
             Operation::List(strategy) => {
-                let mut row = Row {
+                let mut row = ListCase {
                     tier: case.tier,
                     strategy: *strategy,
                     ..self.row()
@@ -252,7 +252,7 @@ impl RowRun<'_> {
             }
             Operation::Watch if spec.tier() == Tier::Kube => {
                 let created = DeliveryWatchers::create_through_api(ApiWatching {
-                    row: Row {
+                    row: ListCase {
                         tier: Tier::Kube,
                         ..self.row()
                     },

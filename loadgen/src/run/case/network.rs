@@ -8,9 +8,9 @@ use load::shaper::{Link, Shaper};
 use tokio::net::lookup_host;
 use workloads::scenario::Network;
 
-use super::{Early, RowRun};
+use super::{CaseRun, Early};
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// The same servers by way of the row's network, and the relays that must be kept for it.
     pub(super) async fn through_network(
         &self,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use load::driver::closed::{Clients, Done, Job};
 use report::result::Case;
 
-use super::{Early, RowRun};
+use super::{CaseRun, Early};
 
 /// Programs that listed.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Programs {
     }
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Checks the lists of a round where that is no part of listing; nothing elsewhere.
     pub(super) async fn check_round(&self, clients: &Clients) -> Result<Vec<Done>, Early> {
         match self.strategy().go_client() {

@@ -11,7 +11,7 @@ use load::driver::calls::Callers;
 use load::driver::closed::{Clients, Job, Verifier};
 use load::driver::run::{NO_ANSWER, Tally};
 use load::endpoint::Reach;
-use load::operation::list::Row;
+use load::operation::list::ListCase;
 use load::operation::requests::{About, Calls};
 use load::record::LatencyHistogram;
 use report::result::{Case, Outcome, Quantiles};
@@ -21,7 +21,7 @@ use workloads::Strategy;
 
 use super::status::schedule;
 use super::times::Span;
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
 use crate::run::plan::waiting;
 use crate::servers::running::Running;
@@ -44,7 +44,7 @@ pub(super) const READ_BACK_WITHIN: Duration = Duration::from_secs(60);
 /// Error texts that a case keeps.
 const KEPT_ERRORS: usize = 5;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// The measured part of a row of small requests.
     pub(super) async fn requests(
         &self,
@@ -113,7 +113,7 @@ pub(super) struct Peer<'a> {
     pub(super) calls: &'a Arc<Calls>,
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Opens the connections of the case.
     pub(super) async fn callers(
         &self,
@@ -215,7 +215,7 @@ impl RowRun<'_> {
         verifier: &Verifier,
         measured: &mut Measured,
     ) -> Result<(), Early> {
-        let row = Row {
+        let row = ListCase {
             strategy: Strategy::Paged(PAGE),
             ..self.row()
         };

@@ -17,7 +17,7 @@ use super::meter::Meter;
 use super::requests::{Peer, describe, is_saturated, stall_of};
 use super::status::schedule;
 use super::times::Span;
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 
@@ -32,7 +32,7 @@ struct Tried {
     tally: Tally,
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Searches for the highest rate; what was sent at the rates that were kept is the case's.
     pub(super) async fn saturate(
         &self,

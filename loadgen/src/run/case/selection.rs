@@ -5,10 +5,10 @@ use std::sync::Arc;
 use load::driver::closed::Verifier;
 use workloads::{PlainList, Selector, Strategy};
 
-use super::{Early, RowRun, Source};
+use super::{CaseRun, Early, Source};
 use crate::seed::kube::Loaded;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Narrows what is expected of lists to what their strategy asks for; the nodes that they ask
     /// for in turn, where a selector has one.
     pub(super) async fn narrow(

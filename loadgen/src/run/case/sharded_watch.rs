@@ -11,7 +11,7 @@ use load::driver::closed::Verifier;
 use load::driver::watch_workers::{Followed, Followers, Synced};
 use load::driver::writers::{Ledger, Writing};
 use load::endpoint::Reach;
-use load::operation::list::{ListError, Row};
+use load::operation::list::{ListCase, ListError};
 use load::record::LatencyHistogram;
 use load::shards::Inventory;
 use load::shards::event_ledger::{self, Unproven};
@@ -23,7 +23,7 @@ use workloads::scenario::Writes;
 use super::meter::Meter;
 use super::resharding::Reshared;
 use super::shards::{Workers, summarise};
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
 use crate::servers::running::Running;
 use crate::to_result;
@@ -33,11 +33,11 @@ const WRITES_PER_S: f64 = 1_000.0;
 /// The worker that loses its connection.
 const RECONNECTS: usize = 0;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// The measured part of a row of sharded watches.
     pub(super) async fn sharded_watch(
         &self,
-        row: &Row,
+        row: &ListCase,
         reach: &Reach,
         verifier: &Verifier,
         running: &mut Running,
@@ -102,7 +102,7 @@ impl RowRun<'_> {
         let Strategy::WatchSharded(number) = self.strategy() else {
             return Ok(());
         };
-        let row = Row {
+        let row = ListCase {
             strategy: Strategy::Sharded(number),
             ..workers.rows[0].clone()
         };
@@ -185,7 +185,7 @@ fn check_union(synced: &[Synced], expected: &Expected) -> Result<(), Early> {
 
 /// The part in which objects are written.
 pub(super) struct Live<'l> {
-    pub(super) run: &'l RowRun<'l>,
+    pub(super) run: &'l CaseRun<'l>,
     pub(super) followers: &'l mut Followers,
     writing: &'l Writing,
     pub(super) workers: &'l Workers,

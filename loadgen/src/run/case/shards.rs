@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use load::driver::closed::{Clients, Job, Verifier};
 use load::endpoint::Reach;
-use load::operation::list::{ListError, Part, Row};
+use load::operation::list::{ListCase, ListError, Part};
 use load::shards::{Distribution, Inventory, Plan};
 use report::result::{ShardFigures, Sharding};
 use workloads::scenario::ShardPlan;
@@ -28,7 +28,7 @@ use self::alone::Turns;
 use self::rounds::{Rounds, Union};
 use self::tally::Set;
 pub(super) use self::tally::summarise;
-use super::{Early, Measured, RowRun, Source};
+use super::{CaseRun, Early, Measured, Source};
 use crate::servers::running::Running;
 
 /// The workers of a row and what each must hold.
@@ -38,12 +38,12 @@ pub(super) struct Workers {
     pub(super) inventory: Option<Arc<Inventory>>,
     pub(super) distribution: Option<Distribution>,
     /// What a worker lists, or watches.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ListCase>,
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Cuts the objects into shards.
-    pub(super) async fn workers(&self, row: &Row) -> Result<Workers, Early> {
+    pub(super) async fn workers(&self, row: &ListCase) -> Result<Workers, Early> {
         let number = self.strategy().workers().unwrap_or(NonZeroU32::MIN);
         let key = self.spec.shard_key.unwrap_or_default().into();
         let inventory = match (&self.source, self.data()) {
@@ -86,7 +86,7 @@ impl RowRun<'_> {
     /// The measured part of a row of shards.
     pub(super) async fn shards(
         &self,
-        row: &Row,
+        row: &ListCase,
         reach: &Reach,
         verifier: Verifier,
         running: &mut Running,
@@ -158,7 +158,7 @@ impl RowRun<'_> {
     /// where nobody else knows.
     async fn unsharded(
         &self,
-        row: &Row,
+        row: &ListCase,
         reach: &Reach,
         verifier: Verifier,
     ) -> Result<Clients, Early> {

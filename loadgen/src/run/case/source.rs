@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use kube_api::client::{HttpVersion, Options};
 use load::driver::closed::Verifier;
-use load::operation::list::{Asks, Row};
+use load::operation::list::{Asks, ListCase};
 use load::verify::Expected;
 use workloads::scenario::{CaseSpec, Http};
 use workloads::{DataSet, Kind, Scenario};
 
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::progress::Counted;
 use crate::seed::kube::Loaded;
 use crate::seed::{Written, fill_log, seed};
@@ -47,7 +47,7 @@ pub(in crate::run) fn resource_there(scenario: &Scenario, data_set: &str) -> &'s
     }
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// The data set, where it is ours.
     pub(in crate::run) fn data(&self) -> Option<&Arc<DataSet>> {
         match &self.source {
@@ -58,7 +58,7 @@ impl RowRun<'_> {
     }
 
     /// What is listed, and as what.
-    pub(super) fn row(&self) -> Row {
+    pub(super) fn row(&self) -> ListCase {
         let below =
             |root: &str, data: &DataSet| (format!("{root}{}", data.prefix()), data.prefix());
         let (prefix, resource) = match &self.source {
@@ -87,7 +87,7 @@ impl RowRun<'_> {
             asks.namespace.clone_from(&loaded.only_namespace);
             asks.own_namespaces = Some(loaded.names_begin.clone());
         }
-        Row {
+        ListCase {
             tier: self.tier,
             strategy: self.strategy(),
             prefix,

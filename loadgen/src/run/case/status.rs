@@ -14,12 +14,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::task::AbortOnDropHandle;
 use workloads::Profile;
 
-use super::RowRun;
+use super::CaseRun;
 use crate::live::{Labels, LiveLoad, Schedule};
 use crate::progress::Phase;
 use crate::servers::running::Running;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// A load of this row, for those who look while it runs.
     pub(super) fn live(&self, load: &str, operation: &str) -> LiveLoad {
         self.progress.loads().add(Labels {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use load::record::LatencyHistogram;
 use report::result::histogram_log::TaggedHistogram;
 
-use super::{Measured, RowRun};
+use super::{CaseRun, Measured};
 use crate::to_result;
 
 /// When something was done.
@@ -16,7 +16,7 @@ pub(super) struct Span {
     pub(super) duration: Duration,
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// From `begun` until now.
     pub(super) fn since(&self, begun: Instant) -> Span {
         Span {

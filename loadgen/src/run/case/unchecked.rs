@@ -7,10 +7,10 @@ use load::driver::closed::Job;
 use load::record::LatencyHistogram;
 use report::result::LEAST_ROUNDS;
 
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::to_result;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// As many rounds of one checked and one drained list as were measured, the order alternating;
     /// `list` does one of them and answers what each client took. Below [`LEAST_ROUNDS`], which say
     /// nothing of checking, drained lists only. The measured phase is over: none of it is in the

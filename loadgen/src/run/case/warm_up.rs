@@ -11,7 +11,7 @@ use report::result::{Cold, WarmUp};
 use tokio::time::Instant;
 
 use super::meter::Meter;
-use super::{Early, Measured, RowRun, Source};
+use super::{CaseRun, Early, Measured, Source};
 
 /// Lists that must agree: with two a chance pair would do, and every one more costs each case a
 /// list.
@@ -72,7 +72,7 @@ impl Lists {
     }
 }
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Lists before the measured phase; `list` makes one (of each client) and returns its time.
     ///
     /// On servers that we start: at least as many as the scenario's `warmup`, and then until they

@@ -9,13 +9,13 @@ use report::result::{Case, Outcome};
 
 use super::meter::Meter;
 use super::times::Span;
-use super::{Early, Measured, RowRun};
+use super::{CaseRun, Early, Measured};
 use crate::to_result;
 
 /// How much longer than intended the writing may take: writes that are due are made, however late.
 const LATE: f64 = 1.1;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Writes while nobody watches: what the others' figures have that is not their watches'. Its
     /// time is until a write is acknowledged.
     pub(super) async fn unwatched(

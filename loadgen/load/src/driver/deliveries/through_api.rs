@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::{DeliveryError, Event, LAST_EVENT_WITHIN, MOST_EVENTS, Received, Watcher};
 use crate::endpoint::Reach;
-use crate::operation::list::Row;
+use crate::operation::list::ListCase;
 use crate::operation::watch_api::ApiWatch;
 use crate::record::{LatencyHistogram, Live};
 
@@ -19,7 +19,7 @@ use crate::record::{LatencyHistogram, Live};
 #[derive(Debug, Clone)]
 pub struct ApiWatching {
     /// The collection.
-    pub row: Row,
+    pub row: ListCase,
     /// Where.
     pub reach: Reach,
     /// How many.
@@ -54,8 +54,8 @@ pub(super) async fn watching(
     try_join_all(reading).await
 }
 
-/// Notes events, going on where the server ends the watch, until the watcher has the revision that `until` asks for, or it does not come in
-/// time, or nobody asks any longer.
+/// Notes events, going on where the server ends the watch, until the watcher has the revision that
+/// `until` asks for, or it does not come in time, or nobody asks any longer.
 async fn read(
     mut watch: ApiWatch,
     mut watcher: Watcher,

@@ -1,4 +1,4 @@
-//! One call on the etcd tier, walked, drained or cancelled after its first object.
+//! One call on the etcd tier: validated, unchecked or cancelled after its first object.
 
 use bytes::Bytes;
 use etcd_api::client::list_validator::{ListSummary, ListValidator, Object};
@@ -77,13 +77,13 @@ pub(super) async fn first_object(
     request: &RangeRequest,
 ) -> Result<(), ListError> {
     let mut list = connection.open(rpc, request).await?;
-    let mut walker = ListValidator::new(rpc);
+    let mut validator = ListValidator::new(rpc);
     let mut ignore = |_: Object<'_>| {};
     while let Some(frame) = list.data().await? {
-        walker
+        validator
             .feed(&frame, &mut ignore)
             .map_err(etcd_api::error::Error::from)?;
-        if walker.so_far().objects > 0 {
+        if validator.so_far().objects > 0 {
             break;
         }
     }

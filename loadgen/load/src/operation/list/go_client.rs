@@ -16,8 +16,8 @@ use workloads::scenario::Media;
 
 use super::chunk;
 use super::error::ListError;
+use super::list_case::ListCase;
 use super::lister::{ClientCost, Lister};
-use super::row::Row;
 use crate::child::parent_death;
 use crate::clients::program::ClientProgram;
 use crate::endpoint::Reach;
@@ -66,7 +66,7 @@ pub(super) struct GoLister {
 /// Starts the program of a row, connected.
 pub(super) async fn connect(
     client: GoClient,
-    row: &Row,
+    row: &ListCase,
     to: &Reach,
 ) -> Result<GoLister, ListError> {
     let path = row.go_clients.program(client).map_err(ListError::Http)?;
@@ -85,7 +85,7 @@ pub(super) async fn connect(
     })
 }
 
-fn arguments(client: GoClient, row: &Row, to: &Reach) -> Result<Vec<OsString>, ListError> {
+fn arguments(client: GoClient, row: &ListCase, to: &Reach) -> Result<Vec<OsString>, ListError> {
     let nothing = || ListError::Http(format!("the target has nothing for {client}"));
     let mut args = match (&to.etcd, &to.kube_url) {
         (Some(etcd), _) if client.tier() == workloads::Tier::Etcd => {

@@ -7,7 +7,7 @@
 //! - [`asks`]: what is asked for beside the strategy; [`request`]: a request as it is sent
 //! - [`pages`]: a list page by page; [`state`]: a watch that begins with the state; [`exact`]: a
 //!   list of one revision
-//! - [`walker`]: what reads an answer: [`protobuf`], [`json`]: walks over a list as it comes in;
+//! - [`validator`]: what reads an answer: [`protobuf`], [`json`]: validate a list as it comes in;
 //!   [`events`]: over a watch that begins with the state
 //! - [`stored_bytes`]: an item back to what was stored; [`memo`]: items in JSON that need not be
 //!   parsed again
@@ -28,19 +28,19 @@ pub(crate) mod request;
 pub(crate) mod response;
 mod state;
 pub(crate) mod stored_bytes;
-mod walker;
+mod validator;
 
 use workloads::strategy::Strategy;
 
 use self::client::{Exchange, Kube};
 use super::error::ListError;
+use super::list_case::ListCase;
 use super::lister::Lister;
-use super::row::Row;
 use crate::endpoint::Reach;
 
 /// A client of the Kubernetes API whose lists come like this, by requests with this query.
 pub(super) async fn connect(
-    row: &Row,
+    row: &ListCase,
     reach: &Reach,
     exchange: Exchange,
     query: String,

@@ -52,10 +52,10 @@ impl Paged {
                     on_first_object();
                 }
             };
-            let walked =
+            let received =
                 self.connection
                     .validate(ListRpc::Range, &request, &mut keep_last, on_first);
-            let page = walked.await?;
+            let page = received.await?;
             chunk::check_response(&page, &mut self.cluster_id)?;
             // The header says how far the store is, which has moved on or not since the first page.
             if page.revision < listed.revision {

@@ -10,7 +10,7 @@ use workloads::scenario::{CaseSpec, LoadSpec, Operation};
 use workloads::{DataSet, Mix};
 
 use super::super::requests::READ_BACK_WITHIN;
-use super::super::{RowRun, Source};
+use super::super::{CaseRun, Source};
 use crate::run::plan::waiting;
 use crate::seed::kube::{kind_of, objects_like};
 
@@ -21,7 +21,7 @@ const OBJECT_BYTES: u64 = 64 << 20;
 /// Objects of the data set that they are like, at most.
 const LIKE: u64 = 64;
 
-impl RowRun<'_> {
+impl CaseRun<'_> {
     /// Makes a load's objects and connects its clients.
     pub(super) async fn through_api(
         &self,

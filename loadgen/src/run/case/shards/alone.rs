@@ -13,7 +13,7 @@ use report::result::{Sharding, Spread};
 
 use crate::progress::Counted;
 use crate::run::case::meter::Meter;
-use crate::run::case::{Early, RowRun};
+use crate::run::case::{CaseRun, Early};
 
 /// CPU time of the servers that the lists of the cheapest shard shall come to.
 const ENOUGH: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const MOST_ROUNDS: u32 = 48;
 
 /// Who lists in turn.
 pub(super) struct Turns<'r> {
-    pub(super) run: &'r RowRun<'r>,
+    pub(super) run: &'r CaseRun<'r>,
     /// One for each shard.
     pub(super) workers: &'r Clients,
     /// One that lists everything.

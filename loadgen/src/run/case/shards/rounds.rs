@@ -11,7 +11,7 @@ use super::tally::{Set, Took};
 use crate::progress::Counted;
 use crate::run::case::lists::served_from;
 use crate::run::case::meter::Meter;
-use crate::run::case::{Early, Measured, RowRun};
+use crate::run::case::{CaseRun, Early, Measured};
 use crate::to_result;
 
 /// What all shards together must be.
@@ -24,7 +24,7 @@ pub(super) enum Union<'r> {
 
 /// One kind of round after the other.
 pub(super) struct Rounds<'r> {
-    pub(super) run: &'r RowRun<'r>,
+    pub(super) run: &'r CaseRun<'r>,
     pub(super) clients: &'r Clients,
     pub(super) union: Union<'r>,
 }

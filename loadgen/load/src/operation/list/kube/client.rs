@@ -5,8 +5,8 @@ use kube_api::client::Connection;
 use workloads::strategy::{PlainList, Strategy};
 
 use super::super::error::ListError;
+use super::super::list_case::ListCase;
 use super::super::lister::Lister;
-use super::super::row::Row;
 use super::asks::{Asks, Part};
 use crate::endpoint::Reach;
 use crate::verify::{Check, Listed};
@@ -44,7 +44,10 @@ pub(in crate::operation) struct Kube {
 
 impl Kube {
     /// A connected client, with no query yet.
-    pub(in crate::operation) async fn connect(row: &Row, reach: &Reach) -> Result<Self, ListError> {
+    pub(in crate::operation) async fn connect(
+        row: &ListCase,
+        reach: &Reach,
+    ) -> Result<Self, ListError> {
         let url = reach.kube_url.as_deref();
         let url =
             url.ok_or_else(|| ListError::Http("the target has no Kubernetes API".to_owned()))?;
@@ -140,16 +143,16 @@ impl Lister for Kube {
     }
 
     async fn first_object(&mut self) -> Result<(), ListError> {
-        let (mut walker, mut events) = (self.walker(), self.events());
+        let (mut validator, mut events) = (self.validator(), self.events());
         let is_watch = self.exchange == Exchange::State;
         let mut body = self.open("").await?;
         while let Some(bytes) = body.next().await? {
             if is_watch {
                 events.feed(&bytes, None)?;
             } else {
-                walker.feed(&bytes, None)?;
+                validator.feed(&bytes, None)?;
             }
-            if walker.items() > 0 || events.items > 0 || events.end.is_some() {
+            if validator.items() > 0 || events.items > 0 || events.end.is_some() {
                 break;
             }
         }

@@ -15,9 +15,9 @@ use super::frames::{
 use super::stored_bytes::Restore;
 use crate::verify::{Check, Wrong, not_a_list};
 
-/// The walk over one watch's first part.
+/// Validates the first part of one watch.
 #[derive(Debug)]
-pub(super) struct EventWalker {
+pub(super) struct EventValidator {
     media: Media,
     frames: Frames,
     line: Vec<u8>,
@@ -61,8 +61,8 @@ struct OtherMeta {
     annotations: std::collections::BTreeMap<String, String>,
 }
 
-impl EventWalker {
-    /// A walk over a watch whose objects are turned back by `restore`.
+impl EventValidator {
+    /// Returns a validator of a watch whose objects are turned back by `restore`.
     pub(super) fn new(media: Media, restore: Restore) -> Self {
         Self {
             media,
@@ -267,7 +267,7 @@ mod tests {
         frame(media, "BOOKMARK", &pod)
     }
 
-    fn walk(
+    fn validated(
         media: Media,
         parts: &[Vec<u8>],
         cut: usize,
@@ -282,15 +282,15 @@ mod tests {
         cut: usize,
     ) -> Result<(Option<i64>, Found), Wrong> {
         let bytes = parts.concat();
-        let mut walker = EventWalker::new(media, Restore::one_by_one("pods"));
+        let mut validator = EventValidator::new(media, Restore::one_by_one("pods"));
         let mut check = Check::new(ROOT);
-        walker.feed(&bytes[..cut], Some(&mut check))?;
-        walker.feed(&bytes[cut..], Some(&mut check))?;
+        validator.feed(&bytes[..cut], Some(&mut check))?;
+        validator.feed(&bytes[cut..], Some(&mut check))?;
         let listed = Listed {
-            revision: walker.end.unwrap_or(i64::MAX),
+            revision: validator.end.unwrap_or(i64::MAX),
             ..Listed::default()
         };
-        Ok((walker.end, check.finish(&listed, None)?))
+        Ok((validator.end, check.finish(&listed, None)?))
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
             parts.push(bookmark(media, "77", true));
             let len = parts.concat().len();
             for cut in (0..len).step_by(211) {
-                let (end, fingerprint) = walk(media, &parts, cut).expect("a state");
+                let (end, fingerprint) = validated(media, &parts, cut).expect("a state");
                 assert_eq!((end, fingerprint), (Some(77), data.fingerprint(0..3)));
             }
         }
@@ -321,8 +321,8 @@ mod tests {
             (one, true),
         ] {
             let restore = Restore::new(ROOT, "pods", memo.clone());
-            let mut walker = EventWalker::new(Media::Json, restore);
-            let fed = walker.feed(&line, Some(&mut Check::new(ROOT)));
+            let mut validator = EventValidator::new(Media::Json, restore);
+            let fed = validator.feed(&line, Some(&mut Check::new(ROOT)));
             assert_eq!(fed.is_ok(), passes, "{fed:?}");
         }
     }
@@ -351,7 +351,7 @@ mod tests {
         let json = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired","code":410}}"#;
         let json = [&json[..], b"\n"].concat();
         for (media, line) in [(Media::Protobuf, status), (Media::Json, json)] {
-            let expired = walk(media, &[line], 0);
+            let expired = validated(media, &[line], 0);
             assert_eq!(expired, Err(Wrong::Expired("too old".to_owned())));
         }
     }
@@ -377,29 +377,29 @@ mod tests {
         for media in [Media::Protobuf, Media::Json] {
             let pod = |i| added(media, &data, i);
             let (end, plain) = (bookmark(media, "77", true), bookmark(media, "77", false));
-            let swapped = walk(media, &[pod(1), pod(0), end.clone()], 0);
+            let swapped = validated(media, &[pod(1), pod(0), end.clone()], 0);
             assert!(matches!(swapped, Err(Wrong::Order { .. })), "{swapped:?}");
-            let repeated = walk(media, &[pod(0), pod(0), end.clone()], 0);
+            let repeated = validated(media, &[pod(0), pod(0), end.clone()], 0);
             assert!(matches!(repeated, Err(Wrong::Order { .. })), "{repeated:?}");
             assert!(
-                walk(media, &[pod(0), plain], 0).is_err(),
+                validated(media, &[pod(0), plain], 0).is_err(),
                 "a bookmark too early"
             );
             // The watch goes on behind its state.
             let newer = added_at(media, &data, 1, "79");
             let live = [pod(0), end.clone(), bookmark(media, "78", false), newer];
-            let (at, state) = walk(media, &live, 0).expect("a state");
+            let (at, state) = validated(media, &live, 0).expect("a state");
             assert_eq!((at, state), (Some(77), data.fingerprint(0..1)));
-            let behind = walk(media, &[pod(0), end.clone(), pod(1)], 0);
+            let behind = validated(media, &[pod(0), end.clone(), pod(1)], 0);
             assert!(behind.is_err(), "an object of the state behind its end");
-            let old = walk(media, &[pod(0), bookmark(media, "54", true)], 0);
+            let old = validated(media, &[pod(0), bookmark(media, "54", true)], 0);
             assert!(matches!(old, Err(Wrong::Revision { .. })), "{old:?}");
             let deleted = frame(
                 media,
                 "DELETED",
                 envelope::open(&data.value(0)).expect("sealed"),
             );
-            assert!(walk(media, &[deleted], 0).is_err(), "no other event");
+            assert!(validated(media, &[deleted], 0).is_err(), "no other event");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::error::ListError;
 use super::client::Kube;
-use super::protobuf::ProtobufWalker;
+use super::protobuf::ProtobufValidator;
 use super::request::exactly;
 use super::stored_bytes::Sink;
 
@@ -10,11 +10,11 @@ impl Kube {
     /// The revision that the server is at: what a consistent list of one object says.
     pub(in crate::operation) async fn current_revision(&mut self) -> Result<i64, ListError> {
         let mut body = self.get("limit=1".to_owned()).await?;
-        let mut walker = self.walker();
+        let mut validator = self.validator();
         while let Some(bytes) = body.next().await? {
-            walker.feed(&bytes, None)?;
+            validator.feed(&bytes, None)?;
         }
-        let page = walker.next_page(false)?;
+        let page = validator.next_page(false)?;
         page.check_shard(self.shard.as_deref())?;
         Ok(page.revision)
     }
@@ -32,12 +32,12 @@ impl Kube {
         revision: i64,
         sink: &mut impl Sink,
     ) -> Result<u64, ListError> {
-        let mut walker = ProtobufWalker::new(self.restore());
+        let mut validator = ProtobufValidator::new(self.restore());
         let mut body = self.get(exactly(revision)).await?;
         while let Some(bytes) = body.next().await? {
-            walker.feed(&bytes, Some(&mut *sink))?;
+            validator.feed(&bytes, Some(&mut *sink))?;
         }
-        let page = walker.next_page()?;
+        let page = validator.next_page()?;
         page.check_shard(self.shard.as_deref())?;
         page.check_revision(Some(revision))?;
         Ok(body.wire_bytes())

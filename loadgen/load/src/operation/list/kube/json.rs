@@ -17,7 +17,7 @@ const TAIL: &[u8] = b"]}\n";
 /// A head beyond this is none.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// Where in the body the walk is.
+/// Where in the body the validator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Head,
@@ -32,10 +32,10 @@ enum At {
     Tail(&'static [u8]),
 }
 
-/// The walk over one page; the order of keys is carried from page to page by
-/// [`JsonWalker::next_page`].
+/// Validates one page; the order of keys is carried from page to page by
+/// [`JsonValidator::next_page`].
 #[derive(Debug)]
-pub(super) struct JsonWalker {
+pub(super) struct JsonValidator {
     at: At,
     /// The head, or the part of an item that came in earlier frames.
     kept: Vec<u8>,
@@ -80,8 +80,8 @@ struct ShardInfo {
     selector: String,
 }
 
-impl JsonWalker {
-    /// A walk over lists whose items are turned back by `restore`.
+impl JsonValidator {
+    /// Returns a validator of lists whose items are turned back by `restore`.
     pub(super) fn new(restore: Restore) -> Self {
         Self {
             at: At::Head,
@@ -318,12 +318,12 @@ mod tests {
         body
     }
 
-    fn walk(body: &[u8], cut: usize, memo: Memo) -> Result<(Page, Fingerprint, u64), Wrong> {
-        let mut walker = JsonWalker::new(Restore::new(ROOT, "pods", memo));
+    fn validated(body: &[u8], cut: usize, memo: Memo) -> Result<(Page, Fingerprint, u64), Wrong> {
+        let mut validator = JsonValidator::new(Restore::new(ROOT, "pods", memo));
         let mut check = Check::new(ROOT);
-        walker.feed(&body[..cut], Some(&mut check))?;
-        walker.feed(&body[cut..], Some(&mut check))?;
-        let page = walker.next_page(true)?;
+        validator.feed(&body[..cut], Some(&mut check))?;
+        validator.feed(&body[cut..], Some(&mut check))?;
+        let page = validator.next_page(true)?;
         let listed = Listed {
             revision: page.revision,
             ..Listed::default()
@@ -340,7 +340,7 @@ mod tests {
         let memo = Memo::default();
         for cut in (0..=body.len()).step_by(97).chain(0..200) {
             let (page, fingerprint, revisions) =
-                walk(&body, cut, memo.clone()).expect("a valid list");
+                validated(&body, cut, memo.clone()).expect("a valid list");
             assert_eq!(fingerprint, expected, "cut at {cut}");
             assert_eq!(revisions, expected.sum.wrapping_mul(55));
             assert_eq!((page.revision, page.items), (77, 3));
@@ -357,7 +357,7 @@ mod tests {
         let good = items(&data);
         let memo = Memo::default();
         let (.., fingerprint, revisions) =
-            walk(&list(&good), 0, memo.clone()).expect("a valid list");
+            validated(&list(&good), 0, memo.clone()).expect("a valid list");
 
         let mut newer = good.clone();
         let text = String::from_utf8(newer[1].clone()).expect("JSON");
@@ -365,14 +365,14 @@ mod tests {
             .replace("\"resourceVersion\":\"55\"", "\"resourceVersion\":\"56\"")
             .into_bytes();
         assert_ne!(newer, good);
-        let (_, same, others) = walk(&list(&newer), 0, memo.clone()).expect("a list");
+        let (_, same, others) = validated(&list(&newer), 0, memo.clone()).expect("a list");
         assert_eq!(same, fingerprint);
         assert_ne!(others, revisions, "another resourceVersion shows");
 
         let mut altered = good.clone();
         let text = String::from_utf8(altered[2].clone()).expect("JSON");
         altered[2] = text.replace("Running", "Pending").into_bytes();
-        let (_, other, _) = walk(&list(&altered), 0, memo.clone()).expect("a list");
+        let (_, other, _) = validated(&list(&altered), 0, memo.clone()).expect("a list");
         assert_ne!(other, fingerprint, "another value shows");
 
         // Longer and shorter than what was there, in the middle and at the end.
@@ -385,19 +385,19 @@ mod tests {
             let mut resized = good.clone();
             let text = String::from_utf8(resized[place].clone()).expect("JSON");
             resized[place] = text.replace("Running", phase).into_bytes();
-            let (page, other, _) = walk(&list(&resized), 0, memo.clone()).expect("a list");
+            let (page, other, _) = validated(&list(&resized), 0, memo.clone()).expect("a list");
             assert_eq!(page.items, 3);
             assert_ne!(other, fingerprint, "{phase} at {place}");
         }
 
         let mut swapped = good.clone();
         swapped.swap(0, 2);
-        let wrong = walk(&list(&swapped), 0, memo.clone());
+        let wrong = validated(&list(&swapped), 0, memo.clone());
         assert!(matches!(wrong, Err(Wrong::Order { .. })), "{wrong:?}");
         let repeated = [&good[..1], &good[..]].concat();
-        let wrong = walk(&list(&repeated), 0, memo.clone());
+        let wrong = validated(&list(&repeated), 0, memo.clone());
         assert!(matches!(wrong, Err(Wrong::Order { .. })), "{wrong:?}");
-        let (_, fewer, _) = walk(&list(&good[..2]), 0, memo).expect("a list");
+        let (_, fewer, _) = validated(&list(&good[..2]), 0, memo).expect("a list");
         assert_ne!(fewer, fingerprint, "a missing item shows");
     }
 
@@ -405,7 +405,7 @@ mod tests {
     fn an_item_of_an_earlier_list_is_known_by_its_bytes_alone() {
         let items = items(&data());
         let memo = Memo::default();
-        walk(&list(&items), 0, memo.clone()).expect("a valid list");
+        validated(&list(&items), 0, memo.clone()).expect("a valid list");
         let mut restore = Restore::new(ROOT, "pods", memo);
         let mut check = Check::new(ROOT);
         // Behind the first nothing is JSON: its end must not be looked for there.
@@ -423,11 +423,11 @@ mod tests {
         let body = list(&items(&data()));
         let memo = Memo::default();
         for len in 0..body.len() - 1 {
-            assert!(walk(&body[..len], 0, memo.clone()).is_err(), "{len}");
+            assert!(validated(&body[..len], 0, memo.clone()).is_err(), "{len}");
         }
-        let without_line_end = walk(&body[..body.len() - 1], 0, memo);
+        let without_line_end = validated(&body[..body.len() - 1], 0, memo);
         assert!(without_line_end.is_ok(), "{without_line_end:?}");
-        assert!(walk(b"k8s\0", 0, Memo::default()).is_err());
+        assert!(validated(b"k8s\0", 0, Memo::default()).is_err());
     }
 
     #[test]
@@ -435,7 +435,7 @@ mod tests {
         let items = items(&data());
         let body = String::from_utf8(list(&items)).expect("JSON");
         let known = Memo::default();
-        walk(body.as_bytes(), 0, known.clone()).expect("a valid list");
+        validated(body.as_bytes(), 0, known.clone()).expect("a valid list");
         let with = |from: &str, to: &str| {
             let changed = body.replacen(from, to, 1);
             assert_ne!(changed, body, "{from}");
@@ -478,7 +478,7 @@ mod tests {
             ),
         ] {
             for memo in [Memo::default(), known.clone()] {
-                let error = walk(wrong.as_bytes(), 0, memo).expect_err(&wrong[..200]);
+                let error = validated(wrong.as_bytes(), 0, memo).expect_err(&wrong[..200]);
                 assert!(error.to_string().contains(says), "{says}: {error}");
             }
         }
@@ -490,12 +490,12 @@ mod tests {
     fn a_flipped_byte_never_passes_as_the_same_list() {
         let body = list(&items(&data())[..1]);
         let memo = Memo::default();
-        let whole = walk(&body, 0, memo.clone()).expect("a valid list");
+        let whole = validated(&body, 0, memo.clone()).expect("a valid list");
         for at in (0..200).chain((200..body.len()).step_by(7)) {
             for bit in [1, 0x20] {
                 let mut flipped = body.clone();
                 flipped[at] ^= bit;
-                let found = walk(&flipped, 0, Memo::default()).ok();
+                let found = validated(&flipped, 0, Memo::default()).ok();
                 assert_ne!(found, Some(whole.clone()), "byte {at} by {bit}");
             }
         }
@@ -512,7 +512,7 @@ mod tests {
         let memo = Memo::default();
         let parsed_of = |items: &[Vec<u8>]| {
             let before = memo.parsed();
-            let (page, ..) = walk(&list(items), 0, memo.clone()).expect("a valid list");
+            let (page, ..) = validated(&list(items), 0, memo.clone()).expect("a valid list");
             assert_eq!(page.items, items.len() as u64);
             memo.parsed() - before
         };

@@ -82,7 +82,7 @@ impl Kube {
         mut check: Option<&mut Check>,
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
-        let mut walker = self.walker();
+        let mut validator = self.validator();
         let mut listed = Listed::default();
         let mut token = String::new();
         let mut before: Option<Page> = None;
@@ -90,13 +90,13 @@ impl Kube {
             let mut body = self.open(&token).await?;
             let mut begun = listed.chunks > 0;
             while let Some(bytes) = body.next().await? {
-                walker.feed(&bytes, check.as_deref_mut())?;
-                if !begun && walker.items() > 0 {
+                validator.feed(&bytes, check.as_deref_mut())?;
+                if !begun && validator.items() > 0 {
                     begun = true;
                     on_first_object();
                 }
             }
-            let page = walker.next_page(check.is_some())?;
+            let page = validator.next_page(check.is_some())?;
             page.check_shard(self.shard.as_deref())?;
             page.check_revision(self.revision)?;
             match &before {

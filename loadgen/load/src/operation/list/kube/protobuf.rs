@@ -32,18 +32,18 @@ enum Level {
     Tail(&'static [u8]),
 }
 
-/// The walk over one page; the order of keys is carried from page to page by
-/// [`ProtobufWalker::next_page`].
+/// Validates one page; the order of keys is carried from page to page by
+/// [`ProtobufValidator::next_page`].
 #[derive(Debug)]
-pub(super) struct ProtobufWalker {
+pub(super) struct ProtobufValidator {
     level: Level,
     partial: PartialMessage,
     page: Page,
     restore: Restore,
 }
 
-impl ProtobufWalker {
-    /// A walk that shows each object as it is stored.
+impl ProtobufValidator {
+    /// Returns a validator that shows each object as it is stored.
     pub(super) fn new(restore: Restore) -> Self {
         Self {
             level: Level::Magic,
@@ -302,12 +302,12 @@ mod tests {
         raw
     }
 
-    fn walk(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
-        let mut walker = ProtobufWalker::new(Restore::one_by_one("pods"));
+    fn validated(body: &[u8], cut: usize) -> Result<(Page, Fingerprint, u64), Wrong> {
+        let mut validator = ProtobufValidator::new(Restore::one_by_one("pods"));
         let mut check = Check::new(ROOT);
-        walker.feed(&body[..cut], Some(&mut check))?;
-        walker.feed(&body[cut..], Some(&mut check))?;
-        let page = walker.next_page()?;
+        validator.feed(&body[..cut], Some(&mut check))?;
+        validator.feed(&body[cut..], Some(&mut check))?;
+        let page = validator.next_page()?;
         let listed = Listed {
             revision: page.revision,
             ..Listed::default()
@@ -325,7 +325,7 @@ mod tests {
         }
         let body = list(&["a", "b"]);
         for cut in 0..=body.len() {
-            let (page, fingerprint, _) = walk(&body, cut).expect("a valid list");
+            let (page, fingerprint, _) = validated(&body, cut).expect("a valid list");
             assert_eq!(fingerprint, expected, "cut at {cut}");
             assert_eq!((page.revision, page.items), (77, 2));
             assert_eq!(
@@ -338,13 +338,13 @@ mod tests {
     #[test]
     fn a_flipped_byte_never_passes_as_the_same_list() {
         let body = list(&["a", "b"]);
-        let whole = walk(&body, 0).expect("a valid list");
+        let whole = validated(&body, 0).expect("a valid list");
         for at in 0..body.len() {
             for bit in [1, 0x20, 0x80] {
                 let mut flipped = body.clone();
                 flipped[at] ^= bit;
                 assert_ne!(
-                    walk(&flipped, 0).ok(),
+                    validated(&flipped, 0).ok(),
                     Some(whole.clone()),
                     "flipped byte {at} passed"
                 );
@@ -368,7 +368,7 @@ mod tests {
             (envelope::seal("v1", "SecretList", &raw(&["a"])), "its type"),
             (envelope::seal("v2", "PodList", &raw(&["a"])), "its type"),
         ] {
-            let error = walk(&wrong, 0).expect_err(says).to_string();
+            let error = validated(&wrong, 0).expect_err(says).to_string();
             assert!(error.contains(says), "{error}");
         }
     }
@@ -376,21 +376,21 @@ mod tests {
     #[test]
     fn disorder_and_truncation_are_wrong() {
         assert!(matches!(
-            walk(&list(&["b", "a"]), 0),
+            validated(&list(&["b", "a"]), 0),
             Err(Wrong::Order { index: 1, .. })
         ));
         assert!(matches!(
-            walk(&list(&["a", "a"]), 0),
+            validated(&list(&["a", "a"]), 0),
             Err(Wrong::Order { .. })
         ));
         let body = list(&["a"]);
         for len in 0..body.len() {
             assert!(
-                walk(&body[..len], 0).is_err(),
+                validated(&body[..len], 0).is_err(),
                 "{len} of {} bytes passed",
                 body.len()
             );
         }
-        assert!(walk(b"{\"kind\":\"PodList\"}", 0).is_err());
+        assert!(validated(b"{\"kind\":\"PodList\"}", 0).is_err());
     }
 }

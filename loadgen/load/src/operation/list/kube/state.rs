@@ -11,22 +11,22 @@ impl Kube {
         mut check: Option<&mut Check>,
         on_first_object: &mut (dyn FnMut() + Send),
     ) -> Result<Listed, ListError> {
-        let mut walker = self.events();
+        let mut validator = self.events();
         let mut body = self.open("").await?;
         let mut begun = false;
-        while walker.end.is_none() {
+        while validator.end.is_none() {
             let Some(bytes) = body.next().await? else {
                 return Err(not_a_list("the watch ended before its state did").into());
             };
-            walker.feed(&bytes, check.as_deref_mut())?;
-            if !begun && walker.items > 0 {
+            validator.feed(&bytes, check.as_deref_mut())?;
+            if !begun && validator.items > 0 {
                 begun = true;
                 on_first_object();
             }
         }
         let listed = Listed {
-            revision: walker.end.unwrap_or_default(),
-            chunks: walker.items,
+            revision: validator.end.unwrap_or_default(),
+            chunks: validator.items,
             wire_bytes: body.wire_bytes(),
         };
         drop(body);

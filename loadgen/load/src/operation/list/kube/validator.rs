@@ -1,54 +1,54 @@
-//! What reads an answer: a walk over a list in either encoding, or over a watch, each with what
+//! What reads a response: validators of a list in either encoding and of a watch, each with what
 //! turns its objects back.
 
 use workloads::scenario::Media;
 
 use super::asks::Asks;
 use super::client::Kube;
-use super::events::EventWalker;
-use super::json::JsonWalker;
+use super::events::EventValidator;
+use super::json::JsonValidator;
 use super::memo::Memo;
 use super::pages::Page;
-use super::protobuf::ProtobufWalker;
+use super::protobuf::ProtobufValidator;
 use super::stored_bytes::{ROOT, Restore};
 use crate::verify::{Check, Wrong};
 
-/// A walk over a list in either encoding.
+/// Validates a list in either encoding as it comes in.
 #[derive(Debug)]
-pub(super) enum Walker {
-    Protobuf(ProtobufWalker),
-    Json(JsonWalker),
+pub(super) enum ListValidator {
+    Protobuf(ProtobufValidator),
+    Json(JsonValidator),
 }
 
-impl Walker {
+impl ListValidator {
     pub(super) fn feed(&mut self, bytes: &[u8], check: Option<&mut Check>) -> Result<(), Wrong> {
         match self {
-            Self::Protobuf(walker) => walker.feed(bytes, check),
-            Self::Json(walker) => walker.feed(bytes, check),
+            Self::Protobuf(validator) => validator.feed(bytes, check),
+            Self::Json(validator) => validator.feed(bytes, check),
         }
     }
 
     pub(super) fn items(&self) -> u64 {
         match self {
-            Self::Protobuf(walker) => walker.items(),
-            Self::Json(walker) => walker.items(),
+            Self::Protobuf(validator) => validator.items(),
+            Self::Json(validator) => validator.items(),
         }
     }
 
     pub(super) fn next_page(&mut self, was_checked: bool) -> Result<Page, Wrong> {
         match self {
-            Self::Protobuf(walker) => walker.next_page(),
-            Self::Json(walker) => walker.next_page(was_checked),
+            Self::Protobuf(validator) => validator.next_page(),
+            Self::Json(validator) => validator.next_page(was_checked),
         }
     }
 }
 
 impl Kube {
-    pub(super) fn walker(&self) -> Walker {
+    pub(super) fn validator(&self) -> ListValidator {
         let memo = self.asks.memo.clone();
         match self.asks.media {
-            Media::Protobuf => Walker::Protobuf(ProtobufWalker::new(self.restore())),
-            Media::Json => Walker::Json(JsonWalker::new(self.restore_of_lists(memo))),
+            Media::Protobuf => ListValidator::Protobuf(ProtobufValidator::new(self.restore())),
+            Media::Json => ListValidator::Json(JsonValidator::new(self.restore_of_lists(memo))),
         }
     }
 
@@ -61,9 +61,9 @@ impl Kube {
         }
     }
 
-    pub(super) fn events(&self) -> EventWalker {
+    pub(super) fn events(&self) -> EventValidator {
         let Asks { media, memo, .. } = &self.asks;
-        EventWalker::new(*media, self.restore_of_lists(memo.clone()))
+        EventValidator::new(*media, self.restore_of_lists(memo.clone()))
     }
 
     /// The same of lists and states that are in no parts.

@@ -8,7 +8,7 @@ use crate::clients::go_clients::GoClients;
 
 /// What a row lists, and as what.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct ListCase {
     /// Which protocol.
     pub tier: Tier,
     /// Which way.
@@ -23,7 +23,7 @@ pub struct Row {
     pub go_clients: GoClients,
 }
 
-impl Row {
+impl ListCase {
     /// The row by our own client that asks for the same.
     #[must_use]
     pub fn by_our_client(&self) -> Self {
