@@ -119,8 +119,14 @@ impl Server {
         self.child.wait().ok();
     }
 
-    /// Starts a killed server again at the same address: etcd with what it had, ours, which keeps
-    /// nothing outside of its memory, with nothing.
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).expect("our own process");
+    }
+
+    /// Starts a killed server again at the same address: etcd with what it had, ours with nothing
+    /// unless its flags have a data directory.
     pub(crate) fn start_again(&mut self) -> Result<(), String> {
         let folder = self.folder.path();
         (self.child, _) = launch(self.peer, &self.flags, &self.url, folder, &self.log)?;
