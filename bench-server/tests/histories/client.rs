@@ -57,7 +57,7 @@ struct Client {
 /// Asks until the run's time is up; returns everything that it asked.
 pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Vec<Operation> {
     let mut client = Client {
-        kv: KvClient::new(shared.channel()),
+        kv: KvClient::new(shared.channel(number)),
         liar: Liar::new(shared.lie),
         shared,
         number,
@@ -76,7 +76,7 @@ pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Vec<Oper
 /// Reads everything; returns the operation, and its revision if it was served.
 pub(crate) async fn read_all(shared: Arc<Shared>, number: u32) -> (Operation, Option<i64>) {
     let mut client = Client {
-        kv: KvClient::new(shared.channel()),
+        kv: KvClient::new(shared.channel(number)),
         liar: Liar::new(None),
         shared,
         number,

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
+use crate::members::Member;
 use crate::peer::Server;
-use crate::proxy::Proxy;
 use crate::rng::Rng;
 use crate::run::Shared;
 
@@ -25,15 +26,19 @@ fn some_milliseconds(rng: &mut Rng, least: u64, most: usize) -> Duration {
     Duration::from_millis(least + rng.below(most) as u64)
 }
 
-/// Makes faults until the run's time is up; afterwards the server serves. Blocks.
+fn signal(server: &Server, signal: Signal) {
+    let pid = i32::try_from(server.pid()).expect("a process id");
+    kill(Pid::from_raw(pid), signal).expect("our own process");
+}
+
+/// Makes faults, each of one server by chance, until the run's time is up; afterwards the server serves. Blocks.
 ///
 /// # Errors
 /// A line when the server does not start again.
 pub(crate) fn run(
     faults: Faults,
     shared: &Arc<Shared>,
-    server: &mut Server,
-    proxy: &Proxy,
+    members: &mut [Member],
     seed: u64,
 ) -> Result<(), String> {
     let mut rng = Rng(seed);
@@ -44,6 +49,8 @@ pub(crate) fn run(
         if shared.left() < Duration::from_millis(500) {
             return Ok(());
         }
+        let nth = rng.below(members.len());
+        let Member { server, proxy } = &mut members[nth];
         match (faults, rng.one_in(2)) {
             (Faults::None, _) => {}
             (Faults::Kill, _) => {
@@ -52,9 +59,9 @@ pub(crate) fn run(
                 server.start_again()?;
             }
             (Faults::PauseAndCut, true) => {
-                server.signal(Signal::SIGSTOP);
+                signal(server, Signal::SIGSTOP);
                 sleep(some_milliseconds(&mut rng, 20, 700));
-                server.signal(Signal::SIGCONT);
+                signal(server, Signal::SIGCONT);
             }
             (Faults::PauseAndCut, false) => {
                 proxy.cut();

@@ -15,6 +15,7 @@ mod client;
 mod convert;
 mod faults;
 mod lies;
+mod members;
 #[allow(dead_code, reason = "the conformance table uses more of it")]
 #[path = "../conformance/peer.rs"]
 mod peer;
@@ -48,6 +49,7 @@ const SHOWN: usize = 5;
 struct Case {
     name: &'static str,
     peer: Peer,
+    members: usize,
     flags: &'static [&'static str],
     faults: Faults,
     lie: Option<Lie>,
@@ -58,6 +60,7 @@ const fn case(name: &'static str, peer: Peer, faults: Faults) -> Case {
     Case {
         name,
         peer,
+        members: 1,
         flags: &[],
         faults,
         lie: None,
@@ -84,6 +87,18 @@ const CASES: &[Case] = &[
     case("etcd::calm", Peer::Etcd, Faults::None),
     case("etcd::pauses_and_cuts", Peer::Etcd, Faults::PauseAndCut),
     case("etcd::kill", Peer::Etcd, Faults::Kill),
+    Case {
+        members: 3,
+        ..case(
+            "etcd-cluster::pauses_and_cuts",
+            Peer::Etcd,
+            Faults::PauseAndCut,
+        )
+    },
+    Case {
+        members: 3,
+        ..case("etcd-cluster::kill", Peer::Etcd, Faults::Kill)
+    },
     planted("planted::stale_read", Lie::StaleRead, &[Rule::StaleRead]),
     planted("planted::lost_write", Lie::LostWrite, &[Rule::LostWrite]),
     planted("planted::lost_event", Lie::LostEvent, &[Rule::WatchGap]),
@@ -133,6 +148,7 @@ fn run_case(case: &Case) -> Result<(), Failed> {
     let seed = setting("HISTORY_SEED", 1)?;
     let plan = Plan {
         peer: case.peer,
+        members: case.members,
         flags: case.flags,
         faults: case.faults,
         lie: case.lie,

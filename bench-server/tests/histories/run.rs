@@ -10,9 +10,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::faults::{self, Faults};
 use crate::lies::Lie;
-use crate::peer::{Peer, Server};
-use crate::proxy::Proxy;
-use crate::{client, watcher};
+use crate::peer::Peer;
+use crate::{client, members, watcher};
 
 /// Clients that write and read.
 const CLIENTS: u32 = 6;
@@ -25,6 +24,8 @@ const LAST_READS: usize = 40;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) peer: Peer,
+    /// Servers; more than one are an etcd cluster.
+    pub(crate) members: usize,
     pub(crate) flags: &'static [&'static str],
     pub(crate) faults: Faults,
     pub(crate) lie: Option<Lie>,
@@ -41,7 +42,7 @@ pub(crate) struct Ran {
 
 /// What clients, watches and faults share.
 pub(crate) struct Shared {
-    endpoint: Endpoint,
+    endpoints: Vec<Endpoint>,
     begun: Instant,
     length: Duration,
     pub(crate) lie: Option<Lie>,
@@ -55,9 +56,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns a connection of its own; it connects with its first request, and again when lost.
-    pub(crate) fn channel(&self) -> Channel {
-        self.endpoint.connect_lazy()
+    /// Returns a connection of its own to the server of a client; it connects with its first
+    /// request, and again when lost.
+    pub(crate) fn channel(&self, client: u32) -> Channel {
+        self.endpoints[client as usize % self.endpoints.len()].connect_lazy()
     }
 
     pub(crate) fn now(&self) -> Nanoseconds {
@@ -97,11 +99,13 @@ impl Shared {
 /// # Errors
 /// A line when the server does not start, or does not serve at the end.
 pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
-    let mut server = Server::start(plan.peer, plan.flags)?;
-    let proxy = Proxy::start(&server.url);
-    let endpoint = Endpoint::from_shared(proxy.url.clone()).map_err(|e| e.to_string())?;
+    let mut members = members::start(plan.peer, plan.flags, plan.members)?;
+    let endpoint = |member: &members::Member| {
+        let endpoint = Endpoint::from_shared(member.proxy.url.clone()).expect("its own URL");
+        endpoint.connect_timeout(Duration::from_millis(300))
+    };
     let shared = Arc::new(Shared {
-        endpoint: endpoint.connect_timeout(Duration::from_millis(300)),
+        endpoints: members.iter().map(endpoint).collect(),
         begun: Instant::now(),
         length: Duration::from_secs(plan.seconds),
         lie: plan.lie,
@@ -129,7 +133,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
         watchers.spawn_on(watches, runtime.handle());
     }
     let log = runtime.spawn(watcher::log(shared.clone()));
-    faults::run(plan.faults, &shared, &mut server, &proxy, seed(1_000))?;
+    faults::run(plan.faults, &shared, &mut members, seed(1_000))?;
     runtime.block_on(async {
         let mut history = History {
             operations: clients.join_all().await.concat(),

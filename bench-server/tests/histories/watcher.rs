@@ -135,7 +135,7 @@ fn create(watch: &Watch) -> pb::WatchRequest {
 
 /// Records one stream until it ends, its life is over, or it has told everything.
 async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Option<Duration>) {
-    let mut service: WatchClient<Channel> = WatchClient::new(shared.channel());
+    let mut service: WatchClient<Channel> = WatchClient::new(shared.channel(watch.client));
     let (requests, receiver) = mpsc::channel(16);
     requests.send(create(watch)).await.expect("it has room");
     let opened = service.watch(ReceiverStream::new(receiver));
