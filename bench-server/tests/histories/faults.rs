@@ -31,7 +31,8 @@ fn signal(server: &Server, signal: Signal) {
     kill(Pid::from_raw(pid), signal).expect("our own process");
 }
 
-/// Makes faults, each of one server by chance, until the run's time is up; afterwards the server serves. Blocks.
+/// Makes faults, each of one server by chance, until the run's time is up; afterwards all serve.
+/// Blocks.
 ///
 /// # Errors
 /// A line when the server does not start again.

@@ -14,7 +14,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::client::{everything, some_range};
+use crate::ask::{everything, some_range};
 use crate::lies::{Liar, Lie};
 use crate::rng::Rng;
 use crate::run::Shared;
