@@ -133,18 +133,28 @@ fn create(watch: &Watch) -> pb::WatchRequest {
     }
 }
 
+fn ask_progress() -> pb::WatchRequest {
+    let progress = RequestUnion::ProgressRequest(pb::WatchProgressRequest {});
+    pb::WatchRequest {
+        request_union: Some(progress),
+    }
+}
+
 /// Records one stream until it ends, its life is over, or it has told everything.
 async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Option<Duration>) {
     let mut service: WatchClient<Channel> = WatchClient::new(shared.channel(watch.client));
     let (requests, receiver) = mpsc::channel(16);
-    requests.send(create(watch)).await.expect("it has room");
+    // Progress is asked for at once, too: a watch that is behind must not be told of any.
+    for request in [create(watch), ask_progress()] {
+        requests.send(request).await.expect("it has room");
+    }
     let opened = service.watch(ReceiverStream::new(receiver));
     let Ok(Ok(opened)) = tokio::time::timeout(OPEN_WITHIN, opened).await else {
         return tokio::time::sleep(PAUSE).await;
     };
     let mut responses = opened.into_inner();
     let ends = life.map(|life| Instant::now() + life);
-    let mut ask = tokio::time::interval(ASK_PROGRESS);
+    let mut ask = tokio::time::interval_at(Instant::now() + ASK_PROGRESS, ASK_PROGRESS);
     loop {
         if shared.is_told(watch.told()) || shared.since_last() > CATCH_UP_WITHIN {
             return;
@@ -155,10 +165,8 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
         }
         tokio::select! {
             _ = ask.tick() => {
-                let progress = RequestUnion::ProgressRequest(pb::WatchProgressRequest {});
-                let request = pb::WatchRequest { request_union: Some(progress) };
                 // A server that takes no requests has the earlier ones still before it.
-                drop(requests.try_send(request));
+                drop(requests.try_send(ask_progress()));
             }
             response = responses.next() => {
                 let Some(Ok(response)) = response else {
