@@ -58,7 +58,10 @@ impl Model {
         let before = self.at(&kv.key, revision - 1);
         match kv.version {
             0 => before.map(|before| tombstone(&before.key, revision)),
-            _ => Some(changed_to(before, &kv.key, &kv.value, revision)),
+            _ => Some(KeyValue {
+                lease: kv.lease,
+                ..changed_to(before, &kv.key, &kv.value, revision)
+            }),
         }
     }
 
@@ -125,12 +128,20 @@ impl Model {
                 kvs.into_values().collect::<Vec<_>>()
             };
             match change {
-                Change::Put(key, value) => {
+                Change::Put(key, value, lease) => {
                     let before = visible(&KeyRange::one(key), &changed).pop();
-                    let kv = changed_to(before.as_ref(), key, value, revision + 1);
+                    let mut kv = changed_to(before.as_ref(), key, value, revision + 1);
+                    kv.lease = *lease;
                     changed.insert(key.clone(), kv.clone());
                     events.push(kv);
                     responses.push(OpResponse::Put(before));
+                }
+                Change::Revoke(lease) => {
+                    let keys = self.keys.values();
+                    let all = keys.filter_map(|changes| current(changes, revision));
+                    let attached = all.filter(|kv| kv.lease == *lease);
+                    events.extend(attached.map(|kv| tombstone(&kv.key, revision + 1)));
+                    responses.push(OpResponse::Revoke);
                 }
                 Change::Delete(range) => {
                     let before = visible(range, &changed);
@@ -174,5 +185,6 @@ fn changed_to(before: Option<&KeyValue>, key: &str, value: &str, revision: i64) 
         create_revision: before.map_or(revision, |kv| kv.create_revision),
         mod_revision: revision,
         version: before.map_or(0, |kv| kv.version) + 1,
+        lease: 0,
     }
 }

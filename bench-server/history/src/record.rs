@@ -35,7 +35,7 @@ pub struct Operation {
 /// A request and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Call {
-    /// Put, DeleteRange (transactions of one change) or Txn.
+    /// Put, DeleteRange, LeaseRevoke (transactions of one change) or Txn.
     Txn(Txn, Outcome<TxnResponse>),
     /// Range, or RangeStream as what its messages merge to.
     Range(RangeRequest, Outcome<RangeResponse>),
@@ -78,6 +78,8 @@ pub struct KeyValue {
     pub mod_revision: i64,
     /// Changes since its creation, which is 1.
     pub version: i64,
+    /// The lease that it goes with; 0 for none.
+    pub lease: i64,
 }
 
 /// The keys `from <= key < end`.
@@ -116,10 +118,12 @@ pub struct Compare {
 /// One operation of a transaction. Writes are sent with `prev_kv`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// Key and value, which no other put of the history has.
-    Put(String, String),
+    /// Key, value, which no other put of the history has, and lease, or 0.
+    Put(String, String, i64),
     /// Deletes all keys of a range.
     Delete(KeyRange),
+    /// Revokes a lease, alone in its transaction: deletes all keys that go with it.
+    Revoke(i64),
     /// Reads a range.
     Get(KeyRange),
 }
@@ -139,8 +143,8 @@ impl Txn {
     /// Returns the values that it puts.
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.success.iter().filter_map(|change| match change {
-            Change::Put(_, value) => Some(value.as_str()),
-            Change::Delete(_) | Change::Get(_) => None,
+            Change::Put(_, value, _) => Some(value.as_str()),
+            Change::Delete(_) | Change::Revoke(_) | Change::Get(_) => None,
         })
     }
 }
@@ -163,6 +167,8 @@ pub enum OpResponse {
     Put(Option<KeyValue>),
     /// The keys that were deleted.
     Delete(Vec<KeyValue>),
+    /// That the lease is gone; not which keys went with it.
+    Revoke,
     /// The keys found.
     Get(Vec<KeyValue>),
 }

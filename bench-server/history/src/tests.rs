@@ -1,6 +1,7 @@
 //! Each rule against a history that breaks it.
 
 mod good;
+mod leases;
 mod watches;
 
 use crate::record::{

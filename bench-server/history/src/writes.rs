@@ -44,6 +44,7 @@ pub(crate) fn check(
     };
     let mut unknown_deletes = Vec::new();
     let mut unknown = Vec::new();
+    let mut revokes = Vec::new();
     for operation in &history.operations {
         let Call::Txn(txn, outcome) = &operation.call else {
             continue;
@@ -53,6 +54,9 @@ pub(crate) fn check(
             Outcome::Done(response) if changes(response) => {
                 checked.writes += 1;
                 writes.acknowledged(operation, txn, response);
+            }
+            Outcome::Done(response) if response.responses.contains(&OpResponse::Revoke) => {
+                revokes.push((operation, txn, response));
             }
             Outcome::Done(response) => {
                 checked.reads += 1;
@@ -69,6 +73,12 @@ pub(crate) fn check(
             false => checked.unknown_lost += 1,
         }
     }
+    for (operation, txn, response) in revokes {
+        match writes.revoked(operation, txn, response) {
+            true => checked.writes += 1,
+            false => checked.reads += 1,
+        }
+    }
     let matched = writes.unknown_deletes(&unknown_deletes);
     checked.unknown_applied += matched;
     checked.unknown_lost += unknown_deletes.len() - matched;
@@ -79,7 +89,7 @@ fn changes(response: &TxnResponse) -> bool {
     response.responses.iter().any(|response| match response {
         OpResponse::Put(_) => true,
         OpResponse::Delete(kvs) => !kvs.is_empty(),
-        OpResponse::Get(_) => false,
+        OpResponse::Revoke | OpResponse::Get(_) => false,
     })
 }
 
@@ -153,6 +163,28 @@ impl Writes<'_> {
         }
         let effect = self.model.evaluate(response.revision, txn);
         self.responded(operation, response, &effect);
+    }
+
+    /// Checks the revocation of a lease, whose response does not say whether any key went with it;
+    /// returns whether one did. Comes after all others that were acknowledged: what they have not
+    /// claimed is left.
+    fn revoked(&mut self, operation: &Operation, txn: &Txn, response: &TxnResponse) -> bool {
+        let revision = response.revision;
+        let events = self.model.commit(revision).unwrap_or_default();
+        let effect = self.model.evaluate(revision - 1, txn);
+        let is_free = !self.claimed.contains_key(&revision);
+        if is_free && !events.is_empty() && same_changes(&effect.events, events) {
+            self.ordered(operation, revision);
+            self.claim(operation, revision);
+            return true;
+        }
+        self.without_change(operation, txn, response);
+        let left = self.model.evaluate(revision, txn).events;
+        if !left.is_empty() {
+            let detail = format!("keys are left at revision {revision}: {left:?}");
+            self.violation(Rule::LostWrite, operation, &detail);
+        }
+        false
     }
 
     fn responded(&mut self, operation: &Operation, response: &TxnResponse, effect: &Effect) {

@@ -17,11 +17,14 @@ const PAST: usize = 200;
 const KEPT: i64 = 60;
 /// The client that compacts.
 const COMPACTOR: u32 = 0;
+/// The client that revokes the lease and grants the next.
+pub(crate) const REVOKER: u32 = 1;
 
 /// A request, by the RPC that carries it.
 pub(crate) enum Ask {
-    Put(String, String),
+    Put(String, String, i64),
     Delete(KeyRange),
+    Revoke(i64),
     Txn(Txn),
     Range(RangeRequest),
     Compact(i64),
@@ -31,7 +34,8 @@ impl Ask {
     /// Returns a write as the transaction that it is.
     pub(crate) fn into_txn(self) -> Txn {
         match self {
-            Self::Put(key, value) => one(Change::Put(key, value)),
+            Self::Put(key, value, lease) => one(Change::Put(key, value, lease)),
+            Self::Revoke(lease) => one(Change::Revoke(lease)),
             Self::Delete(range) => one(Change::Delete(range)),
             Self::Txn(txn) => txn,
             Self::Range(_) | Self::Compact(_) => Txn::default(),
@@ -88,16 +92,17 @@ impl Chooser {
     /// Returns the next request.
     pub(crate) fn choose(&mut self) -> Ask {
         match self.rng.below(100) {
-            0..25 => Ask::Put(self.some_key(), self.value()),
+            0..25 => Ask::Put(self.some_key(), self.value(), self.some_lease()),
             25..35 => {
                 let key = self.some_key();
                 let value = self.value();
-                Ask::Txn(guarded(&key, 0, Change::Put(key.clone(), value)))
+                let lease = self.some_lease();
+                Ask::Txn(guarded(&key, 0, Change::Put(key.clone(), value, lease)))
             }
             35..52 => {
                 let (key, revision) = self.known_key();
                 let value = self.value();
-                Ask::Txn(guarded(&key, revision, Change::Put(key.clone(), value)))
+                Ask::Txn(guarded(&key, revision, Change::Put(key.clone(), value, 0)))
             }
             52..58 => {
                 let (key, revision) = self.known_key();
@@ -110,6 +115,7 @@ impl Chooser {
             70..88 => Ask::Range(self.range(false)),
             88..95 => Ask::Range(self.range(true)),
             _ if self.number == COMPACTOR => Ask::Compact(self.compaction()),
+            _ if self.number == REVOKER => Ask::Revoke(self.shared.lease.load(Ordering::Relaxed)),
             _ => Ask::Range(self.range(false)),
         }
     }
@@ -124,6 +130,14 @@ impl Chooser {
         format!("{}/{}", self.number, self.values)
     }
 
+    /// Returns the lease that is granted, or none.
+    fn some_lease(&mut self) -> i64 {
+        match self.rng.one_in(3) {
+            true => self.shared.lease.load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
     /// Returns a key with the revision that it was last seen with.
     fn known_key(&mut self) -> (String, i64) {
         let key = self.some_key();
@@ -135,7 +149,7 @@ impl Chooser {
     fn many(&mut self) -> Txn {
         let first = self.rng.below(KEYS - 3);
         let mut success: Vec<Change> = (first..first + 2)
-            .map(|nth| Change::Put(key(nth), self.value()))
+            .map(|nth| Change::Put(key(nth), self.value(), 0))
             .collect();
         success.push(Change::Delete(KeyRange::one(&key(first + 2))));
         success.push(Change::Get(everything()));
@@ -198,7 +212,7 @@ impl Chooser {
 
     fn learn_change(&mut self, change: &Change, found: &OpResponse, revision: i64) {
         match (change, found) {
-            (Change::Put(key, _), _) => {
+            (Change::Put(key, ..), _) => {
                 self.known.insert(key.clone(), revision);
             }
             (Change::Delete(range), _) => self.known.retain(|key, _| !range.contains(key)),
@@ -206,7 +220,7 @@ impl Chooser {
                 self.known.retain(|key, _| !range.contains(key));
                 self.learn_keys(kvs);
             }
-            (Change::Get(_), _) => {}
+            (Change::Get(_) | Change::Revoke(_), _) => {}
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use etcd_api::proto::etcdserverpb as pb;
 use etcd_api::proto::etcdserverpb::kv_client::KvClient;
+use etcd_api::proto::etcdserverpb::lease_client::LeaseClient;
 use history::{
     Call, Change, Nanoseconds, OpResponse, Operation, Outcome, RangeRequest, TxnResponse,
 };
@@ -13,13 +14,15 @@ use prost::Message;
 use tonic::Status;
 use tonic::transport::Channel;
 
-use crate::ask::{Ask, Chooser, everything, one};
+use crate::ask::{Ask, Chooser, REVOKER, everything, one};
 use crate::convert;
 use crate::lies::Liar;
 use crate::run::Shared;
 
 /// After this time a client gives up: what becomes of the request is not known.
 const TIMEOUT: Duration = Duration::from_millis(500);
+/// Time to live of leases: none expires within a run.
+const LEASE_SECONDS: i64 = 3_600;
 /// Pause after a request of unknown outcome, so that an unreachable server costs few of them.
 const PAUSE: Duration = Duration::from_millis(20);
 struct Client {
@@ -28,15 +31,23 @@ struct Client {
     chooser: Chooser,
     liar: Liar,
     kv: KvClient<Channel>,
+    lease: LeaseClient<Channel>,
     operations: Vec<Operation>,
 }
 
 /// Asks until the run's time is up; returns everything that it asked.
 pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Vec<Operation> {
     let mut client = Client::new(shared, number, seed);
+    if number == REVOKER {
+        client.grant().await;
+    }
     while !client.shared.is_over() {
         let ask = client.chooser.choose();
+        let revokes = matches!(ask, Ask::Revoke(_));
         client.perform(ask).await;
+        if revokes {
+            client.grant().await;
+        }
     }
     client.operations
 }
@@ -59,13 +70,31 @@ pub(crate) async fn read_all(shared: Arc<Shared>, number: u32) -> (Operation, Op
 
 impl Client {
     fn new(shared: Arc<Shared>, number: u32, seed: u64) -> Self {
+        let channel = shared.channel(number);
         Self {
             chooser: Chooser::new(shared.clone(), number, seed),
             liar: Liar::new(shared.lie),
-            kv: KvClient::new(shared.channel(number)),
+            kv: KvClient::new(channel.clone()),
+            lease: LeaseClient::new(channel),
             shared,
             number,
             operations: Vec::new(),
+        }
+    }
+
+    /// Grants the next lease, which outlives the run; puts go with it once it is there. It changes
+    /// no key, so it is no part of the history.
+    async fn grant(&mut self) {
+        let id = self.shared.lease.load(Ordering::Relaxed) + 1;
+        let grant = pb::LeaseGrantRequest {
+            id,
+            ttl: LEASE_SECONDS,
+        };
+        let granted = tokio::time::timeout(TIMEOUT, self.lease.lease_grant(grant)).await;
+        // One that exists may have been granted by a request that timed out.
+        let exists = |status: &Status| status.code() == tonic::Code::FailedPrecondition;
+        if granted.is_ok_and(|response| response.as_ref().err().is_none_or(exists)) {
+            self.shared.lease.store(id, Ordering::Relaxed);
         }
     }
 
@@ -104,10 +133,10 @@ impl Client {
     async fn send(&mut self, ask: &Ask, settled: &mut Option<Nanoseconds>) -> Call {
         let newest = self.shared.newest.load(Ordering::Relaxed);
         match ask {
-            Ask::Put(key, value) => {
-                let request = convert::put(key, value);
+            Ask::Put(key, value, lease) => {
+                let request = convert::put(key, value, *lease);
                 let result = self.liar.put(&mut self.kv, newest, request).await;
-                let txn = one(Change::Put(key.clone(), value.clone()));
+                let txn = one(Change::Put(key.clone(), value.clone(), *lease));
                 Call::Txn(
                     txn,
                     outcome(result, |put| {
@@ -123,6 +152,17 @@ impl Client {
                     txn,
                     outcome(result, |delete| {
                         single(delete.header.as_ref(), convert::delete_response(delete))
+                    }),
+                )
+            }
+            Ask::Revoke(id) => {
+                let request = pb::LeaseRevokeRequest { id: *id };
+                let result = self.lease.lease_revoke(request).await;
+                let result = result.map(tonic::Response::into_inner);
+                Call::Txn(
+                    one(Change::Revoke(*id)),
+                    outcome(result, |revoked| {
+                        single(revoked.header.as_ref(), OpResponse::Revoke)
                     }),
                 )
             }

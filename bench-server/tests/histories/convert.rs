@@ -31,6 +31,7 @@ fn key_value(kv: &mvccpb::KeyValue) -> KeyValue {
         create_revision: kv.create_revision,
         mod_revision: kv.mod_revision,
         version: kv.version,
+        lease: kv.lease,
     }
 }
 
@@ -65,10 +66,11 @@ pub(crate) fn range_response(response: &pb::RangeResponse) -> RangeResponse {
 }
 
 /// Returns the request of a put.
-pub(crate) fn put(key: &str, value: &str) -> pb::PutRequest {
+pub(crate) fn put(key: &str, value: &str, lease: i64) -> pb::PutRequest {
     pb::PutRequest {
         key: key.to_owned().into(),
         value: value.to_owned().into(),
+        lease,
         prev_kv: true,
         ..pb::PutRequest::default()
     }
@@ -85,8 +87,9 @@ pub(crate) fn delete(range: &KeyRange) -> pb::DeleteRangeRequest {
 
 fn op(change: &Change) -> pb::RequestOp {
     let request = match change {
-        Change::Put(key, value) => Request::RequestPut(put(key, value)),
+        Change::Put(key, value, lease) => Request::RequestPut(put(key, value, *lease)),
         Change::Delete(range) => Request::RequestDeleteRange(delete(range)),
+        Change::Revoke(_) => unreachable!("a lease is revoked by an RPC of its own"),
         Change::Get(range) => {
             let range = range.clone();
             let request = RangeRequest {
@@ -155,7 +158,7 @@ pub(crate) fn refused<T>(status: &Status) -> Outcome<T> {
     let refusal = EtcdRefusal::from_text(status.message());
     let is_final = matches!(
         status.code(),
-        Code::InvalidArgument | Code::OutOfRange | Code::FailedPrecondition
+        Code::InvalidArgument | Code::OutOfRange | Code::FailedPrecondition | Code::NotFound
     );
     match refusal {
         Some(EtcdRefusal::Compacted) => Outcome::Refused(Refusal::Compacted),

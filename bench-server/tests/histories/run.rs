@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) newest: AtomicI64,
     /// What the log has told: nothing above is compacted.
     pub(crate) log_told: AtomicI64,
+    /// The lease that puts go with; 0 before one is granted.
+    pub(crate) lease: AtomicI64,
     /// The revision that every watch must tell before it ends; 0 while clients write.
     last: AtomicI64,
     last_known: std::sync::OnceLock<Instant>,
@@ -111,6 +113,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Ran, String> {
         lie: plan.lie,
         newest: AtomicI64::new(1),
         log_told: AtomicI64::new(1),
+        lease: AtomicI64::new(0),
         last: AtomicI64::new(0),
         last_known: std::sync::OnceLock::new(),
     });

@@ -9,6 +9,7 @@ pub(super) fn kv(key: &str, value: &str, create: i64, modified: i64, version: i6
         create_revision: create,
         mod_revision: modified,
         version,
+        lease: 0,
     }
 }
 
@@ -25,7 +26,7 @@ pub(super) fn range(from: &str, end: &str) -> KeyRange {
 
 pub(super) fn put(key: &str, value: &str) -> Txn {
     Txn {
-        success: vec![Change::Put(key.into(), value.into())],
+        success: vec![Change::Put(key.into(), value.into(), 0)],
         ..Txn::default()
     }
 }
@@ -90,7 +91,7 @@ pub(super) fn good() -> History {
             key: key.into(),
             mod_revision: 0,
         }],
-        success: vec![Change::Put(key.into(), value.into())],
+        success: vec![Change::Put(key.into(), value.into(), 0)],
         failure: vec![Change::Get(KeyRange::one(key))],
     };
     let mut rename = create("c", "3");
