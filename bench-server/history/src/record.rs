@@ -227,12 +227,8 @@ impl Watch {
 
     /// Returns the revision up to which it has been told everything.
     pub fn told(&self) -> i64 {
-        let told = |response: &WatchResponse| match &response.message {
-            Message::Events(events) => events.last().map(|event| event.kv.mod_revision),
-            Message::Progress(revision) => Some(*revision),
-            Message::Compacted(_) => None,
-        };
-        let last = self.responses.iter().filter_map(told).max();
+        let told = self.responses.iter().map(|one| one.message.told());
+        let last = told.max();
         last.unwrap_or(0).max(self.start - 1)
     }
 }
@@ -255,6 +251,17 @@ pub enum Message {
     Progress(i64),
     /// The watch is cancelled: its start lies before this compacted revision.
     Compacted(i64),
+}
+
+impl Message {
+    /// Returns the revision up to which it completes a watch; 0 if it does not.
+    pub fn told(&self) -> i64 {
+        match self {
+            Self::Events(events) => events.last().map_or(0, |event| event.kv.mod_revision),
+            Self::Progress(revision) => *revision,
+            Self::Compacted(_) => 0,
+        }
+    }
 }
 
 /// One change of a key.

@@ -176,7 +176,9 @@ fn run_case(case: &Case) -> Result<(), Failed> {
     }
     let problem = match (result, unfinished) {
         (Ok(_), Some(unfinished)) => unfinished,
-        (Err(found), _) => told(&found),
+        // A log that is cut short makes writes look lost: say so first.
+        (Err(found), Some(unfinished)) => format!("{unfinished}; {}", told(&found)),
+        (Err(found), None) => told(&found),
         (Ok(checked), None) => {
             println!("{}: seed {seed}: {checked:?}", case.name);
             let least = checked.writes.min(checked.reads).min(checked.events);

@@ -15,10 +15,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 use crate::ask::{everything, some_range};
+use crate::convert;
 use crate::lies::{Liar, Lie};
 use crate::rng::Rng;
 use crate::run::Shared;
 
+/// Number of the log's client.
+const LOG: u32 = 1_000;
 /// Time between two requests for progress.
 const ASK_PROGRESS: Duration = Duration::from_millis(50);
 /// Pause before a stream that ended is opened again.
@@ -37,7 +40,7 @@ const AROUND: usize = 100;
 /// The log so far and a line when it does not catch up.
 pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
     let mut log = Watch {
-        client: 1_000,
+        client: LOG,
         range: everything(),
         start: 2,
         responses: Vec::new(),
@@ -154,9 +157,11 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
     };
     let mut responses = opened.into_inner();
     let ends = life.map(|life| Instant::now() + life);
+    // Kept beside the watch: to look for it there with each response would take quadratic time.
+    let mut told = watch.told();
     let mut ask = tokio::time::interval_at(Instant::now() + ASK_PROGRESS, ASK_PROGRESS);
     loop {
-        if shared.is_told(watch.told()) || shared.since_last() > CATCH_UP_WITHIN {
+        if shared.is_told(told) || shared.since_last() > CATCH_UP_WITHIN {
             return;
         }
         // The last stream lives until it has told everything.
@@ -169,34 +174,24 @@ async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Optio
                 drop(requests.try_send(ask_progress()));
             }
             response = responses.next() => {
+                let at = shared.now();
                 let Some(Ok(response)) = response else {
                     return tokio::time::sleep(PAUSE).await;
                 };
-                if !record(shared, watch, liar, &response) {
+                if let Some(message) = convert::message(&response) {
+                    told = told.max(message.told());
+                    let is_lost = matches!(message, Message::Events(_)) && liar.lies(Lie::LostEvent);
+                    if !is_lost {
+                        watch.responses.push(WatchResponse { at, message });
+                    }
+                }
+                if watch.client == LOG {
+                    shared.log_told.fetch_max(told, Ordering::Relaxed);
+                }
+                if response.canceled {
                     return;
                 }
             }
         }
     }
-}
-
-/// Records a response; returns whether the stream goes on.
-fn record(
-    shared: &Shared,
-    watch: &mut Watch,
-    liar: &mut Liar,
-    response: &pb::WatchResponse,
-) -> bool {
-    let at = shared.now();
-    if let Some(message) = crate::convert::message(response) {
-        let is_lost = matches!(message, Message::Events(_)) && liar.lies(Lie::LostEvent);
-        if !is_lost {
-            watch.responses.push(WatchResponse { at, message });
-        }
-    }
-    let told = watch.told();
-    if watch.range == everything() && watch.client == 1_000 {
-        shared.log_told.fetch_max(told, Ordering::Relaxed);
-    }
-    !response.canceled
 }
