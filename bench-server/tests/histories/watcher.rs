@@ -35,9 +35,7 @@ const AROUND: usize = 100;
 
 /// Follows everything from the first revision, resuming where the stream ends, until it has told
 /// the last revision of the run.
-///
-/// # Errors
-/// The log so far and a line when it does not catch up.
+/// Beside it, why it does not, when it falls behind.
 pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
     let mut log = Watch {
         client: LOG,
@@ -66,9 +64,7 @@ pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
 
 /// Opens one watch after the other, each for a time by chance: of another range, or resumed.
 /// The last one ends when it has told the last revision of the run.
-///
-/// # Errors
-/// The watches and a line when the last one does not catch up.
+/// Beside them, why it does not, when it falls behind.
 pub(crate) async fn watches(
     shared: Arc<Shared>,
     client: u32,
