@@ -119,8 +119,13 @@ impl Server {
         self.child.wait().ok();
     }
 
-    /// Starts a killed server again at the same address: etcd with what it had, ours, which keeps
-    /// nothing outside of its memory, with nothing.
+    /// Returns its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Starts a killed server again at the same address: etcd with what it had, ours with nothing
+    /// unless its flags have a data directory.
     pub(crate) fn start_again(&mut self) -> Result<(), String> {
         let folder = self.folder.path();
         (self.child, _) = launch(self.peer, &self.flags, &self.url, folder, &self.log)?;

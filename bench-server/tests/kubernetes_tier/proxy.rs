@@ -77,6 +77,9 @@ async fn relay(
                     let (mut client, _) = accepted.expect("a connection");
                     connections.spawn(async move {
                         let mut server = TcpStream::connect(to).await?;
+                        // Else small requests wait for acknowledgements.
+                        client.set_nodelay(true)?;
+                        server.set_nodelay(true)?;
                         tokio::io::copy_bidirectional(&mut client, &mut server).await
                     });
                 }

@@ -1,0 +1,228 @@
+//! A client that sends one request after the other and records what came back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use etcd_api::proto::etcdserverpb as pb;
+use etcd_api::proto::etcdserverpb::kv_client::KvClient;
+use etcd_api::proto::etcdserverpb::lease_client::LeaseClient;
+use history::{
+    Call, Change, Nanoseconds, OpResponse, Operation, Outcome, RangeRequest, TxnResponse,
+};
+use prost::Message;
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::ask::{Ask, Chooser, REVOKER, everything, one};
+use crate::convert;
+use crate::lies::Liar;
+use crate::run::Shared;
+
+/// After this time a client gives up: what becomes of the request is not known.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Time to live of leases: none expires within a run.
+const LEASE_SECONDS: i64 = 3_600;
+/// Pause after a request of unknown outcome, so that an unreachable server costs few of them.
+const PAUSE: Duration = Duration::from_millis(20);
+struct Client {
+    shared: Arc<Shared>,
+    number: u32,
+    chooser: Chooser,
+    liar: Liar,
+    kv: KvClient<Channel>,
+    lease: LeaseClient<Channel>,
+    operations: Vec<Operation>,
+}
+
+/// Asks until the run's time is up; returns everything that it asked.
+pub(crate) async fn run(shared: Arc<Shared>, number: u32, seed: u64) -> Vec<Operation> {
+    let mut client = Client::new(shared, number, seed);
+    if number == REVOKER {
+        client.grant().await;
+    }
+    while !client.shared.is_over() {
+        let ask = client.chooser.choose();
+        let revokes = matches!(ask, Ask::Revoke(_));
+        client.perform(ask).await;
+        if revokes {
+            client.grant().await;
+        }
+    }
+    client.operations
+}
+
+/// Reads everything; returns the operation, and its revision if it was served.
+pub(crate) async fn read_all(shared: Arc<Shared>, number: u32) -> (Operation, Option<i64>) {
+    let mut client = Client::new(shared, number, 0);
+    let everything = RangeRequest {
+        range: everything(),
+        ..RangeRequest::default()
+    };
+    client.perform(Ask::Range(everything)).await;
+    let operation = client.operations.pop().expect("it was recorded");
+    let revision = match &operation.call {
+        Call::Range(_, Outcome::Done(response)) => Some(response.revision),
+        _ => None,
+    };
+    (operation, revision)
+}
+
+impl Client {
+    fn new(shared: Arc<Shared>, number: u32, seed: u64) -> Self {
+        let channel = shared.channel(number);
+        Self {
+            chooser: Chooser::new(shared.clone(), number, seed),
+            liar: Liar::new(shared.lie),
+            kv: KvClient::new(channel.clone()),
+            lease: LeaseClient::new(channel),
+            shared,
+            number,
+            operations: Vec::new(),
+        }
+    }
+
+    /// Grants the next lease, which outlives the run; puts go with it once it is there. It changes
+    /// no key, so it is no part of the history.
+    async fn grant(&mut self) {
+        let id = self.shared.lease.load(Ordering::Relaxed) + 1;
+        let grant = pb::LeaseGrantRequest {
+            id,
+            ttl: LEASE_SECONDS,
+        };
+        let granted = tokio::time::timeout(TIMEOUT, self.lease.lease_grant(grant)).await;
+        // One that exists may have been granted by a request that timed out.
+        let exists = |status: &Status| status.code() == tonic::Code::FailedPrecondition;
+        if granted.is_ok_and(|response| response.as_ref().err().is_none_or(exists)) {
+            self.shared.lease.store(id, Ordering::Relaxed);
+        }
+    }
+
+    async fn perform(&mut self, ask: Ask) {
+        let called = self.shared.now();
+        let mut settled = None;
+        let sent = self.send(&ask, &mut settled);
+        let call = match tokio::time::timeout(TIMEOUT, sent).await {
+            Ok(call) => call,
+            Err(_) => match ask {
+                Ask::Range(request) => Call::Range(request, Outcome::Unknown),
+                Ask::Compact(revision) => Call::Compact(revision, Outcome::Unknown),
+                write => Call::Txn(write.into_txn(), Outcome::Unknown),
+            },
+        };
+        let returned = self.shared.now();
+        self.chooser.learn(&call);
+        let is_unknown = matches!(
+            call,
+            Call::Txn(_, Outcome::Unknown)
+                | Call::Range(_, Outcome::Unknown)
+                | Call::Compact(_, Outcome::Unknown)
+        );
+        self.operations.push(Operation {
+            client: self.number,
+            called,
+            settled: settled.unwrap_or(returned),
+            returned,
+            call,
+        });
+        if is_unknown {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn send(&mut self, ask: &Ask, settled: &mut Option<Nanoseconds>) -> Call {
+        let newest = self.shared.newest.load(Ordering::Relaxed);
+        match ask {
+            Ask::Put(key, value, lease) => {
+                let request = convert::put(key, value, *lease);
+                let result = self.liar.put(&mut self.kv, newest, request).await;
+                let txn = one(Change::Put(key.clone(), value.clone(), *lease));
+                Call::Txn(
+                    txn,
+                    outcome(result, |put| {
+                        single(put.header.as_ref(), convert::put_response(put))
+                    }),
+                )
+            }
+            Ask::Delete(range) => {
+                let result = self.kv.delete_range(convert::delete(range)).await;
+                let result = result.map(tonic::Response::into_inner);
+                let txn = one(Change::Delete(range.clone()));
+                Call::Txn(
+                    txn,
+                    outcome(result, |delete| {
+                        single(delete.header.as_ref(), convert::delete_response(delete))
+                    }),
+                )
+            }
+            Ask::Revoke(id) => {
+                let request = pb::LeaseRevokeRequest { id: *id };
+                let result = self.lease.lease_revoke(request).await;
+                let result = result.map(tonic::Response::into_inner);
+                Call::Txn(
+                    one(Change::Revoke(*id)),
+                    outcome(result, |revoked| {
+                        single(revoked.header.as_ref(), OpResponse::Revoke)
+                    }),
+                )
+            }
+            Ask::Txn(txn) => {
+                let result = self.kv.txn(convert::txn(txn)).await;
+                let result = result.map(tonic::Response::into_inner);
+                Call::Txn(txn.clone(), outcome(result, convert::txn_response))
+            }
+            Ask::Range(request) => {
+                let sent = convert::range_request(request);
+                let result = match request.stream {
+                    true => self.stream(sent, settled).await,
+                    false => self.liar.range(&mut self.kv, sent).await,
+                };
+                Call::Range(request.clone(), outcome(result, convert::range_response))
+            }
+            Ask::Compact(revision) => {
+                let request = pb::CompactionRequest {
+                    revision: *revision,
+                    physical: false,
+                };
+                let result = self.kv.compact(request).await;
+                let result = result.map(tonic::Response::into_inner);
+                Call::Compact(
+                    *revision,
+                    outcome(result, |done| convert::revision(done.header.as_ref())),
+                )
+            }
+        }
+    }
+
+    /// Reads a stream to its end, merged as protobuf does.
+    async fn stream(
+        &mut self,
+        request: pb::RangeRequest,
+        settled: &mut Option<Nanoseconds>,
+    ) -> Result<pb::RangeResponse, Status> {
+        let mut messages = self.kv.range_stream(request).await?.into_inner();
+        let mut merged = pb::RangeResponse::default();
+        while let Some(message) = messages.message().await? {
+            settled.get_or_insert_with(|| self.shared.now());
+            let part = message.range_response.unwrap_or_default();
+            let merge = merged.merge(&part.encode_to_vec()[..]);
+            merge.expect("an encoded message decodes");
+        }
+        Ok(merged)
+    }
+}
+
+fn single(header: Option<&pb::ResponseHeader>, response: OpResponse) -> TxnResponse {
+    TxnResponse {
+        revision: convert::revision(header),
+        succeeded: true,
+        responses: vec![response],
+    }
+}
+
+fn outcome<R, T>(result: Result<R, Status>, convert: impl FnOnce(&R) -> T) -> Outcome<T> {
+    match result {
+        Ok(response) => Outcome::Done(convert(&response)),
+        Err(status) => convert::refused(&status),
+    }
+}

@@ -1,0 +1,74 @@
+//! What happens to the server while clients ask.
+
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::members::Member;
+use crate::peer::Server;
+use crate::rng::Rng;
+use crate::run::Shared;
+
+/// Kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Faults {
+    None,
+    /// `kill -9`, and a start at the same address.
+    Kill,
+    /// SIGSTOP and SIGCONT; all connections closed, and refused for a while.
+    PauseAndCut,
+}
+
+fn some_milliseconds(rng: &mut Rng, least: u64, most: usize) -> Duration {
+    Duration::from_millis(least + rng.below(most) as u64)
+}
+
+fn signal(server: &Server, signal: Signal) {
+    let pid = i32::try_from(server.pid()).expect("a process id");
+    kill(Pid::from_raw(pid), signal).expect("our own process");
+}
+
+/// Makes faults, each of one server by chance, until the run's time is up; afterwards all serve.
+/// Blocks.
+///
+/// # Errors
+/// A line when the server does not start again.
+pub(crate) fn run(
+    faults: Faults,
+    shared: &Arc<Shared>,
+    members: &mut [Member],
+    seed: u64,
+) -> Result<(), String> {
+    let mut rng = Rng(seed);
+    loop {
+        // A fault more than half a second before the end, so that clients see the server after it.
+        let calm = some_milliseconds(&mut rng, 200, 400);
+        sleep(calm.min(shared.left()));
+        if shared.left() < Duration::from_millis(500) {
+            return Ok(());
+        }
+        let nth = rng.below(members.len());
+        let Member { server, proxy } = &mut members[nth];
+        match (faults, rng.one_in(2)) {
+            (Faults::None, _) => {}
+            (Faults::Kill, _) => {
+                server.kill();
+                sleep(some_milliseconds(&mut rng, 0, 100));
+                server.start_again()?;
+            }
+            (Faults::PauseAndCut, true) => {
+                signal(server, Signal::SIGSTOP);
+                sleep(some_milliseconds(&mut rng, 20, 700));
+                signal(server, Signal::SIGCONT);
+            }
+            (Faults::PauseAndCut, false) => {
+                proxy.cut();
+                sleep(some_milliseconds(&mut rng, 0, 100));
+                proxy.restore();
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Concurrent clients, watches and faults; what they saw is checked for linearizability and etcd's
+//! watch guarantees (the crate `history`).
+//!
+//! ```text
+//! cargo test -p bench-server --test histories                                # 3 s each
+//! HISTORY_SEED=7 HISTORY_SECONDS=60 cargo test -p bench-server --test histories -- bench::kill
+//! HISTORY_FILE=PATH cargo test -p bench-server --test histories              # a history again
+//! ```
+//!
+//! The seed decides what each client asks and when faults come; how requests interleave differs
+//! from run to run, so a history that fails is written to a file, whose path is printed. The
+//! cases named `planted` run against a liar and must fail: with a rule that the lie breaks.
+
+mod ask;
+mod client;
+mod convert;
+mod faults;
+mod lies;
+mod members;
+#[allow(dead_code, reason = "the conformance table uses more of it")]
+#[path = "../conformance/peer.rs"]
+mod peer;
+#[path = "../kubernetes_tier/proxy.rs"]
+mod proxy;
+#[allow(dead_code, reason = "the conformance table uses more of it")]
+#[path = "../conformance/rng.rs"]
+mod rng;
+mod run;
+mod watcher;
+
+use std::process::ExitCode;
+
+use history::{History, Rule, Violation};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::faults::Faults;
+use crate::lies::Lie;
+use crate::peer::Peer;
+use crate::run::{Plan, Ran};
+
+/// The program that serves the etcd tier.
+const SERVER: &str = env!("CARGO_BIN_EXE_bench-server");
+
+/// Flags of a server that loses nothing.
+const DURABLE: &[&str] = &["--data-dir=data", "--fsync=always"];
+/// Writes, reads and events that a run has at least, however slow the machine: one that checks
+/// nothing proves nothing.
+const LEAST: usize = 10;
+/// Violations that a failed run prints; the file has the history.
+const SHOWN: usize = 5;
+
+/// A run that must find no violation, or one of these rules' where something is planted.
+struct Case {
+    name: &'static str,
+    peer: Peer,
+    members: usize,
+    flags: &'static [&'static str],
+    faults: Faults,
+    lie: Option<Lie>,
+    broken: &'static [Rule],
+}
+
+const fn case(name: &'static str, peer: Peer, faults: Faults) -> Case {
+    Case {
+        name,
+        peer,
+        members: 1,
+        flags: &[],
+        faults,
+        lie: None,
+        broken: &[],
+    }
+}
+
+const fn planted(name: &'static str, lie: Lie, broken: &'static [Rule]) -> Case {
+    Case {
+        lie: Some(lie),
+        broken,
+        ..case(name, Peer::Bench, Faults::None)
+    }
+}
+
+const CASES: &[Case] = &[
+    case("bench::calm", Peer::Bench, Faults::None),
+    case("bench-buffered::calm", Peer::BenchBuffered, Faults::None),
+    case("bench::pauses_and_cuts", Peer::Bench, Faults::PauseAndCut),
+    Case {
+        flags: DURABLE,
+        ..case("bench::kill", Peer::Bench, Faults::Kill)
+    },
+    case("etcd::calm", Peer::Etcd, Faults::None),
+    case("etcd::pauses_and_cuts", Peer::Etcd, Faults::PauseAndCut),
+    case("etcd::kill", Peer::Etcd, Faults::Kill),
+    Case {
+        members: 3,
+        ..case(
+            "etcd-cluster::pauses_and_cuts",
+            Peer::Etcd,
+            Faults::PauseAndCut,
+        )
+    },
+    Case {
+        members: 3,
+        ..case("etcd-cluster::kill", Peer::Etcd, Faults::Kill)
+    },
+    planted("planted::stale_read", Lie::StaleRead, &[Rule::StaleRead]),
+    planted("planted::lost_write", Lie::LostWrite, &[Rule::LostWrite]),
+    planted("planted::lost_event", Lie::LostEvent, &[Rule::WatchGap]),
+    // A server that keeps nothing on disk gives its revisions again.
+    Case {
+        broken: &[Rule::LostWrite, Rule::RevisionTwice, Rule::StaleRead],
+        ..case("planted::forgotten", Peer::Bench, Faults::Kill)
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = match std::env::var("HISTORY_FILE") {
+        Ok(path) => vec![Trial::test("file", move || check_file(&path))],
+        Err(_) => CASES.iter().map(trial).collect(),
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Makes the test of a case; a missing peer costs its cases, by name, and in CI is a failure.
+fn trial(case: &'static Case) -> Trial {
+    let missing = case.peer.missing();
+    let in_ci = matches!(std::env::var("CI").as_deref(), Ok("true" | "1"));
+    let skipped = missing.is_some() && !in_ci;
+    if let Some(reason) = &missing {
+        eprintln!("no case {}: {reason}", case.name);
+    }
+    Trial::test(case.name, move || match missing {
+        Some(reason) => Err(Failed::from(reason)),
+        None => run_case(case),
+    })
+    .with_ignored_flag(skipped)
+}
+
+/// Reads a number from the environment.
+fn setting(name: &str, default: u64) -> Result<u64, Failed> {
+    match std::env::var(name) {
+        Ok(text) => match text.parse() {
+            Ok(number) => Ok(number),
+            Err(_) => Err(format!("{name} is no number: {text}").into()),
+        },
+        Err(_) => Ok(default),
+    }
+}
+
+fn run_case(case: &Case) -> Result<(), Failed> {
+    let seed = setting("HISTORY_SEED", 1)?;
+    let plan = Plan {
+        peer: case.peer,
+        members: case.members,
+        flags: case.flags,
+        faults: case.faults,
+        lie: case.lie,
+        seed,
+        seconds: setting("HISTORY_SECONDS", 3)?,
+    };
+    let Ran {
+        history,
+        unfinished,
+    } = run::run(&plan)?;
+    let result = history::check(&history);
+    if !case.broken.is_empty() {
+        let Err(found) = result else {
+            return Err("what was planted was not found".into());
+        };
+        let is_found = found.iter().any(|one| case.broken.contains(&one.rule));
+        return match is_found {
+            true => Ok(()),
+            false => Err(told(&found).into()),
+        };
+    }
+    let problem = match (result, unfinished) {
+        (Ok(_), Some(unfinished)) => unfinished,
+        // A log that is cut short makes writes look lost: say so first.
+        (Err(found), Some(unfinished)) => format!("{unfinished}; {}", told(&found)),
+        (Err(found), None) => told(&found),
+        (Ok(checked), None) => {
+            println!("{}: seed {seed}: {checked:?}", case.name);
+            let least = checked.writes.min(checked.reads).min(checked.events);
+            return match least >= LEAST {
+                true => Ok(()),
+                false => Err(format!("hardly anything was done: {checked:?}").into()),
+            };
+        }
+    };
+    let path = format!(
+        "{}/history-{}-{seed}.json",
+        env!("CARGO_TARGET_TMPDIR"),
+        case.name
+    );
+    let path = path.replace("::", "-");
+    std::fs::write(&path, serde_json::to_vec(&history)?)?;
+    Err(format!("seed {seed}: {problem}\nHISTORY_FILE={path} checks it again").into())
+}
+
+/// Checks a history that a failed run has written.
+fn check_file(path: &str) -> Result<(), Failed> {
+    let history: History = serde_json::from_slice(&std::fs::read(path)?)?;
+    match history::check(&history) {
+        Ok(checked) => {
+            println!("{checked:?}");
+            Ok(())
+        }
+        Err(found) => Err(told(&found).into()),
+    }
+}
+
+/// Returns the first violations as lines.
+fn told(found: &[Violation]) -> String {
+    let lines = found.iter().take(SHOWN).map(ToString::to_string);
+    let lines: Vec<String> = lines.collect();
+    format!("{} violations:\n{}", found.len(), lines.join("\n"))
+}

@@ -1,0 +1,193 @@
+//! Watches that come and go, and the one of everything that is the log.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use etcd_api::proto::etcdserverpb as pb;
+use etcd_api::proto::etcdserverpb::watch_client::WatchClient;
+use history::{KeyRange, Message, Watch, WatchResponse};
+use pb::watch_request::RequestUnion;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use crate::ask::{everything, some_range};
+use crate::convert;
+use crate::lies::{Liar, Lie};
+use crate::rng::Rng;
+use crate::run::Shared;
+
+/// Number of the log's client.
+const LOG: u32 = 1_000;
+/// Time between two requests for progress.
+const ASK_PROGRESS: Duration = Duration::from_millis(50);
+/// Pause before a stream that ended is opened again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// A stream whose opening takes longer is given up.
+const OPEN_WITHIN: Duration = Duration::from_millis(500);
+/// How long a watch may take to tell everything once the clients are done.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(10);
+/// Revisions around the newest that watches start from.
+const AROUND: usize = 100;
+
+/// Follows everything from the first revision, resuming where the stream ends, until it has told
+/// the last revision of the run.
+/// Beside it, why it does not, when it falls behind.
+pub(crate) async fn log(shared: Arc<Shared>) -> (Watch, Option<String>) {
+    let mut log = Watch {
+        client: LOG,
+        range: everything(),
+        start: 2,
+        responses: Vec::new(),
+    };
+    let mut given_up = None;
+    while !shared.is_told(log.told()) {
+        if shared.since_last() > CATCH_UP_WITHIN {
+            let told = log.told();
+            given_up = Some(format!("the log's watch stopped at revision {told}"));
+            break;
+        }
+        let mut part = Watch {
+            start: log.told() + 1,
+            responses: Vec::new(),
+            ..log.clone()
+        };
+        let mut liar = Liar::new(None);
+        stream(&shared, &mut part, &mut liar, None).await;
+        log.responses.append(&mut part.responses);
+    }
+    (log, given_up)
+}
+
+/// Opens one watch after the other, each for a time by chance: of another range, or resumed.
+/// The last one ends when it has told the last revision of the run.
+/// Beside them, why it does not, when it falls behind.
+pub(crate) async fn watches(
+    shared: Arc<Shared>,
+    client: u32,
+    seed: u64,
+) -> (Vec<Watch>, Option<String>) {
+    let mut rng = Rng(seed);
+    let mut liar = Liar::new(shared.lie);
+    let mut all: Vec<Watch> = Vec::new();
+    loop {
+        let before = all.last().filter(|_| !rng.one_in(3));
+        let resumable = before.filter(|watch| !is_compacted(watch));
+        let (range, start) = match resumable {
+            Some(watch) => (watch.range.clone(), watch.told() + 1),
+            None => fresh(&shared, &mut rng),
+        };
+        let mut watch = Watch {
+            client,
+            range,
+            start,
+            responses: Vec::new(),
+        };
+        let life = Duration::from_millis(50 + rng.below(600) as u64);
+        stream(&shared, &mut watch, &mut liar, Some(life)).await;
+        let told = watch.told();
+        let is_last = shared.is_told(told) && !is_compacted(&watch);
+        all.push(watch);
+        if is_last {
+            return (all, None);
+        }
+        if shared.since_last() > CATCH_UP_WITHIN {
+            let stuck = format!("the watches of client {client} stopped at revision {told}");
+            return (all, Some(stuck));
+        }
+    }
+}
+
+fn is_compacted(watch: &Watch) -> bool {
+    let last = watch.responses.last();
+    last.is_some_and(|response| matches!(response.message, Message::Compacted(_)))
+}
+
+/// Returns a range and a revision to start from, sometimes compacted, sometimes in the future.
+fn fresh(shared: &Shared, rng: &mut Rng) -> (KeyRange, i64) {
+    let newest = shared.newest.load(Ordering::Relaxed);
+    let around = rng.below(AROUND) as i64 - (AROUND as i64) * 4 / 5;
+    // Once the clients are done, nothing comes that would pass a revision of the future.
+    let around = if shared.is_over() {
+        around.min(0)
+    } else {
+        around
+    };
+    (some_range(rng), (newest + around).max(1))
+}
+
+fn create(watch: &Watch) -> pb::WatchRequest {
+    let create = pb::WatchCreateRequest {
+        key: watch.range.from.clone().into(),
+        range_end: watch.range.end.clone().into(),
+        start_revision: watch.start,
+        prev_kv: true,
+        ..pb::WatchCreateRequest::default()
+    };
+    pb::WatchRequest {
+        request_union: Some(RequestUnion::CreateRequest(create)),
+    }
+}
+
+fn ask_progress() -> pb::WatchRequest {
+    let progress = RequestUnion::ProgressRequest(pb::WatchProgressRequest {});
+    pb::WatchRequest {
+        request_union: Some(progress),
+    }
+}
+
+/// Records one stream until it ends, its life is over, or it has told everything.
+async fn stream(shared: &Shared, watch: &mut Watch, liar: &mut Liar, life: Option<Duration>) {
+    let mut service: WatchClient<Channel> = WatchClient::new(shared.channel(watch.client));
+    let (requests, receiver) = mpsc::channel(16);
+    // Progress is asked for at once, too: a watch that is behind must not be told of any.
+    for request in [create(watch), ask_progress()] {
+        requests.send(request).await.expect("it has room");
+    }
+    let opened = service.watch(ReceiverStream::new(receiver));
+    let Ok(Ok(opened)) = tokio::time::timeout(OPEN_WITHIN, opened).await else {
+        return tokio::time::sleep(PAUSE).await;
+    };
+    let mut responses = opened.into_inner();
+    let ends = life.map(|life| Instant::now() + life);
+    // Kept beside the watch: to look for it there with each response would take quadratic time.
+    let mut told = watch.told();
+    let mut ask = tokio::time::interval_at(Instant::now() + ASK_PROGRESS, ASK_PROGRESS);
+    loop {
+        if shared.is_told(told) || shared.since_last() > CATCH_UP_WITHIN {
+            return;
+        }
+        // The last stream lives until it has told everything.
+        if !shared.is_over() && ends.is_some_and(|ends| Instant::now() > ends) {
+            return;
+        }
+        tokio::select! {
+            _ = ask.tick() => {
+                // A server that takes no requests has the earlier ones still before it.
+                drop(requests.try_send(ask_progress()));
+            }
+            response = responses.next() => {
+                let at = shared.now();
+                let Some(Ok(response)) = response else {
+                    return tokio::time::sleep(PAUSE).await;
+                };
+                if let Some(message) = convert::message(&response) {
+                    told = told.max(message.told());
+                    let is_lost = matches!(message, Message::Events(_)) && liar.lies(Lie::LostEvent);
+                    if !is_lost {
+                        watch.responses.push(WatchResponse { at, message });
+                    }
+                }
+                if watch.client == LOG {
+                    shared.log_told.fetch_max(told, Ordering::Relaxed);
+                }
+                if response.canceled {
+                    return;
+                }
+            }
+        }
+    }
+}
