@@ -134,6 +134,7 @@ fn load(loads: &[&Load], times: &Histograms) -> Load {
             None,
         ),
         conflicts: loads.iter().map(|load| load.conflicts).sum(),
+        throttled: loads.iter().map(|load| load.throttled).sum(),
         restarts: loads.iter().map(|load| load.restarts).sum(),
         saturated: loads.iter().any(|load| load.saturated),
         invalid,
